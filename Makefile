@@ -1,0 +1,72 @@
+# One entry point for people and for CI. `make help` lists what there is.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+# Options handed to pytest, for example: make test ARGS="-k ledger -x".
+ARGS ?=
+# The suite is bound by disk flushes as much as by the processor; two workers are what the smallest machine can feed.
+WORKERS ?= 2
+# Existing pins are kept by `make lock`; `make lock UPGRADE=1` takes the newest version of everything.
+UPGRADE ?=
+
+# Locks hold for every platform and every Python from 3.11 on, and name no index, so that any mirror can serve them.
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
+
+.PHONY: help setup demo test check format bench lock clean
+
+help: ## list these commands
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+setup: $(STAMP) ## make .venv with everything in it; does nothing when nothing changed
+
+demo: setup ## run the demonstration
+	$(BIN)/python examples/demo.py
+
+test: check ## set up, run the static checks, then every test
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+check: setup ## formatting, lint, types and the import arrows
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/python -m mypy
+	$(BIN)/lint-imports
+
+format: setup ## format the code and mend what the linter can mend
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+bench: setup ## measure Ficha and its peers
+	$(BIN)/python -m benchmarks
+
+lock: setup ## pin the dependencies again, with their hashes
+	$(COMPILE) pyproject.toml --output-file requirements/runtime.txt
+	$(COMPILE) pyproject.toml --group dev --constraint requirements/runtime.txt --output-file requirements/dev.txt
+	$(COMPILE) requirements/uv.in --constraint requirements/dev.txt --output-file requirements/uv.txt
+
+clean: ## remove everything that the commands above made
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp is written last, so an interrupted set-up is done again. pip is needed only to fetch uv, which installs the
+# rest in a tenth of the time. `sync` also removes what the lock no longer names, the project among it, which is why
+# the project itself is installed afterwards; its build backend is in the lock, so that step fetches nothing.
+$(STAMP): pyproject.toml requirements/dev.txt requirements/uv.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Ficha needs Python 3.11 or newer; say which with: make setup PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+			&& apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv; } \
+		|| { echo "Python's venv module is missing; install it (on Debian and Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
+	@[ -x $(BIN)/python ] && $(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip sync --quiet --require-hashes requirements/dev.txt
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,46 @@
+"""Fixtures that every test may use."""
+
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.postgres import Server, new_database, server_folder
+
+# The process that started the tests owns the server; with pytest-xdist its workers only get to know the folder.
+SERVER = pytest.StashKey[Server]()
+OWNED = pytest.StashKey[ExitStack]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[OWNED] = ExitStack()
+    workerinput = getattr(config, "workerinput", None)
+    if workerinput is None:
+        config.stash[SERVER] = config.stash[OWNED].enter_context(server_folder())
+    else:
+        config.stash[SERVER] = Server(Path(workerinput["postgres"]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node) -> None:  # pytest-xdist calls this before it starts a worker
+    node.workerinput["postgres"] = str(node.config.stash[SERVER].folder)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    config.stash[OWNED].close()
+
+
+@pytest.fixture(scope="session")
+def postgres_server(pytestconfig: pytest.Config) -> Server:
+    """A running PostgreSQL, one for the whole run, started when the first test asks for it."""
+    server = pytestconfig.stash[SERVER]
+    server.start()
+    return server
+
+
+@pytest.fixture
+async def postgres_url(postgres_server: Server) -> AsyncIterator[str]:
+    """The address of a fresh empty PostgreSQL database, for one test."""
+    async with new_database(postgres_server) as url:
+        yield url
