@@ -1,0 +1,56 @@
+"""Ficha: a durable job queue with a credit ledger inside."""
+
+from .app import Ficha
+from .arguments import Limits
+from .core.policy import Plan
+from .core.records import Pool
+from .engine.lane import LaneLimits
+from .operations import Request
+from .refused import (
+    ActiveJobExists,
+    CostLimit,
+    IdempotencyMismatch,
+    InsufficientCredits,
+    InvalidArgument,
+    InvalidPayload,
+    InvalidState,
+    LeaseLost,
+    NotFound,
+    Overloaded,
+    QuotaExceeded,
+    RateLimited,
+    Refused,
+    TooLarge,
+    UnknownTool,
+)
+from .worker import Accepted, Cancel, FinalError, JobContext, Partial, Retry
+
+__all__ = [
+    "Accepted",
+    "ActiveJobExists",
+    "Cancel",
+    "CostLimit",
+    "Ficha",
+    "FinalError",
+    "IdempotencyMismatch",
+    "InsufficientCredits",
+    "InvalidArgument",
+    "InvalidPayload",
+    "InvalidState",
+    "JobContext",
+    "LaneLimits",
+    "LeaseLost",
+    "Limits",
+    "NotFound",
+    "Overloaded",
+    "Partial",
+    "Plan",
+    "Pool",
+    "QuotaExceeded",
+    "RateLimited",
+    "Refused",
+    "Request",
+    "Retry",
+    "TooLarge",
+    "UnknownTool",
+]

@@ -1,0 +1,83 @@
+"""Accounts: opened once, credited, moved between plans."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from . import ledger
+from .commands import ChangePlan, Credit, OpenAccount
+from .outcomes import AccountChanged, Refusal
+from .policy import MAX_AMOUNT, MAX_BALANCE
+from .promote import promote
+from .records import Account, Key
+from .refusals import lacks_credits, no_account, no_plan
+from .workspace import Workspace
+
+
+def open_account(ws: Workspace, command: OpenAccount) -> AccountChanged | Refusal:
+    if command.plan not in ws.policy.plans:
+        return no_plan(command.plan)
+    if command.credits != 0 and (refusal := _refuse_amount(command.credits, grant=True)) is not None:
+        return refusal
+    if ws.account(command.account_id) is not None:
+        return Refusal(
+            "INVALID_STATE",
+            f"account {command.account_id} is open already; nothing was changed. Use grant to add credits.",
+        )
+    account = Account(command.account_id, command.plan, ws.now)
+    ws.put_account(account)
+    if command.credits:
+        account = ledger.post(ws, account, "grant", command.credits, reason=command.reason)
+    return AccountChanged(account.id, account.plan, account.balance)
+
+
+def change_plan(ws: Workspace, command: ChangePlan) -> AccountChanged | Refusal:
+    """Moves an account to another plan. Queued jobs keep their priority; parked ones that now fit become ready."""
+    if command.plan not in ws.policy.plans:
+        return no_plan(command.plan)
+    account = ws.account(command.account_id)
+    if account is None:
+        return no_account(command.account_id)
+    ws.put_account(replace(account, plan=command.plan))
+    promote(ws, account.id, at_most=account.parked)
+    return AccountChanged(account.id, command.plan, account.balance)
+
+
+def credit(ws: Workspace, command: Credit) -> AccountChanged | Refusal:
+    """Adds to a balance or corrects it. A key makes a repeat harmless: payment call-backs come more than once."""
+    account = ws.account(command.account_id)
+    if account is None:
+        return no_account(command.account_id)
+    fingerprint = f"{command.kind} {command.amount}"
+    if command.key is not None and (key := ws.key((account.id, "grant", command.key))) is not None:
+        if key.fingerprint != fingerprint:
+            return Refusal(
+                "IDEMPOTENCY_MISMATCH",
+                f"the key {command.key!r} was used for a {key.fingerprint}; nothing was changed. Use a new key.",
+            )
+        return AccountChanged(account.id, account.plan, account.balance, repeated=True)
+    if (refusal := _refuse_amount(command.amount, grant=command.kind == "grant")) is not None:
+        return refusal
+    if account.balance + command.amount < 0:
+        return lacks_credits(account, -command.amount)
+    if account.balance + command.amount > MAX_BALANCE:
+        return Refusal(
+            "INVALID_ARGUMENT",
+            f"account {account.id} has {account.balance} credits; adding {command.amount} would pass the largest "
+            f"balance, {MAX_BALANCE}.",
+        )
+    account = ledger.post(ws, account, command.kind, command.amount, reason=command.reason)
+    if command.key is not None:
+        ws.put_key(
+            Key(
+                account.id, "grant", command.key, fingerprint, created_at=ws.now, expires_at=None, entry=account.entries
+            )
+        )
+    return AccountChanged(account.id, account.plan, account.balance)
+
+
+def _refuse_amount(amount: int, *, grant: bool) -> Refusal | None:
+    if amount == 0 or abs(amount) > MAX_AMOUNT or (grant and amount < 0):
+        kinds = f"a whole number from 1 to {MAX_AMOUNT}" if grant else f"a whole number up to ±{MAX_AMOUNT}, not 0"
+        return Refusal("INVALID_ARGUMENT", f"the amount must be {kinds}, not {amount}; nothing was changed.")
+    return None

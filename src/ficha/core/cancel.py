@@ -1,0 +1,18 @@
+"""Cancel: from any active state, refunded in full. A running handler learns of it by losing its lease."""
+
+from __future__ import annotations
+
+from .commands import Cancel
+from .finish import cancel_now, unchanged
+from .outcomes import Finished, Refusal
+from .refusals import no_job
+from .workspace import Workspace
+
+
+def cancel(ws: Workspace, command: Cancel) -> Finished | Refusal:
+    job = ws.job(command.job_id)
+    if job is None or command.account_id not in (None, job.account_id):
+        return no_job(command.job_id)
+    if job.place is None:
+        return unchanged(ws, job)
+    return cancel_now(ws, job, command.reason)

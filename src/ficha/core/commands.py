@@ -1,0 +1,228 @@
+"""What a caller can ask for. A command is plain data: everything it needs that is not a rule (identifiers, jitter,
+the cost of a payload) is in it, so that deciding it twice gives the same answer."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from .records import KeyScope
+
+
+class Command(Struct, frozen=True):
+    """The base of all commands."""
+
+
+class OpenAccount(Command, frozen=True):
+    account_id: str
+    plan: str
+    credits: int = 0
+    reason: str = "opening balance"
+
+
+class ChangePlan(Command, frozen=True):
+    account_id: str
+    plan: str
+
+
+class Credit(Command, frozen=True):
+    """Adds to a balance (`grant`) or corrects it, up or down (`adjust`). A repeated `key` changes nothing."""
+
+    account_id: str
+    amount: int
+    kind: Literal["grant", "adjust"]
+    reason: str | None = None
+    key: str | None = None
+
+
+class NewJob(Struct, frozen=True):
+    """What a tool makes of one payload: the part of a submit that becomes one job."""
+
+    id: str
+    tool: str
+    pool: str
+    payload: str
+    cost: int
+    units: int = 1
+    priority: int = 0
+    """The tool's offset: added to the plan's priority."""
+    timeout_ms: int = 600_000
+    max_wait_ms: int | None = None
+    max_attempts: int = 1
+    backoff_ms: int = 1_000
+    backoff_max_ms: int = 300_000
+    content_hash: str | None = None
+
+
+class Submit(Command, frozen=True):
+    """Creates and charges all of `jobs`, or none. More than one job needs a `batch_id`."""
+
+    account_id: str
+    jobs: tuple[NewJob, ...]
+    fingerprint: str = ""
+    key: str | None = None
+    key_ttl_ms: int | None = None
+    reservation_id: str | None = None
+    session: str | None = None
+    batch_id: str | None = None
+    correlation_id: str | None = None
+    run_at: int | None = None
+    delay_ms: int = 0
+
+
+class Claim(Command, frozen=True):
+    """Takes up to `limit` ready jobs of the pools, best rank first."""
+
+    worker: str
+    pools: tuple[str, ...]
+    limit: int = 1
+
+
+class Start(Command, frozen=True):
+    """The handler begins: `starting` becomes `running`."""
+
+    job_id: str
+    epoch: int
+
+
+class Heartbeat(Command, frozen=True):
+    job_id: str
+    epoch: int
+
+
+class SaveCheckpoint(Command, frozen=True):
+    job_id: str
+    epoch: int
+    name: str
+    progress: int = 0
+    data: str = "{}"
+
+
+class SaveStep(Command, frozen=True):
+    job_id: str
+    epoch: int
+    name: str
+    result: str
+
+
+class Completed(Struct, frozen=True):
+    """All of it worked. With `delivered` below the job's units, the rest is refunded."""
+
+    result: str
+    delivered: int | None = None
+    of: int | None = None
+
+
+class Failed(Struct, frozen=True):
+    """This run failed. A `final` error is not retried, whatever attempts are left."""
+
+    error: str
+    final: bool = False
+
+
+class RetryLater(Struct, frozen=True):
+    """The handler asks to be run again; it does not count as a failure."""
+
+    after_ms: int
+    reason: str | None = None
+
+
+class CancelledByHandler(Struct, frozen=True):
+    reason: str
+
+
+class AcceptedByProvider(Struct, frozen=True):
+    """An external provider has the work and will call back under `ref`."""
+
+    ref: str
+
+
+Ending = Completed | Failed | RetryLater | CancelledByHandler | AcceptedByProvider
+
+
+class Finish(Command, frozen=True):
+    """How a run ended. `epoch` fences a worker; a call-back that proves itself otherwise leaves it out."""
+
+    job_id: str
+    ending: Ending
+    epoch: int | None = None
+    jitter: float = 0.0
+    """A number from 0 up to 1, drawn by the caller, that spreads the backoff."""
+
+
+class Cancel(Command, frozen=True):
+    job_id: str
+    account_id: str | None = None
+    """When given, another account's job is not found."""
+    reason: str | None = None
+
+
+class Reserve(Command, frozen=True):
+    reservation_id: str
+    account_id: str
+    ttl_ms: int | None = None
+
+
+class Consume(Command, frozen=True):
+    reservation_id: str
+    account_id: str | None = None
+
+
+class Release(Command, frozen=True):
+    reservation_id: str
+    account_id: str | None = None
+
+
+class Recover(Command, frozen=True):
+    """Does whatever is due for a job by now (see `recover.py`); nothing, if nothing is."""
+
+    job_id: str
+
+
+class ExpireReservation(Command, frozen=True):
+    reservation_id: str
+
+
+class ForgetKey(Command, frozen=True):
+    account_id: str
+    scope: KeyScope
+    key: str
+
+
+class Requeue(Command, frozen=True):
+    """Runs a dead letter again, as the new job `new_id`, charged anew: the old job's end and refund stand."""
+
+    job_id: str
+    new_id: str
+
+
+class Discard(Command, frozen=True):
+    """Takes a job off the dead-letter list."""
+
+    job_id: str
+
+
+class DeclarePool(Command, frozen=True):
+    name: str
+    slots: int | None
+
+
+class PausePool(Command, frozen=True):
+    name: str
+    paused: bool = True
+
+
+class ResizePool(Command, frozen=True):
+    """Overrides the declared slots; None returns to them."""
+
+    name: str
+    slots: int | None
+
+
+class Elect(Command, frozen=True):
+    """Asks for a shared duty: granted when it is free, expired or one's own."""
+
+    name: str
+    owner: str
+    ttl_ms: int

@@ -1,0 +1,87 @@
+"""Dead letters: failed jobs that somebody should look at. A failed job stays failed and refunded for ever; running its
+work again is a new job, with a charge of its own."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from . import ledger
+from .commands import Discard, Requeue
+from .outcomes import Discarded, Refusal, Submitted
+from .records import Job, Parked, Ready
+from .refusals import lacks_credits, no_job
+from .submit import waiting_place
+from .workspace import Workspace
+
+
+def requeue(ws: Workspace, command: Requeue) -> Submitted | Refusal:
+    """An operator's act: quotas and rate limits do not bind it, the balance does."""
+    job = ws.job(command.job_id)
+    if job is None:
+        return no_job(command.job_id)
+    if job.dead_at is None:
+        return Refusal(
+            "INVALID_STATE",
+            f"job {job.id} ({job.status}) is not in the dead-letter list; nothing was changed.",
+            details={"status": job.status},
+        )
+    account = ws.owner(job)
+    if account.balance < job.cost:
+        return lacks_credits(account, job.cost)
+    ws.put_job(replace(job, dead_at=None))
+    ws.add_event(job, "requeued", as_job=command.new_id)
+    again = _again(job, command.new_id, ws.now)
+    ws.put_account(replace(account, submitted=account.submitted + 1))
+    ledger.charge(ws, ws.owner(job), again.id, again.cost)
+    again = replace(again, place=waiting_place(ws, again, ws.now))
+    ws.add_job(again, ws.payload(job.id))
+    ws.put_account(replace(ws.owner(job), latest_job=again.id))
+    ws.add_event(again, "submitted", requeue_of=job.id)
+    rank = again.place.rank if isinstance(again.place, Ready | Parked) else None
+    return Submitted(
+        again.id,
+        again.status,
+        again.pool,
+        again.priority,
+        rank,
+        again.cost,
+        ws.owner(again).balance,
+        batch_id=again.batch_id,
+    )
+
+
+def _again(job: Job, new_id: str, now: int) -> Job:
+    """The same work from its beginning, as a job of its own."""
+    return Job(
+        id=new_id,
+        account_id=job.account_id,
+        tool=job.tool,
+        pool=job.pool,
+        status="queued",
+        place=None,
+        priority=job.priority,
+        cost=job.cost,
+        units=job.units,
+        created_at=now,
+        timeout_ms=job.timeout_ms,
+        max_attempts=job.max_attempts,
+        backoff_ms=job.backoff_ms,
+        backoff_max_ms=job.backoff_max_ms,
+        session=job.session,
+        batch_id=job.batch_id,
+        correlation_id=job.correlation_id,
+        content_hash=job.content_hash,
+        requeue_of=job.id,
+        charged=job.cost,
+    )
+
+
+def discard(ws: Workspace, command: Discard) -> Discarded | Refusal:
+    job = ws.job(command.job_id)
+    if job is None:
+        return no_job(command.job_id)
+    if job.dead_at is None:
+        return Discarded(job.id, changed=False)
+    ws.put_job(replace(job, dead_at=None))
+    ws.add_event(job, "discarded")
+    return Discarded(job.id, changed=True)

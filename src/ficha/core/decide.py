@@ -1,0 +1,51 @@
+"""The one door to the rules: a snapshot and commands in, changes and outcomes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from . import accounts, cancel, claim, dead, finish, hold, pools, recover, reserve, submit
+from . import commands as c
+from .outcomes import Forgotten, Outcome
+from .policy import Policy
+from .snapshot import Changes, Snapshot
+from .workspace import Workspace
+
+
+def decide(snapshot: Snapshot, batch: Iterable[c.Command], policy: Policy) -> tuple[Changes, list[Outcome]]:
+    """Decides the commands in order, each on what those before it left. A refused command changes nothing."""
+    workspace = Workspace(snapshot, policy)
+    outcomes = [_RULES[type(command)](workspace, command) for command in batch]
+    return workspace.changes(), outcomes
+
+
+def _forget_key(ws: Workspace, command: c.ForgetKey) -> Forgotten:
+    return Forgotten(submit.forget_key(ws, (command.account_id, command.scope, command.key)))
+
+
+_RULES: dict[type[c.Command], Callable[[Workspace, Any], Outcome]] = {
+    c.OpenAccount: accounts.open_account,
+    c.ChangePlan: accounts.change_plan,
+    c.Credit: accounts.credit,
+    c.Submit: submit.submit,
+    c.Claim: claim.claim,
+    c.Start: hold.start,
+    c.Heartbeat: hold.heartbeat,
+    c.SaveCheckpoint: hold.save_checkpoint,
+    c.SaveStep: hold.save_step,
+    c.Finish: finish.finish,
+    c.Cancel: cancel.cancel,
+    c.Reserve: reserve.reserve,
+    c.Consume: reserve.consume,
+    c.Release: reserve.release,
+    c.Recover: recover.recover,
+    c.ExpireReservation: reserve.expire,
+    c.ForgetKey: _forget_key,
+    c.Requeue: dead.requeue,
+    c.Discard: dead.discard,
+    c.DeclarePool: pools.declare_pool,
+    c.PausePool: pools.pause_pool,
+    c.ResizePool: pools.resize_pool,
+    c.Elect: pools.elect,
+}

@@ -1,0 +1,136 @@
+"""Finish: the only way to a final state by a run's own word. A second, late or concurrent finish changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from . import ledger, moves
+from .commands import (
+    AcceptedByProvider,
+    CancelledByHandler,
+    Completed,
+    Ending,
+    Failed,
+    Finish,
+    RetryLater,
+)
+from .outcomes import Finished, Refusal
+from .policy import MILLISECOND, aged_rank, backoff_ms
+from .promote import promote
+from .records import Awaiting, Content, Job, Leased, Parked
+from .refusals import lease_lost, no_job
+from .workspace import Workspace
+
+
+def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
+    job = ws.job(command.job_id)
+    if job is None:
+        return no_job(command.job_id)
+    if command.epoch is not None and command.epoch != job.epoch:
+        _keep_late_word(ws, job, command.ending)
+        return lease_lost(job, command.epoch)
+    if job.place is None:
+        _keep_late_word(ws, job, command.ending)
+        return unchanged(ws, job)
+    if not isinstance(job.place, Leased | Awaiting):
+        _keep_late_word(ws, job, command.ending)
+        return lease_lost(job, command.epoch)
+    match command.ending:
+        case Completed():
+            return _complete(ws, job, command.ending)
+        case Failed(error, final):
+            if final or job.attempts + 1 >= job.max_attempts:
+                return fail(ws, job, error, dead=not final, counts=True)
+            return _retry(ws, job, backoff_ms(job, command.jitter), failed=True, error=error)
+        case RetryLater(after_ms, reason):
+            if job.started_at is not None and ws.now - job.started_at >= ws.policy.max_age_ms * MILLISECOND:
+                return fail(ws, job, f"still asking to be retried after {_hours(ws)} hours", dead=True)
+            return _retry(ws, job, after_ms, failed=False, error=reason)
+        case CancelledByHandler(reason):
+            return cancel_now(ws, job, reason)
+        case AcceptedByProvider(ref):
+            return _accept(ws, job, ref)
+        case _ as never:
+            assert_never(never)
+
+
+def _keep_late_word(ws: Workspace, job: Job, ending: Ending) -> None:
+    """What arrives too late changes nothing, but is kept in the job's history."""
+    data: dict[str, Any] = {"ending": type(ending).__name__}
+    match ending:
+        case Completed(result):
+            data["result"] = result
+        case Failed(error):
+            data["error"] = error
+    ws.add_event(job, "late", **data)
+
+
+def unchanged(ws: Workspace, job: Job) -> Finished:
+    """The answer to a word about a job that has ended."""
+    return Finished(job.id, job.status, changed=False, refunded=job.refunded, new_balance=ws.owner(job).balance)
+
+
+def _complete(ws: Workspace, job: Job, ending: Completed) -> Finished:
+    if job.status == "starting":
+        job = moves.started(job)
+        ws.add_event(job, "started", epoch=job.epoch)
+    # A count that makes no sense must not fail a job that is done: nothing of nothing is nothing delivered.
+    of = max(1, job.units if ending.of is None else ending.of)
+    delivered = of if ending.delivered is None else max(0, min(ending.delivered, of))
+    job = moves.completed(job, delivered, ws.now)
+    ws.put_job(job)
+    ws.put_result(job.id, ending.result)
+    refunded = ledger.refund(ws, job, ledger.undelivered(job.charged, delivered, of), "partial")
+    if delivered == of:
+        ws.add_event(job, "completed")
+        if job.content_hash is not None:
+            ws.put_content(Content(job.tool, job.content_hash, job.id, ending.result))
+    else:
+        ws.add_event(job, "completed", delivered=delivered, of=of, refunded=refunded)
+    return _ended(ws, job, refunded)
+
+
+def fail(ws: Workspace, job: Job, error: str, *, dead: bool, counts: bool = False) -> Finished:
+    """Ends a job as failed and gives everything back."""
+    job = moves.failed(job, error, ws.now, dead=dead, counts=counts)
+    ws.put_job(job)
+    refunded = ledger.refund(ws, job, job.charged, "failed")
+    ws.add_event(job, "failed", error=error, refunded=refunded, dead=dead)
+    return _ended(ws, job, refunded)
+
+
+def cancel_now(ws: Workspace, job: Job, reason: str | None) -> Finished:
+    """Ends a job as cancelled and gives everything back."""
+    job = moves.cancelled(job, reason, ws.now)
+    ws.put_job(job)
+    refunded = ledger.refund(ws, job, job.charged, "cancelled")
+    ws.add_event(job, "cancelled", reason=reason, refunded=refunded)
+    return _ended(ws, job, refunded)
+
+
+def _ended(ws: Workspace, job: Job, refunded: int) -> Finished:
+    promote(ws, job.account_id)
+    return Finished(job.id, job.status, True, refunded, ws.owner(job).balance)
+
+
+def _retry(ws: Workspace, job: Job, after_ms: int, *, failed: bool, error: str | None) -> Finished:
+    due_at = ws.now + max(1, after_ms) * MILLISECOND
+    rank, _ = aged_rank(job, ws.plan(ws.owner(job)), ws.now)
+    job = moves.retried(job, Parked(rank, due_at), failed=failed)
+    ws.put_job(job)
+    ws.add_event(job, "retried", error=error, attempts=job.attempts, due_at=due_at)
+    promote(ws, job.account_id)
+    return Finished(job.id, job.status, True, 0, ws.owner(job).balance, due_at)
+
+
+def _accept(ws: Workspace, job: Job, ref: str) -> Finished | Refusal:
+    if not isinstance(job.place, Leased):
+        return unchanged(ws, job)
+    job = moves.accepted(job, job.place, ref, ws.now)
+    ws.put_job(job)
+    ws.add_event(job, "accepted", ref=ref)
+    return Finished(job.id, job.status, True, 0, ws.owner(job).balance)
+
+
+def _hours(ws: Workspace) -> int:
+    return ws.policy.max_age_ms // 3_600_000

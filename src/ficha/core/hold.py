@@ -1,0 +1,75 @@
+"""What a worker says while it holds a job. Each word is fenced: only the holder of the newest lease is heard."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from . import moves
+from .commands import Heartbeat, SaveCheckpoint, SaveStep, Start
+from .outcomes import Held, Refusal, StepSaved
+from .policy import MILLISECOND
+from .records import Checkpoint, Job, Leased, Step
+from .refusals import lease_lost, no_job
+from .workspace import Workspace
+
+
+def start(ws: Workspace, command: Start) -> Held | Refusal:
+    job = held_job(ws, command.job_id, command.epoch)
+    if isinstance(job, Refusal):
+        return job
+    if job.status == "starting":
+        job = moves.started(job)
+        ws.add_event(job, "started", epoch=job.epoch)
+    return _extended(ws, job)
+
+
+def heartbeat(ws: Workspace, command: Heartbeat) -> Held | Refusal:
+    job = held_job(ws, command.job_id, command.epoch)
+    return job if isinstance(job, Refusal) else _extended(ws, job)
+
+
+def save_checkpoint(ws: Workspace, command: SaveCheckpoint) -> Held | Refusal:
+    """Where the job goes on from, with its data, in one act; it is a sign of life too."""
+    job = held_job(ws, command.job_id, command.epoch)
+    if isinstance(job, Refusal):
+        return job
+    job = replace(job, checkpoint=Checkpoint(command.name, command.progress, command.data, ws.now))
+    ws.add_event(job, "checkpoint", name=command.name, progress=command.progress)
+    return _extended(ws, job)
+
+
+def save_step(ws: Workspace, command: SaveStep) -> StepSaved | Refusal:
+    """A step's result, once: a second one for the same name gets the first one's answer."""
+    job = held_job(ws, command.job_id, command.epoch)
+    if isinstance(job, Refusal):
+        return job
+    _extended(ws, job)
+    earlier = ws.step(job.id, command.name)
+    if earlier is not None:
+        return StepSaved(job.id, command.name, earlier)
+    ws.put_step(Step(job.id, command.name, command.result, ws.now))
+    ws.add_event(job, "step", name=command.name)
+    return StepSaved(job.id, command.name, command.result)
+
+
+def held_job(ws: Workspace, job_id: str, epoch: int) -> Job | Refusal:
+    """The job, if it is leased under this epoch.
+
+    A lease past its expiry still counts until somebody recovers the job: the work goes on where it can.
+    """
+    job = ws.job(job_id)
+    if job is None:
+        return no_job(job_id)
+    if job.epoch != epoch or not isinstance(job.place, Leased):
+        return lease_lost(job, epoch)
+    return job
+
+
+def _extended(ws: Workspace, job: Job) -> Held:
+    lease = job.place
+    assert isinstance(lease, Leased)
+    # A clock that went back must not shorten a lease that was promised.
+    expires_at = max(lease.expires_at, ws.now + ws.policy.lease_ms * MILLISECOND)
+    lease = replace(lease, heartbeat_at=max(lease.heartbeat_at, ws.now), expires_at=expires_at)
+    ws.put_job(replace(job, place=lease))
+    return Held(job.id, job.status, lease.expires_at, lease.deadline_at)

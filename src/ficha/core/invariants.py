@@ -1,0 +1,178 @@
+"""What is true of every committed state. Tests, the simulator and `ficha verify` all ask here.
+
+Each check returns sentences that name what is wrong and where; an empty list means that all is well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from .records import Account, Awaiting, Entry, Job, Leased, Parked, Ready, Status
+from .state import State
+from .states import BIRTHS, FINAL, is_legal
+
+
+def violations(state: State) -> list[str]:
+    """Everything that is wrong with a state, or with a part of one that stands by itself."""
+    return [
+        *_ledger(state),
+        *_counters(state),
+        *_jobs(state),
+        *_keys_and_reservations(state),
+        *_histories(state),
+    ]
+
+
+def overfull_pools(state: State) -> list[str]:
+    """Pools with more jobs started or running than slots. Right after a pool was made smaller that is no fault."""
+    busy = Counter(job.pool for job in state.jobs.values() if isinstance(job.place, Leased | Awaiting))
+    return [
+        f"pool {pool.name} has {pool.limit} slots and {busy[pool.name]} jobs in them"
+        for pool in state.pools.values()
+        if pool.limit is not None and busy[pool.name] > pool.limit
+    ]
+
+
+def _ledger(state: State) -> Iterator[str]:
+    lines: dict[str, list[Entry]] = defaultdict(list)
+    by_job: Counter[tuple[str, str]] = Counter()
+    for entry in state.entries:
+        lines[entry.account_id].append(entry)
+        if entry.job_id is not None:
+            by_job[entry.job_id, entry.kind] += 1
+    for (job_id, kind), count in by_job.items():
+        if count > 1:
+            yield f"job {job_id} has {count} entries of kind {kind}"
+    for account in state.accounts.values():
+        balance = 0
+        for number, entry in enumerate(lines.pop(account.id, []), start=1):
+            balance += entry.amount
+            if entry.number != number or entry.balance_after != balance:
+                yield f"entry {entry.number} of account {account.id} does not follow from the entries before it"
+            if balance < 0:
+                yield f"entry {entry.number} takes account {account.id} below zero"
+        if account.balance != balance:
+            yield f"account {account.id} shows {account.balance} credits, its entries add up to {balance}"
+    for account_id in lines:
+        yield f"there are entries of account {account_id}, which does not exist"
+
+
+def _counters(state: State) -> Iterator[str]:
+    counted: dict[str, Counter[str]] = defaultdict(Counter)
+    for job in state.jobs.values():
+        mine = counted[job.account_id]
+        mine["jobs"] += 1
+        mine["active"] += job.place is not None
+        mine["parked"] += isinstance(job.place, Parked) and job.place.due_at is None
+        mine["admitted"] += isinstance(job.place, Ready | Leased | Awaiting)
+    for account in state.accounts.values():
+        yield from _account_counters(account, counted.pop(account.id, Counter()), state)
+    for account_id in counted:
+        yield f"there are jobs of account {account_id}, which does not exist"
+
+
+def _account_counters(account: Account, counted: Counter[str], state: State) -> Iterator[str]:
+    for name in ("active", "admitted", "parked"):
+        if getattr(account, name) != counted[name]:
+            yield f"account {account.id} counts {getattr(account, name)} {name} jobs, there are {counted[name]}"
+    if account.submitted < counted["jobs"]:
+        yield f"account {account.id} counts {account.submitted} submits, there are {counted['jobs']} jobs"
+    if account.parked and not account.admitted:
+        yield f"account {account.id} has {account.parked} parked jobs and none that could free them"
+    if account.latest_job is not None:
+        latest = state.jobs.get(account.latest_job)
+        if latest is None or latest.place is None:
+            yield f"account {account.id} names job {account.latest_job} as active, which it is not"
+
+
+_PLACES: dict[Status, tuple[type, ...]] = {
+    "queued": (Ready, Parked),
+    "starting": (Leased,),
+    "running": (Leased, Awaiting),
+}
+
+
+def _jobs(state: State) -> Iterator[str]:
+    moved: dict[str, Counter[str]] = defaultdict(Counter)
+    for entry in state.entries:
+        if entry.job_id is not None:
+            moved[entry.job_id][entry.kind] += entry.amount
+            if entry.job_id not in state.jobs:
+                yield f"entry {entry.number} of {entry.account_id} names job {entry.job_id}, which does not exist"
+    for job in state.jobs.values():
+        if not isinstance(job.place, _PLACES.get(job.status, (type(None),))):
+            yield f"job {job.id} is {job.status} but its place is {job.place}"
+        if (job.status in FINAL) != (job.finished_at is not None):
+            yield f"job {job.id} is {job.status} but finished_at is {job.finished_at}"
+        yield from _money(job, moved[job.id])
+        if job.attempts > job.max_attempts:
+            yield f"job {job.id} failed {job.attempts} times, more than its {job.max_attempts} attempts"
+        if job.dead_at is not None and job.status != "failed":
+            yield f"job {job.id} is {job.status} but stands in the dead-letter list"
+
+
+def _money(job: Job, moved: Counter[str]) -> Iterator[str]:
+    if job.charged != -moved["charge"]:
+        yield f"job {job.id} shows {job.charged} charged, the ledger {-moved['charge']}"
+    if job.refunded != moved["refund"]:
+        yield f"job {job.id} shows {job.refunded} refunded, the ledger {moved['refund']}"
+    if job.refunded > job.charged:
+        yield f"job {job.id} got back {job.refunded} of {job.charged} credits"
+    if job.status in ("failed", "cancelled") and job.refunded != job.charged:
+        yield f"job {job.id} is {job.status} but {job.charged - job.refunded} credits were not refunded"
+    if job.status not in FINAL and job.refunded:
+        yield f"job {job.id} is {job.status} but was refunded already"
+
+
+def _keys_and_reservations(state: State) -> Iterator[str]:
+    for key in state.keys.values():
+        if key.account_id not in state.accounts:
+            yield f"key {key.key!r} belongs to account {key.account_id}, which does not exist"
+        if key.scope == "submit":
+            job = state.jobs.get(key.job_id or "")
+            if job is None or job.account_id != key.account_id:
+                yield f"key {key.key!r} of account {key.account_id} names job {key.job_id}, which is not its own"
+    for held in state.reservations.values():
+        if held.account_id not in state.accounts:
+            yield f"reservation {held.id} belongs to account {held.account_id}, which does not exist"
+
+
+_STATUS_AFTER: dict[str, Status] = {
+    "submitted": "queued",
+    "reused": "completed",
+    "claimed": "starting",
+    "started": "running",
+    "retried": "queued",
+    "recovered": "queued",
+    "completed": "completed",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+"""The events that move a job, and where to. All others leave it where it is."""
+
+
+def _histories(state: State) -> Iterator[str]:
+    """Every history follows the transition table, its epochs rise, and it ends where the job is."""
+    status: dict[str, Status] = {}
+    epochs: dict[str, int] = {}
+    for event in state.events:
+        after = _STATUS_AFTER.get(event.kind)
+        if event.kind == "accepted" and status.get(event.job_id) == "starting":
+            after = "running"
+        if after is None:
+            continue
+        before = status.get(event.job_id)
+        is_birth = before is None or (before == "queued" and event.kind == "reused")
+        if not (after in BIRTHS if is_birth else before is not None and is_legal(before, after)):
+            yield f"the history of job {event.job_id} goes from {before} to {after}"
+        status[event.job_id] = after
+        if event.kind == "claimed":
+            epoch = (event.data or {})["epoch"]
+            if epoch <= epochs.get(event.job_id, 0):
+                yield f"job {event.job_id} was claimed under epoch {epoch} after {epochs[event.job_id]}"
+            epochs[event.job_id] = epoch
+    if state.events:
+        for job in state.jobs.values():
+            if status.get(job.id) != job.status:
+                yield f"job {job.id} is {job.status}, its history ends with {status.get(job.id)}"

@@ -1,0 +1,76 @@
+"""Every change of a balance: one immutable entry each, the balance and the period's spending in step with it."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from .policy import MAX_AMOUNT, day_of, month_of
+from .records import Account, Entry, EntryKind, Job
+from .workspace import Workspace
+
+
+def post(
+    ws: Workspace,
+    account: Account,
+    kind: EntryKind,
+    amount: int,
+    *,
+    job_id: str | None = None,
+    reason: str | None = None,
+) -> Account:
+    """Writes one entry and returns the account after it. The caller has made sure that the balance allows it."""
+    balance = account.balance + amount
+    assert 0 < abs(amount) <= MAX_AMOUNT, f"an entry of {amount} credits is out of range"
+    assert 0 <= balance < 2**63, f"account {account.id} would have {balance} credits"
+    number = account.entries + 1
+    after = replace(account, balance=balance, entries=number)
+    ws.add_entry(Entry(account.id, number, kind, amount, balance, ws.now, job_id, reason))
+    ws.put_account(after)
+    return after
+
+
+def spent_today(account: Account, now: int) -> int:
+    return account.day_spent if account.day_at == day_of(now) else 0
+
+
+def spent_this_month(account: Account, now: int) -> int:
+    return account.month_spent if account.month_at == month_of(now) else 0
+
+
+def charge(ws: Workspace, account: Account, job_id: str, cost: int) -> Account:
+    """Takes a job's cost. A free job writes no entry."""
+    if cost == 0:
+        return account
+    spent = replace(
+        account,
+        day_at=day_of(ws.now),
+        day_spent=spent_today(account, ws.now) + cost,
+        month_at=month_of(ws.now),
+        month_spent=spent_this_month(account, ws.now) + cost,
+    )
+    return post(ws, spent, "charge", -cost, job_id=job_id)
+
+
+def refund(ws: Workspace, job: Job, amount: int, reason: str) -> int:
+    """Gives back part or all of what the job was charged, and returns how much.
+
+    Happens at most once per job: not when nothing was charged, not when anything was refunded before. What comes back
+    in the period in which it was charged no longer counts as spent in it.
+    """
+    if amount == 0 or job.charged == 0 or job.refunded:
+        return 0
+    assert amount <= job.charged, f"job {job.id} was charged {job.charged}, cannot refund {amount}"
+    account = ws.owner(job)
+    now, created = ws.now, job.created_at
+    if account.day_at == day_of(now) == day_of(created):
+        account = replace(account, day_spent=max(0, account.day_spent - amount))
+    if account.month_at == month_of(now) == month_of(created):
+        account = replace(account, month_spent=max(0, account.month_spent - amount))
+    post(ws, account, "refund", amount, job_id=job.id, reason=reason)
+    ws.put_job(replace(job, refunded=amount))
+    return amount
+
+
+def undelivered(charged: int, delivered: int, of: int) -> int:
+    """What to give back when only a part was delivered; a fraction of a credit goes to the account."""
+    return charged - charged * min(delivered, of) // of

@@ -1,0 +1,184 @@
+"""What a command led to. An expected refusal is an outcome like any other, never an exception."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from .records import Job, Pool, Reservation, Status
+
+Code = Literal[
+    "ACTIVE_JOB_EXISTS",
+    "COST_LIMIT",
+    "FORBIDDEN",
+    "IDEMPOTENCY_MISMATCH",
+    "INSUFFICIENT_CREDITS",
+    "INVALID_ARGUMENT",
+    "INVALID_PAYLOAD",
+    "INVALID_STATE",
+    "LEASE_LOST",
+    "NOT_FOUND",
+    "OVERLOADED",
+    "QUOTA_EXCEEDED",
+    "RATE_LIMITED",
+    "TOO_LARGE",
+    "UNAUTHENTICATED",
+    "UNKNOWN_TOOL",
+]
+
+HTTP_STATUS: Final[dict[Code, int]] = {
+    "ACTIVE_JOB_EXISTS": 409,
+    "COST_LIMIT": 402,
+    "FORBIDDEN": 403,
+    "IDEMPOTENCY_MISMATCH": 422,
+    "INSUFFICIENT_CREDITS": 402,
+    "INVALID_ARGUMENT": 422,
+    "INVALID_PAYLOAD": 422,
+    "INVALID_STATE": 409,
+    "LEASE_LOST": 409,
+    "NOT_FOUND": 404,
+    "OVERLOADED": 503,
+    "QUOTA_EXCEEDED": 429,
+    "RATE_LIMITED": 429,
+    "TOO_LARGE": 413,
+    "UNAUTHENTICATED": 401,
+    "UNKNOWN_TOOL": 404,
+}
+
+RETRYABLE: Final[frozenset[Code]] = frozenset({"OVERLOADED", "RATE_LIMITED"})
+"""The codes where the same call, later, may pass with nothing else done: what a client may retry by itself."""
+
+
+class Refusal(Struct, frozen=True):
+    """The command was refused and changed nothing."""
+
+    code: Code
+    message: str
+    retry_after_s: float | None = None
+    details: dict[str, Any] = {}
+
+    @property
+    def retryable(self) -> bool:
+        return self.code in RETRYABLE
+
+
+class AccountChanged(Struct, frozen=True):
+    account_id: str
+    plan: str
+    balance: int
+    repeated: bool = False
+    """The key was used before: this is what the first call led to, and nothing was changed now."""
+
+
+class Submitted(Struct, frozen=True):
+    job_id: str
+    status: Status
+    pool: str
+    priority: int
+    rank: int | None
+    """Its order in the queue; None for a job that does not wait."""
+    cost: int
+    new_balance: int
+    jobs: int = 1
+    batch_id: str | None = None
+    idempotent_hit: bool = False
+    quota_warnings: tuple[str, ...] = ()
+    cost_limit_warning: str | None = None
+
+
+class Lease(Struct, frozen=True):
+    """A worker's hold on a job, as handed out by a claim. `job` is the job as claimed."""
+
+    job: Job
+    payload: str
+    worker: str
+    epoch: int
+    expires_at: int
+    deadline_at: int
+
+
+class Claimed(Struct, frozen=True):
+    leases: tuple[Lease, ...]
+
+
+class Held(Struct, frozen=True):
+    """The lease stands."""
+
+    job_id: str
+    status: Status
+    expires_at: int
+    deadline_at: int
+
+
+class StepSaved(Struct, frozen=True):
+    """The step's stored result: the one given, or the earlier one if the step was stored before."""
+
+    job_id: str
+    name: str
+    result: str
+
+
+class Finished(Struct, frozen=True):
+    """What the job is now. `changed` is False when it had ended before and this call changed nothing."""
+
+    job_id: str
+    status: Status
+    changed: bool
+    refunded: int
+    new_balance: int | None = None
+    due_at: int | None = None
+    """When a retried job becomes claimable again."""
+
+
+class ReservationChanged(Struct, frozen=True):
+    reservation: Reservation
+    changed: bool = True
+    quota_warnings: tuple[str, ...] = ()
+
+
+RecoveryAct = Literal["nothing", "requeued", "failed", "cancelled", "promoted", "parked", "aged"]
+
+
+class Recovered(Struct, frozen=True):
+    job_id: str
+    act: RecoveryAct
+    refunded: int = 0
+
+
+class Forgotten(Struct, frozen=True):
+    """An expired key or reservation was cleared away (or was not expired, and stayed)."""
+
+    changed: bool
+
+
+class Discarded(Struct, frozen=True):
+    job_id: str
+    changed: bool
+
+
+class PoolChanged(Struct, frozen=True):
+    pool: Pool
+
+
+class Elected(Struct, frozen=True):
+    owner: str
+    leads: bool
+    expires_at: int
+
+
+Outcome = (
+    Refusal
+    | AccountChanged
+    | Submitted
+    | Claimed
+    | Held
+    | StepSaved
+    | Finished
+    | ReservationChanged
+    | Recovered
+    | Forgotten
+    | Discarded
+    | PoolChanged
+    | Elected
+)

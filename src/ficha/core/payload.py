@@ -1,0 +1,79 @@
+"""What may be a payload, a result, or the data of a checkpoint: plain JSON within limits that both databases keep.
+
+The text that comes out is canonical (keys sorted, no spaces), so that equal values have equal fingerprints.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import msgspec
+
+from .outcomes import Refusal
+
+MAX_INTEGER: Final = 2**53 - 1
+
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+def canonical(value: Any, *, what: str, max_bytes: int, max_depth: int) -> str | Refusal:
+    """The value as JSON text, or why it cannot be one; `what` names it in the message."""
+    problem = _problem(value, what, max_depth)
+    if problem is not None:
+        return Refusal("INVALID_PAYLOAD", f"{problem}; nothing was changed.")
+    text: bytes = _encoder.encode(value)
+    if len(text) > max_bytes:
+        return Refusal(
+            "TOO_LARGE",
+            f"{what} is {len(text)} bytes of JSON, more than the {max_bytes} allowed; nothing was changed. Store large "
+            "data elsewhere and pass its address.",
+            details={"bytes": len(text), "limit": max_bytes},
+        )
+    return text.decode()
+
+
+def _problem(value: Any, where: str, depth: int) -> str | None:
+    match value:
+        case None | bool():
+            return None
+        case str():
+            return text_problem(value, where)
+        case int():
+            if abs(value) > MAX_INTEGER:
+                return f"{where} holds the integer {_short(value)}, beyond ±(2^53-1): send it as a string"
+            return None
+        case float():
+            return (
+                None if math.isfinite(value) else f"{where} holds {value}, which JSON does not have: send null or text"
+            )
+        case dict() | list() | tuple() if depth == 0:
+            return f"{where} is nested too deep"
+        case dict():
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    return f"{where} has the key {_short(key)}, which is not text"
+                if (problem := text_problem(key, f"a key of {where}") or _problem(item, where, depth - 1)) is not None:
+                    return problem
+            return None
+        case list() | tuple():
+            return next((problem for item in value if (problem := _problem(item, where, depth - 1)) is not None), None)
+        case _:
+            return f"{where} holds a {type(value).__name__}, which is not JSON"
+
+
+def text_problem(text: str, where: str) -> str | None:
+    """Why a text cannot be stored in both databases, if so."""
+    if "\x00" in text:
+        return f"{where} holds a NUL character, which cannot be stored"
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return f"{where} holds a lone surrogate, which is not Unicode text"
+    return None
+
+
+def _short(value: Any) -> str:
+    text = hex(value) if isinstance(value, int) else repr(value)
+    return text if len(text) <= 40 else text[:40] + "…"

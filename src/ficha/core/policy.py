@@ -1,0 +1,133 @@
+"""The configuration that the rules take as an argument, and the arithmetic on it: priority, rank, backoff, splits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final
+
+from msgspec import Struct
+
+from .records import Account, Job
+
+MILLISECOND: Final = 1_000
+SECOND: Final = 1_000_000
+HOUR: Final = 3_600 * SECOND
+DAY: Final = 24 * HOUR
+
+MAX_AMOUNT: Final = 10**12
+"""The largest amount of one entry, and the largest cost of one submit."""
+MAX_BALANCE: Final = 2**53 - 1
+"""The largest balance that credits may be added up to: whole numbers up to here survive JSON in every language.
+A refund is never refused for it."""
+
+PRIORITY_MIN: Final = -2048
+PRIORITY_MAX: Final = 2047
+_TIME_BITS: Final = 51
+_RANK_EPOCH: Final = 1_577_836_800 * SECOND
+"""2020-01-01: the rank's time part counts from here and lasts 71 years."""
+
+
+class Plan(Struct, frozen=True):
+    """What an account may do. A limit of None does not bind.
+
+    priority: lower is served first. Defaults to 50.
+    max_running: jobs ready or running at once; further ones wait parked. Defaults to no limit.
+    max_active: jobs not ended, together with reservations; a further submit is refused. Defaults to no limit.
+    per_hour: jobs submitted per clock hour (UTC). Defaults to no limit.
+    daily_limit, monthly_limit: credits spent per UTC day or month, beyond which a submit is refused.
+    daily_warning, monthly_warning: the same, but the submit passes with a warning.
+    ageing_s: seconds of waiting that improve a job's priority by one. Defaults to strict priority.
+    """
+
+    name: str
+    priority: int = 50
+    max_running: int | None = None
+    max_active: int | None = None
+    per_hour: int | None = None
+    daily_limit: int | None = None
+    daily_warning: int | None = None
+    monthly_limit: int | None = None
+    monthly_warning: int | None = None
+    ageing_s: float | None = None
+
+
+class Policy(Struct, frozen=True):
+    """All that the rules take from configuration.
+
+    lease_ms: how long a worker holds a job without a heartbeat. Defaults to 60 s.
+    max_recoveries: crashed or lost runs after which a job is taken for poison. Defaults to 3.
+    stuck_ms: a held job whose heartbeat is older is recovered, whatever its lease says. Defaults to 10 minutes.
+    max_age_ms: a job that was first started longer ago is failed. Defaults to 24 hours.
+    key_ttl_ms: how long an idempotency key is remembered. Defaults to 24 hours.
+    reservation_ttl_ms: how long a reservation holds its slot. Defaults to 300 s.
+    warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
+    first_job_boost: taken off the priority of an account's first job ever. Defaults to 0.
+    """
+
+    plans: Mapping[str, Plan]
+    lease_ms: int = 60_000
+    max_recoveries: int = 3
+    stuck_ms: int = 600_000
+    max_age_ms: int = 86_400_000
+    key_ttl_ms: int = 86_400_000
+    reservation_ttl_ms: int = 300_000
+    warn_share: float = 0.8
+    first_job_boost: int = 0
+
+
+def priority_of(plan: Plan, offset: int, boost: int) -> int:
+    """A job's priority: its plan's, moved by its tool's offset and the first-job boost."""
+    return max(PRIORITY_MIN, min(PRIORITY_MAX, plan.priority + offset - boost))
+
+
+def rank_of(priority: int, created_at: int) -> int:
+    """The order of the queue as one number: strictly by priority, then first created, first started."""
+    time = max(0, min(created_at - _RANK_EPOCH, (1 << _TIME_BITS) - 1))
+    return (priority << _TIME_BITS) + time
+
+
+def aged_rank(job: Job, plan: Plan | None, now: int) -> tuple[int, int | None]:
+    """The rank after the waiting so far, and when it next improves."""
+    if plan is None or not plan.ageing_s:
+        return rank_of(job.priority, job.created_at), None
+    point = int(plan.ageing_s * SECOND)
+    gained = max(0, now - job.created_at) // point
+    priority = max(PRIORITY_MIN, job.priority - gained)
+    return rank_of(priority, job.created_at), max(now, job.created_at + (gained + 1) * point)
+
+
+def backoff_ms(job: Job, jitter: float) -> int:
+    """How long a failed job waits: doubling per failure, capped, then spread over the upper half."""
+    full = min(job.backoff_max_ms, job.backoff_ms << min(job.attempts, 40))
+    return full - int(full * jitter / 2)
+
+
+def split(count: int, at_most: int) -> list[int]:
+    """A count as parts of at most `at_most`, as even as can be: 10 by 4 is 4, 3, 3."""
+    parts = -(-count // at_most)
+    return [count // parts + (1 if part < count % parts else 0) for part in range(parts)]
+
+
+def hour_of(at: int) -> int:
+    return at - at % HOUR
+
+
+def submits_this_hour(account: Account, now: int) -> int:
+    return account.hour_submits if account.hour_at == hour_of(now) else 0
+
+
+def day_of(at: int) -> int:
+    return at - at % DAY
+
+
+def month_of(at: int) -> int:
+    """The first instant of the UTC month."""
+    return _month_of_day(at // DAY)
+
+
+@lru_cache(maxsize=64)
+def _month_of_day(day: int) -> int:
+    moment = datetime.fromtimestamp(day * DAY // SECOND, UTC)
+    return int(datetime(moment.year, moment.month, 1, tzinfo=UTC).timestamp()) * SECOND

@@ -1,0 +1,77 @@
+"""Pools: declared by the application, paused and resized by an operator; and the reason why a job waits."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec.structs import replace
+
+from .commands import DeclarePool, Elect, PausePool, ResizePool
+from .outcomes import Elected, PoolChanged, Refusal
+from .policy import MILLISECOND
+from .records import Job, Leader, Parked, Pool, Ready
+from .refusals import no_pool
+from .workspace import Workspace
+
+WaitReason = Literal["schedule", "account_limit", "pool_paused", "pool_full", "place"]
+
+
+def declare_pool(ws: Workspace, command: DeclarePool) -> PoolChanged | Refusal:
+    """Makes a pool known, or takes over the application's new number of slots; an operator's resize stands."""
+    if (refusal := _refuse_slots(command.slots)) is not None:
+        return refusal
+    pool = ws.pool(command.name)
+    return _put(ws, pool, Pool(command.name, command.slots) if pool is None else replace(pool, slots=command.slots))
+
+
+def pause_pool(ws: Workspace, command: PausePool) -> PoolChanged | Refusal:
+    """A paused pool starts nothing new; what runs goes on."""
+    pool = ws.pool(command.name)
+    return no_pool(command.name) if pool is None else _put(ws, pool, replace(pool, paused=command.paused))
+
+
+def resize_pool(ws: Workspace, command: ResizePool) -> PoolChanged | Refusal:
+    """Fewer slots than are busy end nothing: the pool starts nothing new until it is below them."""
+    if (refusal := _refuse_slots(command.slots)) is not None:
+        return refusal
+    pool = ws.pool(command.name)
+    return no_pool(command.name) if pool is None else _put(ws, pool, replace(pool, resized=command.slots))
+
+
+def _put(ws: Workspace, before: Pool | None, after: Pool) -> PoolChanged:
+    if before != after:
+        ws.put_pool(after)
+    return PoolChanged(after)
+
+
+def _refuse_slots(slots: int | None) -> Refusal | None:
+    if slots is None or 0 <= slots <= 1_000_000:
+        return None
+    return Refusal("INVALID_ARGUMENT", f"slots must be from 0 to 1000000, or none for no limit, not {slots}.")
+
+
+def elect(ws: Workspace, command: Elect) -> Elected:
+    """Gives a shared duty to whoever asks while it is free, expired or already theirs."""
+    leader = ws.leader(command.name)
+    if leader is not None and leader.owner != command.owner and leader.expires_at > ws.now:
+        return Elected(leader.owner, False, leader.expires_at)
+    expires_at = ws.now + command.ttl_ms * MILLISECOND
+    ws.put_leader(Leader(command.name, command.owner, expires_at))
+    return Elected(command.owner, True, expires_at)
+
+
+def why_waiting(job: Job, pool: Pool | None, occupied: int) -> WaitReason | None:
+    """Why a queued job has not started: the first thing that would have to change."""
+    match job.place:
+        case Parked(due_at=int()):
+            return "schedule"
+        case Parked():
+            return "account_limit"
+        case Ready() if pool is not None and pool.paused:
+            return "pool_paused"
+        case Ready() if pool is not None and pool.limit is not None and occupied >= pool.limit:
+            return "pool_full"
+        case Ready():
+            return "place"
+        case _:
+            return None

@@ -1,0 +1,235 @@
+"""The values that the rules read and write: one class per word of the glossary.
+
+Records are frozen. A record never holds what can be derived from another one, with one exception: an account
+carries counters over its jobs, so that a submit or a finish looks at one row (`invariants.py` proves they agree).
+Payloads and results are JSON text that no rule looks into; they travel beside the records, not inside them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Status = Literal["queued", "starting", "running", "completed", "failed", "cancelled"]
+EntryKind = Literal["grant", "adjust", "charge", "refund"]
+ReservationState = Literal["active", "consumed", "expired", "released"]
+KeyScope = Literal["submit", "grant"]
+
+
+class Record(Struct, frozen=True, forbid_unknown_fields=True):
+    """The base of all records: immutable, compared by value."""
+
+
+class Account(Record, frozen=True):
+    """Who pays. `balance` is always the sum of the account's entries."""
+
+    id: str
+    plan: str
+    opened_at: int
+    balance: int = 0
+    active: int = 0
+    """Jobs that have not ended."""
+    admitted: int = 0
+    """Active jobs that are ready, leased or with a provider: what the plan's `max_running` bounds."""
+    parked: int = 0
+    """Active jobs that wait only for the account's own concurrency."""
+    submitted: int = 0
+    """Jobs ever submitted; zero means that the next one is the first."""
+    latest_job: str | None = None
+    """The job submitted last, while it is active."""
+    hour_at: int = 0
+    hour_submits: int = 0
+    day_at: int = 0
+    day_spent: int = 0
+    month_at: int = 0
+    month_spent: int = 0
+    entries: int = 0
+    """Ledger lines written so far; the next one gets this number plus one."""
+
+
+class Ready(Record, frozen=True):
+    """Queued, and any worker of the pool may claim it."""
+
+    rank: int
+    ages_at: int | None = None
+    """When waiting next improves the rank; None where the plan does not age."""
+
+
+class Parked(Record, frozen=True):
+    """Queued, and not claimable: its time has not come, or (`due_at` is None) its account is at its concurrency."""
+
+    rank: int
+    due_at: int | None = None
+
+
+class Leased(Record, frozen=True):
+    """Held by a worker until `expires_at`, and at most until `deadline_at`."""
+
+    worker: str
+    leased_at: int
+    heartbeat_at: int
+    expires_at: int
+    deadline_at: int
+
+
+class Awaiting(Record, frozen=True):
+    """With an external provider under the reference `ref`: holds a slot of the pool, but no worker."""
+
+    ref: str
+    since_at: int
+    deadline_at: int
+
+
+Place = Ready | Parked | Leased | Awaiting
+
+
+class Checkpoint(Record, frozen=True):
+    """Where a job goes on from after an interruption."""
+
+    name: str
+    progress: int
+    data: str
+    saved_at: int
+
+
+class Job(Record, frozen=True):
+    """One unit of paid work. `place` says where an active job is; a job that ended has none."""
+
+    id: str
+    account_id: str
+    tool: str
+    pool: str
+    status: Status
+    place: Place | None
+    priority: int
+    cost: int
+    units: int
+    created_at: int
+    timeout_ms: int
+    max_attempts: int
+    backoff_ms: int
+    backoff_max_ms: int
+    wait_until_at: int | None = None
+    """When a job that nobody has started is cancelled and refunded."""
+    session: str | None = None
+    batch_id: str | None = None
+    correlation_id: str | None = None
+    content_hash: str | None = None
+    requeue_of: str | None = None
+    epoch: int = 0
+    """Rises with every claim and never falls: what fences a worker that lost its lease."""
+    attempts: int = 0
+    """Failed runs. A run that a crash interrupted counts as a recovery instead."""
+    recoveries: int = 0
+    started_at: int | None = None
+    checkpoint: Checkpoint | None = None
+    finished_at: int | None = None
+    error: str | None = None
+    charged: int = 0
+    refunded: int = 0
+    delivered: int | None = None
+    dead_at: int | None = None
+    """Set while the job stands in the dead-letter list."""
+
+
+class Step(Record, frozen=True):
+    """A part of a job that is done and whose result (JSON text) is kept, so that it is not paid or done again."""
+
+    job_id: str
+    name: str
+    result: str
+    saved_at: int
+
+
+class Entry(Record, frozen=True):
+    """One immutable ledger line. `number` counts the account's lines from one."""
+
+    account_id: str
+    number: int
+    kind: EntryKind
+    amount: int
+    balance_after: int
+    at: int
+    job_id: str | None = None
+    reason: str | None = None
+
+
+class Event(Record, frozen=True):
+    """One line of a job's history."""
+
+    job_id: str
+    account_id: str
+    kind: str
+    at: int
+    data: dict[str, Any] | None = None
+
+
+class Key(Record, frozen=True):
+    """The caller's own name for a submit or a grant, and what it led to."""
+
+    account_id: str
+    scope: KeyScope
+    key: str
+    fingerprint: str
+    created_at: int
+    expires_at: int | None
+    job_id: str | None = None
+    """The (first) job that a submit made."""
+    batch_id: str | None = None
+    jobs: int = 1
+    cost: int = 0
+    """How many jobs the submit made, and what they cost together."""
+    entry: int | None = None
+    """The number of the ledger line that a grant wrote."""
+
+
+class Reservation(Record, frozen=True):
+    """A quota slot held before the job exists. An active one past `expires_at` counts for nothing."""
+
+    id: str
+    account_id: str
+    state: ReservationState
+    created_at: int
+    expires_at: int
+    job_id: str | None = None
+
+
+class Batch(Record, frozen=True):
+    """Many jobs submitted together."""
+
+    id: str
+    account_id: str
+    total: int
+    created_at: int
+
+
+class Pool(Record, frozen=True):
+    """Slots shared by tools, across all machines. `slots` comes from the application, `resized` from an operator."""
+
+    name: str
+    slots: int | None = None
+    resized: int | None = None
+    paused: bool = False
+
+    @property
+    def limit(self) -> int | None:
+        """How many jobs of the pool may be started or running at once; None for no limit."""
+        return self.slots if self.resized is None else self.resized
+
+
+class Content(Record, frozen=True):
+    """The finished job whose result answers every later submit of the same content to the same tool."""
+
+    tool: str
+    content_hash: str
+    job_id: str
+    result: str
+
+
+class Leader(Record, frozen=True):
+    """Who among many processes does a shared duty, until when."""
+
+    name: str
+    owner: str
+    expires_at: int

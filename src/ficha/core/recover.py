@@ -1,0 +1,84 @@
+"""Recover: whatever time has done to a job by now. State and time are judged here, under the lock, once more.
+
+The sweeper finds candidates with a plain look at the clock; two sweepers, or one with an old list, do no harm.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from . import moves
+from .commands import Recover
+from .finish import cancel_now, fail
+from .outcomes import Recovered, RecoveryAct, Refusal
+from .policy import MILLISECOND, SECOND, aged_rank
+from .records import Awaiting, Job, Leased, Parked, Ready
+from .refusals import no_job
+from .submit import waiting_place
+from .workspace import Workspace
+
+
+def recover(ws: Workspace, command: Recover) -> Recovered | Refusal:
+    job = ws.job(command.job_id)
+    if job is None:
+        return no_job(command.job_id)
+    match job.place:
+        case None:
+            return Recovered(job.id, "nothing")
+        case Leased():
+            return _recover_lease(ws, job, job.place)
+        case Awaiting():
+            if ws.now >= job.place.deadline_at or _is_too_old(ws, job):
+                return _failed(ws, job, f"the provider did not answer within {job.timeout_ms / 1000:g} s")
+            return Recovered(job.id, "nothing")
+        case Ready() | Parked():
+            return _recover_waiting(ws, job, job.place)
+        case _ as never:
+            assert_never(never)
+
+
+def _recover_lease(ws: Workspace, job: Job, lease: Leased) -> Recovered:
+    if ws.now >= lease.deadline_at:
+        return _failed(ws, job, f"timed out after {job.timeout_ms / 1000:g} s")
+    if _is_too_old(ws, job):
+        return _failed(ws, job, f"not finished {ws.policy.max_age_ms // 3_600_000} hours after its first start")
+    is_silent = ws.now - lease.heartbeat_at >= ws.policy.stuck_ms * MILLISECOND
+    if ws.now < lease.expires_at and not is_silent:
+        return Recovered(job.id, "nothing")
+    if job.recoveries + 1 >= ws.policy.max_recoveries:
+        return _failed(ws, replace(job, recoveries=job.recoveries + 1), _poison(job.recoveries + 1))
+    rank, ages_at = aged_rank(job, ws.plan(ws.owner(job)), ws.now)
+    job = moves.recovered(job, Ready(rank, ages_at))
+    ws.put_job(job)
+    ws.add_event(job, "recovered", worker=lease.worker, epoch=job.epoch, recoveries=job.recoveries)
+    return Recovered(job.id, "requeued")
+
+
+def _is_too_old(ws: Workspace, job: Job) -> bool:
+    return job.started_at is not None and ws.now - job.started_at >= ws.policy.max_age_ms * MILLISECOND
+
+
+def _poison(lost: int) -> str:
+    return f"{lost} workers were lost while running this job; it is taken for poison and not run again"
+
+
+def _failed(ws: Workspace, job: Job, error: str) -> Recovered:
+    return Recovered(job.id, "failed", fail(ws, job, error, dead=True).refunded)
+
+
+def _recover_waiting(ws: Workspace, job: Job, place: Ready | Parked) -> Recovered:
+    if job.wait_until_at is not None and ws.now >= job.wait_until_at and job.started_at is None:
+        waited_s = (job.wait_until_at - job.created_at) / SECOND
+        return Recovered(job.id, "cancelled", cancel_now(ws, job, f"not started within {waited_s:g} s").refunded)
+    act: RecoveryAct = "nothing"
+    match place:
+        case Parked(due_at=int(due_at)) if ws.now >= due_at:
+            now_at = waiting_place(ws, job, due_at)
+            act = "promoted" if isinstance(now_at, Ready) else "parked"
+            ws.put_job(replace(job, place=now_at))
+        case Ready(ages_at=int(ages_at)) if ws.now >= ages_at:
+            act = "aged"
+            ws.put_job(replace(job, place=Ready(*aged_rank(job, ws.plan(ws.owner(job)), ws.now))))
+    return Recovered(job.id, act)

@@ -1,0 +1,43 @@
+"""Refusals that several rules share, each with its one wording: what, which id, what to do."""
+
+from __future__ import annotations
+
+from .outcomes import Refusal
+from .records import Account, Job
+
+
+def no_account(account_id: str) -> Refusal:
+    return Refusal("NOT_FOUND", f"there is no account {account_id!r}; open it first.")
+
+
+def no_plan(plan: str) -> Refusal:
+    return Refusal("NOT_FOUND", f"there is no plan {plan!r}; declare it in the application or choose another.")
+
+
+def no_job(job_id: str) -> Refusal:
+    return Refusal("NOT_FOUND", f"there is no job {job_id}.")
+
+
+def no_pool(name: str) -> Refusal:
+    return Refusal("NOT_FOUND", f"there is no pool {name!r}; declare it in the application.")
+
+
+def no_reservation(reservation_id: str) -> Refusal:
+    return Refusal("NOT_FOUND", f"there is no reservation {reservation_id}.")
+
+
+def lacks_credits(account: Account, need: int) -> Refusal:
+    return Refusal(
+        "INSUFFICIENT_CREDITS",
+        f"account {account.id} has {account.balance} credits and needs {need}; nothing was charged. Add credits first.",
+        details={"have": account.balance, "need": need},
+    )
+
+
+def lease_lost(job: Job, epoch: int | None) -> Refusal:
+    return Refusal(
+        "LEASE_LOST",
+        f"job {job.id} is no longer held under epoch {epoch} (it is {job.status}, epoch {job.epoch}); nothing was "
+        "changed. Stop working on it.",
+        details={"status": job.status, "epoch": job.epoch},
+    )

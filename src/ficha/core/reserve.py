@@ -1,0 +1,133 @@
+"""Quota: active jobs and reserved slots together never exceed the plan's `max_active`."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from .commands import Consume, ExpireReservation, Release, Reserve
+from .outcomes import Forgotten, Refusal, ReservationChanged
+from .policy import MILLISECOND, Plan, submits_this_hour
+from .records import Account, Reservation, ReservationState
+from .refusals import no_account, no_plan, no_reservation
+from .workspace import Workspace
+
+
+def reserve(ws: Workspace, command: Reserve) -> ReservationChanged | Refusal:
+    """Holds one slot of the account's quota."""
+    account = ws.account(command.account_id)
+    if account is None:
+        return no_account(command.account_id)
+    plan = ws.plan(account)
+    if plan is None:
+        return no_plan(account.plan)
+    if (refusal := refuse_quota(ws, account, plan, 1, reserved=False)) is not None:
+        return refusal
+    ttl_ms = ws.policy.reservation_ttl_ms if command.ttl_ms is None else command.ttl_ms
+    held = Reservation(command.reservation_id, account.id, "active", ws.now, ws.now + ttl_ms * MILLISECOND)
+    ws.put_reservation(held)
+    return ReservationChanged(held, quota_warnings=quota_warnings(ws, account, plan))
+
+
+def consume(ws: Workspace, command: Consume) -> ReservationChanged | Refusal:
+    """The job exists: the reservation no longer counts. Once consumed, consuming again changes nothing."""
+    return _end(ws, command.reservation_id, command.account_id, "consumed")
+
+
+def release(ws: Workspace, command: Release) -> ReservationChanged | Refusal:
+    """The slot is free at once. Once released, releasing again changes nothing."""
+    return _end(ws, command.reservation_id, command.account_id, "released")
+
+
+def expire(ws: Workspace, command: ExpireReservation) -> Forgotten:
+    """Writes down that an active reservation's time is over; it stopped counting when its time was."""
+    held = ws.reservation(command.reservation_id)
+    if held is None or state_of(held, ws.now) != "expired" or held.state == "expired":
+        return Forgotten(changed=False)
+    ws.put_reservation(replace(held, state="expired"))
+    return Forgotten(changed=True)
+
+
+def state_of(held: Reservation, now: int) -> ReservationState:
+    """The state by now: an active reservation past its time has expired, whether it was swept or not."""
+    return "expired" if held.state == "active" and held.expires_at <= now else held.state
+
+
+def _end(
+    ws: Workspace, reservation_id: str, account_id: str | None, state: ReservationState
+) -> ReservationChanged | Refusal:
+    held = ws.reservation(reservation_id)
+    if held is None or account_id not in (None, held.account_id):
+        return no_reservation(reservation_id)
+    if held.state == state:
+        return ReservationChanged(held, changed=False)
+    if (refusal := _refuse_unless_active(held, ws.now)) is not None:
+        return refusal
+    held = replace(held, state=state)
+    ws.put_reservation(held)
+    return ReservationChanged(held)
+
+
+def consumed(ws: Workspace, reservation_id: str, job_id: str) -> None:
+    """Marks the reservation that a submit was admitted under."""
+    held = ws.reservation(reservation_id)
+    assert held is not None
+    ws.put_reservation(replace(held, state="consumed", job_id=job_id))
+
+
+def refuse_reservation(ws: Workspace, reservation_id: str | None, account_id: str) -> Refusal | None:
+    """Why a submit may not use this reservation, if so."""
+    if reservation_id is None:
+        return None
+    held = ws.reservation(reservation_id)
+    if held is None or held.account_id != account_id:
+        return no_reservation(reservation_id)
+    return _refuse_unless_active(held, ws.now)
+
+
+def _refuse_unless_active(held: Reservation, now: int) -> Refusal | None:
+    state = state_of(held, now)
+    if state == "active":
+        return None
+    return Refusal(
+        "INVALID_STATE",
+        f"reservation {held.id} is {state}; nothing was changed. Make a new reservation.",
+        details={"state": state},
+    )
+
+
+def refuse_quota(ws: Workspace, account: Account, plan: Plan, wanted: int, *, reserved: bool) -> Refusal | None:
+    """Why the account may not have `wanted` more active jobs, if so; one of them may stand on a reservation."""
+    if plan.max_active is None or wanted == 0:
+        return None
+    holds = ws.reservations_of(account.id)
+    used = account.active + holds - reserved
+    if used + wanted <= plan.max_active:
+        return None
+    details = {"limit": plan.max_active, "active": account.active, "reserved": holds}
+    if plan.max_active == 1 and account.active and wanted == 1:
+        named = f"job {account.latest_job}" if account.latest_job else "a job"
+        return Refusal(
+            "ACTIVE_JOB_EXISTS",
+            f"plan {plan.name} allows one active job and {named} of account {account.id} is active; wait for it or "
+            "cancel it.",
+            details={**details, "job_id": account.latest_job},
+        )
+    return Refusal(
+        "QUOTA_EXCEEDED",
+        f"plan {plan.name} allows {plan.max_active} active jobs; account {account.id} has {account.active} and "
+        f"{holds} reserved, and asks for {wanted} more. Wait for one to end, cancel one or release a reservation.",
+        details=details,
+    )
+
+
+def quota_warnings(ws: Workspace, account: Account, plan: Plan) -> tuple[str, ...]:
+    """A word on each quota that the account is near, as it stands after the command."""
+    warnings = []
+    used = account.active + ws.reservations_of(account.id)
+    for word, count, limit in (
+        ("active jobs", used, plan.max_active),
+        ("jobs this hour", submits_this_hour(account, ws.now), plan.per_hour),
+    ):
+        if limit is not None and limit > 1 and count >= limit * ws.policy.warn_share:
+            warnings.append(f"{count} of {limit} {word}")
+    return tuple(warnings)

@@ -1,0 +1,144 @@
+"""What a store hands to `decide`, and what `decide` hands back."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from .needs import KeyName
+from .records import (
+    Account,
+    Awaiting,
+    Batch,
+    Content,
+    Entry,
+    Event,
+    Job,
+    Key,
+    Leader,
+    Leased,
+    Parked,
+    Pool,
+    Ready,
+    Reservation,
+    Step,
+)
+
+
+class Snapshot(Struct):
+    """The rows that a batch needs, as they stand under its locks. What was asked for and does not exist is None.
+
+    parked and ready list job ids in claim order (rank, then id); those jobs are in `jobs` too.
+    """
+
+    now: int
+    accounts: dict[str, Account | None] = field(default_factory=dict)
+    jobs: dict[str, Job | None] = field(default_factory=dict)
+    payloads: dict[str, str] = field(default_factory=dict)
+    steps: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    keys: dict[KeyName, Key | None] = field(default_factory=dict)
+    reservations: dict[str, Reservation | None] = field(default_factory=dict)
+    reservations_of: dict[str, list[Reservation]] = field(default_factory=dict)
+    parked: dict[str, list[str]] = field(default_factory=dict)
+    pools: dict[str, Pool | None] = field(default_factory=dict)
+    occupied: dict[str, int] = field(default_factory=dict)
+    ready: dict[str, list[str]] = field(default_factory=dict)
+    contents: dict[tuple[str, str], Content | None] = field(default_factory=dict)
+    leaders: dict[str, Leader | None] = field(default_factory=dict)
+
+
+class JobChange(Struct, frozen=True):
+    """A job as it was (None: it is new) and as it is now."""
+
+    before: Job | None
+    after: Job
+
+
+class Changes(Struct):
+    """The rows to write: the new value of each record that changed, and the lines to append.
+
+    results holds the result text of jobs that ended in this batch, payloads that of jobs that are new.
+    """
+
+    accounts: list[Account] = field(default_factory=list)
+    jobs: list[JobChange] = field(default_factory=list)
+    payloads: dict[str, str] = field(default_factory=dict)
+    results: dict[str, str] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    keys: list[Key] = field(default_factory=list)
+    forgotten_keys: list[KeyName] = field(default_factory=list)
+    reservations: list[Reservation] = field(default_factory=list)
+    batches: list[Batch] = field(default_factory=list)
+    pools: list[Pool] = field(default_factory=list)
+    contents: list[Content] = field(default_factory=list)
+    leaders: list[Leader] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in self.__struct_fields__)
+
+
+class PlaceRows(Struct):
+    """How the hot rows move: what each of the three narrow tables drops, gains and rewrites."""
+
+    ready_gone: list[str] = field(default_factory=list)
+    ready_new: list[Job] = field(default_factory=list)
+    ready_changed: list[Job] = field(default_factory=list)
+    parked_gone: list[str] = field(default_factory=list)
+    parked_new: list[Job] = field(default_factory=list)
+    parked_changed: list[Job] = field(default_factory=list)
+    leases_gone: list[str] = field(default_factory=list)
+    leases_new: list[Job] = field(default_factory=list)
+    leases_changed: list[Job] = field(default_factory=list)
+
+
+class JobRows(Struct):
+    """Job changes as row operations, the same for every store.
+
+    born: new rows of the wide table. ended: rows of the wide table whose end is written. relisted: rows whose only
+    change is the dead-letter mark. checkpoints: jobs whose checkpoint changed.
+    """
+
+    born: list[Job] = field(default_factory=list)
+    ended: list[Job] = field(default_factory=list)
+    relisted: list[Job] = field(default_factory=list)
+    checkpoints: list[Job] = field(default_factory=list)
+    places: PlaceRows = field(default_factory=PlaceRows)
+
+
+_TABLES = {Ready: "ready", Parked: "parked", Leased: "leases", Awaiting: "leases", type(None): None}
+
+
+def job_rows(changes: list[JobChange]) -> JobRows:
+    """Sorts job changes into row operations."""
+    rows = JobRows()
+    for change in changes:
+        before, after = change.before, change.after
+        if before is None:
+            rows.born.append(after)
+        elif before.place is not None and after.place is None:
+            rows.ended.append(after)
+        elif before.dead_at != after.dead_at:
+            rows.relisted.append(after)
+        if after.checkpoint is not None and (before is None or before.checkpoint != after.checkpoint):
+            rows.checkpoints.append(after)
+        _sort_place(rows.places, before, after)
+    return rows
+
+
+def _sort_place(places: PlaceRows, before: Job | None, after: Job) -> None:
+    source = _TABLES[type(before.place)] if before is not None else None
+    target = _TABLES[type(after.place)]
+    if source == target:
+        if target is not None and before is not None and hot(before) != hot(after):
+            getattr(places, f"{target}_changed").append(after)
+        return
+    if source is not None:
+        getattr(places, f"{source}_gone").append(after.id)
+    if target is not None:
+        getattr(places, f"{target}_new").append(after)
+
+
+def hot(job: Job) -> tuple[object, ...]:
+    """The part of a job that lives in its narrow row while it is active."""
+    return (job.status, job.place, job.epoch, job.attempts, job.recoveries, job.started_at)

@@ -1,0 +1,29 @@
+"""A whole state, or a part of one that stands by itself: all accounts in it with everything they own.
+
+Tests and the memory store hold the whole; `ficha verify` walks a live database in parts.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from .needs import KeyName
+from .records import Account, Batch, Content, Entry, Event, Job, Key, Leader, Pool, Reservation, Step
+
+
+class State(Struct):
+    """Every row, by its key. Entries are in the order of their number, events in the order they were written."""
+
+    accounts: dict[str, Account] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
+    payloads: dict[str, str] = field(default_factory=dict)
+    results: dict[str, str] = field(default_factory=dict)
+    steps: dict[tuple[str, str], Step] = field(default_factory=dict)
+    keys: dict[KeyName, Key] = field(default_factory=dict)
+    reservations: dict[str, Reservation] = field(default_factory=dict)
+    batches: dict[str, Batch] = field(default_factory=dict)
+    pools: dict[str, Pool] = field(default_factory=dict)
+    contents: dict[tuple[str, str], Content] = field(default_factory=dict)
+    leaders: dict[str, Leader] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)

@@ -1,0 +1,284 @@
+"""Submit: one atomic act. Idempotency, plan, limits, balance, priority, charge, insert; all of it or a refusal."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from . import ledger
+from .commands import NewJob, Submit
+from .needs import KeyName
+from .outcomes import Refusal, Submitted
+from .policy import (
+    HOUR,
+    MAX_AMOUNT,
+    MILLISECOND,
+    SECOND,
+    Plan,
+    aged_rank,
+    hour_of,
+    priority_of,
+    submits_this_hour,
+)
+from .records import Account, Batch, Job, Key, Parked, Ready
+from .refusals import lacks_credits, no_account, no_plan
+from .reserve import consumed, quota_warnings, refuse_quota, refuse_reservation
+from .workspace import Workspace
+
+
+def submit(ws: Workspace, command: Submit) -> Submitted | Refusal:
+    """Creates and charges the jobs, in the order of precedence of its refusals."""
+    account = ws.account(command.account_id)
+    if account is None:
+        return no_account(command.account_id)
+    if (repeat := _repeated(ws, command, account)) is not None:
+        return repeat
+    plan = ws.plan(account)
+    if plan is None:
+        return no_plan(account.plan)
+    new_jobs, served = _served_by_content(ws, command)
+    cost = sum(job.cost for job in new_jobs)
+    refusal = (
+        refuse_reservation(ws, command.reservation_id, account.id)
+        or refuse_quota(ws, account, plan, len(new_jobs) - len(served), reserved=command.reservation_id is not None)
+        or _refuse_rate(account, plan, len(new_jobs), ws.now)
+        or _refuse_cost(new_jobs, cost)
+        or _refuse_spending(account, plan, cost, ws.now)
+        or (lacks_credits(account, cost) if account.balance < cost else None)
+    )
+    if refusal is not None:
+        return refusal
+    return _create(ws, command, account, plan, new_jobs, served, cost)
+
+
+def _repeated(ws: Workspace, command: Submit, account: Account) -> Submitted | Refusal | None:
+    """The answer to a key that was used before: the first job, as it stands now."""
+    if command.key is None:
+        return None
+    key = ws.key((account.id, "submit", command.key))
+    if key is None or not is_remembered(key, ws.now):
+        return None
+    if key.fingerprint != command.fingerprint:
+        return Refusal(
+            "IDEMPOTENCY_MISMATCH",
+            f"the key {command.key!r} was used for another tool or payload; nothing was submitted. "
+            "Use a new key for a new job, or send exactly what was sent first.",
+            details={"job_id": key.job_id},
+        )
+    assert key.job_id is not None
+    job = ws.job(key.job_id)
+    assert job is not None, f"key {command.key!r} names job {key.job_id}, which does not exist"
+    rank = job.place.rank if isinstance(job.place, Ready | Parked) else None
+    return Submitted(
+        job.id,
+        job.status,
+        job.pool,
+        job.priority,
+        rank,
+        key.cost,
+        account.balance,
+        jobs=key.jobs,
+        batch_id=key.batch_id,
+        idempotent_hit=True,
+    )
+
+
+def is_remembered(key: Key, now: int) -> bool:
+    return key.expires_at is None or key.expires_at > now
+
+
+def _served_by_content(ws: Workspace, command: Submit) -> tuple[tuple[NewJob, ...], dict[str, str]]:
+    """The jobs to make, and the results of those that an earlier result answers: they cost nothing."""
+    served: dict[str, str] = {}
+    jobs = []
+    for job in command.jobs:
+        content = ws.content(job.tool, job.content_hash) if job.content_hash else None
+        if content is not None:
+            served[job.id] = content.result
+            job = replace(job, cost=0)
+        jobs.append(job)
+    return tuple(jobs), served
+
+
+def _refuse_rate(account: Account, plan: Plan, jobs: int, now: int) -> Refusal | None:
+    used = submits_this_hour(account, now)
+    if plan.per_hour is None or used + jobs <= plan.per_hour:
+        return None
+    wait_s = max(1, -(-(hour_of(now) + HOUR - now) // SECOND))
+    return Refusal(
+        "RATE_LIMITED",
+        f"plan {plan.name} allows {plan.per_hour} jobs per hour and account {account.id} has submitted {used} of them; "
+        f"try again in {wait_s} s.",
+        retry_after_s=wait_s,
+        details={"limit": plan.per_hour, "used": used},
+    )
+
+
+def _refuse_cost(jobs: tuple[NewJob, ...], cost: int) -> Refusal | None:
+    """A cost is worked out by the application; a negative one would pay the account for its submit."""
+    if (least := min((job.cost for job in jobs), default=0)) < 0:
+        return Refusal("INVALID_ARGUMENT", f"a job costs 0 credits or more, not {least}; nothing was submitted.")
+    if cost > MAX_AMOUNT:
+        return Refusal("INVALID_ARGUMENT", f"a submit may cost at most {MAX_AMOUNT} credits, this one costs {cost}.")
+    return None
+
+
+def _refuse_spending(account: Account, plan: Plan, cost: int, now: int) -> Refusal | None:
+    if cost == 0:
+        return None
+    for period, limit, spent in (
+        ("day", plan.daily_limit, ledger.spent_today(account, now)),
+        ("month", plan.monthly_limit, ledger.spent_this_month(account, now)),
+    ):
+        if limit is not None and spent + cost > limit:
+            return Refusal(
+                "COST_LIMIT",
+                f"account {account.id} has spent {spent} of {limit} credits this {period} (UTC) and this submit costs "
+                f"{cost}; wait for the next {period} or raise the limit of plan {plan.name}.",
+                details={"period": period, "limit": limit, "spent": spent, "cost": cost},
+            )
+    return None
+
+
+def _spending_warning(account: Account, plan: Plan, now: int) -> str | None:
+    """A word on the soft limits that the account has reached, after the charge."""
+    for period, limit, spent in (
+        ("day", plan.daily_warning, ledger.spent_today(account, now)),
+        ("month", plan.monthly_warning, ledger.spent_this_month(account, now)),
+    ):
+        if limit is not None and spent >= limit:
+            return f"{spent} credits spent this {period}, beyond the warning limit of {limit}"
+    return None
+
+
+def _create(
+    ws: Workspace,
+    command: Submit,
+    account: Account,
+    plan: Plan,
+    new_jobs: tuple[NewJob, ...],
+    served: dict[str, str],
+    cost: int,
+) -> Submitted:
+    now = ws.now
+    boost = ws.policy.first_job_boost if account.submitted == 0 else 0
+    due_at = max(command.run_at or 0, now + command.delay_ms * MILLISECOND)
+    ws.put_account(
+        replace(
+            account,
+            submitted=account.submitted + len(new_jobs),
+            hour_at=hour_of(now),
+            hour_submits=submits_this_hour(account, now) + len(new_jobs),
+        )
+    )
+    first: Job | None = None
+    for new in new_jobs:
+        job = _born(ws, command, plan, new, boost, due_at, new.id in served)
+        first = first or job
+        if new.id in served:
+            ws.put_result(job.id, served[new.id])
+            ws.add_event(job, "reused")
+    assert first is not None, "a submit has at least one job"
+    if command.reservation_id is not None:
+        consumed(ws, command.reservation_id, first.id)
+    if command.batch_id is not None:
+        ws.add_batch(Batch(command.batch_id, account.id, len(new_jobs), now))
+    if command.key is not None:
+        _remember(ws, command, first, len(new_jobs), cost)
+    account = ws.owner(first)
+    return Submitted(
+        first.id,
+        first.status,
+        first.pool,
+        first.priority,
+        first.place.rank if isinstance(first.place, Ready | Parked) else None,
+        cost,
+        account.balance,
+        jobs=len(new_jobs),
+        batch_id=command.batch_id,
+        quota_warnings=quota_warnings(ws, account, plan),
+        cost_limit_warning=_spending_warning(account, plan, now),
+    )
+
+
+def _born(ws: Workspace, command: Submit, plan: Plan, new: NewJob, boost: int, due_at: int, is_served: bool) -> Job:
+    account = ws.account(command.account_id)
+    assert account is not None
+    now = ws.now
+    job = Job(
+        id=new.id,
+        account_id=account.id,
+        tool=new.tool,
+        pool=new.pool,
+        status="completed" if is_served else "queued",
+        place=None,
+        priority=priority_of(plan, new.priority, boost),
+        cost=new.cost,
+        units=new.units,
+        created_at=now,
+        timeout_ms=new.timeout_ms,
+        max_attempts=new.max_attempts,
+        backoff_ms=new.backoff_ms,
+        backoff_max_ms=new.backoff_max_ms,
+        wait_until_at=None if new.max_wait_ms is None else max(now, due_at) + new.max_wait_ms * MILLISECOND,
+        session=command.session,
+        batch_id=command.batch_id,
+        correlation_id=command.correlation_id,
+        content_hash=new.content_hash,
+        charged=new.cost,
+        finished_at=now if is_served else None,
+        delivered=new.units if is_served else None,
+    )
+    ledger.charge(ws, account, job.id, new.cost)
+    if not is_served:
+        job = replace(job, place=waiting_place(ws, job, due_at))
+    ws.add_job(job, new.payload)
+    if not is_served:
+        ws.put_account(replace(ws.owner(job), latest_job=job.id))
+    ws.add_event(job, "submitted")
+    return job
+
+
+def waiting_place(ws: Workspace, job: Job, due_at: int) -> Ready | Parked:
+    """Where a job that is to wait belongs: parked until its time, parked behind its account's limit, or ready."""
+    account = ws.owner(job)
+    plan = ws.plan(account)
+    rank, ages_at = aged_rank(job, plan, ws.now)
+    if due_at > ws.now:
+        return Parked(rank, due_at)
+    if has_room(account, plan):
+        return Ready(rank, ages_at)
+    return Parked(rank)
+
+
+def has_room(account: Account, plan: Plan | None) -> bool:
+    """Whether the plan lets one more job of the account be ready or running. A plan that no longer exists lets one."""
+    limit = 1 if plan is None else plan.max_running
+    return limit is None or account.admitted < limit
+
+
+def _remember(ws: Workspace, command: Submit, first: Job, jobs: int, cost: int) -> None:
+    assert command.key is not None
+    ttl_ms = ws.policy.key_ttl_ms if command.key_ttl_ms is None else command.key_ttl_ms
+    ws.put_key(
+        Key(
+            account_id=command.account_id,
+            scope="submit",
+            key=command.key,
+            fingerprint=command.fingerprint,
+            created_at=ws.now,
+            expires_at=ws.now + ttl_ms * MILLISECOND,
+            job_id=first.id,
+            batch_id=command.batch_id,
+            jobs=jobs,
+            cost=cost,
+        )
+    )
+
+
+def forget_key(ws: Workspace, name: KeyName) -> bool:
+    """Clears an expired key away; one that is still remembered stays."""
+    key = ws.key(name)
+    if key is None or is_remembered(key, ws.now):
+        return False
+    ws.forget_key(name)
+    return True

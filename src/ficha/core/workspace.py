@@ -1,0 +1,287 @@
+"""The state of a batch while it is decided: the snapshot, changed command by command.
+
+Everything a rule reads or writes goes through here. Reading what `needs` did not name is a bug and fails loudly.
+`put_job` keeps the account's counters, the pool's occupied slots and the lists of claimable jobs in step with where
+jobs are, so that no rule has to.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from .needs import KeyName
+from .policy import Plan, Policy
+from .records import (
+    Account,
+    Awaiting,
+    Batch,
+    Content,
+    Entry,
+    Event,
+    Job,
+    Key,
+    Leader,
+    Leased,
+    Parked,
+    Place,
+    Pool,
+    Ready,
+    Reservation,
+    Step,
+)
+from .snapshot import Changes, JobChange, Snapshot
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class NotLoaded(AssertionError):
+    """A rule looked at something that `needs` does not name for its command."""
+
+
+class _Loaded(dict[K, V]):
+    """Rows by key, as loaded and as changed since."""
+
+    def __missing__(self, key: K) -> V:
+        raise NotLoaded(f"{key!r} was not loaded: `needs` must name it")
+
+
+class Workspace:
+    """A snapshot under change. `changes()` tells what came of it."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
+        self.now = snapshot.now
+        self.policy = policy
+        self._accounts = _Loaded(snapshot.accounts)
+        self._jobs = _Loaded(snapshot.jobs)
+        self._payloads = _Loaded(snapshot.payloads)
+        self._steps = _Loaded(snapshot.steps)
+        self._keys = _Loaded(snapshot.keys)
+        self._reservations = _Loaded(snapshot.reservations)
+        self._reservations_of = _Loaded(
+            {account: {r.id: r for r in found} for account, found in snapshot.reservations_of.items()}
+        )
+        self._pools = _Loaded(snapshot.pools)
+        self._occupied = _Loaded(snapshot.occupied)
+        self._contents = _Loaded(snapshot.contents)
+        self._leaders = _Loaded(snapshot.leaders)
+        self._ready = _Loaded({pool: self._queue(ids) for pool, ids in snapshot.ready.items()})
+        self._parked = _Loaded({account: self._queue(ids) for account, ids in snapshot.parked.items()})
+        self._jobs_before: dict[str, Job | None] = {}
+        self._changed_accounts: dict[str, None] = {}
+        self._changed_keys: dict[KeyName, None] = {}
+        self._changed_reservations: dict[str, None] = {}
+        self._changed_pools: dict[str, None] = {}
+        self._changed_leaders: dict[str, None] = {}
+        self._changes = Changes()
+
+    def _queue(self, ids: list[str]) -> list[tuple[int, str]]:
+        queue = [(_rank(self._jobs[job_id]), job_id) for job_id in ids]
+        heapify(queue)
+        return queue
+
+    def changes(self) -> Changes:
+        """What the commands so far change. A key that came and went in the same batch is not written."""
+        changes = self._changes
+        changes.accounts = [self._known(self._accounts[key]) for key in self._changed_accounts]
+        changes.jobs = [JobChange(before, self._known(self._jobs[key])) for key, before in self._jobs_before.items()]
+        keys = [(name, self._keys[name]) for name in self._changed_keys]
+        changes.keys = [key for _, key in keys if key is not None]
+        changes.forgotten_keys = [name for name, key in keys if key is None]
+        changes.reservations = [self._known(self._reservations[key]) for key in self._changed_reservations]
+        changes.pools = [self._known(self._pools[key]) for key in self._changed_pools]
+        changes.leaders = [self._known(self._leaders[key]) for key in self._changed_leaders]
+        return changes
+
+    @staticmethod
+    def _known(value: V | None) -> V:
+        assert value is not None
+        return value
+
+    # Accounts and the ledger
+
+    def account(self, account_id: str) -> Account | None:
+        return self._accounts[account_id]
+
+    def owner(self, job: Job) -> Account:
+        """The account of a job; it exists as long as the job does."""
+        return self._known(self._accounts[job.account_id])
+
+    def put_account(self, account: Account) -> None:
+        self._accounts[account.id] = account
+        self._changed_accounts[account.id] = None
+
+    def plan(self, account: Account) -> Plan | None:
+        return self.policy.plans.get(account.plan)
+
+    def add_entry(self, entry: Entry) -> None:
+        self._changes.entries.append(entry)
+
+    # Jobs
+
+    def job(self, job_id: str) -> Job | None:
+        return self._jobs[job_id]
+
+    def payload(self, job_id: str) -> str:
+        return self._payloads[job_id]
+
+    def add_job(self, job: Job, payload: str) -> None:
+        """A new job."""
+        assert self._jobs.get(job.id) is None, f"the id {job.id} is taken"
+        self._jobs[job.id] = None
+        self._payloads[job.id] = payload
+        self._changes.payloads[job.id] = payload
+        self.put_job(job)
+
+    def put_job(self, job: Job) -> None:
+        """The job's new value, with all that follows from where it is now."""
+        before = self._jobs[job.id]
+        self._jobs_before.setdefault(job.id, before)
+        self._jobs[job.id] = job
+        old = None if before is None else before.place
+        new = job.place
+        if old == new:
+            return
+        self._count(job, old, new)
+        if job.pool in self._occupied:
+            self._occupied[job.pool] += _holds_slot(new) - _holds_slot(old)
+        if type(new) is Ready:
+            if job.pool in self._ready:
+                heappush(self._ready[job.pool], (new.rank, job.id))
+        elif type(new) is Parked and new.due_at is None and job.account_id in self._parked:
+            heappush(self._parked[job.account_id], (new.rank, job.id))
+
+    def _count(self, job: Job, old: Place | None, new: Place | None) -> None:
+        active = (new is not None) - (old is not None)
+        admitted = _is_admitted(new) - _is_admitted(old)
+        parked = _waits_for_account(new) - _waits_for_account(old)
+        if active or admitted or parked:
+            account = self.owner(job)
+            latest = None if new is None and account.latest_job == job.id else account.latest_job
+            self.put_account(
+                replace(
+                    account,
+                    active=account.active + active,
+                    admitted=account.admitted + admitted,
+                    parked=account.parked + parked,
+                    latest_job=latest,
+                )
+            )
+
+    def put_result(self, job_id: str, result: str) -> None:
+        self._changes.results[job_id] = result
+
+    def add_event(self, job: Job, kind: str, **data: Any) -> None:
+        self._changes.events.append(Event(job.id, job.account_id, kind, self.now, data or None))
+
+    def step(self, job_id: str, name: str) -> str | None:
+        return self._steps[job_id, name]
+
+    def put_step(self, step: Step) -> None:
+        self._steps[step.job_id, step.name] = step.result
+        self._changes.steps.append(step)
+
+    def next_ready(self, pools: tuple[str, ...]) -> Job | None:
+        """The best ready job of these pools, taken off their lists; the caller claims it."""
+        best: tuple[int, str] | None = None
+        best_pool = ""
+        for pool in pools:
+            queue = self._ready[pool]
+            while queue and not self._stands(queue[0], Ready):
+                heappop(queue)
+            if queue and (best is None or queue[0] < best):
+                best, best_pool = queue[0], pool
+        if best is None:
+            return None
+        heappop(self._ready[best_pool])
+        return self._jobs[best[1]]
+
+    def next_parked(self, account_id: str) -> Job | None:
+        """The account's best job that waits for its concurrency, taken off the list; the caller promotes it."""
+        queue = self._parked[account_id]
+        while queue:
+            entry = heappop(queue)
+            if self._stands(entry, Parked):
+                return self._jobs[entry[1]]
+        return None
+
+    def _stands(self, entry: tuple[int, str], kind: type) -> bool:
+        """Whether a list's entry is still true: the job may have moved on since it was listed."""
+        job = self._jobs[entry[1]]
+        return job is not None and type(job.place) is kind and _rank(job) == entry[0]
+
+    # Everything else
+
+    def key(self, name: KeyName) -> Key | None:
+        return self._keys[name]
+
+    def put_key(self, key: Key) -> None:
+        name: KeyName = (key.account_id, key.scope, key.key)
+        self._keys[name] = key
+        self._changed_keys[name] = None
+
+    def forget_key(self, name: KeyName) -> None:
+        self._keys[name] = None
+        self._changed_keys[name] = None
+
+    def reservation(self, reservation_id: str) -> Reservation | None:
+        return self._reservations[reservation_id]
+
+    def reservations_of(self, account_id: str) -> int:
+        """How many slots the account has reserved by now; expired ones do not count, swept or not."""
+        found = self._reservations_of[account_id].values()
+        return sum(1 for r in found if r.state == "active" and r.expires_at > self.now)
+
+    def put_reservation(self, reservation: Reservation) -> None:
+        self._reservations[reservation.id] = reservation
+        self._changed_reservations[reservation.id] = None
+        if reservation.account_id in self._reservations_of:
+            self._reservations_of[reservation.account_id][reservation.id] = reservation
+
+    def add_batch(self, batch: Batch) -> None:
+        self._changes.batches.append(batch)
+
+    def pool(self, name: str) -> Pool | None:
+        return self._pools[name]
+
+    def put_pool(self, pool: Pool) -> None:
+        self._pools[pool.name] = pool
+        self._changed_pools[pool.name] = None
+
+    def occupied(self, pool: str) -> int:
+        return self._occupied[pool]
+
+    def content(self, tool: str, content_hash: str) -> Content | None:
+        return self._contents[tool, content_hash]
+
+    def put_content(self, content: Content) -> None:
+        self._contents[content.tool, content.content_hash] = content
+        self._changes.contents.append(content)
+
+    def leader(self, name: str) -> Leader | None:
+        return self._leaders[name]
+
+    def put_leader(self, leader: Leader) -> None:
+        self._leaders[leader.name] = leader
+        self._changed_leaders[leader.name] = None
+
+
+def _rank(job: Job | None) -> int:
+    assert job is not None
+    assert isinstance(job.place, Ready | Parked), f"job {job.id} is listed as waiting but is not"
+    return job.place.rank
+
+
+def _holds_slot(place: Place | None) -> bool:
+    return type(place) is Leased or type(place) is Awaiting
+
+
+def _is_admitted(place: Place | None) -> bool:
+    return place is not None and type(place) is not Parked
+
+
+def _waits_for_account(place: Place | None) -> bool:
+    return type(place) is Parked and place.due_at is None

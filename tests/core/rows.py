@@ -1,0 +1,54 @@
+"""Jobs in rows, as a database keeps them: a wide row written at birth and at the end, and a hot row in between."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ficha.core.records import Checkpoint, Job
+from ficha.core.snapshot import JobChange, job_rows
+
+
+class Rows:
+    """Follows `job_rows` to the letter and refuses an operation that does not fit the rows that are there."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Job] = {}
+        self.checkpoints: dict[str, Checkpoint | None] = {}
+        self.hot: dict[str, dict[str, Job]] = {"ready": {}, "parked": {}, "leases": {}}
+
+    def write(self, changes: list[JobChange]) -> None:
+        rows = job_rows(changes)
+        for job in rows.born:
+            assert job.id not in self.jobs
+            self.jobs[job.id] = job
+        for job in (*rows.ended, *rows.relisted):
+            assert job.id in self.jobs
+            self.jobs[job.id] = job
+        for job in rows.checkpoints:
+            self.checkpoints[job.id] = job.checkpoint
+        for name, table in self.hot.items():
+            for job_id in getattr(rows.places, f"{name}_gone"):
+                del table[job_id]
+            for job in getattr(rows.places, f"{name}_new"):
+                assert job.id not in table
+                table[job.id] = job
+            for job in getattr(rows.places, f"{name}_changed"):
+                assert job.id in table
+                table[job.id] = job
+
+    def read(self, job_id: str) -> Job:
+        """The job, put together from its rows."""
+        job = replace(self.jobs[job_id], checkpoint=self.checkpoints.get(job_id))
+        hot = [table[job_id] for table in self.hot.values() if job_id in table]
+        assert len(hot) <= 1, f"job {job_id} has {len(hot)} hot rows"
+        if not hot:
+            return job
+        return replace(
+            job,
+            status=hot[0].status,
+            place=hot[0].place,
+            epoch=hot[0].epoch,
+            attempts=hot[0].attempts,
+            recoveries=hot[0].recoveries,
+            started_at=hot[0].started_at,
+        )

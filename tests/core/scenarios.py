@@ -1,0 +1,362 @@
+"""Scenarios as text: one command per line, what came of it beside it.
+
+    plan free max_active=1
+    open ana free credits=10      -> balance=10
+    submit ana j1 cost=5 key=k1   -> queued balance=5
+    submit ana j2 cost=5          -> ACTIVE_JOB_EXISTS job=j1
+    +10s
+    claim gpu w1                  -> j1 epoch=1
+    finish j1 e1 completed        -> completed refunded=0
+    ledger ana                    -> grant 10, charge -5
+
+Every line with an arrow is checked: the words before the first `name=value` to the letter, and the facts that are
+named. `says`, `warns` and `spending` are texts, of which the part given has to occur. A line without an arrow must not
+be refused. After every line all invariants have to hold, and a refusal has to have changed nothing. A story begins on
+Tuesday 2026-03-10 at 00:00 UTC with one pool, `gpu`, without a limit.
+
+settings    clock 10:00 | clock 2026-01-31T23:59 | +10s | -1h | plan NAME … | no-plan NAME | policy … | tool NAME …
+commands    open, grant, adjust, change-plan, submit, submit-each, claim, start, beat, checkpoint, step, finish,
+            webhook, cancel, reserve, consume, release, expire, recover, forget, requeue, discard, pool, pause, resume,
+            resize, elect; lines indented below `together` are one batch
+questions   account, ledger, job, events, event JOB KIND, queue POOL, reservation, why JOB
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from ficha.core import commands as c
+from ficha.core.policy import Plan
+from ficha.core.pools import why_waiting
+from ficha.core.records import Awaiting, Leased, Ready
+from tests.core.lines import OPTIONS, Line, duration, ending_of, epoch_of, is_duration, listed, slots_of
+from tests.core.telling import Told, told
+from tests.core.world import World
+
+_TEXTS = ("says", "warns", "spending")
+
+
+def play(text: str) -> World:
+    """Plays a scenario to its end and hands back the world as it is then."""
+    story = _Story()
+    block: list[str] = []
+    indent = 0
+    for number, line in enumerate([*text.splitlines(), "end"], start=1):
+        line = re.sub(r"(^|\s+)#.*$", "", line).rstrip()
+        depth = len(line) - len(line.lstrip())
+        if block and depth <= indent:
+            story.play(block, number)
+            block = []
+        elif block:
+            block.append(line)
+            continue
+        if line.strip() == "together":
+            block, indent = [line], depth
+        elif line and line != "end":
+            story.play([line], number)
+    return story.world
+
+
+class _Story:
+    def __init__(self) -> None:
+        self.world = World()
+        self.world.declare_pools(gpu=None)
+        self.tools: dict[str, dict[str, str]] = {}
+
+    def play(self, block: list[str], number: int) -> None:
+        lines = [Line(text) for text in block if text.strip() != "together"]
+        try:
+            self._play(lines)
+        except AssertionError as error:
+            error.add_note(f"in line {number}: {' / '.join(line.text for line in lines)}")
+            raise
+        faults = self.world.faults()
+        assert not faults, f"after line {number}, {lines[-1].text!r}: {faults}"
+
+    def _play(self, lines: list[Line]) -> None:
+        if len(lines) == 1 and (setting := getattr(self, f"_set_{_name(lines[0].verb)}", None)) is not None:
+            return setting(lines[0])
+        if len(lines) == 1 and is_duration(lines[0].verb.removeprefix("+")):
+            self.world.now += duration(lines[0].verb.removeprefix("+"))
+            return None
+        if len(lines) == 1 and (question := getattr(self, f"_ask_{_name(lines[0].verb)}", None)) is not None:
+            assert lines[0].arrow, "a question needs an answer"
+            return self._check(lines[0], question(*lines[0].words))
+        batch = [(line, self._commands(line)) for line in lines]
+        outcomes = iter(self.world.run(*(command for _, commands in batch for command in commands)))
+        for line, commands in batch:
+            answers = [told(next(outcomes)) for _ in commands]
+            for head, facts in answers:
+                if line.arrow:
+                    self._check(line, (head, facts))
+                else:
+                    assert not head.isupper(), f"was refused: {head} {facts['says']}"
+            if len(batch) == 1 and all(head.isupper() for head, _ in answers):
+                self._check_nothing_changed()
+        return None
+
+    def _check_nothing_changed(self) -> None:
+        """A refusal leaves everything as it was; only a word that came too late is kept."""
+        changes = self.world.changes
+        late = all(event.kind == "late" for event in changes.events)
+        assert late and not replace(changes, events=[]), f"refused, and yet it changed {changes}"  # noqa: PT018
+
+    def _check(self, line: Line, answer: Told) -> None:
+        head, facts = answer
+        shown = {name: self._shown(facts.get(name, "?"), text, name) for name, text in line.facts.items()}
+        got = {name: value for name, value in facts.items() if value is not None}
+        as_expected = line.head in ("", head) and shown == line.facts
+        assert as_expected, f"expected {line.head or '…'} {line.facts}, got {head} {got}"
+
+    def _shown(self, actual: Any, expected: str, name: str) -> str:
+        """The actual value in the way the expected one is written, so that the two compare as text."""
+        if actual is None or actual == ():
+            return "none"
+        if isinstance(actual, bool):
+            return "yes" if actual else "no"
+        if name in _TEXTS:
+            return expected if expected in str(actual) else str(actual)
+        if isinstance(actual, int) and (":" in expected or expected[:1] == "+"):
+            return expected if self._instant(expected) == actual else _clock(actual)
+        return str(actual)
+
+    def _instant(self, text: str) -> int:
+        """`+60s` from now, `10:05` today, or a date with a time."""
+        if text.startswith("+"):
+            return self.world.now + duration(text[1:])
+        if "T" in text:
+            moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
+        else:
+            today = datetime.fromtimestamp(self.world.now // 1_000_000, UTC).date()
+            moment = datetime.fromisoformat(f"{today}T{text}").replace(tzinfo=UTC)
+        return int(moment.replace(microsecond=0).timestamp()) * 1_000_000 + moment.microsecond
+
+    # Settings
+
+    def _set_clock(self, line: Line) -> None:
+        self.world.now = self._instant(line.words[0])
+
+    def _set_plan(self, line: Line) -> None:
+        numbers = {name: float(text) if "." in text else int(text) for name, text in line.options.items()}
+        self.world.declare(Plan(line.words[0], **numbers))  # type: ignore[arg-type]
+
+    def _set_no_plan(self, line: Line) -> None:
+        kept = {name: plan for name, plan in self.world.policy.plans.items() if name != line.words[0]}
+        self.world.policy = replace(self.world.policy, plans=kept)
+
+    def _set_policy(self, line: Line) -> None:
+        for name, text in line.options.items():
+            value: Any = duration(text) // 1_000 if name.endswith("_ms") else float(text) if "." in text else int(text)
+            self.world.policy = replace(self.world.policy, **{name: value})
+
+    def _set_tool(self, line: Line) -> None:
+        self.tools[line.words[0]] = line.options
+
+    # Commands
+
+    def _commands(self, line: Line) -> list[c.Command]:
+        build = getattr(self, f"_do_{_name(line.verb)}", None)
+        assert build is not None, f"there is no command {line.verb!r}"
+        assert line.options.keys() <= OPTIONS, f"there is no option {line.options.keys() - OPTIONS}"
+        made = build(line)
+        return made if isinstance(made, list) else [made]
+
+    def _do_open(self, line: Line) -> c.Command:
+        return c.OpenAccount(line.words[0], line.words[1], int(line.options.get("credits", 0)))
+
+    def _do_grant(self, line: Line) -> list[c.Command]:
+        account, amount = line.words
+        return [self._credit(line, account, int(amount), "grant")] * int(line.options.get("times", 1))
+
+    def _do_adjust(self, line: Line) -> c.Command:
+        return self._credit(line, line.words[0], int(line.words[1]), "adjust")
+
+    def _credit(self, line: Line, account: str, amount: int, kind: Any) -> c.Command:
+        return c.Credit(account, amount, kind, line.options.get("reason"), line.options.get("key"))
+
+    def _do_change_plan(self, line: Line) -> c.Command:
+        return c.ChangePlan(*line.words)
+
+    def _do_submit(self, line: Line) -> c.Command:
+        account, names = line.words
+        options = line.options
+        return c.Submit(
+            account,
+            tuple(self._new_job(name, at, line) for at, name in enumerate(listed(names))),
+            fingerprint=options.get("tool", "upscale") + options.get("body", ""),
+            key=options.get("key"),
+            key_ttl_ms=line.span("ttl"),
+            reservation_id=options.get("reservation"),
+            session=options.get("session"),
+            batch_id=options.get("batch"),
+            correlation_id=options.get("correlation"),
+            run_at=self._instant(options["at"]) if "at" in options else None,
+            delay_ms=line.span("delay") or 0,
+        )
+
+    def _do_submit_each(self, line: Line) -> list[c.Command]:
+        _, names = line.words
+        each = [Line(line.text.replace(names, name, 1)) for name in listed(names)]
+        return [self._do_submit(one) for one in each]
+
+    def _new_job(self, name: str, at: int, line: Line) -> c.NewJob:
+        tool = line.options.get("tool", "upscale")
+        line = Line(line.text)
+        line.options = {"cost": "1", **self.tools.get(tool, {}), **line.options}
+        numbers = {
+            field: int(line.options[option])
+            for option, field in (("units", "units"), ("priority", "priority"), ("attempts", "max_attempts"))
+            if option in line.options
+        }
+        spans = {
+            f"{field}_ms": line.span(option)
+            for option, field in (
+                ("timeout", "timeout"),
+                ("max_wait", "max_wait"),
+                ("backoff", "backoff"),
+                ("backoff_max", "backoff_max"),
+            )
+            if option in line.options
+        }
+        contents = line.options["content"].split(",") if "content" in line.options else [None]
+        return c.NewJob(
+            name,
+            tool,
+            line.options.get("pool", "gpu"),
+            f'"payload of {name}"',
+            int(line.options["cost"]),
+            content_hash=contents[min(at, len(contents) - 1)],
+            **numbers,
+            **spans,  # type: ignore[arg-type]
+        )
+
+    def _do_claim(self, line: Line) -> c.Command:
+        pools, worker = line.words
+        return c.Claim(worker, tuple(pools.split(",")), int(line.options.get("limit", 1)))
+
+    def _do_start(self, line: Line) -> c.Command:
+        return c.Start(line.words[0], epoch_of(line))
+
+    def _do_beat(self, line: Line) -> c.Command:
+        return c.Heartbeat(line.words[0], epoch_of(line))
+
+    def _do_checkpoint(self, line: Line) -> c.Command:
+        job, _, name, progress = line.words
+        return c.SaveCheckpoint(job, epoch_of(line), name, int(progress.rstrip("%")), line.options.get("data", "{}"))
+
+    def _do_step(self, line: Line) -> c.Command:
+        job, _, name, result = line.words
+        return c.SaveStep(job, epoch_of(line), name, result)
+
+    def _do_finish(self, line: Line) -> c.Command:
+        return c.Finish(
+            line.words[0], ending_of(line, line.words[2]), epoch_of(line), float(line.options.get("jitter", "0"))
+        )
+
+    def _do_webhook(self, line: Line) -> c.Command:
+        """A call-back, which proves itself by other means than an epoch."""
+        return c.Finish(line.words[0], ending_of(line, line.words[1]))
+
+    def _do_cancel(self, line: Line) -> c.Command:
+        return c.Cancel(line.words[0], line.options.get("by"), line.options.get("reason"))
+
+    def _do_reserve(self, line: Line) -> c.Command:
+        return c.Reserve(line.words[1], line.words[0], line.span("ttl"))
+
+    def _do_consume(self, line: Line) -> c.Command:
+        return c.Consume(line.words[0], line.options.get("by"))
+
+    def _do_release(self, line: Line) -> c.Command:
+        return c.Release(line.words[0], line.options.get("by"))
+
+    def _do_expire(self, line: Line) -> c.Command:
+        return c.ExpireReservation(line.words[0])
+
+    def _do_recover(self, line: Line) -> c.Command:
+        return c.Recover(line.words[0])
+
+    def _do_forget(self, line: Line) -> c.Command:
+        account, scope, key = line.words
+        return c.ForgetKey(account, scope, key)  # type: ignore[arg-type]
+
+    def _do_requeue(self, line: Line) -> c.Command:
+        return c.Requeue(line.words[0], line.options["as"])
+
+    def _do_discard(self, line: Line) -> c.Command:
+        return c.Discard(line.words[0])
+
+    def _do_pool(self, line: Line) -> c.Command:
+        return c.DeclarePool(line.words[0], slots_of(line.options["slots"]))
+
+    def _do_pause(self, line: Line) -> c.Command:
+        return c.PausePool(line.words[0])
+
+    def _do_resume(self, line: Line) -> c.Command:
+        return c.PausePool(line.words[0], paused=False)
+
+    def _do_resize(self, line: Line) -> c.Command:
+        return c.ResizePool(line.words[0], slots_of(line.words[1]))
+
+    def _do_elect(self, line: Line) -> c.Command:
+        return c.Elect(line.words[0], line.words[1], line.span("ttl") or 0)
+
+    # Questions
+
+    def _ask_account(self, account_id: str) -> Told:
+        account = self.world.state.accounts.get(account_id)
+        if account is None:
+            return "nobody", {}
+        return "", {name: getattr(account, name) for name in account.__struct_fields__}
+
+    def _ask_ledger(self, account_id: str) -> Told:
+        mine = [entry for entry in self.world.state.entries if entry.account_id == account_id]
+        return ", ".join(f"{entry.kind} {entry.amount}" for entry in mine) or "empty", {}
+
+    def _ask_job(self, job_id: str) -> Told:
+        job = self.world.state.jobs.get(job_id)
+        if job is None:
+            return "unknown", {}
+        place = job.place
+        facts = {name: getattr(job, name) for name in job.__struct_fields__}
+        if place is not None:
+            facts.update({name: getattr(place, name) for name in place.__struct_fields__})
+        if job.checkpoint is not None:
+            facts.update(checkpoint=job.checkpoint.name, progress=job.checkpoint.progress, data=job.checkpoint.data)
+        facts.update(place=None if place is None else type(place).__name__.lower(), dead=job.dead_at is not None)
+        facts.update(result=self.world.state.results.get(job_id), payload=self.world.state.payloads[job_id])
+        return job.status, facts
+
+    def _ask_events(self, job_id: str) -> Told:
+        return " ".join(event.kind for event in self.world.state.events if event.job_id == job_id), {}
+
+    def _ask_event(self, job_id: str, kind: str) -> Told:
+        """The last event of that kind."""
+        found = [event for event in self.world.state.events if (event.job_id, event.kind) == (job_id, kind)]
+        return ("", found[-1].data or {}) if found else ("none", {})
+
+    def _ask_queue(self, pool: str) -> Told:
+        ready = [job for job in self.world.state.jobs.values() if isinstance(job.place, Ready) and job.pool == pool]
+        order = sorted(ready, key=lambda job: self.world.store.claim_order(job.id))
+        return ", ".join(job.id for job in order) or "empty", {}
+
+    def _ask_reservation(self, reservation_id: str) -> Told:
+        held = self.world.state.reservations.get(reservation_id)
+        return ("unknown", {}) if held is None else (held.state, {"job": held.job_id, "until": held.expires_at})
+
+    def _ask_why(self, job_id: str) -> Told:
+        job = self.world.state.jobs[job_id]
+        busy = [one for one in self.world.state.jobs.values() if isinstance(one.place, Leased | Awaiting)]
+        occupied = sum(one.pool == job.pool for one in busy)
+        return str(why_waiting(job, self.world.state.pools.get(job.pool), occupied)).lower(), {}
+
+
+def _name(verb: str) -> str:
+    return verb.replace("-", "_")
+
+
+def _clock(at: int) -> str:
+    return datetime.fromtimestamp(at / 1_000_000, UTC).isoformat()

@@ -1,0 +1,280 @@
+"""Random but plausible stories over a small world, for hypothesis.
+
+A story is a list of steps, and a step is how far the clock moves (in microseconds, sometimes back) and the batch of
+commands that is decided then. The first step opens the world: pools and accounts. Identifiers come from a counter, so
+that a story is the same each time and fits every store: jobs, reservations and batches are named like UUIDs.
+
+    @given(stories())
+    def test_something(story):
+        for step_us, batch in story: ...
+
+Decide the commands under `POLICY`, from `START_AT` on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from msgspec.structs import replace
+
+from ficha.core import commands as c
+from ficha.core.policy import HOUR, SECOND, Plan, Policy
+from ficha.core.records import Awaiting, Job, Leased
+from tests.core.world import World
+
+Step = tuple[int, tuple[c.Command, ...]]
+Story = list[Step]
+T = TypeVar("T")
+
+START_AT = 1_774_994_400_000_000
+"""2026-03-31 22:00 UTC: the hour, the day and the month soon end."""
+
+POLICY = Policy(
+    plans={
+        plan.name: plan
+        for plan in (
+            Plan("tight", priority=30, max_running=1, max_active=4, per_hour=4, daily_limit=25, daily_warning=10),
+            Plan("wide", priority=10, max_running=2, per_hour=5, monthly_limit=60, monthly_warning=30, ageing_s=45),
+            Plan("single", priority=50, max_active=1),
+            Plan("boundless", priority=50),
+        )
+    },
+    max_recoveries=2,
+    key_ttl_ms=3_600_000,
+    first_job_boost=20,
+)
+
+ACCOUNTS = {"ana": "tight", "bob": "wide", "eva": "single"}
+POOLS = {"gpu": 2, "cpu": 1, "net": None}
+MISSING = "00000000-0000-7000-8000-ffffffffffff"
+"""The id of a job and of a reservation that never exist."""
+
+_OPENING: tuple[c.Command, ...] = (
+    *(c.DeclarePool(name, slots) for name, slots in POOLS.items()),
+    *(c.OpenAccount(name, plan, credits=30) for name, plan in ACCOUNTS.items()),
+    *(
+        c.Submit(
+            account, (c.NewJob("", "image", pool, '{"n": 0}', cost=2, max_attempts=attempts, content_hash=content),)
+        )
+        for account, pool, attempts, content in (
+            *(("ana", "gpu", 2, "c1"), ("ana", "cpu", 1, None), ("ana", "gpu", 1, None)),
+            *(("bob", "gpu", 1, None), ("bob", "gpu", 3, "c2"), ("bob", "net", 2, None)),
+            ("eva", "gpu", 1, None),
+        )
+    ),
+    c.Claim("w0", ("gpu",), limit=2),
+    c.Finish("held 0", c.Failed("it broke"), epoch=0),
+    c.Finish("held 0", c.Completed('"done"'), epoch=0),
+    c.Reserve("", "bob"),
+)
+"""From the beginning there are jobs ready, parked, completed and dead, a known content and a reservation."""
+
+
+def stories(*, min_steps: int = 4, max_steps: int = 20, resizes: bool = True) -> SearchStrategy[Story]:
+    """Whole stories. Without `resizes` no pool ever changes its size, so that none may ever be overfull."""
+    kinds = _KINDS if resizes else [kind for kind in _KINDS if kind is not _RESIZES]
+    command = st.sampled_from(kinds).flatmap(lambda kind: kind)
+    batches = st.lists(command, min_size=1, max_size=5)
+    return st.lists(st.tuples(_CLOCK_STEPS, batches), min_size=min_steps, max_size=max_steps).map(_told)
+
+
+def _told(drafts: list[tuple[int, list[c.Command]]]) -> Story:
+    """Gives every draft its identifiers: new ones in order, and references to what there is when its turn comes."""
+    teller = _Teller()
+    story: Story = [(0, teller.told(0, _OPENING))]
+    story += [(step, teller.told(step, batch)) for step, batch in drafts]
+    return story
+
+
+class _Teller:
+    """Lives the story while it is told, so that most commands are about something that is there.
+
+    In a draft a job is a word for where to look and a number, `held 2` or `dead 0`; a reservation is a number; an epoch
+    is how far it is from the right one.
+    """
+
+    def __init__(self) -> None:
+        self._ids: Iterator[int] = count(1)
+        self._world = World(POLICY, now=START_AT)
+        self._is_lost = False
+
+    def told(self, step: int, drafts: Iterable[c.Command]) -> tuple[c.Command, ...]:
+        self._world.now += step
+        return tuple(self._tell(draft) for draft in drafts)
+
+    def _tell(self, draft: c.Command) -> c.Command:
+        command = self._fill_in(draft)
+        if not self._is_lost:
+            try:
+                self._world.run(command)
+            except Exception:
+                # The test that asked for the story will meet the same error, and show it better.
+                self._is_lost = True
+        return command
+
+    def _fill_in(self, draft: Any) -> c.Command:
+        match draft:
+            case c.Submit():
+                return replace(
+                    draft,
+                    jobs=tuple(replace(job, id=self._new_id()) for job in draft.jobs),
+                    batch_id=self._new_id() if len(draft.jobs) > 1 else None,
+                    reservation_id=None if draft.reservation_id is None else self._reservation(draft.reservation_id),
+                )
+            case c.Requeue():
+                return c.Requeue(self._job(draft.job_id), self._new_id())
+            case c.Reserve():
+                return replace(draft, reservation_id=self._new_id())
+            case c.Consume() | c.Release() | c.ExpireReservation():
+                return replace(draft, reservation_id=self._reservation(draft.reservation_id))
+            case _ if hasattr(draft, "job_id"):
+                job_id = self._job(draft.job_id)
+                if getattr(draft, "epoch", None) is None:
+                    return replace(draft, job_id=job_id)
+                job = self._world.state.jobs.get(job_id)
+                return replace(draft, job_id=job_id, epoch=max(0, draft.epoch + (job.epoch if job else 1)))
+            case _:
+                return draft
+
+    def _new_id(self) -> str:
+        return f"00000000-0000-7000-8000-{next(self._ids):012x}"
+
+    def _job(self, draft: str) -> str:
+        where, number = draft.split()
+        jobs = list(self._world.state.jobs.values())
+        found = [job.id for job in jobs if _WHERE[where](job)] or [job.id for job in jobs] or [MISSING]
+        return MISSING if where == "nowhere" else found[int(number) % len(found)]
+
+    def _reservation(self, draft: str) -> str:
+        held = list(self._world.state.reservations)[::-1]
+        return held[int(draft) % len(held)] if held and draft != "9" else MISSING
+
+
+_WHERE: dict[str, Callable[[Job], bool]] = {
+    "any": lambda job: True,
+    "nowhere": lambda job: False,
+    "active": lambda job: job.place is not None,
+    "held": lambda job: isinstance(job.place, Leased | Awaiting),
+    "away": lambda job: isinstance(job.place, Awaiting),
+    "dead": lambda job: job.dead_at is not None,
+}
+
+
+def _found(*where: str) -> SearchStrategy[str]:
+    """A job, looked for in one of these places."""
+    return st.tuples(st.sampled_from(where), st.integers(0, 7)).map(lambda drawn: f"{drawn[0]} {drawn[1]}")
+
+
+def _pick(*values: T) -> SearchStrategy[T]:
+    return st.sampled_from(values)
+
+
+def _make(command: Callable[..., c.Command], /, **fields: SearchStrategy[Any]) -> SearchStrategy[Any]:
+    return st.fixed_dictionaries(fields).map(lambda drawn: command(**drawn))
+
+
+_CLOCK_STEPS = _pick(
+    *(0, 1, SECOND, 10 * SECOND, 31 * SECOND, 61 * SECOND, 61 * SECOND, 300 * SECOND, 601 * SECOND),
+    *(HOUR, 25 * HOUR, -10 * SECOND, -2 * HOUR),
+)
+_HELD = _found(*["held"] * 10, "any", "nowhere")
+_ACTIVE = _found(*["active"] * 6, *["held"] * 4, "any", "nowhere")
+_DEAD = _found(*["dead"] * 6, "any", "nowhere")
+_EPOCHS = _pick(0, 0, 0, 0, 0, -1, 1)
+_ACCOUNTS = _pick(*["ana"] * 6, *["bob"] * 6, *["eva"] * 2, "nobody")
+_OWNERS = _pick(None, None, None, None, "ana", "bob")
+_PLANS = _pick(*POLICY.plans, "unknown")
+_POOLS = _pick("gpu", "gpu", "gpu", "cpu", "net")
+_POOL_SETS = _pick(*[("gpu",)] * 3, *[("gpu", "cpu", "net")] * 3, ("net", "gpu"), ("cpu",), ("gpu", "unknown"))
+_SHORT_KEYS = _pick(None, None, "k1", "k2", "k3")
+_TTLS_MS = _pick(None, 0, 10_000, 7_200_000, 86_400_000)
+_RESERVATIONS = _pick("0", "0", "0", "1", "2", "9")
+_AMOUNTS = _pick(5, 20, 20, 30, -3, -50, 0, 10**12 + 1)
+
+_NEW_JOBS = st.fixed_dictionaries(
+    {
+        "tool": _pick("image", "image", "video"),
+        "pool": _POOLS,
+        "cost": _pick(1, 2, 3, 4, 1, 2, 3, 4, 0, 9, 40, -1),
+        "units": _pick(1, 4),
+        "priority": _pick(0, 0, 10, -5),
+        "timeout_ms": _pick(600_000, 30_000, 172_800_000),
+        "max_wait_ms": _pick(None, None, 60_000),
+        "max_attempts": _pick(1, 2, 3),
+        "content_hash": _pick(None, None, None, "c1", "c2", "c2"),
+    }
+).map(lambda drawn: c.NewJob(id="", payload='{"n": 1}', **drawn))
+
+_SUBMITS = _make(
+    c.Submit,
+    account_id=_ACCOUNTS,
+    jobs=st.one_of(st.tuples(_NEW_JOBS), st.lists(_NEW_JOBS, min_size=2, max_size=4).map(tuple)),
+    key=_SHORT_KEYS,
+    fingerprint=_pick("same", "same", "same", "other"),
+    key_ttl_ms=_TTLS_MS,
+    reservation_id=_pick(*[None] * 7, "0", "1", "9"),
+    delay_ms=_pick(0, 0, 0, 10_000, 3_600_000),
+)
+_ENDINGS = _pick(
+    *[c.Completed('"done"')] * 3,
+    c.Completed('"part"', delivered=3, of=4),
+    c.Completed('"none"', delivered=0),
+    c.Completed('"odd"', delivered=-1, of=0),
+    *[c.Failed("it broke")] * 3,
+    c.Failed("never", final=True),
+    c.RetryLater(10_000, "busy"),
+    c.CancelledByHandler("not wanted"),
+    c.AcceptedByProvider("ref-1"),
+    c.AcceptedByProvider("ref-2"),
+)
+_CLAIMS = _make(c.Claim, worker=_pick("w1", "w2"), pools=_POOL_SETS, limit=_pick(1, 2, 4))
+_STARTS = _make(c.Start, job_id=_HELD, epoch=_EPOCHS)
+_HEARTBEATS = _make(c.Heartbeat, job_id=_HELD, epoch=_EPOCHS)
+_CHECKPOINTS = _make(
+    c.SaveCheckpoint, job_id=_HELD, epoch=_EPOCHS, name=_pick("HALF", "NEARLY"), progress=_pick(50, 90)
+)
+_STEPS = _make(c.SaveStep, job_id=_HELD, epoch=_EPOCHS, name=_pick("fetch", "paint"), result=_pick('"x"', '"y"'))
+_FINISHES = _make(c.Finish, job_id=_HELD, ending=_ENDINGS, epoch=_EPOCHS, jitter=_pick(0.0, 0.25, 0.999))
+_CALL_BACKS = _make(c.Finish, job_id=_found("away", "held", "any"), ending=_ENDINGS)
+_CANCELS = _make(c.Cancel, job_id=_ACTIVE, account_id=_OWNERS, reason=_pick(None, "enough"))
+_RECOVERIES = _make(c.Recover, job_id=_ACTIVE)
+_REQUEUES = _make(c.Requeue, job_id=_DEAD, new_id=st.just(""))
+_DISCARDS = _make(c.Discard, job_id=_DEAD)
+_RESERVES = _make(c.Reserve, reservation_id=st.just(""), account_id=_ACCOUNTS, ttl_ms=_TTLS_MS)
+_RESERVATION_ENDS = st.one_of(
+    _make(c.Consume, reservation_id=_RESERVATIONS, account_id=_OWNERS),
+    _make(c.Release, reservation_id=_RESERVATIONS, account_id=_OWNERS),
+    _make(c.ExpireReservation, reservation_id=_RESERVATIONS),
+)
+_CREDITS = _make(
+    c.Credit, account_id=_ACCOUNTS, amount=_AMOUNTS, kind=_pick("grant", "grant", "adjust"), key=_SHORT_KEYS
+)
+_CHANGES_OF_PLAN = _make(c.ChangePlan, account_id=_ACCOUNTS, plan=_PLANS)
+_OPENS = _make(c.OpenAccount, account_id=_pick("ana", "zoe"), plan=_PLANS, credits=_AMOUNTS)
+_FORGETS = _make(c.ForgetKey, account_id=_ACCOUNTS, scope=_pick("submit", "grant"), key=_pick("k1", "k2", "k3"))
+_PAUSES = _make(c.PausePool, name=_POOLS, paused=_pick(False, False, True))
+_RESIZES = st.one_of(
+    _make(c.ResizePool, name=_POOLS, slots=_pick(None, 0, 1, 3, -1)),
+    _make(c.DeclarePool, name=_POOLS, slots=_pick(None, 1, 2, 3)),
+)
+_ELECTIONS = _make(c.Elect, name=_pick("sweeper"), owner=_pick("n1", "n2"), ttl_ms=_pick(0, 30_000))
+
+_KINDS: list[SearchStrategy[Any]] = [
+    *[_CLAIMS] * 9,
+    *[_SUBMITS] * 7,
+    *[_FINISHES] * 7,
+    *[_RECOVERIES] * 6,
+    *[_CALL_BACKS] * 2,
+    *[_CANCELS] * 2,
+    *[_REQUEUES] * 2,
+    *[_CREDITS] * 2,
+    *[_RESERVES] * 2,
+    *[_RESERVATION_ENDS] * 2,
+    _CHANGES_OF_PLAN,
+    *(_STARTS, _HEARTBEATS, _CHECKPOINTS, _STEPS, _DISCARDS, _OPENS, _FORGETS, _PAUSES, _RESIZES, _ELECTIONS),
+]
+"""Each kind of command as often as it makes for an eventful story."""

@@ -1,0 +1,62 @@
+"""Outcomes in the words of the scenario tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ficha.core import outcomes as o
+
+Told = tuple[str, dict[str, Any]]
+"""What a line led to: the words, and the facts by name."""
+
+
+def told(outcome: o.Outcome) -> Told:
+    """An outcome in the words of the tables."""
+    match outcome:
+        case o.Refusal(code, message, retry_after_s, details):
+            named = {("job" if name == "job_id" else name): value for name, value in details.items()}
+            return code, {**named, "says": message, "retry_after": retry_after_s, "retryable": outcome.retryable}
+        case o.AccountChanged():
+            return "", {"balance": outcome.balance, "plan": outcome.plan, "repeated": outcome.repeated}
+        case o.Submitted():
+            return outcome.status, {
+                "job": outcome.job_id,
+                "pool": outcome.pool,
+                "priority": outcome.priority,
+                "waits": outcome.rank is not None,
+                "cost": outcome.cost,
+                "balance": outcome.new_balance,
+                "jobs": outcome.jobs,
+                "batch": outcome.batch_id,
+                "repeat": outcome.idempotent_hit,
+                "warns": "; ".join(outcome.quota_warnings) or None,
+                "spending": outcome.cost_limit_warning,
+            }
+        case o.Claimed(leases):
+            first = leases[0] if leases else None
+            facts = {} if first is None else {"epoch": first.epoch, "payload": first.payload, "worker": first.worker}
+            if first is not None:
+                facts.update(until=first.expires_at, deadline=first.deadline_at)
+            return ", ".join(lease.job.id for lease in leases) or "nothing", facts
+        case o.Held():
+            return outcome.status, {"until": outcome.expires_at, "deadline": outcome.deadline_at}
+        case o.StepSaved():
+            return outcome.result, {}
+        case o.Finished():
+            facts = {"refunded": outcome.refunded, "balance": outcome.new_balance, "due": outcome.due_at}
+            return outcome.status if outcome.changed else "unchanged", {**facts, "status": outcome.status}
+        case o.ReservationChanged():
+            warns = "; ".join(outcome.quota_warnings) or None
+            facts = {"until": outcome.reservation.expires_at, "changed": outcome.changed, "warns": warns}
+            return outcome.reservation.state, facts
+        case o.Recovered():
+            return outcome.act, {"refunded": outcome.refunded}
+        case o.Forgotten():
+            return "cleared" if outcome.changed else "kept", {}
+        case o.Discarded():
+            return "discarded" if outcome.changed else "unchanged", {}
+        case o.PoolChanged(pool):
+            return "", {"slots": pool.limit, "declared": pool.slots, "paused": pool.paused}
+        case o.Elected():
+            return "leads" if outcome.leads else "follows", {"owner": outcome.owner, "until": outcome.expires_at}
+    raise AssertionError(f"{outcome} has no words yet")

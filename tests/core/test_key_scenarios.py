@@ -1,0 +1,241 @@
+"""What is asked for twice: idempotency keys, batches under a key, and content that was computed before."""
+
+import pytest
+
+from tests.core.scenarios import play
+
+# Idempotency keys
+
+
+@pytest.mark.req("C1")
+def test_a_repeat_shows_the_first_job_as_it_stands_now() -> None:
+    play("""
+        plan free
+        open ana free credits=9
+        submit ana j1 cost=2 key=k1                -> queued waits=yes repeat=no
+        claim gpu w1                               -> j1
+        submit ana j2 cost=2 key=k1                -> starting job=j1 waits=no repeat=yes cost=2 balance=7
+        start j1 e1
+        submit ana j2 cost=2 key=k1                -> running job=j1 repeat=yes
+        finish j1 e1 failed
+        submit ana j2 cost=2 key=k1                -> failed job=j1 repeat=yes balance=9
+        ledger ana                                 -> grant 9, charge -2, refund 2
+    """)
+
+
+@pytest.mark.req("C1")
+def test_a_key_belongs_to_its_account() -> None:
+    play("""
+        plan free
+        open ana free credits=9
+        open bob free credits=9
+        submit ana j1 key=k1                       -> queued job=j1 repeat=no
+        submit bob j2 key=k1 body=other            -> queued job=j2 repeat=no
+    """)
+
+
+@pytest.mark.req("C1")
+def test_a_key_lives_for_24_hours_to_the_microsecond() -> None:
+    play("""
+        plan free
+        open ana free credits=9
+        submit ana j1 key=k1                       -> queued job=j1
+        +24h
+        -1us
+        submit ana j2 key=k1                       -> queued job=j1 repeat=yes
+        submit ana j2 key=k1 body=other            -> IDEMPOTENCY_MISMATCH
+        +1us
+        submit ana j2 key=k1 body=other            -> queued job=j2 repeat=no
+        submit ana j3 key=k1 body=other            -> queued job=j2 repeat=yes
+        ledger ana                                 -> grant 9, charge -1, charge -1
+    """)
+
+
+@pytest.mark.req("C1")
+def test_a_submit_can_say_how_long_its_key_lives() -> None:
+    play("""
+        plan free
+        policy key_ttl_ms=1h
+        open ana free credits=9
+        submit ana j1 key=short ttl=10s            -> queued job=j1
+        submit ana j2 key=long ttl=48h             -> queued job=j2
+        submit ana j3 key=usual                    -> queued job=j3
+        submit ana j4 key=none ttl=0s              -> queued job=j4
+        submit ana j5 key=none ttl=0s              -> queued job=j5 repeat=no
+        +10s
+        submit ana j6 key=short                    -> queued job=j6 repeat=no
+        +1h
+        submit ana j7 key=usual                    -> queued job=j7 repeat=no
+        +46h
+        submit ana j8 key=long                     -> queued job=j2 repeat=yes
+    """)
+
+
+@pytest.mark.req("C1")
+def test_concurrent_repeats_in_one_batch_make_one_job() -> None:
+    play("""
+        plan free
+        open ana free credits=9
+        together
+            submit ana j1 cost=3 key=k1            -> queued job=j1 repeat=no balance=6
+            submit ana j2 cost=3 key=k1            -> queued job=j1 repeat=yes balance=6
+            submit ana j3 cost=3 key=k1 body=other -> IDEMPOTENCY_MISMATCH job=j1
+        ledger ana                                 -> grant 9, charge -3
+    """)
+
+
+@pytest.mark.req("C1", "C7")
+def test_a_key_is_cleared_away_only_when_it_has_expired() -> None:
+    play("""
+        plan free
+        open ana free credits=9
+        submit ana j1 key=k1 ttl=10s
+        forget ana submit k1                       -> kept
+        +10s
+        forget ana submit k1                       -> cleared
+        forget ana submit k1                       -> kept
+        submit ana j2 key=k1 body=other            -> queued job=j2 repeat=no
+    """)
+
+
+@pytest.mark.req("C1")
+def test_a_key_cleared_and_used_again_in_one_batch_is_the_new_one() -> None:
+    play("""
+        plan free
+        open ana free credits=9
+        submit ana j1 key=k1 ttl=10s
+        +10s
+        together
+            forget ana submit k1                   -> cleared
+            submit ana j2 key=k1                   -> queued job=j2 repeat=no
+            forget ana submit k1                   -> kept
+        submit ana j3 key=k1                       -> queued job=j2 repeat=yes
+    """)
+
+
+# Batches
+
+
+@pytest.mark.req("E6", "D6")
+def test_a_batch_is_created_and_charged_as_one() -> None:
+    play("""
+        plan free max_running=2
+        open ana free credits=20
+        submit ana j1..j5 batch=b1 cost=3          -> queued job=j1 jobs=5 cost=15 balance=5 batch=b1
+        job j2                                     -> queued place=ready batch_id=b1
+        job j3                                     -> queued place=parked batch_id=b1
+        account ana                                -> active=5 admitted=2 parked=3 submitted=5 hour_submits=5
+        ledger ana                                 -> grant 20, charge -3, charge -3, charge -3, charge -3, charge -3
+    """)
+
+
+@pytest.mark.req("E6")
+def test_a_batch_that_does_not_fit_is_refused_whole() -> None:
+    play("""
+        plan free max_active=4 per_hour=6 daily_limit=12
+        open ana free credits=10
+        submit ana j1..j5 batch=b1                 -> QUOTA_EXCEEDED limit=4 active=0
+        submit ana j1..j4 batch=b1 cost=3          -> INSUFFICIENT_CREDITS have=10 need=12
+        submit ana j1..j4 batch=b1 cost=4          -> COST_LIMIT period=day limit=12 spent=0 cost=16
+        submit ana j1..j3 batch=b1 cost=1          -> queued jobs=3
+        cancel j1
+        cancel j2
+        cancel j3
+        submit ana j5..j8 batch=b2                 -> RATE_LIMITED limit=6 used=3
+        job j5                                     -> unknown
+        account ana                                -> balance=10 active=0 submitted=3
+    """)
+
+
+@pytest.mark.req("C1", "E6")
+def test_a_repeated_batch_answers_with_its_first_job_and_its_whole_cost() -> None:
+    play("""
+        plan free
+        open ana free credits=20
+        submit ana j1..j3 batch=b1 cost=2 key=k1   -> queued job=j1 jobs=3 cost=6 balance=14
+        submit ana x1..x3 batch=b2 cost=2 key=k1   -> queued job=j1 jobs=3 cost=6 balance=14 batch=b1 repeat=yes
+        job x1                                     -> unknown
+    """)
+
+
+def test_a_refused_submit_never_fails_its_neighbours_in_a_batch() -> None:
+    play("""
+        plan free
+        open ana free credits=5
+        open bob free credits=5
+        together
+            submit ana j1 cost=3                   -> queued balance=2
+            submit ana j2 cost=3                   -> INSUFFICIENT_CREDITS have=2 need=3
+            submit bob j3 cost=3                   -> queued balance=2
+            submit nobody j4                       -> NOT_FOUND
+            submit ana j5 cost=2                   -> queued balance=0
+    """)
+
+
+# Content that was computed before
+
+
+@pytest.mark.req("B7")
+def test_the_same_content_is_computed_once_and_served_for_nothing_afterwards() -> None:
+    play("""
+        plan free max_active=1
+        open ana free credits=9
+        open bob free credits=9
+        submit ana j1 cost=4 content=abc           -> queued balance=5
+        claim gpu w1                               -> j1
+        finish j1 e1 completed result='"a cat"'
+        submit ana j2 cost=4 content=abc           -> completed cost=0 balance=5 waits=no
+        job j2                                     -> completed result='"a cat"' charged=0 delivered=1 place=none
+        events j2                                  -> submitted reused
+        submit bob j3 cost=4 content=abc           -> completed cost=0 balance=9
+        submit bob j4 cost=4 content=abc tool=other     -> queued cost=4      # another tool, another work
+        submit bob j5 cost=4 content=abc           -> completed cost=0          # takes no slot of the quota
+        account bob                                -> active=1 latest_job=j4 submitted=3
+        cancel j5                                  -> unchanged status=completed
+    """)
+
+
+@pytest.mark.req("B7")
+def test_content_is_remembered_only_from_a_whole_success() -> None:
+    play("""
+        plan free
+        open ana free credits=99
+        submit ana j1 content=abc units=4 cost=4
+        submit ana j2 content=abc units=4 cost=4   -> queued        # nothing is known yet: both are computed
+        claim gpu w1 limit=2                       -> j1, j2
+        finish j1 e1 completed delivered=3 of=4    -> completed refunded=1
+        submit ana j3 content=abc units=4 cost=4   -> queued
+        finish j2 e1 failed                        -> failed
+        submit ana j4 content=abc units=4 cost=4   -> queued
+        claim gpu w1                               -> j3
+        finish j3 e1 completed                     -> completed refunded=0
+        submit ana j5 content=abc units=4 cost=4   -> completed cost=0
+    """)
+
+
+@pytest.mark.req("B7", "E6")
+def test_a_batch_pays_only_for_the_jobs_that_are_not_served() -> None:
+    play("""
+        plan free max_active=1
+        open ana free credits=9
+        submit ana j1 cost=4 content=abc
+        claim gpu w1                               -> j1
+        finish j1 e1 completed
+        submit ana j2,j3,j4 batch=b1 cost=2 content=abc,new,newer    -> QUOTA_EXCEEDED limit=1 active=0
+        submit ana j2,j3 batch=b1 cost=2 content=abc,new             -> completed job=j2 jobs=2 cost=2 balance=3
+        job j2                                     -> completed charged=0 batch_id=b1
+        job j3                                     -> queued charged=2 batch_id=b1
+    """)
+
+
+def test_content_found_in_the_same_batch_is_served() -> None:
+    play("""
+        plan free
+        open ana free credits=9
+        submit ana j1 cost=4 content=abc
+        claim gpu w1                               -> j1
+        together
+            submit ana j2 cost=1 content=abc       -> queued
+            finish j1 e1 completed                 -> completed
+            submit ana j3 cost=4 content=abc       -> completed cost=0
+    """)

@@ -1,0 +1,186 @@
+"""A job in a worker's hands: claimed, held, checkpointed; and the words of those who no longer hold it."""
+
+import pytest
+
+from tests.core.scenarios import play
+
+HELD = """
+        clock 10:00
+        plan free
+        open ana free credits=99
+        submit ana j1 cost=5 attempts=3 backoff=10s
+        claim gpu w1                               -> j1 epoch=1
+"""
+
+# Holding
+
+
+@pytest.mark.req("B1", "B3")
+def test_a_claim_hands_out_a_lease_and_no_other_claim_sees_the_job() -> None:
+    play("""
+        clock 10:00
+        plan free
+        policy lease_ms=60s
+        open ana free credits=9
+        submit ana j1 timeout=5m
+        together
+            claim gpu w1                           -> j1 epoch=1 worker=w1 until=10:01 deadline=10:05
+            claim gpu w2                           -> nothing
+        job j1                                     -> starting place=leased worker=w1 leased_at=10:00 heartbeat_at=10:00
+        job j1                                     -> starting expires_at=10:01 deadline_at=10:05 started_at=10:00
+    """)
+
+
+@pytest.mark.req("B4")
+def test_every_sign_of_life_extends_the_lease_but_not_the_deadline() -> None:
+    play(f"""
+        {HELD}
+        +30s
+        beat j1 e1                                 -> starting until=10:01:30 deadline=10:10
+        +30s
+        start j1 e1                                -> running until=10:02 deadline=10:10
+        +30s
+        checkpoint j1 e1 HALF 50%                  -> running until=10:02:30
+        +30s
+        step j1 e1 download pixels                 -> pixels
+        job j1                                     -> running expires_at=10:03 heartbeat_at=10:02 deadline_at=10:10
+        events j1                                  -> submitted claimed started checkpoint step
+    """)
+
+
+def test_starting_twice_is_starting_once() -> None:
+    play(f"""
+        {HELD}
+        start j1 e1                                -> running
+        start j1 e1                                -> running
+        events j1                                  -> submitted claimed started
+    """)
+
+
+@pytest.mark.req("B4")
+def test_a_lease_past_its_expiry_counts_until_somebody_recovers_the_job() -> None:
+    play(f"""
+        {HELD}
+        +5m
+        beat j1 e1                                 -> starting until=10:06
+        +5m
+        finish j1 e1 completed                     -> completed
+    """)
+
+
+@pytest.mark.req("E1", "E2", "E3")
+def test_a_checkpoint_is_saved_with_its_data_and_outlives_the_worker() -> None:
+    play(f"""
+        {HELD}
+        checkpoint j1 e1 ITEMS 10% data='[3]'      -> starting
+        checkpoint j1 e1 ITEMS 20% data='[7]'      -> starting
+        event j1 checkpoint                        -> name=ITEMS progress=20
+        +60s
+        recover j1                                 -> requeued
+        job j1                                     -> queued checkpoint=ITEMS progress=20 data=[7]
+        claim gpu w2                               -> j1 epoch=2
+        checkpoint j1 e1 OLD 99%                   -> LEASE_LOST
+        finish j1 e2 failed                        -> queued
+        +10s
+        recover j1                                 -> promoted
+        claim gpu w3                               -> j1 epoch=3
+        job j1                                     -> starting checkpoint=ITEMS progress=20 data=[7]
+    """)
+
+
+@pytest.mark.req("E3")
+def test_a_step_is_stored_once_and_answered_from_the_store_afterwards() -> None:
+    play(f"""
+        {HELD}
+        step j1 e1 download pixels                 -> pixels
+        step j1 e1 download other                  -> pixels
+        together
+            step j1 e1 upscale big                 -> big
+            step j1 e1 upscale bigger              -> big
+        events j1                                  -> submitted claimed step step
+    """)
+
+
+# Fencing
+
+
+@pytest.mark.req("B5", "A5")
+@pytest.mark.parametrize(
+    "word",
+    [
+        "start j1 e1",
+        "beat j1 e1",
+        "checkpoint j1 e1 HALF 50%",
+        "step j1 e1 download pixels",
+        "finish j1 e1 completed",
+        "finish j1 e1 failed",
+        "finish j1 e1 failed final=yes",
+        "finish j1 e1 retry after=1s",
+        "finish j1 e1 cancelled",
+        "finish j1 e1 accepted",
+    ],
+)
+def test_a_worker_that_lost_its_lease_is_refused_whatever_it_wants_to_write(word: str) -> None:
+    play(f"""
+        {HELD}
+        +60s
+        recover j1                                 -> requeued
+        {word}                                     -> LEASE_LOST status=queued epoch=1 says="Stop working on it"
+        claim gpu w2                               -> j1 epoch=2
+        {word}                                     -> LEASE_LOST status=starting epoch=2
+        start j1 e2
+        {word}                                     -> LEASE_LOST status=running epoch=2
+        finish j1 e2 completed                     -> completed
+        {word}                                     -> LEASE_LOST status=completed epoch=2
+        job j1                                     -> completed charged=5 refunded=0 attempts=0
+        ledger ana                                 -> grant 99, charge -5
+    """)
+
+
+def test_an_epoch_from_the_future_or_of_a_job_never_claimed_holds_nothing() -> None:
+    play("""
+        plan free
+        open ana free credits=9
+        submit ana j1
+        beat j1 e0                                 -> LEASE_LOST status=queued epoch=0
+        finish j1 e0 completed                     -> LEASE_LOST
+        finish j1 e1 completed                     -> LEASE_LOST
+        webhook j1 completed                       -> LEASE_LOST status=queued
+        claim gpu w1                               -> j1
+        beat j1 e2                                 -> LEASE_LOST epoch=1
+    """)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "start x e1",
+        "beat x e1",
+        "checkpoint x e1 HALF 50%",
+        "step x e1 download pixels",
+        "finish x e1 completed",
+        "webhook x completed",
+        "cancel x",
+        "recover x",
+        "requeue x as=y",
+        "discard x",
+    ],
+)
+def test_a_job_that_does_not_exist_is_not_found(word: str) -> None:
+    play(f"""
+        plan free
+        {word}                                     -> NOT_FOUND says="no job x"
+    """)
+
+
+@pytest.mark.req("D10", "A3")
+def test_another_accounts_job_is_not_found() -> None:
+    play("""
+        plan free
+        open ana free credits=9
+        open bob free credits=9
+        submit ana j1
+        cancel j1 by=bob                           -> NOT_FOUND says="no job j1"
+        cancel j1 by=ana reason="changed my mind"  -> cancelled refunded=1
+        job j1                                     -> cancelled error="changed my mind"
+    """)

@@ -1,0 +1,372 @@
+"""What is true of every story, whatever is asked for in it, in whatever order, by whatever clock."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from copy import deepcopy
+
+import msgspec
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from ficha.core import commands as c
+from ficha.core.decide import decide
+from ficha.core.invariants import overfull_pools, violations
+from ficha.core.needs import needs
+from ficha.core.outcomes import Claimed, Outcome, Refusal
+from ficha.core.policy import HOUR, Plan
+from ficha.core.records import Awaiting, Leased, Ready
+from ficha.core.snapshot import Changes, Snapshot
+from ficha.core.state import State
+from ficha.core.states import BIRTHS, FINAL, is_legal
+from ficha.core.workspace import NotLoaded
+from tests.core.rows import Rows
+from tests.core.strategies import POLICY, START_AT, Story, stories
+from tests.core.world import World
+
+modest = settings(max_examples=100, deadline=None)
+
+
+def new_world() -> World:
+    return World(POLICY, now=START_AT)
+
+
+def one_by_one(story: Story) -> Iterator[tuple[World, State, c.Command, Outcome]]:
+    """Each command in a batch of its own, with the state as it was before it."""
+    world = new_world()
+    for step, batch in story:
+        world.now += step
+        for command in batch:
+            before = copied(world.state)
+            yield world, before, command, world.one(command)
+
+
+def copied(state: State) -> State:
+    """Records are never changed, so copying the tables is enough."""
+    return State(**{name: getattr(state, name).copy() for name in state.__struct_fields__})
+
+
+# What holds in every state
+
+
+@modest
+@given(stories())
+@pytest.mark.req("D1", "A6", "A7")
+def test_all_invariants_hold_after_every_batch(story: Story) -> None:
+    world = new_world()
+    for step, batch in story:
+        world.now += step
+        world.run(*batch)
+        assert violations(world.state) == []
+
+
+@modest
+@given(stories(resizes=False))
+@pytest.mark.req("A1")
+def test_no_pool_is_ever_fuller_than_its_slots(story: Story) -> None:
+    world = new_world()
+    for step, batch in story:
+        world.now += step
+        world.run(*batch)
+        assert overfull_pools(world.state) == []
+
+
+@modest
+@given(stories())
+@pytest.mark.req("A1")
+def test_a_pool_that_was_made_smaller_never_gets_fuller(story: Story) -> None:
+    for world, before, _, _ in one_by_one(story):
+        busy, was_busy = occupied(world.state), occupied(before)
+        for pool in world.state.pools.values():
+            assert pool.limit is None or busy[pool.name] <= max(pool.limit, was_busy[pool.name])
+
+
+@modest
+@given(stories())
+@pytest.mark.req("D1", "A6")
+def test_a_balance_is_the_sum_of_its_entries_and_a_refund_happens_once_and_within_the_charge(story: Story) -> None:
+    world = new_world()
+    for step, batch in story:
+        world.now += step
+        world.run(*batch)
+    sums: Counter[str] = Counter()
+    by_job: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for entry in world.state.entries:
+        sums[entry.account_id] += entry.amount
+        assert sums[entry.account_id] == entry.balance_after >= 0
+        if entry.job_id is not None:
+            assert entry.kind not in by_job[entry.job_id]
+            by_job[entry.job_id][entry.kind] = entry.amount
+    assert {account.id: account.balance for account in world.state.accounts.values()} == {
+        account: sums[account] for account in world.state.accounts
+    }
+    for lines in by_job.values():
+        assert 0 < lines.get("refund", 0) <= -lines["charge"] or "refund" not in lines
+
+
+# What holds between one state and the next
+
+
+@modest
+@given(stories())
+@pytest.mark.req("A7")
+def test_no_job_moves_outside_the_table(story: Story) -> None:
+    for world, before, _, _ in one_by_one(story):
+        for job in world.state.jobs.values():
+            was = before.jobs.get(job.id)
+            if was is None:
+                assert job.status in BIRTHS
+            elif was.status != job.status:
+                through_running = is_legal(was.status, "running") and is_legal("running", job.status)
+                assert is_legal(was.status, job.status) or through_running, f"{was.status} to {job.status}"
+
+
+@modest
+@given(stories())
+@pytest.mark.req("A5", "A7", "B5")
+def test_an_epoch_only_rises_and_what_has_ended_never_changes(story: Story) -> None:
+    for world, before, command, _ in one_by_one(story):
+        for was in before.jobs.values():
+            job = world.state.jobs[was.id]
+            assert job.epoch == was.epoch + (was.status == "queued" and job.status == "starting"), f"{command}"
+            if was.status in FINAL:
+                assert msgspec.structs.replace(job, dead_at=None) == msgspec.structs.replace(was, dead_at=None)
+                assert world.state.results.get(was.id) == before.results.get(was.id)
+        assert world.state.entries[: len(before.entries)] == before.entries
+        assert world.state.events[: len(before.events)] == before.events
+        assert all(world.state.payloads[job_id] == payload for job_id, payload in before.payloads.items())
+
+
+@modest
+@given(stories())
+@pytest.mark.req("B4")
+def test_no_lease_is_ever_shortened(story: Story) -> None:
+    for world, before, _, _ in one_by_one(story):
+        for was in before.jobs.values():
+            job = world.state.jobs[was.id]
+            if isinstance(was.place, Leased) and isinstance(job.place, Leased) and was.epoch == job.epoch:
+                assert job.place.expires_at >= was.place.expires_at
+                assert job.place.heartbeat_at >= was.place.heartbeat_at
+                assert job.place.deadline_at == was.place.deadline_at
+
+
+@modest
+@given(stories())
+@pytest.mark.req("A2", "B3", "D4")
+def test_each_claim_takes_the_best_ready_jobs_of_its_pools_that_have_a_slot(story: Story) -> None:
+    for world, before, command, outcome in one_by_one(story):
+        if isinstance(command, c.Claim) and isinstance(outcome, Claimed):
+            assert [lease.job.id for lease in outcome.leases] == best_jobs(before, command)
+            for lease in outcome.leases:
+                job = world.state.jobs[lease.job.id]
+                assert (lease.job, lease.payload) == (job, world.state.payloads[job.id])
+                assert (lease.worker, lease.epoch) == (command.worker, job.epoch)
+
+
+def best_jobs(state: State, command: c.Claim) -> list[str]:
+    """What a claim has to take, found the slow and simple way."""
+    busy = occupied(state)
+    ready = sorted(
+        (job.place.rank, job.id, job.pool)
+        for job in state.jobs.values()
+        if isinstance(job.place, Ready) and job.pool in command.pools
+    )
+    taken: list[str] = []
+    for _, job_id, name in ready:
+        pool = state.pools[name]
+        if len(taken) < command.limit and not pool.paused and (pool.limit is None or busy[name] < pool.limit):
+            taken.append(job_id)
+            busy[name] += 1
+    return taken
+
+
+def occupied(state: State) -> Counter[str]:
+    return Counter(job.pool for job in state.jobs.values() if isinstance(job.place, Leased | Awaiting))
+
+
+# What holds of batches
+
+
+@modest
+@given(stories(), st.lists(st.integers(0, 5), min_size=1, max_size=8))
+def test_a_batch_is_the_same_as_its_parts_one_after_the_other(story: Story, cuts: list[int]) -> None:
+    together, cut, apart = new_world(), new_world(), new_world()
+    for number, (step, batch) in enumerate(story):
+        for world in (together, cut, apart):
+            world.now += step
+        outcomes = together.run(*batch)
+        at = min(cuts[number % len(cuts)], len(batch))
+        assert cut.run(*batch[:at]) + cut.run(*batch[at:]) == outcomes
+        assert [apart.one(command) for command in batch] == outcomes
+        assert cut.state == together.state
+        assert apart.state == together.state
+
+
+@modest
+@given(stories())
+def test_deciding_a_batch_again_gives_the_same_bytes_in_whatever_order_its_rows_were_loaded(story: Story) -> None:
+    world = new_world()
+    for step, batch in story:
+        world.now += step
+        first = as_bytes(world.run(*batch), world.changes)
+        assert world.snapshot is not None
+        for snapshot in (world.snapshot, backwards(world.snapshot)):
+            changes, outcomes = decide(snapshot, batch, POLICY)
+            assert as_bytes(outcomes, changes) == first
+
+
+def backwards(snapshot: Snapshot) -> Snapshot:
+    """The same rows in another order; only the lists of waiting jobs have one that means something."""
+    turned = {
+        name: dict(reversed(list(getattr(snapshot, name).items())))
+        for name in snapshot.__struct_fields__
+        if name != "now"
+    }
+    turned["reservations_of"] = {account: held[::-1] for account, held in turned["reservations_of"].items()}
+    return Snapshot(snapshot.now, **turned)
+
+
+def as_bytes(outcomes: list[Outcome], changes: Changes) -> tuple[bytes, bytes]:
+    return msgspec.json.encode([outcomes, changes]), msgspec.msgpack.encode([outcomes, changes])
+
+
+@modest
+@given(stories())
+def test_deciding_does_not_change_the_snapshot(story: Story) -> None:
+    world = new_world()
+    for step, batch in story:
+        world.now += step
+        loaded = world.store._load(needs(batch))
+        before = deepcopy(loaded)
+        decide(loaded, batch, POLICY)
+        assert loaded == before
+        world.run(*batch)
+
+
+@modest
+@given(stories())
+def test_a_refused_command_changes_nothing_and_disturbs_no_neighbour(story: Story) -> None:
+    world, without = new_world(), new_world()
+    for step, batch in story:
+        world.now += step
+        without.now += step
+        outcomes = world.run(*batch)
+        accepted = [(one, told) for one, told in zip(batch, outcomes, strict=True) if not isinstance(told, Refusal)]
+        assert without.run(*(command for command, _ in accepted)) == [outcome for _, outcome in accepted]
+        assert without_late_words(without.state) == without_late_words(world.state)
+
+
+def without_late_words(state: State) -> State:
+    """A word that came too late is the one thing that a refused command may leave behind."""
+    state = copied(state)
+    state.events = [event for event in state.events if event.kind != "late"]
+    return state
+
+
+@modest
+@given(stories(), st.data())
+def test_without_any_one_loaded_row_a_batch_is_decided_the_same_or_not_at_all(
+    story: Story, data: st.DataObject
+) -> None:
+    """A rule never takes what was not loaded for what does not exist."""
+    world = new_world()
+    for step, batch in story:
+        world.now += step
+        outcomes = world.run(*batch)
+        assert world.snapshot is not None
+        snapshot = world.snapshot
+        parts = [(name, key) for name in snapshot.__struct_fields__ if name != "now" for key in getattr(snapshot, name)]
+        if not parts:
+            continue
+        name, key = parts[data.draw(st.integers(0, len(parts) - 1))]
+        rest = {one: value for one, value in getattr(snapshot, name).items() if one != key}
+        try:
+            changes, again = decide(msgspec.structs.replace(snapshot, **{name: rest}), batch, POLICY)
+        except NotLoaded:
+            continue
+        assert as_bytes(again, changes) == as_bytes(outcomes, world.changes)
+
+
+# What holds in the end
+
+
+@modest
+@given(stories())
+@pytest.mark.req("B10")
+def test_every_job_comes_to_an_end_once_workers_and_sweepers_are_at_work(story: Story) -> None:
+    world = new_world()
+    for step, batch in story:
+        world.now += step
+        world.run(*batch)
+    world.run(*(c.PausePool(name, paused=False) for name in world.state.pools))
+    world.run(*(c.ResizePool(name, 1) for name in world.state.pools))
+    world.now += 3 * 25 * HOUR  # past whatever the clock said before it went back
+    rounds = 0
+    while active := [job for job in world.state.jobs.values() if job.place is not None]:
+        rounds += 1
+        assert rounds < 200, f"still waiting: {active}"
+        world.now += 60_000_000
+        world.run(*(c.Recover(job.id) for job in active))
+        world.run(c.Claim("w9", tuple(world.state.pools), 9))
+        held = [job for job in world.state.jobs.values() if isinstance(job.place, Leased | Awaiting)]
+        world.run(*(c.Finish(job.id, c.Completed("1"), job.epoch) for job in held))
+    assert world.faults() == []
+    for account in world.state.accounts.values():
+        assert (account.active, account.admitted, account.parked, account.latest_job) == (0, 0, 0, None)
+
+
+@modest
+@given(stories(), st.lists(st.sampled_from([1, 2, 5, None, "gone"]), min_size=1, max_size=20))
+@pytest.mark.req("D4")
+def test_plans_that_change_with_every_deployment_break_nothing(story: Story, limits: list[int | str | None]) -> None:
+    world = new_world()
+    for number, (step, batch) in enumerate(story):
+        limit = limits[number % len(limits)]
+        if limit == "gone":
+            world.policy = msgspec.structs.replace(POLICY, plans={})
+        else:
+            world.policy = POLICY
+            world.declare(Plan("tight", max_running=limit), Plan("wide", max_running=limit))  # type: ignore[arg-type]
+        world.now += step
+        world.run(*batch)
+        assert violations(world.state) == []
+
+
+# What a store is told to write
+
+
+@modest
+@given(stories())
+def test_the_rows_to_write_say_all_that_became_of_the_jobs(story: Story) -> None:
+    """A store that only follows `job_rows` has every job as it is: one wide row, and one hot row while it is active."""
+    world, rows = new_world(), Rows()
+    for step, batch in story:
+        world.now += step
+        world.run(*batch)
+        rows.write(world.changes.jobs)
+        assert {job_id: rows.read(job_id) for job_id in rows.jobs} == world.state.jobs
+
+
+def test_these_stories_are_eventful() -> None:
+    """A property that nothing ever puts to the test proves nothing."""
+    seen: set[str] = set()
+
+    @settings(max_examples=200, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
+    @given(stories())
+    def look(story: Story) -> None:
+        for world, before, command, outcome in one_by_one(story):
+            seen.add(outcome.code if isinstance(outcome, Refusal) else type(command).__name__)
+            seen.update(event.kind for event in world.state.events[len(before.events) :])
+
+    look()
+    assert {kind.__name__ for kind in c.Command.__subclasses__()} - seen == set()
+    assert set(EVENTS.split()) - seen == set()
+    assert set(CODES.split()) - seen == set()
+
+
+EVENTS = """submitted reused claimed started checkpoint step accepted retried recovered completed failed cancelled late
+    requeued discarded"""
+CODES = """ACTIVE_JOB_EXISTS COST_LIMIT IDEMPOTENCY_MISMATCH INSUFFICIENT_CREDITS INVALID_ARGUMENT INVALID_STATE
+    LEASE_LOST NOT_FOUND QUOTA_EXCEEDED RATE_LIMITED"""

@@ -1,0 +1,68 @@
+"""A small world for the tests of the rules: the memory store, a clock moved by hand, and the two doors of the core."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ficha.core.commands import Command, DeclarePool
+from ficha.core.decide import decide
+from ficha.core.invariants import overfull_pools, violations
+from ficha.core.needs import needs
+from ficha.core.outcomes import Outcome
+from ficha.core.policy import Plan, Policy
+from ficha.core.snapshot import Changes, Snapshot
+from ficha.core.state import State
+from ficha.store.memory import MemoryStore
+
+TUESDAY: int = 1_773_100_800_000_000
+"""2026-03-10 00:00 UTC, the day on which every story begins."""
+
+
+class World:
+    """Runs batches exactly as the engine does: `needs`, load, `decide`, apply."""
+
+    def __init__(self, policy: Policy | None = None, *, now: int = TUESDAY) -> None:
+        self.now = now
+        self.policy = policy or Policy(plans={})
+        self.store = MemoryStore(clock=lambda: self.now)
+        self.snapshot: Snapshot | None = None
+        self.changes = Changes()
+        self._batches = 0
+
+    @property
+    def state(self) -> State:
+        return self.store.state
+
+    def declare(self, *plans: Plan) -> None:
+        """Puts plans into the configuration, as a deployment would."""
+        self.policy = replace(self.policy, plans={**self.policy.plans, **{plan.name: plan for plan in plans}})
+
+    def declare_pools(self, **slots: int | None) -> None:
+        self.run(*(DeclarePool(name, limit) for name, limit in slots.items()))
+
+    def run(self, *batch: Command) -> list[Outcome]:
+        """One batch, one transaction. The snapshot and the changes stay to be looked at."""
+        outcomes: list[Outcome] = []
+
+        def decided(snapshot: Snapshot) -> Changes:
+            self.snapshot = snapshot
+            self.changes, outcomes[:] = decide(snapshot, batch, self.policy)
+            return self.changes
+
+        self._batches += 1
+        transaction = self.store.transact("lane", self._batches, needs(batch), decided)
+        try:
+            transaction.send(None)
+        except StopIteration:
+            return outcomes
+        raise AssertionError("the memory store never waits")
+
+    def one(self, command: Command) -> Outcome:
+        (outcome,) = self.run(command)
+        return outcome
+
+    def faults(self) -> list[str]:
+        """What is wrong with the state. A pool that an operator resized may be overfull for a while."""
+        resized = {pool.name for pool in self.state.pools.values() if pool.resized is not None}
+        overfull = [text for text in overfull_pools(self.state) if text.split()[1] not in resized]
+        return violations(self.state) + overfull
