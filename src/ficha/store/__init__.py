@@ -1,0 +1,1 @@
+"""Stores load rows and write rows. They hold no rule: what may happen is decided in `ficha.core`."""

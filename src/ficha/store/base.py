@@ -1,0 +1,251 @@
+"""What a store must do, and nothing about how: the protocol, its errors, and the read side's questions.
+
+A store is opened, runs batches, answers questions and closes. All three stores pass the one conformance suite of
+`ficha.testing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+from ..core.needs import KeyName, Needs
+from ..core.records import Account, Batch, Entry, Event, Job, Key, Pool, Reservation, Status, Step
+from ..core.snapshot import Changes, Snapshot
+from ..core.state import State
+
+T = TypeVar("T")
+Clock = Callable[[], int]
+Decide = Callable[[Snapshot], Changes]
+
+
+class StoreError(Exception):
+    """The database refused or cannot be used as it is; the message says what to do. Nothing of the batch was kept."""
+
+
+class Transient(StoreError):
+    """The batch was rolled back by a conflict (deadlock, serialization, lock time-out): run it again."""
+
+
+class Unavailable(StoreError):
+    """The database cannot be reached or written now (gone, read-only, full). Nothing of the batch was kept."""
+
+
+class CommitUnknown(StoreError):
+    """The connection was lost while committing. Ask `committed` before doing anything else."""
+
+
+class SchemaMismatch(StoreError):
+    """The database's schema is not the one that this release works with."""
+
+
+class Store(Protocol):
+    """Where the rows are.
+
+    lanes: how many batches may run side by side; 1 where the database has a single writer.
+    """
+
+    lanes: int
+
+    async def open(self) -> None:
+        """Connects. Raises SchemaMismatch unless the schema is the one this release works with."""
+
+    async def close(self) -> None:
+        """Ends every connection. A second call does nothing."""
+
+    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+        """One transaction: load what `needs` names, call `decide` with it, write the changes and the marker, commit.
+
+        `lane` is a UUID that only one caller at a time uses, `batch` a number that rises with each of its batches:
+        together they mark the batch in the database. `decide` may run on another thread and may run again when the
+        store has to load anew. A batch that changes nothing need not be marked. Raises Transient, Unavailable or
+        CommitUnknown; whatever `decide` raises goes through, and then nothing was written.
+        """
+
+    async def committed(self, lane: str, batch: int) -> bool:
+        """Whether that batch was committed. Waits for a commit that is still under way."""
+
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> None:
+        """The same inside a transaction that the caller owns; only where the database is shared with the caller."""
+
+    async def read(self, query: Query[T]) -> T:
+        """Answers a question from committed rows, in one consistent view."""
+
+    async def notify(self, pools: Iterable[str]) -> None:
+        """Hints to other processes that these pools have ready jobs. May be lost."""
+
+    async def listen(self, heard: Callable[[str], None]) -> None:
+        """Calls `heard(pool)` for each hint from another process, until the store is closed. May do nothing."""
+
+
+class Query(Struct, Generic[T], frozen=True):
+    """A question of the read side; `T` is the type of its answer."""
+
+
+class JobRow(Struct, frozen=True):
+    """A job with the texts that no rule looks into."""
+
+    job: Job
+    payload: str
+    result: str | None
+
+
+class GetJobs(Query[list[JobRow]], frozen=True):
+    """The jobs with these ids that exist, in no particular order."""
+
+    ids: tuple[str, ...]
+
+
+class ListJobs(Query[list[JobRow]], frozen=True):
+    """Newest first (by id, descending), all conditions together; `before` is the id after which the page starts."""
+
+    account_id: str | None = None
+    statuses: tuple[Status, ...] = ()
+    tool: str | None = None
+    pool: str | None = None
+    batch_id: str | None = None
+    session: str | None = None
+    dead: bool = False
+    """Only those in the dead-letter list."""
+    stuck_before_at: int | None = None
+    """Only leased ones whose last heartbeat is older than this."""
+    before: str | None = None
+    limit: int = 50
+
+
+class GetAccount(Query[Account | None], frozen=True):
+    account_id: str
+
+
+class ListAccounts(Query[list[Account]], frozen=True):
+    """By id, ascending, after `after`."""
+
+    after: str | None = None
+    limit: int = 50
+
+
+class ListEntries(Query[list[Entry]], frozen=True):
+    """Newest first; `before` is the number before which the page starts."""
+
+    account_id: str
+    before: int | None = None
+    limit: int = 50
+
+
+class NumberedEvent(Struct, frozen=True):
+    number: int
+    event: Event
+
+
+class ListEvents(Query[list[NumberedEvent]], frozen=True):
+    """Oldest first, of one job or one account, after the number `after`."""
+
+    job_id: str | None = None
+    account_id: str | None = None
+    after: int = 0
+    limit: int = 100
+
+
+class ListSteps(Query[list[Step]], frozen=True):
+    """All stored steps of a job, in the order they were stored."""
+
+    job_id: str
+
+
+class ListReservations(Query[list[Reservation]], frozen=True):
+    """Newest first (by id, descending). The state is as stored: an active one may have expired."""
+
+    account_id: str | None = None
+    before: str | None = None
+    limit: int = 50
+
+
+class ListKeys(Query[list[Key]], frozen=True):
+    """By account, key and scope, ascending, after those three."""
+
+    account_id: str | None = None
+    after: tuple[str, str, str] | None = None
+    limit: int = 50
+
+
+class BatchCounts(Struct, frozen=True):
+    """A batch and its jobs by status; `total` of the batch counts those first submitted."""
+
+    batch: Batch
+    by_status: dict[Status, int]
+
+
+class GetBatch(Query[BatchCounts | None], frozen=True):
+    batch_id: str
+
+
+class PoolCounts(Struct, frozen=True):
+    pool: Pool
+    occupied: int
+    ready: int
+
+
+class ListPools(Query[list[PoolCounts]], frozen=True):
+    """All pools, by name."""
+
+
+class Waiting(Struct, frozen=True):
+    """Who waits: per pool the ready jobs, per account the jobs parked for its own concurrency, each in claim order."""
+
+    ready: dict[str, list[tuple[int, str]]]
+    """pool → (rank, job id)"""
+    parked: dict[str, list[tuple[int, str, str]]]
+    """account → (rank, job id, pool)"""
+
+
+class GetWaiting(Query[Waiting], frozen=True):
+    """One scan that serves every position asked for until the next."""
+
+
+class Due(Struct, frozen=True):
+    now: int
+    jobs: list[str]
+    reservations: list[str]
+    keys: list[KeyName]
+
+
+class GetDue(Query[Due], frozen=True):
+    """What may be due by the database's clock; each is judged again when it is recovered.
+
+    Jobs: leases past expiry or deadline, or whose heartbeat is older than `stuck_ms`, or first started longer than
+    `max_age_ms` ago; provider waits past their deadline; parked jobs whose time has come; ready or parked jobs past
+    `wait_until_at`; ready jobs past `ages_at`. Reservations still active and keys, past their expiry. At most `limit`
+    of each kind of cause; a job may be named once only.
+    """
+
+    stuck_ms: int
+    max_age_ms: int
+    limit: int = 500
+
+
+class Stats(Struct, frozen=True):
+    """Figures over the active jobs. `avg_run_s` is the mean time from first start to completion over the jobs whose
+    completion is among the last 5,000 events; None if there is none."""
+
+    by_status: dict[Status, int]
+    by_checkpoint: dict[str, int]
+    """Held jobs by the checkpoint they saved last; those that saved none count under ''."""
+    stuck: int
+    dead: int
+    avg_run_s: float | None
+
+
+class GetStats(Query[Stats], frozen=True):
+    stuck_ms: int
+
+
+class GetState(Query[State], frozen=True):
+    """The accounts after `after` (by id, at most `limit`) with all that is theirs: jobs, steps, keys, reservations,
+    batches, entries, and the contents their jobs answer; and all pools and leaders, whoever uses them. Payloads,
+    results, steps and events are left out unless `texts`."""
+
+    after: str | None = None
+    limit: int = 1_000_000
+    texts: bool = False

@@ -1,0 +1,226 @@
+"""The read side's questions, answered by walking the state."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...core.policy import MILLISECOND, SECOND
+from ...core.records import Account, Awaiting, Entry, Job, Key, Leased, Parked, Ready, Reservation, Step
+from ...core.state import State
+from .. import base as q
+
+if TYPE_CHECKING:
+    from .store import MemoryStore
+
+T = TypeVar("T")
+
+
+def answer(store: MemoryStore, query: q.Query[T]) -> T:
+    result: T = _ANSWERS[type(query)](store, query)
+    return result
+
+
+def _row(state: State, job: Job) -> q.JobRow:
+    return q.JobRow(job, state.payloads[job.id], state.results.get(job.id))
+
+
+def _get_jobs(store: MemoryStore, query: q.GetJobs) -> list[q.JobRow]:
+    return [_row(store.state, store.state.jobs[key]) for key in dict.fromkeys(query.ids) if key in store.state.jobs]
+
+
+def _list_jobs(store: MemoryStore, query: q.ListJobs) -> list[q.JobRow]:
+    def fits(job: Job) -> bool:
+        return (
+            (query.before is None or job.id < query.before)
+            and query.account_id in (None, job.account_id)
+            and (not query.statuses or job.status in query.statuses)
+            and query.tool in (None, job.tool)
+            and query.pool in (None, job.pool)
+            and query.batch_id in (None, job.batch_id)
+            and query.session in (None, job.session)
+            and (not query.dead or job.dead_at is not None)
+            and (query.stuck_before_at is None or _is_silent(job, query.stuck_before_at))
+        )
+
+    found = sorted((job for job in store.state.jobs.values() if fits(job)), key=lambda job: job.id, reverse=True)
+    return [_row(store.state, job) for job in found[: query.limit]]
+
+
+def _is_silent(job: Job, before_at: int) -> bool:
+    return isinstance(job.place, Leased) and job.place.heartbeat_at < before_at
+
+
+def _get_account(store: MemoryStore, query: q.GetAccount) -> Account | None:
+    return store.state.accounts.get(query.account_id)
+
+
+def _list_accounts(store: MemoryStore, query: q.ListAccounts) -> list[Account]:
+    ids = sorted(key for key in store.state.accounts if query.after is None or key > query.after)
+    return [store.state.accounts[key] for key in ids[: query.limit]]
+
+
+def _list_entries(store: MemoryStore, query: q.ListEntries) -> list[Entry]:
+    mine = [
+        entry
+        for entry in reversed(store.state.entries)
+        if entry.account_id == query.account_id and (query.before is None or entry.number < query.before)
+    ]
+    return mine[: query.limit]
+
+
+def _list_events(store: MemoryStore, query: q.ListEvents) -> list[q.NumberedEvent]:
+    found = [
+        q.NumberedEvent(number, event)
+        for number, event in enumerate(store.state.events, start=1)
+        if number > query.after
+        and query.job_id in (None, event.job_id)
+        and query.account_id in (None, event.account_id)
+    ]
+    return found[: query.limit]
+
+
+def _list_steps(store: MemoryStore, query: q.ListSteps) -> list[Step]:
+    return [step for step in store.state.steps.values() if step.job_id == query.job_id]
+
+
+def _list_reservations(store: MemoryStore, query: q.ListReservations) -> list[Reservation]:
+    found = [
+        held
+        for held in store.state.reservations.values()
+        if query.account_id in (None, held.account_id) and (query.before is None or held.id < query.before)
+    ]
+    return sorted(found, key=lambda held: held.id, reverse=True)[: query.limit]
+
+
+def _list_keys(store: MemoryStore, query: q.ListKeys) -> list[Key]:
+    found = [
+        key
+        for key in store.state.keys.values()
+        if query.account_id in (None, key.account_id)
+        and (query.after is None or (key.account_id, key.key, key.scope) > query.after)
+    ]
+    return sorted(found, key=lambda key: (key.account_id, key.key, key.scope))[: query.limit]
+
+
+def _get_batch(store: MemoryStore, query: q.GetBatch) -> q.BatchCounts | None:
+    batch = store.state.batches.get(query.batch_id)
+    if batch is None:
+        return None
+    counts = Counter(job.status for job in store.state.jobs.values() if job.batch_id == batch.id)
+    return q.BatchCounts(batch, dict(counts))
+
+
+def _list_pools(store: MemoryStore, query: q.ListPools) -> list[q.PoolCounts]:
+    return [
+        q.PoolCounts(pool, len(store.held[name]), len(store.ready[name]))
+        for name, pool in sorted(store.state.pools.items())
+    ]
+
+
+def _get_waiting(store: MemoryStore, query: q.GetWaiting) -> q.Waiting:
+    ready = {pool: sorted(map(store.claim_order, ids)) for pool, ids in store.ready.items() if ids}
+    parked: dict[str, list[tuple[int, str, str]]] = {
+        account: sorted((*store.claim_order(key), store.state.jobs[key].pool) for key in ids)
+        for account, ids in store.parked.items()
+        if ids
+    }
+    return q.Waiting(ready, parked)
+
+
+def _get_due(store: MemoryStore, query: q.GetDue) -> q.Due:
+    now, state = store.clock(), store.state
+    stuck_at = now - query.stuck_ms * MILLISECOND
+    old_at = now - query.max_age_ms * MILLISECOND
+
+    def is_due(job: Job) -> bool:
+        waits_too_long = job.started_at is None and job.wait_until_at is not None and job.wait_until_at <= now
+        match job.place:
+            case Leased() as lease:
+                is_over = min(lease.expires_at, lease.deadline_at) <= now or lease.heartbeat_at <= stuck_at
+                return is_over or (job.started_at is not None and job.started_at <= old_at)
+            case Awaiting() as outside:
+                return outside.deadline_at <= now or (job.started_at is not None and job.started_at <= old_at)
+            case Parked(due_at=int(due_at)):
+                return due_at <= now or waits_too_long
+            case Ready(ages_at=int(ages_at)):
+                return ages_at <= now or waits_too_long
+            case Ready() | Parked():
+                return waits_too_long
+            case _:
+                return False
+
+    return q.Due(
+        now,
+        jobs=[job.id for job in state.jobs.values() if is_due(job)][: query.limit],
+        reservations=[
+            held.id for held in state.reservations.values() if held.state == "active" and held.expires_at <= now
+        ][: query.limit],
+        keys=[name for name, key in state.keys.items() if key.expires_at is not None and key.expires_at <= now][
+            : query.limit
+        ],
+    )
+
+
+def _get_stats(store: MemoryStore, query: q.GetStats) -> q.Stats:
+    stuck_at = store.clock() - query.stuck_ms * MILLISECOND
+    active = [job for job in store.state.jobs.values() if job.place is not None]
+    held = [job for job in active if isinstance(job.place, Leased | Awaiting)]
+    completed = [store.state.jobs[e.job_id] for e in store.state.events[-5_000:] if e.kind == "completed"]
+    runs = [job.finished_at - job.started_at for job in completed if job.finished_at and job.started_at]
+    return q.Stats(
+        by_status=dict(Counter(job.status for job in active)),
+        by_checkpoint=dict(Counter(job.checkpoint.name if job.checkpoint else "" for job in held)),
+        stuck=sum(_is_silent(job, stuck_at) for job in held),
+        dead=sum(job.dead_at is not None for job in store.state.jobs.values()),
+        avg_run_s=sum(runs) / len(runs) / SECOND if runs else None,
+    )
+
+
+def _get_state(store: MemoryStore, query: q.GetState) -> State:
+    state = store.state
+    ids = sorted(key for key in state.accounts if query.after is None or key > query.after)[: query.limit]
+    mine = set(ids)
+    entries: dict[str, list[Entry]] = defaultdict(list)
+    for entry in state.entries:
+        entries[entry.account_id].append(entry)
+    jobs = _of(mine, state.jobs.items())
+    return State(
+        accounts={key: state.accounts[key] for key in ids},
+        jobs=jobs,
+        payloads={key: state.payloads[key] for key in jobs} if query.texts else {},
+        results={key: state.results[key] for key in jobs if key in state.results} if query.texts else {},
+        steps={key: step for key, step in state.steps.items() if query.texts and key[0] in jobs},
+        keys=_of(mine, state.keys.items()),
+        reservations=_of(mine, state.reservations.items()),
+        batches=_of(mine, state.batches.items()),
+        pools=dict(state.pools),
+        contents={key: content for key, content in state.contents.items() if content.job_id in jobs},
+        leaders=dict(state.leaders),
+        entries=[entry for key in ids for entry in entries[key]],
+        events=[event for event in state.events if query.texts and event.account_id in mine],
+    )
+
+
+def _of(accounts: set[str], items: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    return {key: value for key, value in items if value.account_id in accounts}
+
+
+_ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
+    q.GetJobs: _get_jobs,
+    q.ListJobs: _list_jobs,
+    q.GetAccount: _get_account,
+    q.ListAccounts: _list_accounts,
+    q.ListEntries: _list_entries,
+    q.ListEvents: _list_events,
+    q.ListSteps: _list_steps,
+    q.ListReservations: _list_reservations,
+    q.ListKeys: _list_keys,
+    q.GetBatch: _get_batch,
+    q.ListPools: _list_pools,
+    q.GetWaiting: _get_waiting,
+    q.GetDue: _get_due,
+    q.GetStats: _get_stats,
+    q.GetState: _get_state,
+}

@@ -1,0 +1,161 @@
+"""The memory store: one `State`, changed in one step per batch."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from heapq import nsmallest
+from typing import Any, TypeVar
+
+from ...core.needs import PROMOTIONS_PER_SLOT, Needs
+from ...core.records import Awaiting, Entry, EntryKind, Job, Leased, Parked, Ready
+from ...core.snapshot import Changes, JobChange, Snapshot
+from ...core.state import State
+from ..base import Clock, Decide, Query, StoreError
+from . import reads
+
+T = TypeVar("T")
+
+
+def wall_clock() -> int:
+    return time.time_ns() // 1_000
+
+
+class MemoryStore:
+    """Holds `state`, and three lists of job ids that a database would find by its indexes."""
+
+    lanes = 1
+
+    def __init__(self, *, clock: Clock = wall_clock) -> None:
+        self.state = State()
+        self.clock = clock
+        self.ready: defaultdict[str, set[str]] = defaultdict(set)
+        self.parked: defaultdict[str, set[str]] = defaultdict(set)
+        self.held: defaultdict[str, set[str]] = defaultdict(set)
+        self._entries_of_jobs: set[tuple[str, EntryKind]] = set()
+        self._markers: dict[str, int] = {}
+
+    async def open(self) -> None:
+        """Nothing to connect to."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+        self._apply(decide(self._load(needs)))
+        self._markers[lane] = batch
+
+    async def committed(self, lane: str, batch: int) -> bool:
+        return self._markers.get(lane, 0) >= batch
+
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> None:
+        raise StoreError("submit(connection=…) takes part in your own transaction only on PostgreSQL")
+
+    async def read(self, query: Query[T]) -> T:
+        return reads.answer(self, query)
+
+    async def notify(self, pools: Iterable[str]) -> None:
+        """There is no other process."""
+
+    async def listen(self, heard: Callable[[str], None]) -> None:
+        """There is no other process."""
+
+    def _load(self, needs: Needs) -> Snapshot:
+        state = self.state
+        owners = {job.account_id for job_id in needs.owned_jobs if (job := state.jobs.get(job_id)) is not None}
+        holders = {r.account_id for key in needs.reservations if (r := state.reservations.get(key)) is not None}
+        accounts = needs.accounts | owners | holders
+        keys = {name: state.keys.get(name) for name in needs.keys}
+        parked = self._parked_jobs(needs, accounts)
+        ready = {pool: self._in_claim_order(self.ready[pool], limit) for pool, limit in needs.ready.items()}
+        named = {key.job_id for key in keys.values() if key is not None and key.job_id is not None}
+        listed = {job_id for jobs in (*parked.values(), *ready.values()) for job_id in jobs}
+        claimable = listed if needs.ready else set()
+        return Snapshot(
+            now=self.clock(),
+            accounts={key: state.accounts.get(key) for key in accounts},
+            jobs={key: state.jobs.get(key) for key in needs.jobs | needs.owned_jobs | named | listed},
+            payloads={key: state.payloads[key] for key in needs.payloads | claimable if key in state.payloads},
+            steps={key: (step.result if (step := state.steps.get(key)) else None) for key in needs.steps},
+            keys=keys,
+            reservations={key: state.reservations.get(key) for key in needs.reservations},
+            reservations_of={
+                account: [r for r in state.reservations.values() if r.account_id == account and r.state == "active"]
+                for account in needs.reservations_of
+            },
+            parked=parked,
+            pools={key: state.pools.get(key) for key in needs.pools},
+            occupied={pool: len(self.held[pool]) for pool in needs.ready},
+            ready=ready,
+            contents={key: state.contents.get(key) for key in needs.contents},
+            leaders={key: state.leaders.get(key) for key in needs.leaders},
+        )
+
+    def _parked_jobs(self, needs: Needs, accounts: set[str]) -> dict[str, list[str]]:
+        limits = dict.fromkeys(accounts, 0)
+        for job_id in needs.owned_jobs:
+            job = self.state.jobs.get(job_id)
+            if job is not None:
+                limits[job.account_id] += PROMOTIONS_PER_SLOT
+        limits.update({account: len(self.parked[account]) for account in needs.parked_of})
+        return {account: self._in_claim_order(self.parked[account], limit) for account, limit in limits.items()}
+
+    def _in_claim_order(self, job_ids: set[str], limit: int) -> list[str]:
+        return nsmallest(limit, job_ids, key=self.claim_order)
+
+    def claim_order(self, job_id: str) -> tuple[int, str]:
+        place = self.state.jobs[job_id].place
+        assert isinstance(place, Ready | Parked)
+        return place.rank, job_id
+
+    def _apply(self, changes: Changes) -> None:
+        self._list_entries(changes.entries)
+        state = self.state
+        state.accounts.update({account.id: account for account in changes.accounts})
+        for change in changes.jobs:
+            self._list(change)
+            state.jobs[change.after.id] = change.after
+        state.payloads.update(changes.payloads)
+        state.results.update(changes.results)
+        for step in changes.steps:
+            state.steps.setdefault((step.job_id, step.name), step)
+        state.keys.update({(key.account_id, key.scope, key.key): key for key in changes.keys})
+        for name in changes.forgotten_keys:
+            state.keys.pop(name, None)
+        state.reservations.update({held.id: held for held in changes.reservations})
+        for batch in changes.batches:
+            state.batches.setdefault(batch.id, batch)
+        state.pools.update({pool.name: pool for pool in changes.pools})
+        state.contents.update({(content.tool, content.content_hash): content for content in changes.contents})
+        state.leaders.update({leader.name: leader for leader in changes.leaders})
+        state.entries += changes.entries
+        state.events += changes.events
+
+    def _list_entries(self, entries: list[Entry]) -> None:
+        """Refuses a job's second charge or refund before anything is written, as a database does by a unique index."""
+        listed: set[tuple[str, EntryKind]] = set()
+        for entry in entries:
+            if entry.job_id is not None:
+                line = (entry.job_id, entry.kind)
+                if line in self._entries_of_jobs or line in listed:
+                    raise StoreError(f"job {entry.job_id} has an entry of kind {entry.kind} already; nothing was kept")
+                listed.add(line)
+        self._entries_of_jobs |= listed
+
+    def _list(self, change: JobChange) -> None:
+        if change.before is not None and (old := self._list_of(change.before)) is not None:
+            old.discard(change.before.id)
+        if (new := self._list_of(change.after)) is not None:
+            new.add(change.after.id)
+
+    def _list_of(self, job: Job) -> set[str] | None:
+        match job.place:
+            case Ready():
+                return self.ready[job.pool]
+            case Parked(due_at=None):
+                return self.parked[job.account_id]
+            case Leased() | Awaiting():
+                return self.held[job.pool]
+            case _:
+                return None

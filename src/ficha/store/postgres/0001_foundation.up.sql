@@ -1,0 +1,294 @@
+-- Names are unqualified: they resolve through the connection's search_path, so one database can hold several.
+-- Text that serves as a key is ordered by code point everywhere, whatever the database's locale.
+-- There are no foreign keys. All writes go through `decide`, which keeps references whole; checking them again row by
+-- row would double the cost of a batch. `ficha verify` proves them on a live database.
+
+CREATE TABLE accounts (
+    id            text COLLATE "C" PRIMARY KEY,
+    plan          text NOT NULL,
+    opened_at     timestamptz NOT NULL,
+    balance       bigint NOT NULL CHECK (balance >= 0),
+    active        bigint NOT NULL CHECK (active >= 0),
+    admitted      bigint NOT NULL CHECK (admitted >= 0),
+    parked        bigint NOT NULL CHECK (parked >= 0),
+    submitted     bigint NOT NULL CHECK (submitted >= 0),
+    latest_job    uuid,
+    hour_at       timestamptz NOT NULL,
+    hour_submits  bigint NOT NULL CHECK (hour_submits >= 0),
+    day_at        timestamptz NOT NULL,
+    day_spent     bigint NOT NULL,
+    month_at      timestamptz NOT NULL,
+    month_spent   bigint NOT NULL,
+    entries       bigint NOT NULL CHECK (entries >= 0)
+) WITH (
+    fillfactor = 60,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
+);
+
+-- The wide row of a job: written at its birth and at its end. While a job is active, `status` stays 'queued' and the
+-- truth is in its row of `ready`, `parked` or `leases`; `job_states` shows both as one. Nothing that changes at the
+-- end of an ordinary job is indexed, so that the second write stays on its page.
+CREATE TABLE jobs (
+    id              uuid PRIMARY KEY,
+    created_at      timestamptz NOT NULL,
+    started_at      timestamptz,
+    finished_at     timestamptz,
+    dead_at         timestamptz,
+    wait_until_at   timestamptz,
+    cost            bigint NOT NULL CHECK (cost >= 0),
+    units           bigint NOT NULL,
+    priority        bigint NOT NULL,
+    timeout_ms      bigint NOT NULL,
+    max_attempts    bigint NOT NULL,
+    backoff_ms      bigint NOT NULL,
+    backoff_max_ms  bigint NOT NULL,
+    charged         bigint NOT NULL CHECK (charged >= 0),
+    refunded        bigint NOT NULL CHECK (refunded >= 0 AND refunded <= charged),
+    delivered       bigint,
+    epoch           bigint NOT NULL,
+    attempts        bigint NOT NULL,
+    recoveries      bigint NOT NULL,
+    batch_id        uuid,
+    requeue_of      uuid,
+    account_id      text COLLATE "C" NOT NULL,
+    tool            text COLLATE "C" NOT NULL,
+    pool            text COLLATE "C" NOT NULL,
+    status          text NOT NULL CHECK (status IN ('queued', 'completed', 'failed', 'cancelled')),
+    session         text,
+    correlation_id  text,
+    content_hash    text,
+    error           text,
+    payload         jsonb NOT NULL,
+    result          jsonb
+) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.05);
+
+CREATE INDEX jobs_of_account ON jobs (account_id, id);
+CREATE INDEX jobs_of_batch ON jobs (batch_id) WHERE batch_id IS NOT NULL;
+CREATE INDEX jobs_dead ON jobs (dead_at) WHERE dead_at IS NOT NULL;
+
+-- One narrow row per claimable job. A claim deletes it.
+CREATE TABLE ready (
+    job_id         uuid PRIMARY KEY,
+    rank           bigint NOT NULL,
+    ages_at        timestamptz,
+    wait_until_at  timestamptz,
+    started_at     timestamptz,
+    epoch          bigint NOT NULL,
+    attempts       bigint NOT NULL,
+    recoveries     bigint NOT NULL,
+    account_id     text COLLATE "C" NOT NULL,
+    pool           text COLLATE "C" NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX ready_in_order ON ready (pool, rank, job_id);
+CREATE INDEX ready_ageing ON ready (ages_at) WHERE ages_at IS NOT NULL;
+CREATE INDEX ready_waiting ON ready (wait_until_at) WHERE wait_until_at IS NOT NULL AND started_at IS NULL;
+
+-- Queued, and not claimable: until `due_at`, or, where that is null, until the account has room.
+CREATE TABLE parked (
+    job_id         uuid PRIMARY KEY,
+    rank           bigint NOT NULL,
+    due_at         timestamptz,
+    wait_until_at  timestamptz,
+    started_at     timestamptz,
+    epoch          bigint NOT NULL,
+    attempts       bigint NOT NULL,
+    recoveries     bigint NOT NULL,
+    account_id     text COLLATE "C" NOT NULL,
+    pool           text COLLATE "C" NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX parked_in_order ON parked (account_id, rank, job_id) WHERE due_at IS NULL;
+CREATE INDEX parked_due ON parked (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX parked_waiting ON parked (wait_until_at) WHERE wait_until_at IS NOT NULL AND started_at IS NULL;
+
+-- One row per job that holds a slot: with a worker, or (`ref`) with a provider. A heartbeat moves `heartbeat_at` and
+-- `expires_at`. No B-tree holds either and every page has room for a second version of its rows, so that a heartbeat
+-- rewrites the row on its page and touches no index; a BRIN index does not stand in the way of that (from PostgreSQL
+-- 16 on).
+CREATE TABLE leases (
+    job_id        uuid PRIMARY KEY,
+    leased_at     timestamptz NOT NULL,
+    heartbeat_at  timestamptz,
+    expires_at    timestamptz,
+    deadline_at   timestamptz NOT NULL,
+    started_at    timestamptz,
+    epoch         bigint NOT NULL,
+    attempts      bigint NOT NULL,
+    recoveries    bigint NOT NULL,
+    account_id    text COLLATE "C" NOT NULL,
+    pool          text COLLATE "C" NOT NULL,
+    status        text NOT NULL CHECK (status IN ('starting', 'running')),
+    worker        text COLLATE "C",
+    ref           text COLLATE "C",
+    CHECK ((worker IS NULL) <> (ref IS NULL)),
+    CHECK ((worker IS NULL) = (heartbeat_at IS NULL) AND (worker IS NULL) = (expires_at IS NULL))
+) WITH (
+    fillfactor = 40,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
+);
+
+CREATE INDEX leases_expiring ON leases USING brin (expires_at) WITH (pages_per_range = 16);
+CREATE INDEX leases_deadline ON leases (deadline_at);
+CREATE INDEX leases_of_worker ON leases (worker) WHERE worker IS NOT NULL;
+CREATE INDEX leases_of_pool ON leases (pool);
+CREATE INDEX leases_of_ref ON leases (ref) WHERE ref IS NOT NULL;
+
+CREATE TABLE checkpoints (
+    job_id    uuid PRIMARY KEY,
+    saved_at  timestamptz NOT NULL,
+    progress  bigint NOT NULL,
+    name      text NOT NULL,
+    data      jsonb NOT NULL
+) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.05);
+
+CREATE TABLE steps (
+    job_id    uuid NOT NULL,
+    name      text COLLATE "C" NOT NULL,
+    number    bigint GENERATED ALWAYS AS IDENTITY,
+    saved_at  timestamptz NOT NULL,
+    result    jsonb NOT NULL,
+    PRIMARY KEY (job_id, name)
+);
+
+-- The ledger. A second charge or refund of a job is impossible even for a bug, and so is changing a line.
+CREATE TABLE entries (
+    account_id     text COLLATE "C" NOT NULL,
+    number         bigint NOT NULL CHECK (number >= 1),
+    kind           text NOT NULL,
+    amount         bigint NOT NULL,
+    balance_after  bigint NOT NULL CHECK (balance_after >= 0),
+    at             timestamptz NOT NULL,
+    job_id         uuid,
+    reason         text,
+    PRIMARY KEY (account_id, number),
+    CHECK (
+        kind IN ('grant', 'adjust') AND job_id IS NULL
+        OR kind = 'charge' AND job_id IS NOT NULL AND amount <= 0
+        OR kind = 'refund' AND job_id IS NOT NULL AND amount >= 0
+    )
+);
+
+CREATE UNIQUE INDEX entries_once_per_job ON entries (job_id, kind) WHERE job_id IS NOT NULL;
+
+CREATE FUNCTION ficha_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'ledger entries are immutable: correct a balance with an entry of kind adjust'
+        USING ERRCODE = 'restrict_violation';
+END
+$$;
+
+CREATE TRIGGER entries_immutable BEFORE UPDATE OR DELETE OR TRUNCATE ON entries
+    FOR EACH STATEMENT EXECUTE FUNCTION ficha_refuse_change();
+
+CREATE TABLE events (
+    number      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    job_id      uuid NOT NULL,
+    account_id  text COLLATE "C" NOT NULL,
+    kind        text NOT NULL,
+    at          timestamptz NOT NULL,
+    data        jsonb
+);
+
+CREATE INDEX events_of_job ON events (job_id, number);
+CREATE INDEX events_of_account ON events (account_id, number);
+
+CREATE TABLE keys (
+    account_id   text COLLATE "C" NOT NULL,
+    scope        text COLLATE "C" NOT NULL CHECK (scope IN ('submit', 'grant')),
+    key          text COLLATE "C" NOT NULL,
+    fingerprint  text NOT NULL,
+    created_at   timestamptz NOT NULL,
+    expires_at   timestamptz,
+    job_id       uuid,
+    batch_id     uuid,
+    jobs         bigint NOT NULL,
+    cost         bigint NOT NULL,
+    entry        bigint,
+    PRIMARY KEY (account_id, scope, key)
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+
+CREATE INDEX keys_expiring ON keys (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE TABLE reservations (
+    id          uuid PRIMARY KEY,
+    account_id  text COLLATE "C" NOT NULL,
+    state       text NOT NULL CHECK (state IN ('active', 'consumed', 'expired', 'released')),
+    created_at  timestamptz NOT NULL,
+    expires_at  timestamptz NOT NULL,
+    job_id      uuid
+) WITH (autovacuum_vacuum_scale_factor = 0.05);
+
+CREATE INDEX reservations_of_account ON reservations (account_id, id);
+CREATE INDEX reservations_active ON reservations (account_id) WHERE state = 'active';
+CREATE INDEX reservations_expiring ON reservations (expires_at) WHERE state = 'active';
+
+CREATE TABLE batches (
+    id          uuid PRIMARY KEY,
+    account_id  text COLLATE "C" NOT NULL,
+    total       bigint NOT NULL,
+    created_at  timestamptz NOT NULL
+);
+
+CREATE INDEX batches_of_account ON batches (account_id, id);
+
+CREATE TABLE pools (
+    name     text COLLATE "C" PRIMARY KEY,
+    slots    bigint CHECK (slots >= 0),
+    resized  bigint CHECK (resized >= 0),
+    paused   boolean NOT NULL
+);
+
+-- Which finished job answers a later submit of the same content; its result is read from `jobs`.
+CREATE TABLE contents (
+    tool          text COLLATE "C" NOT NULL,
+    content_hash  text COLLATE "C" NOT NULL,
+    job_id        uuid NOT NULL,
+    PRIMARY KEY (tool, content_hash)
+);
+
+CREATE INDEX contents_of_job ON contents (job_id);
+
+CREATE TABLE leaders (
+    name        text COLLATE "C" PRIMARY KEY,
+    owner       text NOT NULL,
+    expires_at  timestamptz NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- The last batch that each lane committed: how an ambiguous commit is resolved.
+CREATE TABLE lanes (
+    lane   uuid PRIMARY KEY,
+    batch  bigint NOT NULL,
+    at     timestamptz NOT NULL
+) WITH (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
+);
+
+-- A job whole, for people who read the database directly. Nothing in Ficha reads it.
+CREATE VIEW job_states WITH (security_invoker = true) AS
+SELECT
+    j.id, j.account_id, j.tool, j.pool,
+    coalesce(l.status, j.status) AS status,
+    CASE
+        WHEN l.ref IS NOT NULL THEN 'awaiting'
+        WHEN l.job_id IS NOT NULL THEN 'leased'
+        WHEN r.job_id IS NOT NULL THEN 'ready'
+        WHEN p.job_id IS NOT NULL THEN 'parked'
+    END AS place,
+    coalesce(r.rank, p.rank) AS rank, r.ages_at, p.due_at, j.wait_until_at,
+    l.worker, l.ref, l.leased_at, l.heartbeat_at, l.expires_at, l.deadline_at,
+    coalesce(l.epoch, r.epoch, p.epoch, j.epoch) AS epoch,
+    coalesce(l.attempts, r.attempts, p.attempts, j.attempts) AS attempts,
+    coalesce(l.recoveries, r.recoveries, p.recoveries, j.recoveries) AS recoveries,
+    j.priority, j.cost, j.units, j.created_at,
+    coalesce(l.started_at, r.started_at, p.started_at, j.started_at) AS started_at,
+    j.finished_at, j.dead_at, j.timeout_ms, j.max_attempts, j.backoff_ms, j.backoff_max_ms,
+    j.session, j.batch_id, j.correlation_id, j.content_hash, j.requeue_of,
+    c.name AS checkpoint, c.progress, c.data AS checkpoint_data, c.saved_at AS checkpoint_saved_at,
+    j.charged, j.refunded, j.delivered, j.error, j.payload, j.result
+FROM jobs j
+LEFT JOIN ready r ON r.job_id = j.id
+LEFT JOIN parked p ON p.job_id = j.id
+LEFT JOIN leases l ON l.job_id = j.id
+LEFT JOIN checkpoints c ON c.job_id = j.id;

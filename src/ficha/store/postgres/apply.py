@@ -1,0 +1,203 @@
+"""Writes what a batch changed: one statement, put together from the parts that the batch has rows for.
+
+Each part is a data-modifying CTE over `unnest`, so a batch of one and a batch of two hundred are the same statement.
+All parts see the rows as they were before it, which is why no part may touch a row that another one writes: `job_rows`
+sorts hot rows so. Nothing here looks at what a value means.
+"""
+
+# ruff: noqa: S608 (texts are put together from the names in columns.py; values are always parameters)
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+
+from ...core.snapshot import Changes, Snapshot, job_rows
+from . import columns as t
+from .columns import Column, Table, written
+
+
+class Executor(Protocol):
+    """What is needed of a connection; a caller's own may be a pool's proxy."""
+
+    async def fetch(self, query: str, *args: Any) -> list[Any]: ...
+
+
+class Part(Struct, frozen=True):
+    """One table's share of the statement; `{source}` in the text stands for the rows."""
+
+    name: str
+    columns: tuple[Column, ...]
+    text: str
+
+    def source(self, first: int) -> str:
+        """The rows as a set, their parameters numbered from `first`."""
+        parameters = ", ".join(f"${n}::{column.parameter}" for n, column in enumerate(self.columns, first))
+        return f"unnest({parameters}) AS v ({', '.join(column.name for column in self.columns)})"
+
+
+def _insert(name: str, table: Table, tail: str = "") -> Part:
+    names = ", ".join(column.name for column in table.columns)
+    values = ", ".join(written(f"v.{column.name}", column.kind) for column in table.columns)
+    return Part(name, table.columns, f"INSERT INTO {table.name} ({names}) SELECT {values} FROM {{source}}{tail}")
+
+
+def _upsert(name: str, table: Table) -> Part:
+    changed = ", ".join(f"{c.name} = excluded.{c.name}" for c in table.columns if c.name not in table.key)
+    return _insert(name, table, f" ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {changed}")
+
+
+def _update(name: str, table: Table) -> Part:
+    changed = ", ".join(
+        f"{c.name} = {written(f'v.{c.name}', c.kind)}" for c in table.columns if c.name not in table.key
+    )
+    return Part(name, table.columns, f"UPDATE {table.name} AS t SET {changed} FROM {{source}} WHERE {_same(table)}")
+
+
+def _delete(name: str, table: Table) -> Part:
+    key = tuple(Column(c.name, c.kind, None) for c in table.columns if c.name in table.key)
+    return Part(name, key, f"DELETE FROM {table.name} AS t USING {{source}} WHERE {_same(table)}")
+
+
+def _same(table: Table) -> str:
+    return " AND ".join(f"t.{name} = v.{name}" for name in table.key)
+
+
+ACCOUNTS_NEW: Final = _insert("accounts_new", t.ACCOUNTS)
+ACCOUNTS_CHANGED: Final = _update("accounts_changed", t.ACCOUNTS)
+BORN: Final = _insert("born", t.JOBS)
+ENDED: Final = _update("ended", t.JOB_ENDS)
+RELISTED: Final = _update("relisted", t.DEAD_MARKS)
+READY_GONE: Final = _delete("ready_gone", t.READY)
+READY_NEW: Final = _insert("ready_new", t.READY)
+READY_CHANGED: Final = _update("ready_changed", t.READY)
+PARKED_GONE: Final = _delete("parked_gone", t.PARKED)
+PARKED_NEW: Final = _insert("parked_new", t.PARKED)
+PARKED_CHANGED: Final = _update("parked_changed", t.PARKED)
+LEASES_GONE: Final = _delete("leases_gone", t.LEASES)
+LEASES_NEW: Final = _insert("leases_new", t.LEASES)
+LEASES_CHANGED: Final = _update("leases_changed", t.LEASES)
+CHECKPOINTS: Final = _upsert("checkpoints_saved", t.CHECKPOINTS)
+STEPS: Final = _insert("steps_saved", t.STEPS, " ON CONFLICT (job_id, name) DO NOTHING")
+KEYS_NEW: Final = _insert("keys_new", t.KEYS)
+KEYS_CHANGED: Final = _update("keys_changed", t.KEYS)
+KEYS_FORGOTTEN: Final = _delete("keys_forgotten", t.KEYS)
+RESERVATIONS_NEW: Final = _insert("reservations_new", t.RESERVATIONS)
+RESERVATIONS_CHANGED: Final = _update("reservations_changed", t.RESERVATIONS)
+BATCHES: Final = _insert("batches_new", t.BATCHES, " ON CONFLICT (id) DO NOTHING")
+POOLS_NEW: Final = _insert("pools_new", t.POOLS)
+POOLS_CHANGED: Final = _update("pools_changed", t.POOLS)
+CONTENTS: Final = _upsert("contents_known", t.CONTENTS)
+LEADERS_NEW: Final = _insert("leaders_new", t.LEADERS)
+LEADERS_CHANGED: Final = _update("leaders_changed", t.LEADERS)
+ENTRIES: Final = _insert("entries_new", t.ENTRIES)
+EVENTS: Final = _insert("events_new", t.EVENTS)
+MARKER: Final = _upsert("marker", t.LANES)
+
+PARTS: Final = tuple(part for part in list(globals().values()) if isinstance(part, Part))
+"""Every part there is, in the order in which they are put together."""
+
+
+@lru_cache(maxsize=1024)
+def statement(parts: tuple[Part, ...]) -> str:
+    """The text for these parts. The same parts give the same text, which a connection then has prepared."""
+    ctes = []
+    first = 1
+    for part in parts:
+        ctes.append(f"{part.name} AS ({part.text.format(source=part.source(first))})")
+        first += len(part.columns)
+    return f"WITH {', '.join(ctes)} SELECT"
+
+
+class Rows:
+    """The parts of one batch and the values for them."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.values: list[list[Any]] = []
+
+    def add(self, part: Part, records: list[Any], *beside: list[Any]) -> None:
+        """Adds a part if it has rows. `beside` are the columns whose values are not in the records."""
+        if not records:
+            return
+        self.parts.append(part)
+        extra = iter(beside)
+        for column in part.columns:
+            values = next(extra) if column.get is None else list(map(column.get, records))
+            # `unnest` fills a shorter array up with nulls, so a column of nothing else costs nothing.
+            self.values.append(values if values.count(None) < len(values) else [])
+
+    def remove(self, part: Part, keys: list[str]) -> None:
+        self.add(part, keys, keys)
+
+
+async def apply(
+    connection: Executor, snapshot: Snapshot, changes: Changes, marker: tuple[str, int] | None = None
+) -> None:
+    """Writes the changes, with the lane's marker where there is one."""
+    rows = sorted_rows(snapshot, changes)
+    if marker is not None:
+        lane, batch = marker
+        rows.add(MARKER, [marker], [lane], [batch], [snapshot.now])
+    if rows.parts:
+        await connection.fetch(statement(tuple(rows.parts)), *rows.values)
+
+
+def sorted_rows(snapshot: Snapshot, changes: Changes) -> Rows:
+    """Changes by table.
+
+    A record that the snapshot did not have is inserted and never overwrites: should another batch have made it since,
+    the statement fails and the batch is decided again. Rows that no lock orders are written in key order.
+    """
+    rows = Rows()
+    _add_split(rows, ACCOUNTS_NEW, ACCOUNTS_CHANGED, snapshot.accounts, changes.accounts, t.ACCOUNTS.key)
+    _add_jobs(rows, changes)
+    rows.add(STEPS, changes.steps)
+    _add_split(rows, KEYS_NEW, KEYS_CHANGED, snapshot.keys, changes.keys, t.KEYS.key)
+    if changes.forgotten_keys:
+        rows.add(KEYS_FORGOTTEN, changes.forgotten_keys, *map(list, zip(*changes.forgotten_keys, strict=True)))
+    _add_split(
+        rows, RESERVATIONS_NEW, RESERVATIONS_CHANGED, snapshot.reservations, changes.reservations, t.RESERVATIONS.key
+    )
+    rows.add(BATCHES, sorted(changes.batches, key=lambda batch: batch.id))
+    _add_split(rows, POOLS_NEW, POOLS_CHANGED, snapshot.pools, changes.pools, t.POOLS.key)
+    # The last one of a content stands; a statement may write a row only once.
+    contents = {(content.tool, content.content_hash): content for content in changes.contents}
+    rows.add(CONTENTS, [contents[key] for key in sorted(contents)])
+    _add_split(rows, LEADERS_NEW, LEADERS_CHANGED, snapshot.leaders, changes.leaders, t.LEADERS.key)
+    rows.add(ENTRIES, changes.entries)
+    rows.add(EVENTS, changes.events)
+    return rows
+
+
+def _add_split(
+    rows: Rows, new: Part, changed: Part, known: Mapping[Any, Any], records: list[Any], key: tuple[str, ...]
+) -> None:
+    if not records:
+        return
+    key_of = attrgetter(*key)
+    ordered = sorted(records, key=key_of)
+    rows.add(new, [record for record in ordered if known.get(key_of(record)) is None])
+    rows.add(changed, [record for record in ordered if known.get(key_of(record)) is not None])
+
+
+def _add_jobs(rows: Rows, changes: Changes) -> None:
+    jobs = job_rows(changes.jobs)
+    payloads, results = changes.payloads, changes.results
+    rows.add(BORN, jobs.born, [payloads[job.id] for job in jobs.born], [results.get(job.id) for job in jobs.born])
+    rows.add(ENDED, jobs.ended, [results.get(job.id) for job in jobs.ended])
+    rows.add(RELISTED, jobs.relisted)
+    places = jobs.places
+    rows.remove(READY_GONE, places.ready_gone)
+    rows.add(READY_NEW, places.ready_new)
+    rows.add(READY_CHANGED, places.ready_changed)
+    rows.remove(PARKED_GONE, places.parked_gone)
+    rows.add(PARKED_NEW, places.parked_new)
+    rows.add(PARKED_CHANGED, places.parked_changed)
+    rows.remove(LEASES_GONE, places.leases_gone)
+    rows.add(LEASES_NEW, places.leases_new)
+    rows.add(LEASES_CHANGED, places.leases_changed)
+    rows.add(CHECKPOINTS, jobs.checkpoints)

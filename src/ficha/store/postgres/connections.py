@@ -1,0 +1,178 @@
+"""A few connections that are reused, and transactions on them.
+
+Nothing is ever left in a session: no SET outside a transaction, no advisory lock, no LISTEN. So a connection may lead
+to a pooler in transaction mode, and one that was interrupted in any way is simply thrown away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final, TypeAlias
+
+import asyncpg
+
+from ..base import CommitUnknown, StoreError, Unavailable
+from .errors import after_commit, is_lost, translated
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+# The plans are pinned to the indexes and made once. A plan that was made while a table was empty would otherwise read
+# all of it after it has grown, until the next ANALYZE. The time-outs make the database itself end a transaction whose
+# client is gone, so that a lane's marker is not locked for ever.
+BEGIN: Final = """
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SET LOCAL lock_timeout = '5s';
+SET LOCAL statement_timeout = '30s';
+SET LOCAL idle_in_transaction_session_timeout = '30s';
+SET LOCAL plan_cache_mode = force_generic_plan;
+SET LOCAL enable_seqscan = off;
+SET LOCAL enable_hashjoin = off;
+SET LOCAL enable_mergejoin = off;
+SET LOCAL jit = off
+"""
+BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '600s'"
+_ROLLBACK_S: Final = 5.0
+
+
+class Connections:
+    """Up to `size` connections, made when they are needed and kept for the next one who needs one."""
+
+    def __init__(self, connect: Callable[[], Awaitable[Connection]], size: int) -> None:
+        self._connect = connect
+        self._free = asyncio.Semaphore(size)
+        self._idle: list[Connection] = []
+        self._is_open = True
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[Connection]:
+        """A connection outside any transaction. One that comes back closed or inside a transaction is thrown away."""
+        async with self._free:
+            connection = await self._get()
+            try:
+                yield connection
+            except asyncio.CancelledError:
+                # Whatever was under way is under way still; the database undoes it when the connection is gone.
+                connection.terminate()
+                raise
+            except (Unavailable, CommitUnknown):
+                # What broke one connection has most likely broken all.
+                if connection.is_closed():
+                    self._drop_idle()
+                raise
+            finally:
+                self._put(connection)
+
+    async def _get(self) -> Connection:
+        if not self._is_open:
+            raise Unavailable("the store is closed; open it first")
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        with speaking():
+            return await self._connect()
+
+    def _put(self, connection: Connection) -> None:
+        if connection.is_closed():
+            return
+        if not self._is_open or connection.is_in_transaction():
+            connection.terminate()
+        else:
+            self._idle.append(connection)
+
+    def _drop_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().terminate()
+
+    async def close(self) -> None:
+        """Ends the idle connections; one in use ends when it is put back."""
+        self._is_open = False
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*map(_part, idle))
+
+
+async def _part(connection: Connection) -> None:
+    with suppress(*DRIVER_ERRORS):
+        await connection.close(timeout=_ROLLBACK_S)
+
+
+DRIVER_ERRORS: Final = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+    EOFError,
+    ValueError,
+)
+"""What the driver raises. ValueError: text or a number that no column can hold."""
+
+
+@contextmanager
+def speaking(connection: Connection | None = None) -> Iterator[None]:
+    """Where the driver is called: its errors become the store's, and a connection that is lost is thrown away."""
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        if connection is not None and is_lost(error):
+            connection.terminate()
+        raise translated(error) from error
+
+
+@asynccontextmanager
+async def transaction(connection: Connection, begin: str = BEGIN) -> AsyncIterator[None]:
+    """A transaction that is undone at the end, unless it was committed."""
+    with speaking(connection):
+        await connection.execute(begin)
+    try:
+        yield
+    except asyncio.CancelledError:
+        connection.terminate()
+        raise
+    finally:
+        if not connection.is_closed() and connection.is_in_transaction():
+            await _roll_back(connection)
+
+
+async def commit(connection: Connection) -> None:
+    """Raises CommitUnknown where it cannot be told whether it happened."""
+    try:
+        tag = await connection.execute("COMMIT")
+    except DRIVER_ERRORS as error:
+        told = after_commit(error)
+        if isinstance(told, CommitUnknown):
+            connection.terminate()
+        raise told from error
+    if tag != "COMMIT":
+        raise StoreError(f"the database answered {tag} to COMMIT; nothing was kept")
+
+
+async def _roll_back(connection: Connection) -> None:
+    """Nobody waits for the outcome: where it cannot be had, the connection goes, and the transaction with it."""
+    try:
+        await connection.execute("ROLLBACK", timeout=_ROLLBACK_S)
+    except DRIVER_ERRORS:
+        connection.terminate()
+    except asyncio.CancelledError:
+        connection.terminate()
+        raise
+
+
+def connector(url: str, *, prepared: bool, **options: Any) -> Callable[[], Awaitable[Connection]]:
+    """How to make a connection. Without `prepared`, no statement outlives its transaction."""
+
+    async def connect() -> Connection:
+        return await asyncpg.connect(
+            url,
+            timeout=10,
+            command_timeout=60,
+            # A batch's statement is long and always the same; there are as many as there are mixtures of commands.
+            statement_cache_size=256 if prepared else 0,
+            max_cacheable_statement_size=0,
+            max_cached_statement_lifetime=0,
+            **options,
+        )
+
+    return connect

@@ -1,0 +1,95 @@
+"""What the database or the connection says, in the store's own words: what happened, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import asyncpg
+
+from ..base import CommitUnknown, SchemaMismatch, StoreError, Transient, Unavailable
+
+_CONFLICTS: Final = {
+    "40001": "a concurrent transaction got in the way",
+    "40P01": "a deadlock with another transaction was broken",
+    "55P03": "another transaction held a lock for too long",
+    "57014": "the statement took too long and was cancelled",
+}
+_GONE: Final = {
+    "25006": "the database is read-only; this may be a standby",
+    "53100": "the database's disk is full",
+    "53300": "the database has no connection left; lower pool_size or lanes, or raise max_connections",
+    "57P01": "the database closed the connection",
+    "57P02": "the database crashed and is recovering",
+    "57P03": "the database is starting or shutting down",
+}
+_GONE_CLASSES: Final = ("08", "53", "57P", "58", "25P")
+"""Connections, resources, an operator's acts, the machine, and time-outs that end a session."""
+
+_RACES: Final = frozenset(
+    {
+        *("accounts_pkey", "contents_pkey", "entries_pkey", "keys_pkey", "leaders_pkey"),
+        *("pools_pkey", "reservations_pkey", "steps_pkey"),
+    }
+)
+"""Keys that two batches may bring at once, because a row that is not there yet cannot be locked. A new account comes
+with its first entry, and the database may insert that one first."""
+
+
+def translated(error: Exception) -> StoreError:
+    """The store's error for any that a statement, or connecting, has raised."""
+    if isinstance(error, StoreError):
+        return error
+    if isinstance(error, asyncpg.InvalidCachedStatementError | asyncpg.OutdatedSchemaCacheError):
+        return Transient("the schema changed under a prepared statement; run the batch again")
+    if isinstance(error, asyncpg.PostgresError):
+        return _by_state(error, error.sqlstate or "")
+    if is_lost(error):
+        return Unavailable(f"the database cannot be reached ({_words(error)}); check that it runs and where it is")
+    return StoreError(f"the database driver refused: {_words(error)}")
+
+
+def _by_state(error: asyncpg.PostgresError, state: str) -> StoreError:
+    said = f"{_words(error)} [{state}]"
+    if state in _CONFLICTS:
+        return Transient(f"{_CONFLICTS[state]}; nothing was kept, run the batch again: {said}")
+    if state == "23505" and getattr(error, "constraint_name", None) in _RACES:
+        return Transient(f"another batch made the same row first; nothing was kept, run the batch again: {said}")
+    if state in _GONE:
+        return Unavailable(f"{_GONE[state]}: {said}")
+    if state.startswith(_GONE_CLASSES):
+        return Unavailable(f"the database cannot be used now: {said}")
+    if state in ("42P01", "42703"):
+        return SchemaMismatch(
+            f"a table or column is missing, which `ficha migrate up` would have made; check the search_path too: {said}"
+        )
+    if state in ("26000", "42P05"):
+        return StoreError(
+            f"prepared statements do not survive between this process and the database: {said}. "
+            "Behind a pooler in transaction mode, open the store with prepared=False."
+        )
+    return StoreError(f"the database refused: {said}")
+
+
+def after_commit(error: Exception) -> StoreError:
+    """The store's error for one that COMMIT has raised. Only an answer of the database says that nothing was kept."""
+    told = translated(error)
+    answered = isinstance(error, asyncpg.PostgresError) and not (error.sqlstate or "").startswith(("08", "57P", "25P"))
+    if answered or not isinstance(told, Unavailable):
+        return told
+    return CommitUnknown(f"the connection was lost while committing, so the outcome is unknown: {_words(error)}")
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the connection that this came from is of no more use."""
+    if isinstance(error, asyncpg.ClientConfigurationError):
+        return False
+    if isinstance(error, asyncpg.PostgresError):
+        return (error.sqlstate or "").startswith(("08", "57P", "25P"))
+    if isinstance(error, asyncpg.InterfaceError):
+        return "closed" in str(error) or "released" in str(error)
+    # The driver's own state is upset, for one by a last word of the database on a connection that nobody was using.
+    return isinstance(error, OSError | TimeoutError | EOFError | asyncpg.InternalClientError)
+
+
+def _words(error: BaseException) -> str:
+    return str(error) or type(error).__name__

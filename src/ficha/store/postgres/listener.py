@@ -1,0 +1,70 @@
+"""Hears hints that a pool has ready jobs, over a connection of its own.
+
+A hint may be lost and nobody minds: whoever waits for jobs also looks by the clock. So a lost connection is made again
+after a while, and nothing is said about it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from .connections import DRIVER_ERRORS, Connection
+
+CHANNEL: Final = "ficha_ready"
+_PROBE_S: Final = 30.0
+"""How often to make sure that somebody is still at the other end."""
+_BACKOFF_S: Final = (0.5, 30.0)
+
+
+class Listener:
+    """One LISTEN, until it is closed."""
+
+    def __init__(self, connect: Callable[[], Awaitable[Connection]], heard: Callable[[str], None]) -> None:
+        self._connect = connect
+        self._heard = heard
+        self._tried = asyncio.Event()
+        self._task = asyncio.create_task(self._run(), name="ficha listener")
+
+    async def ready(self) -> None:
+        """Returns after the first attempt to connect, whatever came of it."""
+        await self._tried.wait()
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            try:
+                connection = await self._connect()
+                failures = 0
+                await self._listen(connection)
+            except DRIVER_ERRORS:
+                failures += 1
+            finally:
+                self._tried.set()
+            first, most = _BACKOFF_S
+            await asyncio.sleep(random.uniform(0, min(most, first * 2**failures)))  # noqa: S311 (spreads, hides nothing)
+
+    async def _listen(self, connection: Connection) -> None:
+        """Until the connection fails."""
+        lost = asyncio.Event()
+        connection.add_termination_listener(lambda _: lost.set())
+        try:
+            await connection.add_listener(CHANNEL, self._on_notify)
+            self._tried.set()
+            while True:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(lost.wait(), _PROBE_S)
+                    return
+                await connection.execute("SELECT 1", timeout=10)
+        finally:
+            connection.terminate()
+
+    def _on_notify(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
+        self._heard(str(payload))

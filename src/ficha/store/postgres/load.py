@@ -1,0 +1,215 @@
+"""Loads what a batch needs: first every lock that may have to be waited for, then one view of all the rest.
+
+Stage 1 locks, always in the same order: accounts, hot rows of the jobs named, pools, leaders; each in key order.
+Stage 2 waits for nothing. Its view is newer than every lock, so that keys, steps, reservations, checkpoints and slots
+are seen as whoever held the locks before left them. Claim candidates are taken there, and rows that others hold are
+skipped. Each stage is one statement, put together from the parts in `wanted.py` that the batch has a need for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from ...core.needs import PROMOTIONS_PER_SLOT, Needs
+from ...core.records import Account, Awaiting, Content, Job, Key, Leader, Leased, Pool, Ready, Reservation
+from ...core.snapshot import Changes, Snapshot
+from ..base import Clock, Transient
+from . import rows, wanted
+from .apply import Executor
+from .columns import uuids
+from .wanted import PART, PAYLOAD, REST
+
+TRIES: Final = 3
+_ALL: Final = 2**31 - 1
+
+
+class Locked(Struct):
+    """What stage 1 holds."""
+
+    accounts: dict[str, Account] = field(default_factory=dict)
+    leaders: dict[str, Leader] = field(default_factory=dict)
+    ready: set[str] = field(default_factory=set)
+    leases: set[str] = field(default_factory=set)
+    pools: set[str] = field(default_factory=set)
+    owned: Counter[str] = field(default_factory=Counter)
+    """How many of the jobs named belong to each account."""
+
+
+async def load(
+    connection: Executor, needs: Needs, clock: Clock | None, resized: frozenset[str] = frozenset()
+) -> Snapshot:
+    """The snapshot, under its locks; pools that are `resized` are locked and counted though they have no limit yet."""
+    for _ in range(TRIES):
+        locked = await lock(connection, needs, resized)
+        snapshot = await _read(connection, needs, locked, clock, resized)
+        if not torn(needs, locked, snapshot):
+            return snapshot
+    raise Transient(f"rows kept moving while they were being locked, {TRIES} times; run the batch again")
+
+
+def unlocked(needs: Needs, snapshot: Snapshot, changes: Changes) -> frozenset[str]:
+    """Pools that a batch changes and that were not locked, because it also claims from them and they had no limit.
+
+    `needs` does not tell such a batch from one that only claims, so it is found out afterwards.
+    """
+    return frozenset(
+        pool.name
+        for pool in changes.pools
+        if pool.name in needs.ready and (before := snapshot.pools[pool.name]) is not None and before.limit is None
+    )
+
+
+async def lock(connection: Executor, needs: Needs, resized: frozenset[str] = frozenset()) -> Locked:
+    """Stage 1, left out where there is nothing to lock."""
+    ask = wanted.Ask()
+    ask.add(
+        wanted.LOCK_ACCOUNTS,
+        sorted(needs.accounts | needs.reservations_of | needs.parked_of),
+        uuids(needs.owned_jobs),
+        uuids(needs.reservations),
+    )
+    ask.add(wanted.LOCK_JOBS, uuids(needs.jobs | needs.owned_jobs))
+    # A claim needs the pool to itself only where slots are counted; whoever changes a pool always does.
+    ask.add(wanted.LOCK_POOLS, sorted(needs.pools - needs.ready.keys() | resized), sorted(needs.ready))
+    ask.add(wanted.LOCK_LEADERS, sorted(needs.leaders))
+    locked = Locked()
+    if not ask.parts:
+        return locked
+    for row in await connection.fetch(ask.text(), *ask.values):
+        match row[0]:
+            case "account":
+                locked.accounts[row[1]] = Account(*row[1:-2])
+            case "leader":
+                locked.leaders[row[-1][0]] = Leader(*row[-1])
+            case "ready":
+                locked.ready.update(row[-2])
+            case "leases":
+                locked.leases.update(row[-2])
+            case "pools":
+                locked.pools.update(row[-2])
+            case "owners":
+                locked.owned.update(row[-2])
+    return locked
+
+
+async def _read(
+    connection: Executor, needs: Needs, locked: Locked, clock: Clock | None, resized: frozenset[str]
+) -> Snapshot:
+    """Stage 2."""
+    promotions = _promotions(needs, locked)
+    ask = wanted.Ask()
+    ask.add(wanted.JOBS, uuids(needs.jobs | needs.owned_jobs))
+    ask.add(wanted.KEYS_AND_JOBS, *_columns(sorted(needs.keys), 3))
+    ask.add(wanted.CANDIDATES, list(needs.ready), list(needs.ready.values()), sorted(resized))
+    parked = wanted.PARKED_WITH_PAYLOADS if needs.ready else wanted.PARKED_JOBS
+    ask.add(parked, list(promotions), list(promotions.values()))
+    ask.add(wanted.PAYLOADS, uuids(needs.payloads))
+    ask.add(wanted.STEPS, *_columns((step for step in sorted(needs.steps) if uuids(step[:1])), 2))
+    ask.add(wanted.RESERVATIONS_NAMED, uuids(needs.reservations))
+    ask.add(wanted.RESERVATIONS_ACTIVE, sorted(needs.reservations_of))
+    ask.add(wanted.POOLS_NAMED, sorted(needs.pools))
+    ask.add(wanted.CONTENTS, *_columns(sorted(needs.contents), 2))
+    ask.add(wanted.NOW)
+    return _snapshot(needs, locked, await connection.fetch(ask.text(), *ask.values), clock)
+
+
+def _columns(tuples: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    return [list(column) for column in zip(*tuples, strict=True)] or [[] for _ in range(width)]
+
+
+def _promotions(needs: Needs, locked: Locked) -> dict[str, int]:
+    """How many parked jobs to load of each account; those that have none are not asked."""
+    wanted = {account: PROMOTIONS_PER_SLOT * jobs for account, jobs in locked.owned.items()}
+    wanted.update(dict.fromkeys(needs.parked_of, _ALL))
+    return {key: most for key, most in wanted.items() if key in locked.accounts and locked.accounts[key].parked}
+
+
+def _snapshot(needs: Needs, locked: Locked, found: list[Any], clock: Clock | None) -> Snapshot:
+    """The rows that were found in the places of those that were asked for."""
+    named = needs.accounts | needs.reservations_of | needs.parked_of
+    snapshot = Snapshot(
+        now=found[-1][REST][0] if clock is None else clock(),
+        accounts={**dict.fromkeys(named), **locked.accounts},
+        jobs=dict.fromkeys(needs.jobs | needs.owned_jobs),
+        steps=dict.fromkeys(needs.steps),
+        keys=dict.fromkeys(needs.keys),
+        reservations=dict.fromkeys(needs.reservations),
+        reservations_of={account: [] for account in needs.reservations_of},
+        parked={account: [] for account in (*named, *locked.accounts)},
+        pools=dict.fromkeys(needs.pools),
+        occupied=dict.fromkeys(needs.ready, 0),
+        ready={pool: [] for pool in needs.ready},
+        contents=dict.fromkeys(needs.contents),
+        leaders={**dict.fromkeys(needs.leaders), **locked.leaders},
+    )
+    for row in found:
+        if row[0] is not None:
+            _add_job(snapshot, row)
+        else:
+            _add_other(snapshot, row[PART], row[PAYLOAD], row[REST])
+    return snapshot
+
+
+def _add_job(snapshot: Snapshot, row: Any) -> None:
+    job = snapshot.jobs[row[0]] = rows.job(row)
+    if row[PAYLOAD] is not None:
+        snapshot.payloads[job.id] = row[PAYLOAD]
+    match row[PART]:
+        case "ready":
+            snapshot.ready[job.pool].append(job.id)
+        case "parked":
+            snapshot.parked[job.account_id].append(job.id)
+
+
+def _add_other(snapshot: Snapshot, part: str, payload: str, rest: Any) -> None:
+    match part:
+        case "payload":
+            snapshot.payloads[rest[0]] = payload
+        case "key":
+            snapshot.keys[rest[0], rest[1], rest[2]] = Key(*rest)
+        case "step":
+            snapshot.steps[rest[0], rest[1]] = rest[2]
+        case "reservation":
+            snapshot.reservations[rest[0]] = Reservation(*rest)
+        case "active":
+            held = Reservation(*rest)
+            snapshot.reservations_of[held.account_id].append(held)
+        case "pool":
+            snapshot.pools[rest[0]] = Pool(*rest)
+        case "occupied":
+            snapshot.occupied[rest[0]] = rest[1]
+        case "content":
+            snapshot.contents[rest[0], rest[1]] = Content(*rest)
+
+
+def torn(needs: Needs, locked: Locked, snapshot: Snapshot) -> bool:
+    """Whether something that had to be locked came, or moved to where it was not locked, between the two stages."""
+    return (
+        any(_is_loose(job, locked) for key in needs.jobs if (job := snapshot.jobs[key]) is not None)
+        or any(
+            _is_loose(job, locked) or job.account_id not in locked.accounts
+            for key in needs.owned_jobs
+            if (job := snapshot.jobs[key]) is not None
+        )
+        or any(held.account_id not in locked.accounts for held in snapshot.reservations.values() if held is not None)
+        or any(
+            pool.name not in locked.pools
+            for name in needs.pools
+            if (pool := snapshot.pools[name]) is not None and (pool.limit is not None or name not in needs.ready)
+        )
+    )
+
+
+def _is_loose(job: Job, locked: Locked) -> bool:
+    """Parked rows move only under their account's lock, so they need none of their own."""
+    match job.place:
+        case Ready():
+            return job.id not in locked.ready
+        case Leased() | Awaiting():
+            return job.id not in locked.leases
+        case _:
+            return False

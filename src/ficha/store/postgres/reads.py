@@ -1,0 +1,292 @@
+"""The read side's questions, each as one statement over committed rows.
+
+What takes several statements runs in one REPEATABLE READ transaction, so that the answer is one view. Nothing here
+locks, and nothing here decides: what is "due" or "stuck" is the question's own words as a condition.
+"""
+
+# ruff: noqa: S608 (texts are put together from the names in columns.py; values are always parameters)
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from ...core.policy import MILLISECOND
+from ...core.records import Account, Batch, Entry, Key, Pool, Reservation, Status, Step
+from ...core.state import State
+from ...core.states import ACTIVE
+from .. import base as q
+from ..base import Clock
+from . import rows, whole
+from .columns import ACCOUNTS, BATCHES, ENTRIES, EVENTS, KEYS, POOLS, RESERVATIONS, STEPS, at, instant, uuids
+from .connections import BEGIN_READING, Connection, transaction
+
+T = TypeVar("T")
+
+_JOB_ROWS: Final = f"SELECT {rows.ANY_JOB}, j.payload::text, j.result::text FROM jobs j {rows.HOT_ROWS}"
+NOW: Final = f"SELECT {instant('clock_timestamp()')}"
+
+GET_JOBS: Final = f"{_JOB_ROWS} WHERE j.id = ANY ($1::uuid[])"
+GET_ACCOUNT: Final = f"SELECT {ACCOUNTS.selected('a')} FROM accounts a WHERE a.id = $1"
+LIST_STEPS: Final = f"SELECT {STEPS.selected('s')} FROM steps s WHERE s.job_id = ANY ($1::uuid[]) ORDER BY s.number"
+GET_BATCH: Final = f"SELECT {BATCHES.selected('b')} FROM batches b WHERE b.id = ANY ($1::uuid[])"
+COUNT_BATCH: Final = """
+SELECT coalesce(l.status, j.status), count(*) FROM jobs j LEFT JOIN leases l ON l.job_id = j.id
+WHERE j.batch_id = ANY ($1::uuid[]) GROUP BY 1
+"""
+LIST_POOLS: Final = f"""
+SELECT {POOLS.selected("q")},
+    (SELECT count(*) FROM leases WHERE leases.pool = q.name), (SELECT count(*) FROM ready WHERE ready.pool = q.name)
+FROM pools q ORDER BY q.name
+"""
+WAITING_READY: Final = "SELECT pool, rank, job_id::text FROM ready ORDER BY pool, rank, job_id"
+WAITING_PARKED: Final = """
+SELECT account_id, rank, job_id::text, pool FROM parked WHERE due_at IS NULL ORDER BY account_id, rank, job_id
+"""
+# Each cause has its own limit, so that many of one kind do not hide another. The heartbeat and the first start of a
+# lease have no index: there are as many leases as jobs that run, and a sweep reads them all in passing.
+DUE_JOBS: Final = f"""
+SELECT DISTINCT job_id::text FROM (
+    (SELECT job_id FROM leases WHERE least(expires_at, deadline_at) <= {at("$1::bigint")} LIMIT $4)
+    UNION ALL
+    (SELECT job_id FROM leases WHERE heartbeat_at <= {at("$2::bigint")} LIMIT $4)
+    UNION ALL
+    (SELECT job_id FROM leases WHERE started_at <= {at("$3::bigint")} LIMIT $4)
+    UNION ALL
+    (SELECT job_id FROM parked WHERE due_at <= {at("$1::bigint")} ORDER BY due_at LIMIT $4)
+    UNION ALL
+    (
+        SELECT job_id FROM parked WHERE wait_until_at <= {at("$1::bigint")} AND started_at IS NULL
+        ORDER BY wait_until_at LIMIT $4
+    )
+    UNION ALL
+    (
+        SELECT job_id FROM ready WHERE wait_until_at <= {at("$1::bigint")} AND started_at IS NULL
+        ORDER BY wait_until_at LIMIT $4
+    )
+    UNION ALL
+    (SELECT job_id FROM ready WHERE ages_at <= {at("$1::bigint")} ORDER BY ages_at LIMIT $4)
+) AS due
+"""
+DUE_RESERVATIONS: Final = f"""
+SELECT id::text FROM reservations WHERE state = 'active' AND expires_at <= {at("$1::bigint")}
+ORDER BY expires_at LIMIT $2
+"""
+DUE_KEYS: Final = f"""
+SELECT account_id, scope, key FROM keys WHERE expires_at <= {at("$1::bigint")} ORDER BY expires_at LIMIT $2
+"""
+STATS_HELD: Final = f"""
+SELECT l.status, coalesce(c.name, ''), count(*), count(*) FILTER (WHERE l.heartbeat_at < {at("$1::bigint")})
+FROM leases l LEFT JOIN checkpoints c ON c.job_id = l.job_id GROUP BY 1, 2
+"""
+STATS_COUNTS: Final = """
+SELECT (SELECT count(*) FROM ready) + (SELECT count(*) FROM parked),
+    (SELECT count(*) FROM jobs WHERE dead_at IS NOT NULL),
+    (
+        SELECT avg(extract(epoch FROM j.finished_at - j.started_at))::float8
+        FROM (SELECT job_id, kind FROM events ORDER BY number DESC LIMIT 5000) e JOIN jobs j ON j.id = e.job_id
+        WHERE e.kind = 'completed'
+    )
+"""
+
+
+async def answer(connection: Connection, query: q.Query[T], clock: Clock | None) -> T:
+    result: T = await _ANSWERS[type(query)](connection, query, clock)
+    return result
+
+
+class Page:
+    """A statement put together from the conditions that a question has, with their values."""
+
+    def __init__(self, select: str) -> None:
+        self._select = select
+        self._terms: list[str] = []
+        self.values: list[Any] = []
+
+    def where(self, term: str, *values: Any) -> None:
+        """One condition; each `{}` in it stands for a value."""
+        first = len(self.values) + 1
+        self._terms.append(term.format(*(f"${n}" for n in range(first, first + len(values)))))
+        self.values += values
+
+    def text(self, order: str, limit: int) -> str:
+        """The statement, once all conditions are there."""
+        condition = f" WHERE {' AND '.join(self._terms)}" if self._terms else ""
+        self.values.append(limit)
+        return f"{self._select}{condition} ORDER BY {order} LIMIT ${len(self.values)}"
+
+
+async def _get_jobs(connection: Connection, query: q.GetJobs, clock: Clock | None) -> list[q.JobRow]:
+    return _job_rows(await connection.fetch(GET_JOBS, uuids(set(query.ids))))
+
+
+def _job_rows(found: list[Any]) -> list[q.JobRow]:
+    return [q.JobRow(rows.job(tuple(row)), row[rows.JOB_WIDTH], row[rows.JOB_WIDTH + 1]) for row in found]
+
+
+async def _list_jobs(connection: Connection, query: q.ListJobs, clock: Clock | None) -> list[q.JobRow]:
+    page = Page(_JOB_ROWS)
+    if query.account_id is not None:
+        page.where("j.account_id = {}", query.account_id)
+    if query.statuses:
+        page.where("coalesce(l.status, j.status) = ANY ({}::text[])", list(query.statuses))
+        if set(query.statuses) <= ACTIVE:
+            # Says nothing new, but lets the list start from the few jobs that are active.
+            held = "SELECT job_id FROM leases"
+            waiting = " UNION ALL SELECT job_id FROM ready UNION ALL SELECT job_id FROM parked"
+            page.where(f"j.id IN ({held}{waiting if 'queued' in query.statuses else ''})")
+    for column, value in (("tool", query.tool), ("pool", query.pool), ("session", query.session)):
+        if value is not None:
+            page.where(f"j.{column} = {{}}", value)
+    if query.batch_id is not None:
+        page.where("j.batch_id = ANY ({}::uuid[])", uuids([query.batch_id]))
+    if query.dead:
+        page.where("j.dead_at IS NOT NULL")
+    if query.stuck_before_at is not None:
+        page.where(f"l.heartbeat_at < {at('{}::bigint')}", query.stuck_before_at)
+    if query.before is not None:
+        page.where("j.id < {}::uuid", query.before)
+    return _job_rows(await connection.fetch(page.text("j.id DESC", query.limit), *page.values))
+
+
+async def _get_account(connection: Connection, query: q.GetAccount, clock: Clock | None) -> Account | None:
+    row = await connection.fetchrow(GET_ACCOUNT, query.account_id)
+    return None if row is None else Account(*row)
+
+
+async def _list_accounts(connection: Connection, query: q.ListAccounts, clock: Clock | None) -> list[Account]:
+    page = Page(f"SELECT {ACCOUNTS.selected('a')} FROM accounts a")
+    if query.after is not None:
+        page.where("a.id > {}", query.after)
+    return [Account(*row) for row in await connection.fetch(page.text("a.id", query.limit), *page.values)]
+
+
+async def _list_entries(connection: Connection, query: q.ListEntries, clock: Clock | None) -> list[Entry]:
+    page = Page(f"SELECT {ENTRIES.selected('e')} FROM entries e")
+    page.where("e.account_id = {}", query.account_id)
+    if query.before is not None:
+        page.where("e.number < {}", query.before)
+    return [Entry(*row) for row in await connection.fetch(page.text("e.number DESC", query.limit), *page.values)]
+
+
+async def _list_events(connection: Connection, query: q.ListEvents, clock: Clock | None) -> list[q.NumberedEvent]:
+    page = Page(f"SELECT v.number, {EVENTS.selected('v')} FROM events v")
+    page.where("v.number > {}", query.after)
+    if query.job_id is not None:
+        page.where("v.job_id = ANY ({}::uuid[])", uuids([query.job_id]))
+    if query.account_id is not None:
+        page.where("v.account_id = {}", query.account_id)
+    found = await connection.fetch(page.text("v.number", query.limit), *page.values)
+    return [q.NumberedEvent(number, rows.event(*event)) for number, *event in found]
+
+
+async def _list_steps(connection: Connection, query: q.ListSteps, clock: Clock | None) -> list[Step]:
+    return [Step(*row) for row in await connection.fetch(LIST_STEPS, uuids([query.job_id]))]
+
+
+async def _list_reservations(
+    connection: Connection, query: q.ListReservations, clock: Clock | None
+) -> list[Reservation]:
+    page = Page(f"SELECT {RESERVATIONS.selected('v')} FROM reservations v")
+    if query.account_id is not None:
+        page.where("v.account_id = {}", query.account_id)
+    if query.before is not None:
+        page.where("v.id < {}::uuid", query.before)
+    return [Reservation(*row) for row in await connection.fetch(page.text("v.id DESC", query.limit), *page.values)]
+
+
+async def _list_keys(connection: Connection, query: q.ListKeys, clock: Clock | None) -> list[Key]:
+    page = Page(f"SELECT {KEYS.selected('k')} FROM keys k")
+    if query.account_id is not None:
+        page.where("k.account_id = {}", query.account_id)
+    if query.after is not None:
+        page.where("(k.account_id, k.key, k.scope) > ({}, {}, {})", *query.after)
+    found = await connection.fetch(page.text("k.account_id, k.key, k.scope", query.limit), *page.values)
+    return [Key(*row) for row in found]
+
+
+async def _get_batch(connection: Connection, query: q.GetBatch, clock: Clock | None) -> q.BatchCounts | None:
+    async with transaction(connection, BEGIN_READING):
+        row = await connection.fetchrow(GET_BATCH, uuids([query.batch_id]))
+        if row is None:
+            return None
+        counts = await connection.fetch(COUNT_BATCH, uuids([query.batch_id]))
+        return q.BatchCounts(Batch(*row), {status: count for status, count in counts})
+
+
+async def _list_pools(connection: Connection, query: q.ListPools, clock: Clock | None) -> list[q.PoolCounts]:
+    found = await connection.fetch(LIST_POOLS)
+    return [q.PoolCounts(Pool(*pool), occupied, ready) for *pool, occupied, ready in found]
+
+
+async def _get_waiting(connection: Connection, query: q.GetWaiting, clock: Clock | None) -> q.Waiting:
+    ready: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    parked: defaultdict[str, list[tuple[int, str, str]]] = defaultdict(list)
+    async with transaction(connection, BEGIN_READING):
+        for pool, rank, job_id in await connection.fetch(WAITING_READY):
+            ready[pool].append((rank, job_id))
+        for account_id, rank, job_id, pool in await connection.fetch(WAITING_PARKED):
+            parked[account_id].append((rank, job_id, pool))
+    return q.Waiting(dict(ready), dict(parked))
+
+
+async def _get_due(connection: Connection, query: q.GetDue, clock: Clock | None) -> q.Due:
+    async with transaction(connection, BEGIN_READING):
+        now = await _now(connection, clock)
+        stuck_at, old_at = now - query.stuck_ms * MILLISECOND, now - query.max_age_ms * MILLISECOND
+        jobs = await connection.fetch(DUE_JOBS, now, stuck_at, old_at, query.limit)
+        reservations = await connection.fetch(DUE_RESERVATIONS, now, query.limit)
+        keys = await connection.fetch(DUE_KEYS, now, query.limit)
+    return q.Due(
+        now,
+        jobs=[job_id for (job_id,) in jobs],
+        reservations=[reservation_id for (reservation_id,) in reservations],
+        keys=[(account_id, scope, key) for account_id, scope, key in keys],
+    )
+
+
+async def _now(connection: Connection, clock: Clock | None) -> int:
+    return int(await connection.fetchval(NOW)) if clock is None else clock()
+
+
+async def _get_stats(connection: Connection, query: q.GetStats, clock: Clock | None) -> q.Stats:
+    by_status: Counter[Status] = Counter()
+    by_checkpoint: Counter[str] = Counter()
+    stuck = 0
+    async with transaction(connection, BEGIN_READING):
+        stuck_at = await _now(connection, clock) - query.stuck_ms * MILLISECOND
+        held = await connection.fetch(STATS_HELD, stuck_at)
+        counts = await connection.fetchrow(STATS_COUNTS)
+    assert counts is not None
+    queued, dead, avg_run_s = counts
+    for status, checkpoint, jobs, silent in held:
+        by_status[status] += jobs
+        by_checkpoint[checkpoint] += jobs
+        stuck += silent
+    if queued:
+        by_status["queued"] = queued
+    return q.Stats(dict(by_status), dict(by_checkpoint), stuck, dead, avg_run_s)
+
+
+async def _get_state(connection: Connection, query: q.GetState, clock: Clock | None) -> State:
+    async with transaction(connection, BEGIN_READING):
+        return await whole.state(connection, query)
+
+
+_ANSWERS: Final[dict[type[q.Query[Any]], Callable[[Connection, Any, Clock | None], Awaitable[Any]]]] = {
+    q.GetJobs: _get_jobs,
+    q.ListJobs: _list_jobs,
+    q.GetAccount: _get_account,
+    q.ListAccounts: _list_accounts,
+    q.ListEntries: _list_entries,
+    q.ListEvents: _list_events,
+    q.ListSteps: _list_steps,
+    q.ListReservations: _list_reservations,
+    q.ListKeys: _list_keys,
+    q.GetBatch: _get_batch,
+    q.ListPools: _list_pools,
+    q.GetWaiting: _get_waiting,
+    q.GetDue: _get_due,
+    q.GetStats: _get_stats,
+    q.GetState: _get_state,
+}

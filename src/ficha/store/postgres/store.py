@@ -1,0 +1,157 @@
+"""The PostgreSQL store: batches, their markers, and hints between processes.
+
+Table names resolve through the connection's `search_path`: to keep Ficha's tables in a schema of their own, give the
+role or the database that path (`ALTER ROLE … SET search_path`), or put `?options=-csearch_path%3Dficha` into the URL.
+PostgreSQL 15 or newer.
+"""
+
+# ruff: noqa: S608 (texts are put together from the names in columns.py; values are always parameters)
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from ...core.needs import Needs
+from ...core.snapshot import Changes, Snapshot
+from ..base import Clock, CommitUnknown, Decide, Query, StoreError, Transient, Unavailable
+from . import migrator, reads
+from .apply import apply
+from .columns import at
+from .connections import Connection, Connections, commit, connector, speaking, transaction
+from .listener import CHANNEL, Listener
+from .load import load, unlocked
+
+T = TypeVar("T")
+
+# Taking the marker's row waits for whoever is still writing it; the value does not change.
+_MARKER: Final = """
+INSERT INTO lanes (lane, batch, at) VALUES ($1, -1, now())
+ON CONFLICT (lane) DO UPDATE SET lane = excluded.lane RETURNING batch
+"""
+_MARKER_WAIT_S: Final = 90.0
+_FORGET_LANES: Final = f"DELETE FROM lanes WHERE at < {at('$1::bigint')} - interval '7 days'"
+_NOTIFY: Final = f"SELECT pg_notify('{CHANNEL}', pool) FROM unnest($1::text[]) AS w (pool)"
+
+
+class PostgresStore(migrator.PostgresMigrator):
+    """A store in PostgreSQL.
+
+    url: where the database is, as libpq writes it.
+    clock: microseconds since 1970, in place of the database's clock. For tests.
+    lanes: how many batches may run side by side, each on a connection of its own. Defaults to 3.
+    pool_size: connections for reading and for hints. Defaults to 4.
+    listen_url: where to listen for hints, if `url` leads to a pooler in transaction mode. Defaults to `url`.
+    prepared: whether statements stay prepared between transactions. Turn it off behind a pooler in transaction mode
+        that does not keep track of them. Defaults to True.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock | None = None,
+        lanes: int = 3,
+        pool_size: int = 4,
+        listen_url: str | None = None,
+        prepared: bool = True,
+    ) -> None:
+        connect = connector(url, prepared=prepared)
+        super().__init__(connect)
+        self.lanes = lanes
+        self._clock = clock
+        self._pool_size = pool_size
+        self._connect_listener = connector(listen_url or url, prepared=prepared)
+        self._writers = Connections(connect, lanes)
+        self._readers = Connections(connect, pool_size)
+        self._listeners: list[Listener] = []
+
+    async def open(self) -> None:
+        await self.close()
+        self._writers = Connections(self._connect, self.lanes)
+        self._readers = Connections(self._connect, self._pool_size)
+        async with self._readers.take() as connection:
+            await migrator.check(connection)
+            # The markers of processes that are long gone. On a standby this fails, and reading goes on.
+            now = time.time_ns() // 1_000 if self._clock is None else self._clock()
+            with suppress(Unavailable), speaking(connection):
+                await connection.execute(_FORGET_LANES, now)
+
+    async def close(self) -> None:
+        while self._listeners:
+            await self._listeners.pop().close()
+        await self._writers.close()
+        await self._readers.close()
+
+    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+        """A batch that changes nothing is rolled back and leaves no marker: there is nothing to be in doubt about."""
+        async with self._writers.take() as connection, transaction(connection):
+            snapshot, changes = await self._decided(connection, needs, decide, ours=connection)
+            if not changes:
+                return
+            with speaking(connection):
+                await apply(connection, snapshot, changes, (lane, batch))
+            await commit(connection)
+
+    async def committed(self, lane: str, batch: int) -> bool:
+        """Waits for an old connection's transaction by asking for its lock on the lane's row.
+
+        Asks over a new connection, because an old one may lead to a server that is no longer the one. The database
+        ends a transaction whose client is gone after 30 seconds, so this does not wait for ever.
+        """
+        give_up_at = time.monotonic() + _MARKER_WAIT_S
+        while True:
+            try:
+                async with self._connection() as connection, transaction(connection):
+                    with speaking(connection):
+                        found = await connection.fetchval(_MARKER, lane)
+                    return int(found) >= batch
+            except Transient as error:
+                if time.monotonic() > give_up_at:
+                    raise CommitUnknown(
+                        f"batch {batch} of lane {lane} has been committing for {_MARKER_WAIT_S:.0f} s; ask again"
+                    ) from error
+                await asyncio.sleep(0.1)
+
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> None:
+        """The same on a caller's asyncpg connection, inside the caller's transaction; there is no marker.
+
+        After any error the caller has to roll back. Rows stay locked until the caller's transaction ends, so it
+        should end soon, and should not have locked any of Ficha's rows itself.
+        """
+        if not connection.is_in_transaction():
+            raise StoreError("this connection is not in a transaction; begin one, and commit it afterwards")
+        snapshot, changes = await self._decided(connection, needs, decide, ours=None)
+        with speaking():
+            await apply(connection, snapshot, changes)
+
+    async def _decided(
+        self, connection: Any, needs: Needs, decide: Decide, *, ours: Connection | None
+    ) -> tuple[Snapshot, Changes]:
+        """Loads and decides, once more where only the decision told what else had to be locked."""
+        with speaking(ours):
+            snapshot = await load(connection, needs, self._clock)
+        changes = decide(snapshot)
+        if pools := unlocked(needs, snapshot, changes):
+            with speaking(ours):
+                snapshot = await load(connection, needs, self._clock, pools)
+            changes = decide(snapshot)
+        return snapshot, changes
+
+    async def read(self, query: Query[T]) -> T:
+        async with self._readers.take() as connection:
+            with speaking(connection):
+                return await reads.answer(connection, query, self._clock)
+
+    async def notify(self, pools: Iterable[str]) -> None:
+        async with self._readers.take() as connection:
+            with speaking(connection):
+                await connection.execute(_NOTIFY, sorted(set(pools)))
+
+    async def listen(self, heard: Callable[[str], None]) -> None:
+        """Returns once it listens, or has first tried to; hints are heard until the store is closed."""
+        listener = Listener(self._connect_listener, heard)
+        self._listeners.append(listener)
+        await listener.ready()

@@ -1,0 +1,262 @@
+"""The parts of the two statements that load a batch: which rows each finds, under which locks.
+
+Parts of very different rows share one list of typed columns, because the driver decodes those several times faster
+than whole records: the columns of an account or a job for what comes in numbers, and one column of whole records,
+`rest`, for everything else. What becomes of the rows is for `load.py`.
+"""
+
+# ruff: noqa: S608 (texts are put together from the names in columns.py; values are always parameters)
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+from msgspec import Struct
+
+from . import rows
+from .columns import ACCOUNTS, KEYS, LEADERS, POOLS, RESERVATIONS, instant, nulls
+
+
+class Part(Struct, frozen=True):
+    """Some selects of the list; `{0}`, `{1}`, … in the texts stand for the parameters, of which there are `width`."""
+
+    width: int
+    selects: tuple[str, ...]
+    cte: str = ""
+
+
+class Ask:
+    """The parts that a batch has a need for, and the values for them."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.values: list[list[Any]] = []
+
+    def add(self, part: Part, *values: list[Any]) -> None:
+        """Adds a part, unless all it would ask for is nothing."""
+        if any(values) or not part.width:
+            self.parts.append(part)
+            self.values += values
+
+    def text(self) -> str:
+        return statement(tuple(self.parts))
+
+
+@lru_cache(maxsize=1024)
+def statement(parts: tuple[Part, ...]) -> str:
+    """The text for these parts. The same parts give the same text, which a connection then has prepared.
+
+    The selects of UNION ALL run one after the other, in this order; that is what makes the order of the locks.
+    """
+    ctes, selects = [], []
+    first = 1
+    for part in parts:
+        parameters = [f"${n}" for n in range(first, first + part.width)]
+        first += part.width
+        selects += [select.format(*parameters) for select in part.selects]
+        if part.cte:
+            ctes.append(part.cte.format(*parameters))
+    return (f"WITH {', '.join(ctes)} " if ctes else "") + " UNION ALL ".join(selects)
+
+
+# Stage 1. Columns: part, those of an account, names, rest.
+
+_NO_ACCOUNT: Final = nulls(len(ACCOUNTS.columns))
+
+LOCK_ACCOUNTS: Final = Part(
+    3,
+    (
+        # The first select gives the columns their types.
+        f"""(
+            SELECT 'account' AS part, {ACCOUNTS.selected("a")}, NULL::text[] AS names, NULL::record AS rest
+            FROM (
+                SELECT * FROM accounts
+                WHERE id = ANY (
+                    {{0}}::text[]
+                    || ARRAY(SELECT account_id FROM owners)
+                    || ARRAY(SELECT account_id FROM reservations WHERE id = ANY ({{2}}::uuid[]))
+                )
+                ORDER BY id FOR UPDATE
+            ) a
+        )""",
+        f"SELECT 'owners', {_NO_ACCOUNT}, ARRAY(SELECT account_id FROM owners), NULL::record",
+    ),
+    cte="owners AS MATERIALIZED (SELECT account_id FROM jobs WHERE id = ANY ({1}::uuid[]))",
+)
+LOCK_JOBS: Final = Part(
+    1,
+    tuple(
+        f"SELECT '{table}', {_NO_ACCOUNT}, "
+        f"ARRAY(SELECT job_id::text FROM {table} WHERE job_id = ANY ({{0}}::uuid[]) ORDER BY job_id FOR UPDATE), "
+        "NULL::record"
+        for table in ("ready", "leases")
+    ),
+)
+LOCK_POOLS: Final = Part(
+    2,
+    (
+        f"""
+        SELECT 'pools', {_NO_ACCOUNT}, ARRAY(
+            SELECT name FROM pools
+            WHERE name = ANY ({{0}}::text[]) OR name = ANY ({{1}}::text[]) AND coalesce(resized, slots) IS NOT NULL
+            ORDER BY name FOR UPDATE
+        ), NULL::record
+        """,
+    ),
+)
+LOCK_LEADERS: Final = Part(
+    1,
+    (
+        f"""
+        SELECT 'leader', {_NO_ACCOUNT}, NULL::text[], ROW({LEADERS.selected("e")})
+        FROM (SELECT * FROM leaders WHERE name = ANY ({{0}}::text[]) ORDER BY name FOR UPDATE) e
+        """,
+    ),
+)
+
+LOCKS: Final = (LOCK_ACCOUNTS, LOCK_JOBS, LOCK_POOLS, LOCK_LEADERS)
+"""Every part of stage 1, in the order of the locks."""
+
+
+# Stage 2. Columns: those of a job, part, payload, rest. The selects that have jobs come first.
+
+_NO_JOB: Final = nulls(rows.JOB_WIDTH)
+PART: Final = rows.JOB_WIDTH
+PAYLOAD: Final = rows.JOB_WIDTH + 1
+REST: Final = rows.JOB_WIDTH + 2
+
+
+def _other(part: str, rest: str, source: str, payload: str = "NULL::text") -> str:
+    """A select of anything but jobs."""
+    return f"SELECT {_NO_JOB}, '{part}', {payload}, ROW({rest}) FROM {source}"
+
+
+JOBS: Final = Part(
+    1,
+    (
+        f"""
+        SELECT {rows.ANY_JOB}, 'job', NULL::text, NULL::record
+        FROM unnest({{0}}::uuid[]) AS w (id) JOIN jobs j ON j.id = w.id {rows.HOT_ROWS}
+        """,
+    ),
+)
+KEYS_AND_JOBS: Final = Part(
+    3,
+    (
+        f"""
+        SELECT {rows.ANY_JOB}, 'job', NULL::text, NULL::record
+        FROM keyed JOIN jobs j ON j.id = keyed.job_id {rows.HOT_ROWS}
+        """,
+        _other("key", KEYS.selected("k"), "keyed k"),
+    ),
+    cte="""
+        keyed AS MATERIALIZED (
+            SELECT k.* FROM unnest({0}::text[], {1}::text[], {2}::text[]) AS w (account_id, scope, key)
+            JOIN keys k ON k.account_id = w.account_id AND k.scope = w.scope AND k.key = w.key
+        )
+    """,
+)
+# The fence keeps the planner from running the scan, and so the locking, more than once per pool.
+CANDIDATES: Final = Part(
+    3,
+    (
+        f"""(
+            SELECT {rows.READY_JOB}, 'ready', j.payload::text, NULL::record
+            FROM candidates r JOIN jobs j ON j.id = r.job_id LEFT JOIN checkpoints c ON c.job_id = r.job_id
+            ORDER BY r.pool, r.rank, r.job_id
+        )""",
+        _other(
+            "occupied",
+            "q.name, (SELECT count(*) FROM leases WHERE leases.pool = q.name)",
+            "pools q WHERE q.name = ANY ({0}::text[]) "
+            "AND (coalesce(q.resized, q.slots) IS NOT NULL OR q.name = ANY ({2}::text[]))",
+        ),
+    ),
+    cte="""
+        candidates AS MATERIALIZED (
+            SELECT r.* FROM unnest({0}::text[], {1}::bigint[]) AS w (pool, most)
+            CROSS JOIN LATERAL (
+                SELECT * FROM ready WHERE ready.pool = w.pool
+                ORDER BY rank, job_id LIMIT w.most FOR UPDATE SKIP LOCKED
+            ) r
+        )
+    """,
+)
+
+
+def _parked(payload: str) -> Part:
+    return Part(
+        2,
+        (
+            f"""(
+                SELECT {rows.PARKED_JOB}, 'parked', {payload}, NULL::record
+                FROM unnest({{0}}::text[], {{1}}::bigint[]) AS w (account_id, most)
+                CROSS JOIN LATERAL (
+                    SELECT * FROM parked WHERE parked.account_id = w.account_id AND due_at IS NULL
+                    ORDER BY rank, job_id LIMIT w.most
+                ) p
+                JOIN jobs j ON j.id = p.job_id LEFT JOIN checkpoints c ON c.job_id = p.job_id
+                ORDER BY p.account_id, p.rank, p.job_id
+            )""",
+        ),
+    )
+
+
+PARKED_JOBS: Final = _parked("NULL::text")
+PARKED_WITH_PAYLOADS: Final = _parked("j.payload::text")
+"""For a batch that also claims: it may claim what it promotes."""
+PAYLOADS: Final = Part(1, (_other("payload", "id::text", "jobs WHERE id = ANY ({0}::uuid[])", "payload::text"),))
+STEPS: Final = Part(
+    2,
+    (
+        _other(
+            "step",
+            "s.job_id::text, s.name, s.result::text",
+            "unnest({0}::uuid[], {1}::text[]) AS w (job_id, name) "
+            "JOIN steps s ON s.job_id = w.job_id AND s.name = w.name",
+        ),
+    ),
+)
+RESERVATIONS_NAMED: Final = Part(
+    1, (_other("reservation", RESERVATIONS.selected("v"), "reservations v WHERE v.id = ANY ({0}::uuid[])"),)
+)
+RESERVATIONS_ACTIVE: Final = Part(
+    1,
+    (
+        _other(
+            "active",
+            RESERVATIONS.selected("v"),
+            "reservations v WHERE v.account_id = ANY ({0}::text[]) AND v.state = 'active'",
+        ),
+    ),
+)
+POOLS_NAMED: Final = Part(1, (_other("pool", POOLS.selected("q"), "pools q WHERE q.name = ANY ({0}::text[])"),))
+CONTENTS: Final = Part(
+    2,
+    (
+        _other(
+            "content",
+            "t.tool, t.content_hash, t.job_id::text, j.result::text",
+            "unnest({0}::text[], {1}::text[]) AS w (tool, content_hash) "
+            "JOIN contents t ON t.tool = w.tool AND t.content_hash = w.content_hash JOIN jobs j ON j.id = t.job_id",
+        ),
+    ),
+)
+NOW: Final = Part(0, (f"SELECT {_NO_JOB}, 'now', NULL::text, ROW({instant('clock_timestamp()')})",))
+"""Always the last."""
+
+READS: Final = (
+    JOBS,
+    KEYS_AND_JOBS,
+    CANDIDATES,
+    PARKED_JOBS,
+    PARKED_WITH_PAYLOADS,
+    PAYLOADS,
+    STEPS,
+    RESERVATIONS_NAMED,
+    RESERVATIONS_ACTIVE,
+    POOLS_NAMED,
+    CONTENTS,
+    NOW,
+)
+"""Every part of stage 2, in the order in which they are put together."""

@@ -1,0 +1,274 @@
+-- A job is one wide row that is written at its birth and at its end. In between it has one narrow row, in ready, parked
+-- or leases, and only that one is touched. Instants are microseconds since 1970, JSON is text.
+
+CREATE TABLE accounts (
+    id TEXT PRIMARY KEY,
+    plan TEXT NOT NULL,
+    opened_at INTEGER NOT NULL,
+    balance INTEGER NOT NULL CHECK (balance >= 0),
+    active INTEGER NOT NULL CHECK (active >= 0),
+    admitted INTEGER NOT NULL CHECK (admitted >= 0),
+    parked INTEGER NOT NULL CHECK (parked >= 0),
+    submitted INTEGER NOT NULL CHECK (submitted >= 0),
+    latest_job TEXT,
+    hour_at INTEGER NOT NULL,
+    hour_submits INTEGER NOT NULL CHECK (hour_submits >= 0),
+    day_at INTEGER NOT NULL,
+    day_spent INTEGER NOT NULL CHECK (day_spent >= 0),
+    month_at INTEGER NOT NULL,
+    month_spent INTEGER NOT NULL CHECK (month_spent >= 0),
+    entries INTEGER NOT NULL CHECK (entries >= 0)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE jobs (
+    id TEXT PRIMARY KEY NOT NULL,
+    account_id TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    pool TEXT NOT NULL,
+    -- 'queued' for as long as the job is active: its narrow row knows better.
+    status TEXT NOT NULL CHECK (status IN ('queued', 'completed', 'failed', 'cancelled')),
+    priority INTEGER NOT NULL,
+    cost INTEGER NOT NULL CHECK (cost >= 0),
+    units INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    timeout_ms INTEGER NOT NULL,
+    max_attempts INTEGER NOT NULL,
+    backoff_ms INTEGER NOT NULL,
+    backoff_max_ms INTEGER NOT NULL,
+    wait_until_at INTEGER,
+    session TEXT,
+    batch_id TEXT,
+    correlation_id TEXT,
+    content_hash TEXT,
+    requeue_of TEXT,
+    epoch INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    recoveries INTEGER NOT NULL,
+    started_at INTEGER,
+    finished_at INTEGER,
+    error TEXT,
+    charged INTEGER NOT NULL CHECK (charged >= 0),
+    refunded INTEGER NOT NULL CHECK (refunded >= 0 AND refunded <= charged),
+    delivered INTEGER,
+    dead_at INTEGER,
+    payload TEXT NOT NULL,
+    result TEXT
+) STRICT;
+
+CREATE INDEX jobs_by_account ON jobs (account_id, id);
+CREATE INDEX jobs_by_batch ON jobs (batch_id, id) WHERE batch_id IS NOT NULL;
+CREATE INDEX jobs_dead ON jobs (id) WHERE dead_at IS NOT NULL;
+
+CREATE TABLE ready (
+    job_id TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL,
+    pool TEXT NOT NULL,
+    rank INTEGER NOT NULL,
+    ages_at INTEGER,
+    wait_until_at INTEGER,
+    epoch INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    recoveries INTEGER NOT NULL,
+    started_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX ready_in_claim_order ON ready (pool, rank, job_id);
+CREATE INDEX ready_ageing ON ready (ages_at) WHERE ages_at IS NOT NULL;
+-- A job that was once started waits for as long as it takes, so it is no longer found here.
+CREATE INDEX ready_waiting ON ready (wait_until_at) WHERE wait_until_at IS NOT NULL AND started_at IS NULL;
+
+CREATE TABLE parked (
+    job_id TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL,
+    pool TEXT NOT NULL,
+    rank INTEGER NOT NULL,
+    due_at INTEGER,
+    wait_until_at INTEGER,
+    epoch INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    recoveries INTEGER NOT NULL,
+    started_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX parked_in_claim_order ON parked (account_id, rank, job_id) WHERE due_at IS NULL;
+CREATE INDEX parked_due ON parked (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX parked_waiting ON parked (wait_until_at) WHERE wait_until_at IS NOT NULL AND started_at IS NULL;
+
+-- Held by a worker, or with an external provider: then ref is set and leased_at is when the provider got it.
+CREATE TABLE leases (
+    job_id TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL,
+    pool TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('starting', 'running')),
+    worker TEXT,
+    ref TEXT,
+    leased_at INTEGER NOT NULL,
+    heartbeat_at INTEGER,
+    expires_at INTEGER,
+    deadline_at INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    recoveries INTEGER NOT NULL,
+    started_at INTEGER,
+    CHECK ((worker IS NULL) <> (ref IS NULL)),
+    CHECK (worker IS NULL OR (heartbeat_at IS NOT NULL AND expires_at IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+-- Neither heartbeat_at nor deadline_at has an index: there are no more rows here than jobs that run, and one walk over
+-- them now and then costs less than keeping an index with every claim and every start.
+CREATE INDEX leases_by_pool ON leases (pool);
+CREATE INDEX leases_by_expiry ON leases (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX leases_by_worker ON leases (worker) WHERE worker IS NOT NULL;
+CREATE INDEX leases_by_ref ON leases (ref) WHERE ref IS NOT NULL;
+
+CREATE TABLE checkpoints (
+    job_id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    progress INTEGER NOT NULL,
+    data TEXT NOT NULL,
+    saved_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE steps (
+    job_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    result TEXT NOT NULL,
+    saved_at INTEGER NOT NULL,
+    PRIMARY KEY (job_id, name)
+) STRICT;
+
+CREATE TABLE entries (
+    account_id TEXT NOT NULL,
+    number INTEGER NOT NULL CHECK (number >= 1),
+    kind TEXT NOT NULL CHECK (kind IN ('grant', 'adjust', 'charge', 'refund')),
+    amount INTEGER NOT NULL,
+    balance_after INTEGER NOT NULL CHECK (balance_after >= 0),
+    at INTEGER NOT NULL,
+    job_id TEXT,
+    reason TEXT,
+    PRIMARY KEY (account_id, number),
+    CHECK (job_id IS NOT NULL OR kind IN ('grant', 'adjust')),
+    CHECK (kind <> 'charge' OR amount <= 0),
+    CHECK (kind NOT IN ('grant', 'refund') OR amount >= 0)
+) STRICT, WITHOUT ROWID;
+
+-- One charge and one refund per job, whatever a bug may try.
+CREATE UNIQUE INDEX entries_once_per_job ON entries (job_id, kind) WHERE job_id IS NOT NULL;
+
+CREATE TRIGGER entries_are_not_changed BEFORE UPDATE ON entries BEGIN
+    SELECT raise(ABORT, 'a ledger line cannot be changed; write a new one that corrects it');
+END;
+
+CREATE TRIGGER entries_are_not_deleted BEFORE DELETE ON entries BEGIN
+    SELECT raise(ABORT, 'a ledger line cannot be deleted; write a new one that corrects it');
+END;
+
+CREATE TABLE keys (
+    account_id TEXT NOT NULL,
+    scope TEXT NOT NULL CHECK (scope IN ('submit', 'grant')),
+    key TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    job_id TEXT,
+    batch_id TEXT,
+    jobs INTEGER NOT NULL,
+    cost INTEGER NOT NULL,
+    entry INTEGER,
+    -- In this order the primary key also lists them as people read them.
+    PRIMARY KEY (account_id, key, scope)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX keys_by_expiry ON keys (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE TABLE reservations (
+    id TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('active', 'consumed', 'expired', 'released')),
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    job_id TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX reservations_by_account ON reservations (account_id, id);
+CREATE INDEX reservations_active ON reservations (account_id) WHERE state = 'active';
+CREATE INDEX reservations_by_expiry ON reservations (expires_at) WHERE state = 'active';
+
+CREATE TABLE batches (
+    id TEXT PRIMARY KEY,
+    account_id TEXT NOT NULL,
+    total INTEGER NOT NULL,
+    created_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX batches_by_account ON batches (account_id);
+
+CREATE TABLE pools (
+    name TEXT PRIMARY KEY,
+    slots INTEGER,
+    resized INTEGER,
+    paused INTEGER NOT NULL CHECK (paused IN (0, 1))
+) STRICT, WITHOUT ROWID;
+
+-- The result itself is the job's.
+CREATE TABLE contents (
+    tool TEXT NOT NULL,
+    content_hash TEXT NOT NULL,
+    job_id TEXT NOT NULL,
+    PRIMARY KEY (tool, content_hash)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE leaders (
+    name TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Readers remember the last number they saw, so a number is never given twice, not even after a clean-up.
+CREATE TABLE events (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    job_id TEXT NOT NULL,
+    account_id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    data TEXT
+) STRICT;
+
+-- An index ends with the row's number by itself.
+CREATE INDEX events_by_job ON events (job_id);
+CREATE INDEX events_by_account ON events (account_id);
+
+-- The last batch that each lane committed: what answers whether a commit that failed half-way took place.
+CREATE TABLE lanes (
+    lane TEXT PRIMARY KEY,
+    batch INTEGER NOT NULL,
+    at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Each job whole, for people who read the database directly.
+CREATE VIEW job_states AS
+SELECT
+    j.id, j.account_id, j.tool, j.pool,
+    coalesce(l.status, j.status) AS status,
+    CASE
+        WHEN l.ref IS NOT NULL THEN 'awaiting'
+        WHEN l.job_id IS NOT NULL THEN 'leased'
+        WHEN r.job_id IS NOT NULL THEN 'ready'
+        WHEN p.job_id IS NOT NULL THEN 'parked'
+    END AS place,
+    coalesce(r.rank, p.rank) AS rank, r.ages_at, p.due_at, j.wait_until_at,
+    l.worker, l.ref, l.leased_at, l.heartbeat_at, l.expires_at, l.deadline_at,
+    coalesce(l.epoch, r.epoch, p.epoch, j.epoch) AS epoch,
+    coalesce(l.attempts, r.attempts, p.attempts, j.attempts) AS attempts,
+    coalesce(l.recoveries, r.recoveries, p.recoveries, j.recoveries) AS recoveries,
+    j.priority, j.cost, j.units, j.created_at,
+    coalesce(l.started_at, r.started_at, p.started_at, j.started_at) AS started_at,
+    j.finished_at, j.dead_at, j.timeout_ms, j.max_attempts, j.backoff_ms, j.backoff_max_ms,
+    j.session, j.batch_id, j.correlation_id, j.content_hash, j.requeue_of,
+    c.name AS checkpoint, c.progress, c.data AS checkpoint_data, c.saved_at AS checkpoint_saved_at,
+    j.charged, j.refunded, j.delivered, j.error, j.payload, j.result
+FROM jobs AS j
+LEFT JOIN ready AS r ON r.job_id = j.id
+LEFT JOIN parked AS p ON p.job_id = j.id
+LEFT JOIN leases AS l ON l.job_id = j.id
+LEFT JOIN checkpoints AS c ON c.job_id = j.id;

@@ -1,0 +1,97 @@
+"""Writes the changes of a batch: one statement per kind of row, run over all its rows. No value is made up here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import apsw
+from msgspec.structs import astuple
+
+from ...core.records import Account, Awaiting, Batch, Entry, Job, Key, Leader, Leased, Pool, Reservation, Step
+from ...core.snapshot import Changes, JobRows, job_rows
+from . import rows
+from .rows import Row, insert, update, upsert
+
+ACCOUNT = upsert("accounts", Account.__struct_fields__, ["id"])
+JOB = insert("jobs", rows.JOB_COLUMNS)
+JOB_END = update("jobs", ("id", *rows.END_COLUMNS), rows.END_COLUMNS)
+JOB_DEAD = "UPDATE jobs SET dead_at = ?2 WHERE id = ?1"
+CHECKPOINT = upsert("checkpoints", rows.CHECKPOINT_COLUMNS, ["job_id"])
+
+READY = insert("ready", rows.READY_COLUMNS)
+READY_CHANGED = update("ready", rows.READY_COLUMNS, ("rank", "ages_at", *rows.READY_COLUMNS[6:]))
+READY_GONE = "DELETE FROM ready WHERE job_id = ?"
+PARKED = insert("parked", rows.PARKED_COLUMNS)
+PARKED_CHANGED = update("parked", rows.PARKED_COLUMNS, ("rank", "due_at", *rows.PARKED_COLUMNS[6:]))
+PARKED_GONE = "DELETE FROM parked WHERE job_id = ?"
+LEASE = insert("leases", rows.LEASE_COLUMNS)
+LEASE_CHANGED = update("leases", rows.LEASE_COLUMNS, rows.LEASE_COLUMNS[3:])
+# SQLite rewrites an index whose column is named, changed or not, and a start or a heartbeat changes no holder.
+LEASE_RENEWED = update("leases", rows.LEASE_COLUMNS, ("status", *rows.LEASE_COLUMNS[6:]))
+LEASE_GONE = "DELETE FROM leases WHERE job_id = ?"
+
+ENTRY = insert("entries", Entry.__struct_fields__)
+# The first stored result of a step stands.
+STEP = f"{insert('steps', Step.__struct_fields__)} ON CONFLICT (job_id, name) DO NOTHING"
+KEY = upsert("keys", Key.__struct_fields__, ["account_id", "key", "scope"])
+KEY_GONE = "DELETE FROM keys WHERE account_id = ? AND scope = ? AND key = ?"
+RESERVATION = upsert("reservations", Reservation.__struct_fields__, ["id"])
+# Jobs that are added to a batch later leave it as it was first submitted.
+BATCH = f"{insert('batches', Batch.__struct_fields__)} ON CONFLICT (id) DO NOTHING"
+POOL = upsert("pools", Pool.__struct_fields__, ["name"])
+CONTENT = upsert("contents", ("tool", "content_hash", "job_id"), ["tool", "content_hash"])
+LEADER = upsert("leaders", Leader.__struct_fields__, ["name"])
+EVENT = insert("events", rows.EVENT_COLUMNS)
+
+
+def apply(db: apsw.Connection, changes: Changes) -> None:
+    """Writes the changes, inside the caller's transaction."""
+    _write(db, ACCOUNT, map(astuple, changes.accounts))
+    if changes.jobs:
+        _write_jobs(db, changes, job_rows(changes.jobs))
+    _write(db, ENTRY, map(astuple, changes.entries))
+    _write(db, KEY, map(astuple, changes.keys))
+    _write(db, KEY_GONE, changes.forgotten_keys)
+    _write(db, STEP, map(astuple, changes.steps))
+    _write(db, RESERVATION, map(astuple, changes.reservations))
+    _write(db, BATCH, map(astuple, changes.batches))
+    _write(db, POOL, map(astuple, changes.pools))
+    _write(db, CONTENT, [(content.tool, content.content_hash, content.job_id) for content in changes.contents])
+    _write(db, LEADER, map(astuple, changes.leaders))
+    _write(db, EVENT, map(rows.event_values, changes.events))
+
+
+def _write(db: apsw.Connection, statement: str, values: Iterable[Row]) -> None:
+    db.executemany(statement, values)
+
+
+def _write_jobs(db: apsw.Connection, changes: Changes, jobs: JobRows) -> None:
+    payloads, results, places = changes.payloads, changes.results, jobs.places
+    _write(db, JOB, [rows.job_values(job, payloads[job.id], results.get(job.id)) for job in jobs.born])
+    _write(db, JOB_END, [rows.end_values(job, results.get(job.id)) for job in jobs.ended])
+    _write(db, JOB_DEAD, [(job.id, job.dead_at) for job in jobs.relisted])
+    _write(db, CHECKPOINT, map(rows.checkpoint_values, jobs.checkpoints))
+    # A job has one narrow row at most, so it leaves its old table before it enters the new one.
+    _write(db, READY_GONE, [(job_id,) for job_id in places.ready_gone])
+    _write(db, PARKED_GONE, [(job_id,) for job_id in places.parked_gone])
+    _write(db, LEASE_GONE, [(job_id,) for job_id in places.leases_gone])
+    _write(db, READY, map(rows.ready_values, places.ready_new))
+    _write(db, READY_CHANGED, map(rows.ready_values, places.ready_changed))
+    _write(db, PARKED, map(rows.parked_values, places.parked_new))
+    _write(db, PARKED_CHANGED, map(rows.parked_values, places.parked_changed))
+    _write(db, LEASE, map(rows.lease_values, places.leases_new))
+    if places.leases_changed:
+        holders = {change.after.id: _holder(change.before) for change in changes.jobs}
+        renewed = [job for job in places.leases_changed if holders[job.id] == _holder(job)]
+        passed_on = [job for job in places.leases_changed if holders[job.id] != _holder(job)]
+        _write(db, LEASE_RENEWED, map(rows.lease_values, renewed))
+        _write(db, LEASE_CHANGED, map(rows.lease_values, passed_on))
+
+
+def _holder(job: Job | None) -> tuple[str | None, str | None]:
+    """The worker that holds the job, or the provider's reference."""
+    place = None if job is None else job.place
+    return (
+        place.worker if isinstance(place, Leased) else None,
+        place.ref if isinstance(place, Awaiting) else None,
+    )

@@ -1,0 +1,195 @@
+"""How a connection to the file is opened, and the thread that it lives on.
+
+A connection is used on its one thread only. A store must be opened after a fork, never before: SQLite's locks belong
+to the process that took them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
+
+import apsw
+
+from ..base import CommitUnknown, SchemaMismatch, StoreError, Unavailable
+from .errors import BREAKS_CONNECTION, translate
+
+T = TypeVar("T")
+
+OLDEST_SQLITE = (3, 51, 3)
+_JOURNAL_BYTES = 64 * 1024 * 1024
+_CACHE_KIB = 32 * 1024
+
+
+def refuse_old_library(version: str | None = None) -> None:
+    """Raises StoreError where SQLite could corrupt a database that has more than one connection."""
+    version = version or apsw.sqlite_lib_version()
+    if tuple(int(part) for part in version.split(".")) < OLDEST_SQLITE:
+        needed = ".".join(map(str, OLDEST_SQLITE))
+        raise StoreError(
+            f"SQLite {version} can corrupt a database in WAL mode; Ficha needs {needed} or newer: "
+            f"install apsw {needed} or newer from its wheel"
+        )
+
+
+class Patience:
+    """SQLite's busy handler: waits for a lock in short, uneven steps, for up to `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._until = 0.0
+
+    def __call__(self, tries: int) -> bool:
+        now = time.monotonic()
+        if tries == 0:
+            self._until = now + self.seconds
+        if now >= self._until:
+            return False
+        step = random.uniform(0.0, 0.001 * 2 ** min(tries, 4))  # noqa: S311 (it only keeps waiters apart)
+        time.sleep(min(step, self._until - now))
+        return True
+
+
+def connect(path: str, patience: Patience, *, create: bool = False, read_only: bool = False) -> apsw.Connection:
+    """A connection with every setting that it needs; a reader never writes and never moves the journal's content."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    db = apsw.Connection(path, flags=flags, statementcachesize=256)
+    try:
+        db.set_busy_handler(patience)
+        db.wal_autocheckpoint(0)
+        db.pragma("synchronous", "FULL")
+        db.pragma("mmap_size", 0)
+        db.pragma("temp_store", "MEMORY")
+        db.pragma("cache_size", -_CACHE_KIB)
+        db.pragma("trusted_schema", False)
+        # Without it, a REPLACE would delete a ledger line and no trigger would run.
+        db.pragma("recursive_triggers", True)
+        if read_only:
+            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            db.pragma("query_only", True)
+        else:
+            if db.readonly("main"):
+                raise apsw.ReadOnlyError("the system lets this user only read it")
+            _use_wal(db, path, patience)
+            db.pragma("journal_size_limit", _JOURNAL_BYTES)
+    except BaseException:
+        db.close(True)
+        raise
+    return db
+
+
+def _use_wal(db: apsw.Connection, path: str, patience: Patience) -> None:
+    """Turns WAL mode on. SQLite does not always ask the busy handler for this one, so it is asked here."""
+    tries = 0
+    while True:
+        try:
+            mode = db.pragma("journal_mode", "WAL")
+        except apsw.BusyError:
+            if not patience(tries):
+                raise
+            tries += 1
+            continue
+        if mode != "wal":
+            raise StoreError(f"{path} cannot be used in WAL mode: put it on an ordinary local file system")
+        return
+
+
+class ConnectionThread:
+    """One thread with one connection on it: opened when first needed, and anew after an error that breaks it."""
+
+    def __init__(self, name: str, path: str, connect: Callable[[], apsw.Connection]) -> None:
+        self._path = path
+        self._connect = connect
+        self._db: apsw.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix=name)
+
+    async def call(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Runs `work` on the thread. A caller that is cancelled leaves it running to its end."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._run, work)
+
+    def post(self, work: Callable[[apsw.Connection], T]) -> None:
+        """Runs `work` after everything asked for so far; nobody waits for it, and what it raises is dropped."""
+        self._executor.submit(self._run, work)
+
+    async def close(self, farewell: Callable[[apsw.Connection], None] | None = None) -> None:
+        """Ends the connection, after everything asked for so far, and the thread."""
+        await asyncio.get_running_loop().run_in_executor(self._executor, self._close, farewell)
+        self._executor.shutdown()
+
+    def _run(self, work: Callable[[apsw.Connection], T]) -> T:
+        try:
+            return work(self._connected())
+        except CommitUnknown:
+            self._drop()
+            raise
+        except apsw.Error as error:
+            if isinstance(error, BREAKS_CONNECTION):
+                self._drop()
+            raise translate(error, self._path) from error
+
+    def _connected(self) -> apsw.Connection:
+        file = self._file_now()
+        if self._db is not None and file == self._file:
+            return self._db
+        if self._db is not None:
+            # What is written to a file that has lost its name is lost with the process.
+            self._drop()
+            raise Unavailable(
+                f"{self._path} was moved, deleted or replaced while in use; nothing was written. Put the file back "
+                "with its -wal file; what lies there is opened for the next call"
+            )
+        if file is None:
+            raise Unavailable(f"{self._path} is gone: put the file back; it is not made anew while Ficha runs")
+        self._db = self._connect()
+        self._file = self._file_now()
+        return self._db
+
+    def _file_now(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _drop(self) -> None:
+        """Closes the connection and leaves the files as they are: they may be another database's by now."""
+        db, self._db = self._db, None
+        if db is not None:
+            with suppress(apsw.Error):
+                db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                db.close(True)
+
+    def _close(self, farewell: Callable[[apsw.Connection], None] | None) -> None:
+        db = self._db
+        if db is None:
+            return
+        if self._file_now() != self._file:
+            self._drop()
+            return
+        self._db = None
+        # What could not be moved out of the journal is safe in it, so nothing that fails here is worth an error.
+        if farewell is not None:
+            with suppress(apsw.Error):
+                farewell(db)
+        with suppress(apsw.Error):
+            db.close(True)
+
+
+def refuse_other_schema(found: int, needed: int, path: str) -> None:
+    """Raises SchemaMismatch unless the database's version is the one that this release works with."""
+    if found > needed:
+        raise SchemaMismatch(
+            f"{path} has schema version {found}, and this release of ficha works with {needed}: "
+            "upgrade ficha, or run `ficha migrate down` with the newer release"
+        )
+    if found < needed:
+        raise SchemaMismatch(
+            f"{path} has schema version {found}, and this release of ficha needs {needed}: run `ficha migrate up`"
+        )

@@ -1,0 +1,57 @@
+"""What SQLite's errors mean to the rest of Ficha, each with what to do about it."""
+
+from __future__ import annotations
+
+import apsw
+
+from ..base import SchemaMismatch, StoreError, Transient, Unavailable
+
+BREAKS_CONNECTION = (apsw.IOError, apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError)
+"""After these the connection's own view of the file is not trusted any more: it is closed, and opened anew."""
+
+
+def translate(error: apsw.Error, path: str) -> StoreError:
+    """The store's error for one of SQLite's. In each case SQLite has rolled back, or the caller does."""
+    match error:
+        case apsw.BusyError() | apsw.LockedError() | apsw.ProtocolError():
+            return Transient(
+                f"another process holds the database's write lock ({path}) and did not let go in time; run it again"
+            )
+        case apsw.FullError():
+            return Unavailable(
+                f"there is no space left for {path}: nothing was written. Free some space on its disk; no restart is "
+                "needed"
+            )
+        case apsw.ReadOnlyError() | apsw.PermissionsError():
+            return Unavailable(
+                f"{path} cannot be written ({error}): the file and its folder must be writable for this user, and the "
+                "disk must not be mounted read-only"
+            )
+        case apsw.CantOpenError():
+            return Unavailable(
+                f"{path} cannot be opened ({error}): check that its folder exists, that it is a file, and that this "
+                "user may read and write both"
+            )
+        case apsw.IOError():
+            return Unavailable(
+                f"the disk failed while reading or writing {path} ({error}): look at the system's log. The file is "
+                "opened anew for the next call"
+            )
+        case apsw.CorruptError():
+            return StoreError(
+                f"{path} is damaged ({error}): stop every process that uses it, keep a copy of it and of its -wal "
+                "file, and restore a backup"
+            )
+        case apsw.NotADBError():
+            return StoreError(f"{path} is not an SQLite database: check the path")
+        case apsw.NoMemError():
+            return Unavailable(f"there is no memory left to work on {path}: nothing was written")
+        case apsw.ConstraintError():
+            return StoreError(
+                f"the database refused a row ({error}): nothing of the batch was kept. A rule is broken, or rows were "
+                "changed by hand; `ficha verify` tells which"
+            )
+        case apsw.SQLError() if "no such" in str(error):
+            return SchemaMismatch(f"the schema of {path} is not complete ({error}): run `ficha migrate up`")
+        case _:
+            return StoreError(f"SQLite refused ({type(error).__name__}: {error}) on {path}; nothing was kept")

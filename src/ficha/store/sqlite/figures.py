@@ -1,0 +1,106 @@
+"""The read side's questions about many jobs at once: counts, who waits, what is due."""
+
+from __future__ import annotations
+
+import apsw
+
+from ...core.policy import MILLISECOND, SECOND
+from ...core.records import Batch, Status
+from .. import base as q
+from . import rows
+from .rows import listed
+
+# ruff: noqa: S608 (all that is put into these statements are names from this package)
+
+BATCH = f"SELECT {listed(Batch.__struct_fields__)} FROM batches WHERE id = ?"
+BATCH_COUNTS = (
+    "SELECT coalesce(l.status, j.status) AS status_now, count(*) FROM jobs j LEFT JOIN leases l ON l.job_id = j.id "
+    "WHERE j.batch_id = ? GROUP BY status_now"
+)
+POOLS = "SELECT name, slots, resized, paused FROM pools ORDER BY name"
+POOL_OCCUPIED = "SELECT pool, count(*) FROM leases GROUP BY pool"
+POOL_READY = "SELECT pool, count(*) FROM ready GROUP BY pool"
+WAITING_READY = "SELECT pool, rank, job_id FROM ready ORDER BY pool, rank, job_id"
+WAITING_PARKED = (
+    "SELECT account_id, rank, job_id, pool FROM parked WHERE due_at IS NULL ORDER BY account_id, rank, job_id"
+)
+
+DUE_JOBS = (
+    "SELECT job_id FROM leases WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit",
+    # The next three look at every lease; see the schema for why.
+    "SELECT job_id FROM leases WHERE deadline_at <= :now ORDER BY deadline_at LIMIT :limit",
+    "SELECT job_id FROM leases WHERE heartbeat_at <= :stuck ORDER BY heartbeat_at LIMIT :limit",
+    "SELECT job_id FROM leases WHERE started_at <= :old ORDER BY started_at LIMIT :limit",
+    "SELECT job_id FROM parked WHERE due_at <= :now ORDER BY due_at LIMIT :limit",
+    "SELECT job_id FROM parked WHERE wait_until_at <= :now AND started_at IS NULL ORDER BY wait_until_at LIMIT :limit",
+    "SELECT job_id FROM ready WHERE wait_until_at <= :now AND started_at IS NULL ORDER BY wait_until_at LIMIT :limit",
+    "SELECT job_id FROM ready WHERE ages_at <= :now ORDER BY ages_at LIMIT :limit",
+)
+DUE_RESERVATIONS = (
+    "SELECT id FROM reservations WHERE state = 'active' AND expires_at <= :now ORDER BY expires_at LIMIT :limit"
+)
+DUE_KEYS = "SELECT account_id, scope, key FROM keys WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit"
+
+QUEUED = "SELECT (SELECT count(*) FROM ready) + (SELECT count(*) FROM parked)"
+HELD = "SELECT status, count(*) FROM leases GROUP BY status"
+HELD_BY_CHECKPOINT = (
+    "SELECT coalesce(c.name, '') AS checkpoint, count(*) FROM leases l LEFT JOIN checkpoints c ON c.job_id = l.job_id "
+    "GROUP BY checkpoint"
+)
+STUCK = "SELECT count(*) FROM leases WHERE heartbeat_at < ?"
+DEAD = "SELECT count(*) FROM jobs WHERE dead_at IS NOT NULL"
+RUN_TIME = (
+    "SELECT avg(j.finished_at - j.started_at) FROM (SELECT job_id, kind FROM events ORDER BY number DESC LIMIT 5000) e "
+    "CROSS JOIN jobs j ON j.id = e.job_id WHERE e.kind = 'completed'"
+)
+
+
+def get_batch(db: apsw.Connection, query: q.GetBatch, now: int) -> q.BatchCounts | None:
+    row = db.execute(BATCH, (query.batch_id,)).fetchone()
+    if row is None:
+        return None
+    return q.BatchCounts(Batch(*row), dict(db.execute(BATCH_COUNTS, (query.batch_id,))))
+
+
+def list_pools(db: apsw.Connection, query: q.ListPools, now: int) -> list[q.PoolCounts]:
+    occupied: dict[str, int] = dict(db.execute(POOL_OCCUPIED))
+    ready: dict[str, int] = dict(db.execute(POOL_READY))
+    pools = map(rows.pool_of, db.execute(POOLS))
+    return [q.PoolCounts(pool, occupied.get(pool.name, 0), ready.get(pool.name, 0)) for pool in pools]
+
+
+def get_waiting(db: apsw.Connection, query: q.GetWaiting, now: int) -> q.Waiting:
+    waiting = q.Waiting({}, {})
+    for pool, rank, job_id in db.execute(WAITING_READY):
+        waiting.ready.setdefault(pool, []).append((rank, job_id))
+    for account_id, rank, job_id, pool in db.execute(WAITING_PARKED):
+        waiting.parked.setdefault(account_id, []).append((rank, job_id, pool))
+    return waiting
+
+
+def get_due(db: apsw.Connection, query: q.GetDue, now: int) -> q.Due:
+    values = {
+        **{"now": now, "limit": query.limit},
+        **{"stuck": now - query.stuck_ms * MILLISECOND, "old": now - query.max_age_ms * MILLISECOND},
+    }
+    jobs = dict.fromkeys(job_id for statement in DUE_JOBS for (job_id,) in db.execute(statement, values))
+    return q.Due(
+        now,
+        jobs=list(jobs),
+        reservations=[key for (key,) in db.execute(DUE_RESERVATIONS, values)],
+        keys=list(db.execute(DUE_KEYS, values)),
+    )
+
+
+def get_stats(db: apsw.Connection, query: q.GetStats, now: int) -> q.Stats:
+    by_status: dict[Status, int] = dict(db.execute(HELD))
+    if queued := db.execute(QUEUED).get:
+        by_status["queued"] = queued
+    run_time = db.execute(RUN_TIME).get
+    return q.Stats(
+        by_status=by_status,
+        by_checkpoint=dict(db.execute(HELD_BY_CHECKPOINT)),
+        stuck=db.execute(STUCK, (now - query.stuck_ms * MILLISECOND,)).get,
+        dead=db.execute(DEAD).get,
+        avg_run_s=None if run_time is None else run_time / SECOND,
+    )

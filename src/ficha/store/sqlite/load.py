@@ -1,0 +1,160 @@
+"""Reads what a batch needs into a snapshot. The writer's transaction holds the one write lock, so nothing is locked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import apsw
+
+from ...core.needs import PROMOTIONS_PER_SLOT, Needs
+from ...core.records import Account, Content, Job, Key, Leader, Reservation
+from ...core.snapshot import Snapshot
+from . import rows
+from .rows import listed
+
+# ruff: noqa: S608 (all that is put into these statements are names from this package)
+
+JOBS = f"SELECT {rows.JOB_READ} FROM carray(?) k CROSS JOIN jobs j ON j.id = k.value {rows.JOB_JOINS}"
+PAYLOADS = "SELECT j.id, j.payload FROM carray(?) k CROSS JOIN jobs j ON j.id = k.value"
+ACCOUNTS = f"SELECT {listed(Account.__struct_fields__)} FROM carray(?) k CROSS JOIN accounts ON id = k.value"
+KEYS = f"SELECT {listed(Key.__struct_fields__)} FROM keys WHERE account_id = ? AND scope = ? AND key = ?"
+STEPS = "SELECT job_id, name, result FROM steps WHERE job_id = ? AND name = ?"
+RESERVATIONS = f"SELECT {listed(Reservation.__struct_fields__)} FROM reservations WHERE id = ?"
+RESERVATIONS_OF = (
+    f"SELECT {listed(Reservation.__struct_fields__)} "
+    "FROM carray(?) k CROSS JOIN reservations ON account_id = k.value AND state = 'active'"
+)
+PARKED = "SELECT account_id, job_id FROM parked WHERE account_id = ? AND due_at IS NULL ORDER BY rank, job_id LIMIT ?"
+POOLS = "SELECT name, slots, resized, paused FROM pools WHERE name = ?"
+OCCUPIED = "SELECT count(*) FROM leases WHERE pool = ?"
+READY = (
+    f"SELECT {rows.READY_JOB_READ}, j.payload FROM ready r CROSS JOIN jobs j ON j.id = r.job_id "
+    "LEFT JOIN checkpoints c ON c.job_id = r.job_id WHERE r.pool = ? ORDER BY r.rank, r.job_id LIMIT ?"
+)
+CONTENTS = (
+    "SELECT c.tool, c.content_hash, c.job_id, j.result "
+    "FROM contents c CROSS JOIN jobs j ON j.id = c.job_id WHERE c.tool = ? AND c.content_hash = ?"
+)
+LEADERS = "SELECT name, owner, expires_at FROM leaders WHERE name = ?"
+
+_ALL = -1  # To SQLite, a limit below zero is none.
+
+
+def load(db: apsw.Connection, needs: Needs, now: int) -> Snapshot:
+    """Everything that `needs` names, as it is now."""
+    snapshot = Snapshot(now)
+    named = _load_keys(db, needs, snapshot)
+    _load_jobs(db, needs.jobs | needs.owned_jobs | named, snapshot)
+    if needs.reservations:
+        snapshot.reservations = dict.fromkeys(needs.reservations)
+        for row in db.executemany(RESERVATIONS, _singles(needs.reservations)):
+            snapshot.reservations[row[0]] = Reservation(*row)
+    _load_accounts(db, needs, snapshot)
+    if needs.reservations_of:
+        snapshot.reservations_of = {account: [] for account in needs.reservations_of}
+        for row in db.execute(RESERVATIONS_OF, _array(needs.reservations_of)):
+            snapshot.reservations_of[row[1]].append(Reservation(*row))
+    _load_parked(db, needs, snapshot)
+    _load_payloads(db, needs, snapshot)
+    if needs.steps:
+        snapshot.steps = dict.fromkeys(needs.steps)
+        for job_id, name, result in db.executemany(STEPS, needs.steps):
+            snapshot.steps[job_id, name] = result
+    if needs.contents:
+        snapshot.contents = dict.fromkeys(needs.contents)
+        for row in db.executemany(CONTENTS, needs.contents):
+            snapshot.contents[row[0], row[1]] = Content(*row)
+    if needs.leaders:
+        snapshot.leaders = dict.fromkeys(needs.leaders)
+        for row in db.executemany(LEADERS, _singles(needs.leaders)):
+            snapshot.leaders[row[0]] = Leader(*row)
+    if needs.pools:
+        snapshot.pools = dict.fromkeys(needs.pools)
+        for row in db.executemany(POOLS, _singles(needs.pools)):
+            snapshot.pools[row[0]] = rows.pool_of(row)
+    _load_ready(db, needs, snapshot)
+    return snapshot
+
+
+def _array(values: Collection[str]) -> tuple[Any]:
+    """Many values as the one parameter of a statement."""
+    return (apsw.carray(tuple(values)),)
+
+
+def _singles(values: Iterable[str]) -> list[tuple[str]]:
+    return [(value,) for value in values]
+
+
+def _load_keys(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> set[str]:
+    """The keys; answers with the jobs that they led to."""
+    if not needs.keys:
+        return set()
+    found = [Key(*row) for row in db.executemany(KEYS, needs.keys)]
+    snapshot.keys = dict.fromkeys(needs.keys)
+    snapshot.keys.update({(key.account_id, key.scope, key.key): key for key in found})
+    return {key.job_id for key in found if key.job_id is not None}
+
+
+def _load_jobs(db: apsw.Connection, ids: set[str], snapshot: Snapshot) -> None:
+    if not ids:
+        return
+    snapshot.jobs.update(dict.fromkeys(ids))
+    job_of = rows.job_of
+    for row in db.execute(JOBS, _array(ids)):
+        snapshot.jobs[row[0]] = job_of(row)
+
+
+def _load_accounts(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
+    """The accounts named, and those of the jobs and reservations named."""
+    ids = set(needs.accounts)
+    ids.update(job.account_id for job_id in needs.owned_jobs if (job := snapshot.jobs[job_id]) is not None)
+    ids.update(held.account_id for held in snapshot.reservations.values() if held is not None)
+    if not ids:
+        return
+    snapshot.accounts = dict.fromkeys(ids)
+    for row in db.execute(ACCOUNTS, _array(ids)):
+        snapshot.accounts[row[0]] = Account(*row)
+
+
+def _load_parked(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
+    """The jobs that may be promoted, for the accounts that have any: most have none, and cost nothing."""
+    snapshot.parked = {account: [] for account in snapshot.accounts}
+    limits = Counter[str]()
+    for job_id in needs.owned_jobs:
+        job: Job | None = snapshot.jobs[job_id]
+        if job is not None:
+            limits[job.account_id] += PROMOTIONS_PER_SLOT
+    limits.update(dict.fromkeys(needs.parked_of, 0))
+    wanted = [
+        (key, _ALL if key in needs.parked_of else limit)
+        for key, limit in limits.items()
+        if (account := snapshot.accounts[key]) is not None and account.parked
+    ]
+    if not wanted:
+        return
+    for account_id, job_id in db.executemany(PARKED, wanted):
+        snapshot.parked[account_id].append(job_id)
+    _load_jobs(db, {job_id for ids in snapshot.parked.values() for job_id in ids} - snapshot.jobs.keys(), snapshot)
+
+
+def _load_payloads(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
+    wanted = set(needs.payloads)
+    if needs.ready:
+        # What this batch promotes, a claim in the same batch may take.
+        wanted.update(*snapshot.parked.values())
+    if wanted:
+        snapshot.payloads = dict(db.execute(PAYLOADS, _array(wanted)))
+
+
+def _load_ready(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
+    jobs, payloads, job_of, payload_of = snapshot.jobs, snapshot.payloads, rows.job_of, rows.payload_of
+    for pool, limit in needs.ready.items():
+        snapshot.occupied[pool] = db.execute(OCCUPIED, (pool,)).get
+        ready = snapshot.ready[pool] = []
+        for row in db.execute(READY, (pool, limit)):
+            job_id = row[0]
+            ready.append(job_id)
+            jobs[job_id] = job_of(row)
+            payloads[job_id] = payload_of(row)

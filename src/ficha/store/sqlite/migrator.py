@@ -1,0 +1,92 @@
+"""Runs the numbered migrations over a connection of its own. Which ones there are is `migrations.py`'s affair."""
+
+from __future__ import annotations
+
+import os
+
+import apsw
+
+from ..base import SchemaMismatch, StoreError
+from ..migrations import BOOKKEEPING, Migration, path
+from .connection import Patience, connect, refuse_old_library
+from .errors import translate
+from .filesystem import refuse_network
+
+IS_KEPT = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'schema_migrations'"
+VERSION = "SELECT coalesce(max(version), 0) FROM schema_migrations"
+
+
+def version_of(db: apsw.Connection) -> int:
+    """The number of the last migration applied; 0 for a database that has none."""
+    # A statement sees what other processes did meanwhile; `table_exists` would answer from this connection's memory.
+    if not db.execute(IS_KEPT).get:
+        return 0
+    number: int = db.execute(VERSION).get
+    return number
+
+
+def version(file: str, patience: Patience) -> int:
+    """The same for a file that may not exist; it is not made."""
+    refuse_old_library()
+    refuse_network(file)
+    if not os.path.exists(file):
+        return 0
+    try:
+        db = connect(file, patience, read_only=True)
+        try:
+            return version_of(db)
+        finally:
+            db.close()
+    except apsw.Error as error:
+        raise translate(error, file) from error
+
+
+def migrate(file: str, migrations: tuple[Migration, ...], target: int | None, patience: Patience) -> list[Migration]:
+    """Goes to `target`, making the file if there is none. Each migration is one transaction with its own record."""
+    newest = migrations[-1].number
+    goal = newest if target is None else target
+    if goal not in (0, *(migration.number for migration in migrations)):
+        raise StoreError(f"there is no migration {goal}: this release of ficha has 0 (empty) to {newest}")
+    refuse_old_library()
+    refuse_network(file)
+    if not os.path.exists(file):
+        if goal == 0:
+            return []
+        folder = os.path.dirname(file)
+        if not os.path.isdir(folder):
+            raise StoreError(f"the folder {folder} does not exist: make it first, or check the path of the database")
+    try:
+        db = connect(file, patience, create=True)
+        try:
+            return _run(db, file, migrations, goal)
+        finally:
+            db.close()
+    except apsw.Error as error:
+        raise translate(error, file) from error
+
+
+def _run(db: apsw.Connection, file: str, migrations: tuple[Migration, ...], goal: int) -> list[Migration]:
+    done: list[Migration] = []
+    while True:
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            # Another process may have run it while this one waited for the lock.
+            found = version_of(db)
+            if found > migrations[-1].number:
+                raise SchemaMismatch(
+                    f"{file} has schema version {found}, and this release of ficha knows migrations up to "
+                    f"{migrations[-1].number}: upgrade ficha, or migrate down with the newer release"
+                )
+            moves = path(migrations, found, goal)
+            if moves:
+                db.execute(BOOKKEEPING)
+                db.execute(moves[0].sql)
+                db.execute(moves[0].record)
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+        if not moves:
+            return done
+        done.append(moves[0].migration)

@@ -1,0 +1,62 @@
+"""Reads a range of accounts with everything that is theirs, for the check of the invariants and for comparisons."""
+
+from __future__ import annotations
+
+import apsw
+
+from ...core.records import Account, Batch, Content, Entry, Key, Leader, Reservation, Step
+from ...core.state import State
+from ..base import GetState
+from . import rows
+from .rows import listed
+
+# ruff: noqa: S608 (all that is put into these statements are names from this package)
+
+_MINE = "account_id > :after AND account_id <= :last"
+
+ACCOUNTS = f"SELECT {listed(Account.__struct_fields__)} FROM accounts WHERE id > :after ORDER BY id LIMIT :limit"
+JOBS = f"SELECT {rows.JOB_READ} FROM jobs j {rows.JOB_JOINS} WHERE j.{_MINE.replace('AND ', 'AND j.')}"
+TEXTS = f"SELECT id, payload, result FROM jobs WHERE {_MINE}"
+STEPS = (
+    f"SELECT {listed(Step.__struct_fields__, 's.')} FROM steps s CROSS JOIN jobs j ON j.id = s.job_id "
+    f"WHERE j.{_MINE.replace('AND ', 'AND j.')} ORDER BY s.rowid"
+)
+KEYS = f"SELECT {listed(Key.__struct_fields__)} FROM keys WHERE {_MINE}"
+RESERVATIONS = f"SELECT {listed(Reservation.__struct_fields__)} FROM reservations WHERE {_MINE}"
+BATCHES = f"SELECT {listed(Batch.__struct_fields__)} FROM batches WHERE {_MINE}"
+CONTENTS = (
+    "SELECT c.tool, c.content_hash, c.job_id, j.result FROM contents c CROSS JOIN jobs j ON j.id = c.job_id "
+    f"WHERE j.{_MINE.replace('AND ', 'AND j.')}"
+)
+ENTRIES = f"SELECT {listed(Entry.__struct_fields__)} FROM entries WHERE {_MINE} ORDER BY account_id, number"
+EVENTS = f"SELECT {listed(rows.EVENT_COLUMNS)} FROM events WHERE {_MINE} ORDER BY number"
+POOLS = "SELECT name, slots, resized, paused FROM pools"
+LEADERS = "SELECT name, owner, expires_at FROM leaders"
+
+
+def get_state(db: apsw.Connection, query: GetState, now: int) -> State:
+    state = State(
+        pools={row[0]: rows.pool_of(row) for row in db.execute(POOLS)},
+        leaders={row[0]: Leader(*row) for row in db.execute(LEADERS)},
+    )
+    after = query.after or ""
+    accounts = [Account(*row) for row in db.execute(ACCOUNTS, {"after": after, "limit": query.limit})]
+    if not accounts:
+        return state
+    state.accounts = {account.id: account for account in accounts}
+    mine = {"after": after, "last": accounts[-1].id}
+    state.jobs = {row[0]: rows.job_of(row) for row in db.execute(JOBS, mine)}
+    keys = [Key(*row) for row in db.execute(KEYS, mine)]
+    state.keys = {(key.account_id, key.scope, key.key): key for key in keys}
+    state.reservations = {row[0]: Reservation(*row) for row in db.execute(RESERVATIONS, mine)}
+    state.batches = {row[0]: Batch(*row) for row in db.execute(BATCHES, mine)}
+    state.contents = {(row[0], row[1]): Content(*row) for row in db.execute(CONTENTS, mine)}
+    state.entries = [Entry(*row) for row in db.execute(ENTRIES, mine)]
+    if query.texts:
+        for job_id, payload, result in db.execute(TEXTS, mine):
+            state.payloads[job_id] = payload
+            if result is not None:
+                state.results[job_id] = result
+        state.steps = {(row[0], row[1]): Step(*row) for row in db.execute(STEPS, mine)}
+        state.events = list(map(rows.event_of, db.execute(EVENTS, mine)))
+    return state

@@ -1,0 +1,267 @@
+"""The store: one thread that writes, one that reads, and what happens around a transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import apsw
+
+from ...core.needs import Needs
+from .. import migrations
+from ..base import Clock, CommitUnknown, Decide, Query, SchemaMismatch, StoreError, Unavailable
+from ..migrations import Migration
+from . import migrator
+from .apply import apply
+from .connection import ConnectionThread, Patience, connect, refuse_old_library, refuse_other_schema
+from .filesystem import refuse_network
+from .load import load
+from .reads import answer
+from .rows import upsert
+
+T = TypeVar("T")
+
+CHECKPOINT_PAGES = 4_000
+"""Pages that the writer lets gather in the journal before it moves them to the database."""
+CROWDED_PAGES = 10 * CHECKPOINT_PAGES
+"""Pages from which it also waits a moment for readers, so that the journal is started over and stops growing."""
+CROWDED_WAIT_S = 0.25
+IDLE_S = 5.0
+"""Quiet time after which the journal is emptied."""
+
+MARK = upsert("lanes", ("lane", "batch", "at"), ["lane"])
+MARKED = "SELECT batch FROM lanes WHERE lane = ?"
+# SQLite does not write a page that stays as it is, so this always changes something.
+TOUCH_MARK = "INSERT INTO lanes (lane, batch, at) VALUES (?, 0, ?) ON CONFLICT (lane) DO UPDATE SET at = at + 1"
+
+
+def wall_clock() -> int:
+    return time.time_ns() // 1_000
+
+
+class SqliteStore:
+    """Keeps everything in the file `path`, which several processes of one machine may share.
+
+    clock: the time, in microseconds since 1970. Defaults to the system's clock.
+    busy_timeout_s: how long to wait for another process's transaction. Defaults to 30 s.
+
+    Open a store after a fork, never before.
+    """
+
+    lanes = 1
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, clock: Clock | None = None, busy_timeout_s: float = 30.0
+    ) -> None:
+        if os.fspath(path) in ("", ":memory:"):
+            raise StoreError(
+                "SQLite in memory cannot be shared by a reader and a writer: name a file, or use ficha's memory store"
+            )
+        self.migrations = migrations.load(__package__)
+        self._path = os.path.abspath(path)
+        self._clock = clock or wall_clock
+        self._busy_timeout_s = busy_timeout_s
+        self._patience = Patience(busy_timeout_s)
+        self._writer: ConnectionThread | None = None
+        self._reader: ConnectionThread | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._pages = 0
+        self._pages_moved = 0
+        self._unmarked: dict[str, int] = {}
+        self._is_unsettled = False
+
+    async def version(self) -> int:
+        return await asyncio.to_thread(migrator.version, self._path, Patience(self._busy_timeout_s))
+
+    async def migrate(self, target: int | None = None) -> list[Migration]:
+        patience = Patience(self._busy_timeout_s)
+        return await asyncio.to_thread(migrator.migrate, self._path, self.migrations, target, patience)
+
+    async def open(self) -> None:
+        if self._writer is not None:
+            return
+        refuse_old_library()
+        refuse_network(self._path)
+        if not os.path.exists(self._path):  # noqa: ASYNC240 (one look at a local disk)
+            raise SchemaMismatch(f"there is no database {self._path} yet: run `ficha migrate up`")
+        self._writer = ConnectionThread("ficha-sqlite-writer", self._path, self._connect_writer)
+        self._reader = ConnectionThread("ficha-sqlite-reader", self._path, self._connect_reader)
+        try:
+            await self._writer.call(_nothing)
+            await self._reader.call(_nothing)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        writer, reader = self._writer, self._reader
+        self._writer = self._reader = None
+        if self._idle is not None:
+            self._idle.cancel()
+        # The writer goes last: whoever closes last empties the journal.
+        if reader is not None:
+            await reader.close()
+        if writer is not None:
+            await writer.close(self._empty_journal)
+
+    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+        if await self._opened(self._writer).call(partial(self._transact, lane, batch, needs, decide)):
+            self._plan_clean_up()
+
+    async def committed(self, lane: str, batch: int) -> bool:
+        # On the writer's thread, so after any commit that is still under way.
+        try:
+            return await self._opened(self._writer).call(partial(self._committed, lane, batch))
+        except CommitUnknown as error:
+            raise Unavailable(f"{self._path} cannot tell yet whether the batch was kept; ask again") from error
+
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> None:
+        raise StoreError("submit(connection=…) takes part in your own transaction only on PostgreSQL")
+
+    async def read(self, query: Query[T]) -> T:
+        return await self._opened(self._reader).call(partial(self._read, query))
+
+    async def notify(self, pools: Iterable[str]) -> None:
+        """Other processes find out when they next look."""
+
+    async def listen(self, heard: Callable[[str], None]) -> None:
+        """There are no hints between processes."""
+
+    def _opened(self, thread: ConnectionThread | None) -> ConnectionThread:
+        if thread is None:
+            raise Unavailable(f"the store of {self._path} is not open")
+        return thread
+
+    # On the writer's thread
+
+    def _connect_writer(self) -> apsw.Connection:
+        db = connect(self._path, self._patience)
+        db.set_wal_hook(self._count_pages)
+        return self._checked(db)
+
+    def _transact(self, lane: str, batch: int, needs: Needs, decide: Decide, db: apsw.Connection) -> bool:
+        """Runs the batch; answers whether it changed anything."""
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            now = self._clock()
+            changes = decide(load(db, needs, now))
+            if changes:
+                apply(db, changes)
+                db.execute(MARK, (lane, batch, now))
+        except BaseException:
+            _roll_back(db)
+            raise
+        if not changes:
+            # Nothing to keep, so nothing to wait for the disk for: a worker that finds no job costs no flush.
+            _roll_back(db)
+            self._unmarked[lane] = batch
+            return False
+        self._commit(db)
+        return True
+
+    def _commit(self, db: apsw.Connection) -> None:
+        try:
+            db.execute("COMMIT")
+        except apsw.Error as error:
+            if db.in_transaction:
+                _roll_back(db)
+                raise
+            if isinstance(error, apsw.FullError):
+                # The frame that makes a commit is written last, and there was no space for it.
+                raise
+            self._is_unsettled = True
+            raise CommitUnknown(
+                f"the disk failed while committing to {self._path} ({error}); whether the batch was kept must be asked"
+            ) from error
+        self._is_unsettled = False
+
+    def _committed(self, lane: str, batch: int, db: apsw.Connection) -> bool:
+        if self._unmarked.get(lane, 0) >= batch:
+            return True
+        if self._is_unsettled:
+            # A commit that failed may lie in the journal unseen, and a crash would bring it back. A further commit
+            # takes its place there, or confirms it; only then is the answer final.
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                db.execute(TOUCH_MARK, (lane, self._clock()))
+            except BaseException:
+                _roll_back(db)
+                raise
+            self._commit(db)
+        row = db.execute(MARKED, (lane,)).fetchone()
+        return row is not None and row[0] >= batch
+
+    def _count_pages(self, db: apsw.Connection, name: str, pages: int) -> int:
+        if pages < self._pages:
+            self._pages_moved = 0
+        self._pages = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self, db: apsw.Connection) -> None:
+        """Moves the journal's content to the database, as far as readers allow; the next commit may start it over."""
+        self._pages_moved = self._pages
+        if self._pages >= CROWDED_PAGES:
+            self._empty_journal(db, CROWDED_WAIT_S)
+        else:
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+    def _empty_journal(self, db: apsw.Connection, wait_s: float = 0.0) -> None:
+        if not self._pages:
+            return
+        self._patience.seconds = wait_s
+        try:
+            # If somebody reads or writes just now, it is for them or for later.
+            with suppress(apsw.BusyError):
+                db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                self._pages = self._pages_moved = 0
+        finally:
+            self._patience.seconds = self._busy_timeout_s
+
+    # On the reader's thread
+
+    def _connect_reader(self) -> apsw.Connection:
+        return self._checked(connect(self._path, Patience(self._busy_timeout_s), read_only=True))
+
+    def _read(self, query: Query[T], db: apsw.Connection) -> T:
+        db.execute("BEGIN DEFERRED")
+        try:
+            return answer(db, query, self._clock())
+        finally:
+            _roll_back(db)
+
+    # On either
+
+    def _checked(self, db: apsw.Connection) -> apsw.Connection:
+        try:
+            refuse_other_schema(migrator.version_of(db), self.migrations[-1].number, self._path)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    # On the event loop
+
+    def _plan_clean_up(self) -> None:
+        """Journal work is done between batches and when nothing happens, so that no caller waits for it."""
+        if self._writer is None:
+            return
+        if self._pages - self._pages_moved >= CHECKPOINT_PAGES:
+            self._writer.post(self._checkpoint)
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = asyncio.get_running_loop().call_later(IDLE_S, self._writer.post, self._empty_journal)
+
+
+def _nothing(db: apsw.Connection) -> None:
+    """Opening a connection is all there is to do."""
+
+
+def _roll_back(db: apsw.Connection) -> None:
+    # After some errors SQLite has done it already.
+    if db.in_transaction:
+        db.execute("ROLLBACK")

@@ -1,0 +1,40 @@
+"""The suite that every store passes, with nothing skipped.
+
+Subclass it in a test file and give it one fixture, `driver`, that opens a fresh empty store on a `ManualClock`:
+
+    class TestMyStore(StoreConformance):
+        @pytest.fixture
+        async def driver(self, tmp_path):
+            clock = ManualClock()
+            store = MyStore(tmp_path / "ficha.db", clock=clock)
+            await store.migrate()
+            await store.open()
+            yield Driver(store, clock)
+            await store.close()
+
+The tests are coroutines; pytest-asyncio runs them (`asyncio_mode = "auto"`, or `@pytest.mark.asyncio` on the class).
+`pytest.register_assert_rewrite("ficha.testing")` before the import makes failures show what differs.
+"""
+
+from .batches import BatchConformance
+from .due import DueConformance
+from .figures import FigureConformance
+from .listings import ListingConformance
+from .loading import LoadingConformance
+from .records import RecordConformance
+from .texts import TextConformance
+
+
+class StoreConformance(
+    RecordConformance,
+    TextConformance,
+    LoadingConformance,
+    BatchConformance,
+    ListingConformance,
+    DueConformance,
+    FigureConformance,
+):
+    """All tests of the suite."""
+
+
+__all__ = ["StoreConformance"]

@@ -1,0 +1,289 @@
+"""Every record reads back as it was written, wherever it is kept."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ...core import commands as c
+from ...core.outcomes import Claimed, PoolChanged, Submitted
+from ...core.policy import MAX_AMOUNT, MAX_BALANCE, PRIORITY_MAX, PRIORITY_MIN
+from ...core.records import (
+    Account,
+    Awaiting,
+    Batch,
+    Entry,
+    Key,
+    Leader,
+    Leased,
+    Parked,
+    Pool,
+    Ready,
+    Reservation,
+)
+from ...core.snapshot import Changes
+from ...store.base import GetAccount, GetJobs, GetWaiting
+from ..driver import Driver
+from .scenes import finish, lease, new_job, one_in_each_place, open_house, submit
+
+
+class RecordConformance:
+    """Records, through every place."""
+
+    async def test_a_job_reads_back_the_same_in_every_place(self, driver: Driver) -> None:
+        places = await one_in_each_place(driver)
+        await driver.check()
+        jobs = {job_id: row.job for job_id, row in (await driver.rows()).items()}
+        assert {type(job.place) for job in jobs.values()} == {Ready, Parked, Leased, Awaiting, type(None)}
+        assert {job.status for job in jobs.values()} == {
+            "queued",
+            "starting",
+            "running",
+            "completed",
+            "failed",
+            "cancelled",
+        }
+        assert isinstance(jobs[places.ageing].place, Ready)
+        assert jobs[places.ageing].place != Ready(jobs[places.ageing].priority)
+
+    async def test_a_job_that_moves_often_reads_back_the_same_after_each_move(self, driver: Driver) -> None:
+        await open_house(driver)
+        held = await lease(driver, max_attempts=5)
+        job_id = held.job.id
+        for epoch in (1, 2, 3):
+            await driver.run(c.Start(job_id, epoch))
+            await driver.check()
+            await driver.run(c.SaveCheckpoint(job_id, epoch, f"C{epoch}", epoch * 10, json.dumps({"at": epoch})))
+            await driver.check()
+            await driver.run(c.Finish(job_id, c.Failed("again"), epoch))
+            await driver.check()
+            driver.clock.advance(60)
+            await driver.run(c.Recover(job_id))
+            await driver.check()
+            await driver.run(c.Claim("w2", ("cpu",)))
+            await driver.check()
+        await driver.run(c.Finish(job_id, c.AcceptedByProvider("ref"), 4))
+        await driver.check()
+        await driver.run(c.Finish(job_id, c.Completed('"done"')))
+        await driver.check()
+        assert driver.expected.jobs[job_id].attempts == 3
+
+    async def test_a_job_that_moves_several_times_in_one_batch_reads_back_where_it_ended(self, driver: Driver) -> None:
+        await open_house(driver)
+        first, second, third = (new_job(driver.new_id(), pool="cpu", max_attempts=2) for _ in range(3))
+        await driver.run(
+            c.Submit("ana", (first,)),
+            c.Claim("w1", ("cpu",)),
+            c.Start(first.id, 1),
+            c.SaveCheckpoint(first.id, 1, "HALF", 50, '{"page": 1}'),
+            c.SaveStep(first.id, 1, "download", "[1]"),
+            c.Finish(first.id, c.Completed('{"born": "and ended"}'), 1),
+            c.Submit("bob", (second,)),
+            c.Submit("bob", (third,)),
+            c.Claim("w1", ("cpu",), limit=2),
+            c.SaveCheckpoint(second.id, 1, "BEFORE", 1, "{}"),
+            c.Finish(second.id, c.RetryLater(60_000), 1),
+        )
+        await driver.check()
+        rows = await driver.rows()
+        assert rows[first.id].job.status == "completed"
+        assert isinstance(rows[second.id].job.place, Parked)
+        assert isinstance(rows[third.id].job.place, Ready)
+        await driver.run(
+            c.Cancel(second.id),
+            c.Claim("w2", ("cpu",)),
+            c.Finish(third.id, c.AcceptedByProvider("ref"), 1),
+            c.Finish(third.id, c.Failed("no"), 1),
+        )
+        await driver.check()
+
+    async def test_every_optional_field_of_a_job_reads_back_whether_it_is_set_or_not(self, driver: Driver) -> None:
+        await open_house(driver)
+        await submit(driver)
+        full = new_job(
+            driver.new_id(), tool="train", units=7, priority=-3, max_wait_ms=1, max_attempts=9, content_hash="hash"
+        )
+        await driver.one(
+            c.Submit(
+                "ana",
+                (full,),
+                fingerprint="print",
+                key="key",
+                session="session",
+                batch_id=driver.new_id(),
+                correlation_id="correlation",
+                delay_ms=5,
+            ),
+            Submitted,
+        )
+        await driver.check()
+        job = (await driver.rows())[full.id].job
+        unset = {name for name in job.__struct_fields__ if getattr(job, name) is None}
+        assert unset == {"checkpoint", "dead_at", "delivered", "error", "finished_at", "requeue_of", "started_at"}
+        await driver.run(c.Cancel(full.id))
+        await driver.check()
+
+    async def test_the_largest_numbers_read_back_exactly(self, driver: Driver) -> None:
+        await open_house(driver)
+        big = 2**53 - 1
+        numbers = {
+            name: big - place
+            for place, name in enumerate(Account.__struct_fields__)
+            if name not in ("id", "plan", "latest_job")
+        }
+        await driver.write(
+            Changes(
+                accounts=[Account("big", "pro", **{**numbers, "balance": MAX_BALANCE}, latest_job=driver.new_id())],
+                entries=[
+                    Entry("big", 1, "grant", MAX_AMOUNT, MAX_BALANCE, big),
+                    Entry("big", big, "adjust", -MAX_AMOUNT, MAX_BALANCE - MAX_AMOUNT, big, reason="why"),
+                ],
+                pools=[Pool("big", 1_000_000, 1_000_000)],
+                leaders=[Leader("big", "owner", big)],
+                batches=[Batch(driver.new_id(), "big", big, big)],
+                keys=[Key("big", "grant", "big", "print", big, big, None, None, big, big, big)],
+                reservations=[Reservation(driver.new_id(), "big", "active", big, big, driver.new_id())],
+            )
+        )
+        # A refund is never refused, so a balance may pass the largest that credits can be added up to.
+        await driver.write(Changes(accounts=[Account("more", "pro", 0, MAX_BALANCE + MAX_AMOUNT)]))
+        years_ms = 20 * 365 * 86_400_000
+        await driver.run(c.Credit("ana", MAX_AMOUNT, "grant"))
+        held = await lease(
+            driver,
+            cost=MAX_AMOUNT,
+            units=big,
+            timeout_ms=years_ms,
+            max_wait_ms=years_ms,
+            max_attempts=big,
+            backoff_ms=big,
+            backoff_max_ms=years_ms,
+        )
+        await driver.check()
+        await driver.run(c.SaveCheckpoint(held.job.id, 1, "FAR", big))
+        await finish(driver, held, c.Completed("1", delivered=1))
+        await driver.check()
+        assert (await driver.read(GetAccount("big"))) == driver.expected.accounts["big"]
+
+    async def test_accounts_read_back_field_by_field(self, driver: Driver) -> None:
+        names = [name for name in Account.__struct_fields__ if name not in ("id", "plan", "latest_job")]
+        values: dict[str, Any] = {name: 1_767_225_600_000_000 + number for number, name in enumerate(names)}
+        await driver.write(
+            Changes(
+                accounts=[
+                    Account("each", "pro", **values, latest_job=driver.new_id()),
+                    Account("none", "pro", driver.clock()),
+                ]
+            )
+        )
+        await driver.check()
+        turned = dict(zip(names, reversed(values.values()), strict=True))
+        await driver.write(Changes(accounts=[Account("each", "free", **turned)]))
+        await driver.check()
+
+    async def test_instants_are_exact_to_the_microsecond(self, driver: Driver) -> None:
+        await open_house(driver)
+        # The last is the year 2254: seconds with six decimals no longer fit into a float long before it.
+        for now in (1_767_225_599_999_999, 1_767_225_600_000_000, 1_767_225_600_000_001, 8_991_234_567_890_123):
+            driver.clock.now = now
+            held = await lease(driver, max_attempts=2, max_wait_ms=1)
+            driver.clock.advance(0.000_001)
+            await driver.run(
+                c.Heartbeat(held.job.id, 1),
+                c.SaveCheckpoint(held.job.id, 1, "HALF"),
+                c.SaveStep(held.job.id, 1, "a", "1"),
+            )
+            await driver.check()
+            driver.clock.advance(0.000_001)
+            await finish(driver, held, c.Failed("again"))
+            await driver.check()
+            await submit(driver, "eva", max_wait_ms=1)
+            await driver.run(c.Elect("sweeper", "a", 1), c.Reserve(driver.new_id(), "ana"), c.Cancel(held.job.id))
+            await driver.check()
+
+    async def test_ranks_order_from_the_lowest_priority_to_the_highest(self, driver: Driver) -> None:
+        await open_house(driver)
+        await driver.run(c.OpenAccount("first", "first", 10), c.OpenAccount("last", "last", 10))
+        ids = [
+            await submit(driver, account, priority=priority)
+            for account, priority in (("last", 9_999), ("ana", 0), ("ana", -10), ("ana", -11), ("first", -9_999))
+        ]
+        await driver.check()
+        rows = await driver.rows()
+        assert [rows[job_id].job.priority for job_id in ids] == [PRIORITY_MAX, 10, 0, -1, PRIORITY_MIN]
+        waiting = (await driver.read(GetWaiting())).ready["gpu"]
+        assert [job_id for _, job_id in waiting] == ids[::-1]
+        assert waiting[0][0] < 0 < waiting[-1][0]
+        claimed = await driver.one(c.Claim("w1", ("gpu",), limit=9), Claimed)
+        assert [held.job.id for held in claimed.leases] == ids[::-1]
+
+    async def test_keys_read_back_whole_and_are_replaced_once_expired(self, driver: Driver) -> None:
+        await open_house(driver)
+        jobs = [new_job(driver.new_id()) for _ in range(3)]
+        await driver.run(
+            c.Submit("ana", (jobs[0],), "one", key="same", key_ttl_ms=1_000),
+            c.Submit("bob", (jobs[1], jobs[2]), "many", key="same", batch_id=driver.new_id()),
+            c.Credit("ana", 5, "grant", key="same"),
+            c.Credit("ana", -5, "adjust", key="-._~"),
+        )
+        await driver.check()
+        driver.clock.advance(1)
+        again = new_job(driver.new_id())
+        outcome = await driver.one(c.Submit("ana", (again,), "two", key="same"), Submitted)
+        assert not outcome.idempotent_hit
+        await driver.check()
+
+    async def test_reservations_pools_and_leaders_read_back_after_every_change(self, driver: Driver) -> None:
+        await open_house(driver)
+        first, second, third, fourth = (driver.new_id() for _ in range(4))
+        await driver.run(*(c.Reserve(held, "ana", ttl_ms=1_000) for held in (first, second, third, fourth)))
+        await driver.check()
+        job = new_job(driver.new_id())
+        await driver.run(c.Consume(first), c.Release(second), c.Submit("ana", (job,), reservation_id=third))
+        driver.clock.advance(1)
+        await driver.run(c.ExpireReservation(fourth))
+        await driver.check()
+        states = {held.id: held.state for held in driver.expected.reservations.values()}
+        assert states == {first: "consumed", second: "released", third: "consumed", fourth: "expired"}
+        for command in (
+            c.PausePool("cpu"),
+            c.ResizePool("cpu", 0),
+            c.ResizePool("gpu", 7),
+            c.DeclarePool("cpu", None),
+            c.PausePool("cpu", paused=False),
+            c.ResizePool("cpu", None),
+        ):
+            changed = await driver.one(command, PoolChanged)
+            assert driver.expected.pools[changed.pool.name] == changed.pool
+            await driver.check()
+        await driver.run(c.Elect("sweeper", "a", 1_000), c.Elect("sweeper", "b", 1_000))
+        await driver.check()
+        driver.clock.advance(1)
+        await driver.run(c.Elect("sweeper", "b", 1_000))
+        await driver.check()
+        assert driver.expected.leaders["sweeper"].owner == "b"
+
+    async def test_the_newest_of_equal_contents_answers(self, driver: Driver) -> None:
+        await open_house(driver)
+        # Both were submitted before either had a result, and both end in one batch.
+        first, second = [await submit(driver, pool="cpu", content_hash="same") for _ in range(2)]
+        await driver.run(c.Claim("w1", ("cpu",), limit=2))
+        await driver.run(c.Finish(first, c.Completed('"one"'), 1), c.Finish(second, c.Completed('"two"'), 1))
+        await driver.check()
+        served = await submit(driver, "bob", content_hash="same")
+        other_tool = await submit(driver, "bob", content_hash="same", tool="train")
+        await driver.check()
+        rows = await driver.rows()
+        assert rows[served].result == '"two"'
+        assert rows[served].job.status == "completed"
+        assert rows[other_tool].job.status == "queued"
+
+    async def test_names_that_are_no_identifiers_are_simply_not_found(self, driver: Driver) -> None:
+        await open_house(driver)
+        for odd in ("", "42", "no such job", "'", "0" * 36, driver.new_id().upper() + "a"):
+            outcomes = await driver.run(
+                c.Cancel(odd), c.Heartbeat(odd, 1), c.SaveStep(odd, 1, "a", "1"), c.Release(odd), c.Discard(odd)
+            )
+            assert {getattr(outcome, "code", None) for outcome in outcomes} == {"NOT_FOUND"}, odd
+            assert await driver.read(GetJobs((odd,))) == []
+        await driver.check()

@@ -1,0 +1,148 @@
+"""What the tests of the suite start from: commands with their usual values, and one job in every place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import Struct
+
+from ...core import commands as c
+from ...core.outcomes import Claimed, Finished, Lease, Recovered, Submitted
+from ..driver import Driver
+
+
+def new_job(job_id: str, **changes: Any) -> c.NewJob:
+    usual: dict[str, Any] = {"tool": "upscale", "pool": "gpu", "payload": '{"image": "x"}', "cost": 5}
+    return c.NewJob(id=job_id, **(usual | changes))
+
+
+@contextmanager
+def raises(kind: type[Exception]) -> Iterator[list[Exception]]:
+    """The block raises this error, which is then in the list."""
+    caught: list[Exception] = []
+    try:
+        yield caught
+    except kind as error:
+        caught.append(error)
+    assert caught, f"{kind.__name__} was not raised"
+
+
+async def open_house(driver: Driver) -> None:
+    """Three accounts (ana has no limits, bob may run one job, eva's jobs age) and two pools."""
+    await driver.run(
+        c.OpenAccount("ana", "pro", 1_000),
+        c.OpenAccount("bob", "free", 1_000),
+        c.OpenAccount("eva", "ageing", 1_000),
+        c.DeclarePool("gpu", None),
+        c.DeclarePool("cpu", 100),
+    )
+
+
+async def submit(driver: Driver, account_id: str = "ana", **changes: Any) -> str:
+    """Submits one job, to the pool gpu unless told otherwise, and gives its id."""
+    job = new_job(driver.new_id(), **changes)
+    return (await driver.one(c.Submit(account_id, (job,)), Submitted)).job_id
+
+
+async def lease(driver: Driver, account_id: str = "ana", *, worker: str = "w1", **changes: Any) -> Lease:
+    """Submits one job, to the pool cpu unless told otherwise, and claims it. Nothing else may be ready there."""
+    job_id = await submit(driver, account_id, **({"pool": "cpu"} | changes))
+    pool = driver.expected.jobs[job_id].pool
+    (held,) = (await driver.one(c.Claim(worker, (pool,)), Claimed)).leases
+    assert held.job.id == job_id
+    return held
+
+
+async def finish(driver: Driver, held: Lease, ending: c.Ending) -> Finished:
+    return await driver.one(c.Finish(held.job.id, ending, held.epoch), Finished)
+
+
+class Places(Struct, frozen=True):
+    """The ids of jobs, by where each stands or how it ended."""
+
+    ready: str
+    ageing: str
+    parked: str
+    delayed: str
+    starting: str
+    running: str
+    awaiting: str
+    retried: str
+    recovered: str
+    completed: str
+    partial: str
+    reused: str
+    failed: str
+    dead: str
+    discarded: str
+    requeued: str
+    cancelled: str
+
+
+async def one_in_each_place(driver: Driver) -> Places:
+    """Opens the house and brings one job to each place, over several instants."""
+    await open_house(driver)
+    ended = await _ended(driver)
+    retried = await lease(driver, max_attempts=3, backoff_ms=500_000, backoff_max_ms=500_000)
+    await finish(driver, retried, c.Failed("try again"))
+    recovered = await lease(driver)
+    driver.clock.advance(driver.policy.lease_ms / 1_000)
+    assert (await driver.one(c.Recover(recovered.job.id), Recovered)).act == "requeued"
+    driver.clock.advance(0.000_001)
+    # The recovered job is ready in cpu, where leases are made; so these go to other pools.
+    await driver.run(c.DeclarePool("tpu", 3))
+    starting = await lease(driver, pool="tpu", worker="w2")
+    running = await lease(driver, pool="tpu")
+    awaiting = await lease(driver, pool="tpu")
+    driver.clock.advance(0.25)
+    await driver.run(
+        c.Start(running.job.id, running.epoch),
+        c.SaveCheckpoint(running.job.id, running.epoch, "HALF", 50, '{"page": 3}'),
+        c.SaveStep(running.job.id, running.epoch, "download", '{"bytes": 12}'),
+        c.Finish(awaiting.job.id, c.AcceptedByProvider("ref-1"), awaiting.epoch),
+    )
+    ready = await submit(driver)
+    ageing = await submit(driver, "eva")
+    await submit(driver, "bob", max_wait_ms=3_600_000)
+    parked = await submit(driver, "bob", max_wait_ms=3_600_000)
+    delayed = new_job(driver.new_id(), max_wait_ms=60_000)
+    await driver.one(c.Submit("ana", (delayed,), delay_ms=86_400_000), Submitted)
+    return Places(
+        ready=ready,
+        ageing=ageing,
+        parked=parked,
+        delayed=delayed.id,
+        starting=starting.job.id,
+        running=running.job.id,
+        awaiting=awaiting.job.id,
+        retried=retried.job.id,
+        recovered=recovered.job.id,
+        **ended,
+    )
+
+
+async def _ended(driver: Driver) -> dict[str, str]:
+    ids: dict[str, str] = {}
+    endings: dict[str, c.Ending] = {
+        "completed": c.Completed('{"image": "y"}'),
+        "partial": c.Completed('["one", "two"]', delivered=2, of=3),
+        "failed": c.Failed("the provider said no", final=True),
+        "dead": c.Failed("out of memory"),
+        "discarded": c.Failed("out of memory again"),
+        "cancelled": c.CancelledByHandler("not wanted any more"),
+    }
+    for name, ending in endings.items():
+        held = await lease(driver, units=3, content_hash="same" if name == "completed" else None)
+        driver.clock.advance(1.000_001)
+        await finish(driver, held, ending)
+        ids[name] = held.job.id
+    await driver.run(c.Discard(ids["discarded"]))
+    reused = new_job(driver.new_id(), content_hash="same")
+    await driver.one(c.Submit("bob", (reused,)), Submitted)
+    again = await lease(driver)
+    await finish(driver, again, c.Failed("once more"))
+    requeued = driver.new_id()
+    await driver.run(c.Requeue(again.job.id, requeued), c.Cancel(requeued))
+    return {**ids, "reused": reused.id, "requeued": requeued}

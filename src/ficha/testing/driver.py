@@ -1,0 +1,206 @@
+"""Drives a store the way the engine does, and remembers what it must hold by now.
+
+Every batch that commits is also applied to `expected`, a plain state in memory. `check` then compares the store with
+it along every way that leads to a record, so a test only has to make things happen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TypeVar
+
+from ..core import commands as c
+from ..core.decide import decide
+from ..core.invariants import violations
+from ..core.needs import Needs, needs
+from ..core.outcomes import Outcome
+from ..core.policy import Plan, Policy
+from ..core.snapshot import Changes, Snapshot
+from ..core.state import State
+from ..store.base import Decide, GetJobs, GetState, JobRow, ListSteps, Query, Store, Transient
+from .clock import ManualClock
+from .comparing import comparable
+
+T = TypeVar("T")
+
+POLICY = Policy(
+    plans={
+        plan.name: plan
+        for plan in (
+            Plan("pro", priority=10),
+            Plan("free", priority=50, max_running=1),
+            Plan("pair", priority=30, max_running=2),
+            Plan("single", priority=40, max_active=1),
+            Plan("ageing", priority=20, ageing_s=10),
+            Plan("first", priority=-2048),
+            Plan("last", priority=2047),
+        )
+    }
+)
+
+
+class Driver:
+    """A store, its clock, and what the store must hold."""
+
+    def __init__(self, store: Store, clock: ManualClock, policy: Policy = POLICY) -> None:
+        self.store = store
+        self.clock = clock
+        self.policy = policy
+        self.expected = State()
+        self._ids = 0
+        self._batch = 0
+        self._by_hand = False
+        self.lane = self.new_id()
+
+    def new_id(self) -> str:
+        """A UUIDv7 greater than those before it, the same in every run."""
+        self._ids += 1
+        return f"{self._ids:08x}-0000-7000-8000-{self._ids:012x}"
+
+    # Batches
+
+    async def run(self, *commands: c.Command) -> list[Outcome]:
+        """The commands as one batch; gives their outcomes."""
+        outcomes: list[Outcome] = []
+
+        def rules(snapshot: Snapshot) -> Changes:
+            changes, outcomes[:] = decide(snapshot, commands, self.policy)
+            return changes
+
+        await self._transact(needs(commands), rules)
+        return outcomes
+
+    async def one(self, command: c.Command, kind: type[T]) -> T:
+        """One command that leads to an outcome of this kind."""
+        (outcome,) = await self.run(command)
+        assert isinstance(outcome, kind), f"{command} led to {outcome}"
+        return outcome
+
+    async def write(self, changes: Changes) -> None:
+        """Rows that no command made; from now on `check` no longer asks whether they make sense together."""
+        self._by_hand = True
+        wanted = Needs(
+            accounts={account.id for account in changes.accounts},
+            keys={(key.account_id, key.scope, key.key) for key in changes.keys},
+            reservations={held.id for held in changes.reservations},
+            pools={pool.name for pool in changes.pools},
+            leaders={leader.name for leader in changes.leaders},
+        )
+        await self._transact(wanted, lambda snapshot: changes)
+
+    async def load(self, wanted: Needs) -> Snapshot:
+        """What a batch with these needs is given; it changes nothing."""
+        seen: list[Snapshot] = []
+
+        def look(snapshot: Snapshot) -> Changes:
+            seen.append(snapshot)
+            return Changes()
+
+        await self._transact(wanted, look)
+        return seen[-1]
+
+    async def _transact(self, wanted: Needs, rules: Decide) -> None:
+        made = Changes()
+
+        def remembered(snapshot: Snapshot) -> Changes:
+            nonlocal made
+            made = rules(snapshot)
+            return made
+
+        self._batch += 1
+        await self.store.transact(self.lane, self._batch, wanted, remembered)
+        apply(self.expected, made)
+
+    async def race(self, *batches: Sequence[c.Command]) -> list[list[Outcome]]:
+        """Several batches, each in a lane of its own, as many at once as the store has lanes."""
+        free = asyncio.Semaphore(self.store.lanes)
+        outcomes = await asyncio.gather(*(self._race_one(free, self.new_id(), batch) for batch in batches))
+        # In which order they were committed only the store knows.
+        self.expected = await self.read(GetState(texts=True))
+        return outcomes
+
+    async def _race_one(self, free: asyncio.Semaphore, lane: str, batch: Sequence[c.Command]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+
+        def rules(snapshot: Snapshot) -> Changes:
+            changes, outcomes[:] = decide(snapshot, batch, self.policy)
+            return changes
+
+        async with free:
+            for attempt in range(1, 100):
+                try:
+                    await self.store.transact(lane, attempt, needs(batch), rules)
+                    return outcomes
+                except Transient:
+                    continue
+        raise AssertionError(f"no end of conflicts for {batch}")
+
+    # Questions
+
+    async def read(self, query: Query[T]) -> T:
+        return await self.store.read(query)
+
+    async def rows(self) -> dict[str, JobRow]:
+        """All jobs there must be, by id, read from the store."""
+        return {row.job.id: row for row in await self.read(GetJobs(tuple(self.expected.jobs)))}
+
+    async def check(self) -> None:
+        """The store holds what it must, along every way that leads to it, and no invariant is broken."""
+        expected = self.expected
+        state = await self.read(GetState(texts=True))
+        assert self._by_hand or violations(state) == []
+        found, wanted = comparable(state), comparable(expected)
+        for part in wanted:
+            assert found[part] == wanted[part], part
+        assert comparable(await self.rows()) == comparable(
+            {key: JobRow(job, expected.payloads[key], expected.results.get(key)) for key, job in expected.jobs.items()}
+        )
+        await self._check_loads()
+        for job_id in list(dict.fromkeys(key[0] for key in expected.steps))[:100]:
+            steps = [step for step in expected.steps.values() if step.job_id == job_id]
+            assert comparable(await self.read(ListSteps(job_id))) == comparable(steps)
+
+    async def _check_loads(self) -> None:
+        expected = self.expected
+        jobs = set(expected.jobs)
+        snapshot = await self.load(
+            Needs(
+                accounts=set(expected.accounts),
+                jobs=jobs,
+                steps=set(expected.steps),
+                keys=set(expected.keys),
+                reservations=set(expected.reservations),
+                pools=set(expected.pools),
+                contents=set(expected.contents),
+                leaders=set(expected.leaders),
+            )
+        )
+        for part in ("accounts", "jobs", "keys", "reservations", "pools", "contents", "leaders"):
+            assert comparable(getattr(snapshot, part)) == comparable(getattr(expected, part)), part
+        steps: dict[tuple[str, str], str | None] = {key: step.result for key, step in expected.steps.items()}
+        assert comparable(Snapshot(0, steps=snapshot.steps)) == comparable(Snapshot(0, steps=steps))
+        owned = await self.load(Needs(owned_jobs=jobs, payloads=jobs))
+        assert comparable({key: owned.jobs[key] for key in jobs}) == comparable(expected.jobs)
+        payloads = Snapshot(0, payloads=owned.payloads)
+        assert comparable(payloads) == comparable(Snapshot(0, payloads=expected.payloads))
+
+
+def apply(state: State, changes: Changes) -> None:
+    """Writes changes into a state in memory: what any store must make of them."""
+    state.accounts.update({account.id: account for account in changes.accounts})
+    state.jobs.update({change.after.id: change.after for change in changes.jobs})
+    state.payloads.update(changes.payloads)
+    state.results.update(changes.results)
+    state.steps.update({(step.job_id, step.name): step for step in changes.steps})
+    state.keys.update({(key.account_id, key.scope, key.key): key for key in changes.keys})
+    for name in changes.forgotten_keys:
+        state.keys.pop(name, None)
+    state.reservations.update({held.id: held for held in changes.reservations})
+    for batch in changes.batches:
+        state.batches.setdefault(batch.id, batch)
+    state.pools.update({pool.name: pool for pool in changes.pools})
+    state.contents.update({(content.tool, content.content_hash): content for content in changes.contents})
+    state.leaders.update({leader.name: leader for leader in changes.leaders})
+    state.entries += changes.entries
+    state.events += changes.events

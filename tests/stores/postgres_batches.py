@@ -1,0 +1,106 @@
+"""What the tests of the PostgreSQL store have in common: batches decided by the real rules, and a plain connection."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+
+from ficha.core import commands as c
+from ficha.core.decide import decide
+from ficha.core.needs import Needs, needs
+from ficha.core.policy import Plan, Policy
+from ficha.core.records import Job
+from ficha.core.snapshot import Changes, Snapshot
+from ficha.store.base import ListJobs
+from ficha.store.postgres import PostgresStore
+
+POLICY = Policy(plans={"pro": Plan("pro"), "solo": Plan("solo", max_running=1)})
+NUMBERS = count(1)
+
+
+@asynccontextmanager
+async def opened(url: str, **options: Any) -> AsyncIterator[PostgresStore]:
+    """A store on a migrated database."""
+    store = PostgresStore(url, **options)
+    await store.migrate()
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(url)
+    try:
+        yield connection
+    finally:
+        connection.terminate()
+
+
+async def until(connection: asyncpg.Connection, condition: str) -> None:
+    """Until a transaction other than this connection's is as the condition on pg_stat_activity says."""
+    text = (
+        "SELECT count(*) FROM pg_stat_activity "
+        f"WHERE datname = current_database() AND pid <> pg_backend_pid() AND {condition}"
+    )
+    while not await connection.fetchval(text):  # noqa: ASYNC110 (the database does not tell by itself)
+        await asyncio.sleep(0.005)
+
+
+async def until_waiting(url: str) -> None:
+    """Until some transaction waits for a lock."""
+    async with connected(url) as connection:
+        await until(connection, "wait_event_type = 'Lock'")
+
+
+async def run(store: PostgresStore, *batch: c.Command, lane: str | None = None, number: int | None = None) -> list[Any]:
+    """One batch of the real rules; its outcomes."""
+    outcomes: list[Any] = []
+
+    def decided(snapshot: Snapshot) -> Changes:
+        changes, outcomes[:] = decide(snapshot, batch, POLICY)
+        return changes
+
+    await store.transact(lane or str(uuid4()), number or next(NUMBERS), needs(batch), decided)
+    return outcomes
+
+
+async def look(store: PostgresStore, wanted: Needs) -> Snapshot:
+    """What a batch with these needs would be given."""
+    seen: list[Snapshot] = []
+
+    def decided(snapshot: Snapshot) -> Changes:
+        seen.append(snapshot)
+        return Changes()
+
+    await store.transact(str(uuid4()), next(NUMBERS), wanted, decided)
+    return seen[-1]
+
+
+def submit(account: str = "ana", pool: str = "gpu", **options: Any) -> c.Submit:
+    job = c.NewJob(str(uuid4()), "upscale", pool, '{"x": 1}', 5, **options)
+    return c.Submit(account, (job,), key=job.id)
+
+
+async def prepare(store: PostgresStore, *accounts: str, slots: int | None = None) -> None:
+    """Accounts with credits, and a pool."""
+    await run(store, c.DeclarePool("gpu", slots), *(c.OpenAccount(a, "pro", 1000) for a in accounts or ("ana",)))
+
+
+async def leased(store: PostgresStore) -> tuple[str, int]:
+    """A job that a worker holds, and its epoch."""
+    [submitted] = await run(store, submit())
+    [claimed] = await run(store, c.Claim("w1", ("gpu",), 1))
+    assert claimed.leases[0].job.id == submitted.job_id
+    return submitted.job_id, claimed.leases[0].epoch
+
+
+async def jobs(store: PostgresStore) -> list[Job]:
+    """All jobs, newest first."""
+    return [row.job for row in await store.read(ListJobs())]

@@ -1,0 +1,99 @@
+"""What the tests of the SQLite store share: an open store with the rules on top, and looks at its file."""
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import apsw
+
+from ficha.core import commands as c
+from ficha.core.decide import decide
+from ficha.core.needs import needs
+from ficha.core.outcomes import Outcome
+from ficha.core.policy import Plan, Policy
+from ficha.core.snapshot import Changes, Snapshot
+from ficha.store import base as q
+from ficha.store.sqlite import SqliteStore
+from ficha.testing import ManualClock
+
+LANE = "01890000-0000-7000-8000-000000000000"
+POLICY = Policy(plans={"pro": Plan("pro", priority=10)})
+
+
+class Bench:
+    """A store with the rules on top."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.store = store
+        self.batch = 0
+
+    async def run(self, *commands: c.Command) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+
+        def rules(snapshot: Snapshot) -> Changes:
+            changes, outcomes[:] = decide(snapshot, commands, POLICY)
+            return changes
+
+        self.batch += 1
+        await self.store.transact(LANE, self.batch, needs(commands), rules)
+        return outcomes
+
+    async def balance(self) -> int:
+        account = await self.store.read(q.GetAccount("ana"))
+        assert account is not None
+        return account.balance
+
+
+@asynccontextmanager
+async def opened(path: str) -> AsyncIterator[Bench]:
+    """An open store with one account of 100 credits and one pool."""
+    store = SqliteStore(path, clock=ManualClock(), busy_timeout_s=5)
+    await store.migrate()
+    await store.open()
+    bench = Bench(store)
+    await bench.run(c.OpenAccount("ana", "pro", credits=100), c.DeclarePool("gpu", None))
+    try:
+        yield bench
+    finally:
+        await store.close()
+
+
+def job_id(number: int) -> str:
+    return str(UUID(int=number))
+
+
+def a_submit(number: int, account: str = "ana") -> c.Submit:
+    return c.Submit(account, (c.NewJob(job_id(number), "upscale", "gpu", "{}", cost=2),), fingerprint="f")
+
+
+def schema(path: str) -> list[str]:
+    """The names of everything that a migration made."""
+    rows = apsw.Connection(path).execute("SELECT name FROM sqlite_schema WHERE name NOT LIKE 'sqlite%' ORDER BY name")
+    return [name for (name,) in rows]
+
+
+def is_intact(path: str) -> bool:
+    return bool(apsw.Connection(path).pragma("integrity_check") == "ok")
+
+
+def exists(path: str) -> bool:
+    return Path(path).exists()
+
+
+def journal(path: str) -> os.stat_result:
+    return Path(path + "-wal").stat()
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    """A Python process whose output the test reads."""
+    return subprocess.Popen([sys.executable, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+
+
+async def on_writer(store: SqliteStore, work: Callable[[apsw.Connection], Any]) -> Any:
+    assert store._writer is not None
+    return await store._writer.call(work)

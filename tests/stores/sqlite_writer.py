@@ -1,0 +1,35 @@
+"""A process that grants one credit per batch and says each one that is kept: `sqlite_writer.py FILE COUNT NAME`.
+
+The tests of the SQLite store start several at once, and kill them.
+"""
+
+import asyncio
+import sys
+from functools import partial
+from uuid import uuid4
+
+from ficha.core.commands import Credit
+from ficha.core.decide import decide
+from ficha.core.needs import needs
+from ficha.core.policy import Plan, Policy
+from ficha.core.snapshot import Changes, Snapshot
+from ficha.store.sqlite import SqliteStore
+
+
+def grant(batch: list[Credit], snapshot: Snapshot) -> Changes:
+    return decide(snapshot, batch, Policy(plans={"pro": Plan("pro")}))[0]
+
+
+async def main(path: str, count: int, name: str) -> None:
+    store = SqliteStore(path)
+    await store.open()
+    lane = str(uuid4())
+    for number in range(1, count + 1):
+        batch = [Credit("ana", 1, "grant", key=f"{name}-{number}")]
+        await store.transact(lane, number, needs(batch), partial(grant, batch))
+        print(f"{name}-{number}", flush=True)
+    await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3]))

@@ -1,0 +1,134 @@
+"""All stores give the same outcomes for the same commands, and hold the same rows afterwards."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import asyncpg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
+
+from ficha.core import commands as c
+from ficha.store.base import GetDue, GetState, GetStats, GetWaiting, ListEvents, ListJobs, ListPools
+from ficha.store.memory import MemoryStore
+from ficha.store.postgres import PostgresStore
+from ficha.store.sqlite import SqliteStore
+from ficha.testing import Driver, ManualClock
+from ficha.testing.comparing import comparable
+from tests.core.strategies import POLICY, START_AT, Story, stories
+
+
+class Rivals:
+    """One driver per store, all on the same clock."""
+
+    def __init__(self, drivers: dict[str, Driver]) -> None:
+        self.drivers = drivers
+        self.clock = drivers["memory"].clock
+
+    async def run(self, *commands: c.Command) -> None:
+        """A batch, which has the same outcomes everywhere."""
+        await self._agree(lambda driver: driver.run(*commands))
+
+    async def compare_due(self) -> None:
+        """All name the same as due, in whatever order."""
+
+        async def due(driver: Driver) -> object:
+            found = await driver.read(GetDue(POLICY.stuck_ms, POLICY.max_age_ms))
+            return found.now, sorted(found.jobs), sorted(found.reservations), sorted(found.keys)
+
+        await self._agree(due)
+
+    async def compare(self) -> None:
+        """Each store holds what its batches made, and all hold the same."""
+        for driver in self.drivers.values():
+            await driver.check()
+        for query in (
+            GetState(texts=True),
+            GetWaiting(),
+            ListPools(),
+            ListJobs(limit=1_000),
+            ListJobs(statuses=("queued", "running", "failed"), limit=5),
+        ):
+            await self._agree(lambda driver, query=query: driver.read(query))
+        await self._agree(_events)
+        await self._agree(_figures)
+
+    async def _agree(self, ask: Callable[[Driver], Awaitable[object]]) -> None:
+        answers = {name: comparable(await ask(driver)) for name, driver in self.drivers.items()}
+        assert answers["sqlite"] == answers["memory"]
+        assert answers["postgres"] == answers["memory"]
+
+
+async def _events(driver: Driver) -> object:
+    """Every history, in the order it was written; the numbers are each store's own."""
+    return [found.event for found in await driver.read(ListEvents(limit=10_000))]
+
+
+async def _figures(driver: Driver) -> object:
+    """The figures, with a mean that is the same to the microsecond."""
+    stats = await driver.read(GetStats(POLICY.stuck_ms))
+    return replace(stats, avg_run_s=None if stats.avg_run_s is None else round(stats.avg_run_s, 6))
+
+
+class Arena:
+    """Gives rivals that start from nothing, over one database for all examples of a test."""
+
+    def __init__(self, folder: Path, postgres: PostgresStore, admin: asyncpg.Connection, clock: ManualClock) -> None:
+        self._folder = folder
+        self._postgres = postgres
+        self._admin = admin
+        self._clock = clock
+        self._sqlite: SqliteStore | None = None
+        self._round = 0
+
+    async def rivals(self) -> Rivals:
+        self._clock.now = START_AT
+        await self._empty()
+        await self.close()
+        self._round += 1
+        self._sqlite = SqliteStore(self._folder / f"{self._round}.db", clock=self._clock)
+        await self._sqlite.migrate()
+        await self._sqlite.open()
+        stores = {"memory": MemoryStore(clock=self._clock), "sqlite": self._sqlite, "postgres": self._postgres}
+        return Rivals({name: Driver(store, self._clock, POLICY) for name, store in stores.items()})
+
+    async def _empty(self) -> None:
+        names = await self._admin.fetch(
+            "select tablename from pg_tables where schemaname = 'public' and tablename <> 'schema_migrations'"
+        )
+        async with self._admin.transaction():
+            # The ledger refuses to forget; a replica's triggers rest.
+            await self._admin.execute("set local session_replication_role = replica")
+            for (name,) in names:
+                await self._admin.execute(f"delete from {name}")
+
+    async def close(self) -> None:
+        if self._sqlite is not None:
+            await self._sqlite.close()
+
+
+@pytest.fixture
+async def arena(tmp_path: Path, postgres_url: str) -> AsyncIterator[Arena]:
+    clock = ManualClock()
+    postgres = PostgresStore(postgres_url, clock=clock)
+    await postgres.migrate()
+    await postgres.open()
+    admin = await asyncpg.connect(postgres_url)
+    arena = Arena(tmp_path, postgres, admin, clock)
+    yield arena
+    await arena.close()
+    await admin.close()
+    await postgres.close()
+
+
+@pytest.mark.timeout(600)  # a failure is made small before it is reported, which takes its time
+# The arena is made once per test and emptied for each example, which is what the health check asks about.
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(story=stories(min_steps=8, max_steps=16))
+async def test_all_stores_give_the_same_outcomes_and_hold_the_same_rows(arena: Arena, story: Story) -> None:
+    rivals = await arena.rivals()
+    for step, batch in story:
+        rivals.clock.now += step
+        await rivals.run(*batch)
+        await rivals.compare_due()
+    await rivals.compare()

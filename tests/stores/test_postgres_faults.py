@@ -1,0 +1,231 @@
+"""The PostgreSQL store when things break: connections, commits, servers, and callers that give up."""
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from ficha.core import commands as c
+from ficha.core.needs import Needs
+from ficha.core.snapshot import Changes, Snapshot
+from ficha.store import base as q
+from ficha.store.base import CommitUnknown, SchemaMismatch, StoreError, Transient, Unavailable
+from ficha.store.postgres import PostgresStore
+from ficha.store.postgres.errors import after_commit, translated
+from tests.stores.postgres_batches import connected, jobs, look, opened, prepare, run, submit, until_waiting
+from tests.stores.proxy import Cut, proxied
+
+OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+
+
+@pytest.mark.parametrize(("cut", "is_kept"), [("before commit", False), ("after commit", True)])
+async def test_an_ambiguous_commit_is_told_by_its_marker(postgres_url: str, cut: Cut, is_kept: bool) -> None:
+    async with proxied(postgres_url) as (proxy, url), opened(url) as store:
+        await prepare(store)
+        lane = str(uuid4())
+        await run(store, submit(), lane=lane, number=1)
+        proxy.cut = cut
+        with pytest.raises(CommitUnknown):
+            await run(store, submit(), lane=lane, number=2)
+        assert proxy.cuts == 1
+        assert await store.committed(lane, 1)
+        assert await store.committed(lane, 2) is is_kept
+        assert len(await jobs(store)) == 1 + is_kept
+        await run(store, submit(), lane=lane, number=3)
+        assert await store.committed(lane, 3)
+
+
+async def test_the_question_whether_a_batch_was_committed_waits_for_its_end(postgres_url: str) -> None:
+    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+        for end, is_kept in (("ROLLBACK", False), ("COMMIT", True)):
+            lane = str(uuid4())
+            await connection.execute("BEGIN")
+            await connection.execute("INSERT INTO lanes VALUES ($1, 7, now())", lane)
+            asking = asyncio.create_task(store.committed(lane, 7))
+            await until_waiting(postgres_url)
+            assert not asking.done()
+            await connection.execute(end)
+            assert await asking is is_kept
+
+
+async def test_a_batch_that_changes_nothing_leaves_no_marker(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        lane = str(uuid4())
+        await run(store, c.Cancel(str(uuid4())), lane=lane, number=1)
+        assert not await store.committed(lane, 1)
+        async with connected(postgres_url) as connection:
+            assert await connection.fetchval("SELECT count(*) FROM lanes") == 0
+
+
+async def test_markers_of_processes_long_gone_are_forgotten(postgres_url: str) -> None:
+    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+        await prepare(store)
+        await connection.execute("INSERT INTO lanes VALUES ($1, 1, now() - interval '8 days')", uuid4())
+        await store.open()
+        assert await connection.fetchval("SELECT count(*) FROM lanes") == 1
+
+
+async def test_a_deadlock_is_transient(postgres_url: str) -> None:
+    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+        await prepare(store, "ana", "bob")
+        await connection.execute(
+            "SET deadlock_timeout = '1min'; BEGIN; SELECT FROM accounts WHERE id = 'bob' FOR UPDATE"
+        )
+        looking = asyncio.create_task(look(store, Needs(accounts={"ana", "bob"})))
+        await until_waiting(postgres_url)
+        await connection.execute("SELECT FROM accounts WHERE id = 'ana' FOR UPDATE")
+        with pytest.raises(Transient, match="deadlock"):
+            await looking
+        await connection.execute("ROLLBACK")
+        await run(store, submit("ana"))
+
+
+async def test_after_its_connections_were_ended_a_store_goes_on(postgres_url: str) -> None:
+    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+        await prepare(store)
+        await asyncio.gather(*(run(store, submit()) for _ in range(3)))
+        await connection.execute(f"SELECT pg_terminate_backend(pid) {OTHERS}")
+        # What the connection was told by the database may not have been read yet; then the first use finds out.
+        failures = 0
+        for _ in range(4):
+            try:
+                await run(store, submit())
+            except Unavailable:
+                failures += 1
+        assert failures <= 1
+        assert len(await jobs(store)) == 7 - failures
+
+
+async def test_a_connection_that_ends_in_the_middle_of_a_batch_is_unavailable(postgres_url: str) -> None:
+    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+        await prepare(store)
+        loop_only: list[Snapshot] = []
+
+        def cutting(snapshot: Snapshot) -> Changes:
+            loop_only.append(snapshot)
+            for writer in in_use:
+                writer.terminate()
+            return Changes(accounts=[a for a in snapshot.accounts.values() if a is not None])
+
+        in_use: list[Any] = []
+        async with store._writers.take() as writer:
+            in_use.append(writer)
+        with pytest.raises(Unavailable):
+            await store.transact(str(uuid4()), 1, Needs(accounts={"ana"}), cutting)
+        await run(store, submit())
+        assert await connection.fetchval("SELECT count(*) FROM jobs") == 1
+
+
+@pytest.mark.parametrize("statement", ["BEGIN", "FOR UPDATE", "clock_timestamp", "INSERT", "COMMIT"])
+async def test_a_caller_that_gives_up_leaves_no_transaction_behind(
+    postgres_url: str, statement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached = asyncio.Event()
+
+    def slowed(call: Any) -> Any:
+        async def slow(self: Any, text: str, *values: Any, **options: Any) -> Any:
+            if statement in text and not reached.is_set():
+                reached.set()
+                # The statement is on its way when the caller gives up.
+                await asyncio.gather(call(self, text, *values, **options), asyncio.sleep(60))
+            return await call(self, text, *values, **options)
+
+        return slow
+
+    async with opened(postgres_url, lanes=1) as store, connected(postgres_url) as connection:
+        await prepare(store)
+        async with store._writers.take() as writer:
+            pass
+        monkeypatch.setattr(asyncpg.Connection, "execute", slowed(asyncpg.Connection.execute))
+        monkeypatch.setattr(asyncpg.Connection, "fetch", slowed(asyncpg.Connection.fetch))
+        submitting = asyncio.create_task(run(store, submit()))
+        await reached.wait()
+        submitting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await submitting
+        assert writer.is_closed()
+        await run(store, submit())
+        async with store._writers.take() as writer:
+            assert not writer.is_in_transaction()
+        if statement != "COMMIT":
+            assert await connection.fetchval("SELECT count(*) FROM jobs") == 1
+
+
+async def test_a_database_that_is_not_there_is_unavailable_at_once(postgres_url: str) -> None:
+    store = PostgresStore(postgres_url.replace("host=", "host=/nowhere"))
+    for use in (store.open(), store.version(), store.committed(str(uuid4()), 1), look(store, Needs())):
+        with pytest.raises(Unavailable):
+            await asyncio.wait_for(use, 5)
+    await store.listen(lambda _: None)
+    await store.close()
+    missing = PostgresStore(postgres_url.replace("/test_", "/no_"))
+    with pytest.raises(StoreError, match="does not exist"):
+        await missing.open()
+
+
+async def test_a_read_only_database_is_unavailable_and_can_be_read(postgres_url: str) -> None:
+    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+        await prepare(store)
+        name = await connection.fetchval("SELECT current_database()")
+        await connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        await store.open()
+        with pytest.raises(Unavailable, match="read-only"):
+            await run(store, submit())
+        [_] = await store.read(q.ListAccounts())
+
+
+async def test_tables_that_are_gone_are_a_mismatch_of_schemas(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        await prepare(store)
+        await PostgresStore(postgres_url).migrate(0)
+        with pytest.raises(SchemaMismatch, match="migrate up"):
+            await store.read(q.ListPools())
+        await store.migrate()
+        await prepare(store)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (asyncpg.SerializationError("x"), Transient),
+        (asyncpg.DeadlockDetectedError("x"), Transient),
+        (asyncpg.LockNotAvailableError("x"), Transient),
+        (asyncpg.QueryCanceledError("x"), Transient),
+        (asyncpg.AdminShutdownError("x"), Unavailable),
+        (asyncpg.CannotConnectNowError("x"), Unavailable),
+        (asyncpg.TooManyConnectionsError("x"), Unavailable),
+        (asyncpg.ReadOnlySQLTransactionError("x"), Unavailable),
+        (asyncpg.DiskFullError("x"), Unavailable),
+        (asyncpg.IdleInTransactionSessionTimeoutError("x"), Unavailable),
+        (asyncpg.InterfaceError("connection is closed"), Unavailable),
+        (asyncpg.InternalClientError("another operation is in progress"), Unavailable),
+        (ConnectionResetError(), Unavailable),
+        (TimeoutError(), Unavailable),
+        (asyncpg.UndefinedTableError("x"), SchemaMismatch),
+        (asyncpg.CheckViolationError("x"), StoreError),
+        (asyncpg.InvalidSQLStatementNameError("x"), StoreError),
+        (ValueError("x"), StoreError),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value.__name__,
+)
+def test_errors_tell_what_to_do(error: Exception, told: type[StoreError]) -> None:
+    assert type(translated(error)) is told
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ConnectionResetError(), CommitUnknown),
+        (TimeoutError(), CommitUnknown),
+        (asyncpg.AdminShutdownError("x"), CommitUnknown),
+        (asyncpg.ConnectionDoesNotExistError("x"), CommitUnknown),
+        (asyncpg.SerializationError("x"), Transient),
+        (asyncpg.DiskFullError("x"), Unavailable),
+        (asyncpg.UniqueViolationError("x"), StoreError),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value.__name__,
+)
+def test_only_an_answer_to_commit_says_that_nothing_was_kept(error: Exception, told: type[StoreError]) -> None:
+    assert type(after_commit(error)) is told

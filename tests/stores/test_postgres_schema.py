@@ -1,0 +1,277 @@
+"""The PostgreSQL schema: migrations, storage settings, statements that fit it, plans, and row-level security."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from ficha.core import commands as c
+from ficha.store import base as q
+from ficha.store.base import SchemaMismatch, StoreError
+from ficha.store.postgres import PostgresStore, apply, columns, reads, wanted, whole
+from ficha.store.postgres.connections import BEGIN, BEGIN_READING
+from tests.stores.postgres_batches import connected, leased, opened, prepare, run, submit
+
+OBJECTS = """
+    SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace
+    UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+"""
+
+
+async def objects(url: str) -> set[str]:
+    async with connected(url) as connection:
+        return {name for (name,) in await connection.fetch(OBJECTS)}
+
+
+async def test_down_undoes_all_that_up_made(postgres_url: str) -> None:
+    store = PostgresStore(postgres_url)
+    assert await store.version() == 0
+    assert [m.number for m in await store.migrate()] == [1]
+    made = await objects(postgres_url)
+    assert await store.version() == 1
+    assert await store.migrate() == []
+    assert [m.number for m in await store.migrate(0)] == [1]
+    assert await objects(postgres_url) == {"schema_migrations", "schema_migrations_pkey"}
+    await store.migrate()
+    assert await objects(postgres_url) == made
+
+
+async def test_several_processes_may_migrate_at_once(postgres_url: str) -> None:
+    done = await asyncio.gather(*(PostgresStore(postgres_url).migrate() for _ in range(5)))
+    assert sorted(map(len, done)) == [0, 0, 0, 0, 1]
+
+
+async def test_an_empty_a_newer_and_an_unknown_schema_are_refused(postgres_url: str) -> None:
+    store = PostgresStore(postgres_url)
+    with pytest.raises(SchemaMismatch, match=r"version 0 .* version 1: run `ficha migrate up`"):
+        await store.open()
+    await store.migrate()
+    async with connected(postgres_url) as connection:
+        await connection.execute("INSERT INTO schema_migrations VALUES (2)")
+    for refused in (store.open, store.migrate):
+        with pytest.raises(SchemaMismatch, match="version 2, and this release of ficha knows versions up to 1"):
+            await refused()
+    with pytest.raises(StoreError, match="no migration 7"):
+        await store.migrate(7)
+    await store.close()
+
+
+async def test_the_tables_can_live_in_a_schema_of_their_own(postgres_url: str) -> None:
+    async with connected(postgres_url) as connection:
+        await connection.execute("CREATE SCHEMA queue")
+    async with opened(f"{postgres_url}&search_path=queue") as store:
+        await prepare(store)
+        await leased(store)
+        await store.row_level_security(True)
+    assert await objects(postgres_url) == set()
+
+
+async def test_hot_tables_are_vacuumed_early_and_leave_room_on_their_pages(postgres_url: str) -> None:
+    await PostgresStore(postgres_url).migrate()
+    async with connected(postgres_url) as connection:
+        rows = await connection.fetch("SELECT relname, reloptions FROM pg_class WHERE reloptions IS NOT NULL")
+    found = {name: options for name, options in rows}
+    for table in ("ready", "parked", "leases", "accounts", "lanes"):
+        assert {"autovacuum_vacuum_scale_factor=0", "autovacuum_vacuum_cost_delay=0"} <= set(found[table])
+    for table in ("leases", "accounts", "jobs", "lanes"):
+        assert any(option.startswith("fillfactor=") for option in found[table])
+
+
+async def test_a_heartbeat_touches_no_index(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        await prepare(store)
+        job_id, epoch = await leased(store)
+        for _ in range(20):
+            await run(store, c.Heartbeat(job_id, epoch))
+    async with connected(postgres_url) as connection:
+        counts: Any = None
+        while counts is None or counts[0] < 20:
+            counts = await connection.fetchrow(
+                "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'leases'"
+            )
+        assert tuple(counts) == (20, 20)
+
+
+def statements() -> Iterator[str]:
+    """Every text that is not put together from a question's conditions; those are asked below."""
+    for order in (wanted.LOCKS, wanted.READS):
+        yield wanted.statement(order)
+        yield from (wanted.statement((part,)) for part in order)
+    yield apply.statement(apply.PARTS)
+    yield from (apply.statement((part,)) for part in apply.PARTS)
+    for module in (reads, whole):
+        yield from (
+            text
+            for name, text in vars(module).items()
+            if name.isupper() and isinstance(text, str) and text != BEGIN_READING
+        )
+
+
+QUESTIONS: list[q.Query[Any]] = [
+    q.GetJobs((str(uuid4()), "no uuid")),
+    q.ListJobs(),
+    q.ListJobs("a", ("queued", "running"), "t", "p", str(uuid4()), "s", True, 1, str(uuid4()), 3),
+    q.ListJobs(statuses=("starting",)),
+    q.ListJobs(statuses=("completed", "queued")),
+    q.GetAccount("a"),
+    q.ListAccounts("a"),
+    q.ListEntries("a", before=3),
+    q.ListEvents(),
+    q.ListEvents(str(uuid4()), "a", 3),
+    q.ListSteps("no uuid"),
+    q.ListReservations("a", str(uuid4())),
+    q.ListKeys("a", ("a", "k", "grant")),
+    q.GetBatch(str(uuid4())),
+    q.ListPools(),
+    q.GetWaiting(),
+    q.GetDue(1, 1),
+    q.GetStats(1),
+    q.GetState("a", 3, True),
+]
+
+
+async def test_every_statement_fits_the_schema(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        async with connected(postgres_url) as connection:
+            for text in statements():
+                await connection.prepare(text)
+        assert {type(question) for question in QUESTIONS} == set(reads._ANSWERS)
+        for question in QUESTIONS:
+            await store.read(question)
+
+
+async def test_the_tables_have_exactly_the_columns_that_are_written(postgres_url: str) -> None:
+    await PostgresStore(postgres_url).migrate()
+    own = {"steps": {"number"}, "events": {"number"}}
+    tables = {t.name: t for t in vars(columns).values() if isinstance(t, columns.Table) and len(t.columns) > 2}
+    tables["jobs"] = columns.JOBS
+    async with connected(postgres_url) as connection:
+        for table in tables.values():
+            found = await connection.fetch(
+                "SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0", table.name
+            )
+            names = {column.name for column in table.columns}
+            assert {name for (name,) in found} == names | own.get(table.name, set()), table.name
+
+
+async def plan_of(connection: asyncpg.Connection, text: str, *values: object) -> str:
+    return "\n".join(line for (line,) in await connection.fetch(f"EXPLAIN {text}", *values))
+
+
+@pytest.mark.parametrize("begin", ["BEGIN", BEGIN], ids=["planner's choice", "pinned"])
+async def test_a_claim_reads_the_head_of_the_index(postgres_url: str, begin: str) -> None:
+    await PostgresStore(postgres_url).migrate()
+    async with connected(postgres_url) as connection:
+        await connection.execute("""
+            INSERT INTO ready (job_id, rank, epoch, attempts, recoveries, account_id, pool)
+            SELECT gen_random_uuid(), n, 0, 0, 0, 'ana', 'gpu' FROM generate_series(1, 20000) n;
+            ANALYZE ready
+        """)
+        await connection.execute(begin)
+        plan = await plan_of(connection, wanted.statement((wanted.CANDIDATES,)), ["gpu"], [200], [])
+    assert "Index Scan using ready_in_order on ready" in plan
+    assert "Seq Scan on ready" not in plan
+
+
+async def test_no_batch_ever_reads_a_whole_table(postgres_url: str) -> None:
+    # Plans that are made on empty tables are kept, so they must be right for full ones.
+    await PostgresStore(postgres_url).migrate()
+    async with connected(postgres_url) as connection:
+        await connection.execute(BEGIN)
+        for text in (wanted.statement(wanted.LOCKS), wanted.statement(wanted.READS), apply.statement(apply.PARTS)):
+            count = len((await connection.prepare(text)).get_parameters())
+            plan = await plan_of(connection, text, *([] for _ in range(count)))
+            assert "Seq Scan" not in plan
+
+
+@pytest.mark.parametrize("change", ["UPDATE entries SET amount = 1", "DELETE FROM entries", "TRUNCATE entries"])
+async def test_entries_cannot_be_changed(postgres_url: str, change: str) -> None:
+    async with opened(postgres_url) as store:
+        await prepare(store)
+        async with connected(postgres_url) as connection:
+            with pytest.raises(asyncpg.RestrictViolationError, match="immutable"):
+                await connection.execute(change)
+
+
+async def test_a_second_refund_is_impossible(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        await prepare(store)
+        job_id, _ = await leased(store)
+        await run(store, c.Cancel(job_id))
+        async with connected(postgres_url) as connection:
+            with pytest.raises(asyncpg.UniqueViolationError, match="entries_once_per_job"):
+                await connection.execute(
+                    "INSERT INTO entries SELECT account_id, number + 1, kind, amount, balance_after, at, job_id "
+                    "FROM entries WHERE kind = 'refund'"
+                )
+
+
+async def test_a_balance_below_zero_is_impossible(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        await prepare(store)
+        async with connected(postgres_url) as connection:
+            with pytest.raises(asyncpg.CheckViolationError):
+                await connection.execute("UPDATE accounts SET balance = -1")
+
+
+async def test_the_view_shows_a_job_wherever_it_is(postgres_url: str) -> None:
+    async with opened(postgres_url) as store:
+        await prepare(store)
+        held, epoch = await leased(store)
+        await run(store, submit(), submit())
+        await run(store, c.Finish(held, c.AcceptedByProvider("ref-1"), epoch))
+        await run(store, c.Claim("w1", ("gpu",), 1))
+        async with connected(postgres_url) as connection:
+            found = await connection.fetch("SELECT place, status, epoch FROM job_states ORDER BY place")
+    assert [tuple(row) for row in found] == [
+        ("awaiting", "running", 1),
+        ("leased", "starting", 1),
+        ("ready", "queued", 0),
+    ]
+
+
+OWNED = ("accounts", "jobs", "job_states", "ready", "leases", "entries", "events", "keys", "checkpoints", "steps")
+SHARED = ("pools", "lanes", "schema_migrations")
+
+
+async def test_row_level_security_shows_each_reader_its_own_rows(postgres_url: str) -> None:
+    role = f"reader_{uuid4().hex}"
+    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+        await prepare(store, "ana", "bob")
+        for account in ("ana", "bob"):
+            _, [claimed] = await run(store, submit(account)), await run(store, c.Claim("w1", ("gpu",), 1))
+            lease = claimed.leases[0]
+            await run(store, c.SaveCheckpoint(lease.job.id, 1, "here"), c.SaveStep(lease.job.id, 1, "step", "1"))
+        await run(store, submit("ana"), submit("bob"))
+        await connection.execute(f"CREATE ROLE {role}; GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
+        try:
+            await store.row_level_security(True)
+            await store.row_level_security(True)
+
+            async def seen(table: str) -> int:
+                return int(await connection.fetchval(f"SELECT count(*) FROM {table}"))
+
+            everything = {table: await seen(table) for table in OWNED}
+            await connection.execute(f"SET ROLE {role}")
+            assert {table: await seen(table) for table in (*OWNED, *SHARED)} == dict.fromkeys((*OWNED, *SHARED), 0)
+            async with connection.transaction():
+                await connection.execute("SELECT set_config('ficha.account', 'ana', true)")
+                assert {table: await seen(table) for table in OWNED} == {t: n // 2 for t, n in everything.items()}
+                assert await connection.fetchval("SELECT DISTINCT account_id FROM job_states") == "ana"
+                assert await seen("pools") == 0
+            # The setting ended with its transaction, though the connection goes on.
+            assert {table: await seen(table) for table in OWNED} == dict.fromkeys(OWNED, 0)
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await connection.execute("UPDATE accounts SET balance = 10")
+            await connection.execute("RESET ROLE")
+
+            # Ficha itself owns the tables and is not held back.
+            await run(store, submit("ana"))
+            await store.row_level_security(False)
+            await connection.execute(f"SET ROLE {role}")
+            assert await seen("accounts") == 2
+        finally:
+            await connection.execute(f"RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}")

@@ -1,0 +1,145 @@
+"""The conformance suite itself: it notices stores that are wrong, and it can be used without pytest."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ficha.core.needs import Needs
+from ficha.core.snapshot import Changes, Snapshot
+from ficha.store.base import Decide, GetDue, JobRow, ListJobs
+from ficha.store.memory import MemoryStore
+from ficha.testing import Driver, ManualClock, StoreConformance
+
+
+class Faulty(MemoryStore):
+    """A memory store with one fault: in what it loads, in what it writes or in what it answers."""
+
+    def __init__(
+        self,
+        clock: ManualClock,
+        *,
+        loads: Callable[[Snapshot], None] = lambda snapshot: None,
+        writes: Callable[[Changes], Changes] = lambda changes: changes,
+        answers: Callable[[Any, Any], Any] = lambda query, answer: answer,
+    ) -> None:
+        super().__init__(clock=clock)
+        self._loads = loads
+        self._writes = writes
+        self._answers = answers
+
+    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+        def faulty(snapshot: Snapshot) -> Changes:
+            self._loads(snapshot)
+            return self._writes(decide(snapshot))
+
+        await super().transact(lane, batch, needs, faulty)
+
+    async def read(self, query: Any) -> Any:
+        return self._answers(query, await super().read(query))
+
+
+class Partial(MemoryStore):
+    """Keeps what a batch wrote before it failed, as a store without transactions does."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock=clock)
+
+    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+        try:
+            await super().transact(lane, batch, needs, decide)
+        finally:
+            self._markers[lane] = batch
+
+
+def loses_a_microsecond(snapshot: Snapshot) -> None:
+    snapshot.jobs = {
+        key: job if job is None or job.started_at is None else replace(job, started_at=job.started_at // 1_000 * 1_000)
+        for key, job in snapshot.jobs.items()
+    }
+
+
+def mixes_up_the_queue(snapshot: Snapshot) -> None:
+    snapshot.ready = {pool: sorted(jobs, reverse=True) for pool, jobs in snapshot.ready.items()}
+
+
+def forgets_reservations(snapshot: Snapshot) -> None:
+    snapshot.reservations_of = {account: [] for account in snapshot.reservations_of}
+
+
+def drops_reasons(changes: Changes) -> Changes:
+    return replace(changes, entries=[replace(entry, reason=None) for entry in changes.entries])
+
+
+def mixes_up_events(changes: Changes) -> Changes:
+    return replace(changes, events=changes.events[::-1])
+
+
+def lists_one_too_many(query: Any, answer: Any) -> Any:
+    return answer[:1] + answer if isinstance(query, ListJobs) and query.before else answer
+
+
+def tells_truth_values_as_numbers(query: Any, answer: Any) -> Any:
+    if isinstance(answer, list) and answer and isinstance(answer[0], JobRow):
+        return [replace(row, job=replace(row.job, epoch=bool(row.job.epoch))) for row in answer]
+    return answer
+
+
+def is_late(query: Any, answer: Any) -> Any:
+    return replace(answer, jobs=[]) if isinstance(query, GetDue) and len(answer.jobs) == 1 else answer
+
+
+FAULTS: dict[str, Callable[[ManualClock], MemoryStore]] = {
+    "keeps part of a failed batch": Partial,
+    "loses a microsecond": lambda clock: Faulty(clock, loads=loses_a_microsecond),
+    "mixes up the queue": lambda clock: Faulty(clock, loads=mixes_up_the_queue),
+    "forgets reservations": lambda clock: Faulty(clock, loads=forgets_reservations),
+    "drops reasons": lambda clock: Faulty(clock, writes=drops_reasons),
+    "mixes up events": lambda clock: Faulty(clock, writes=mixes_up_events),
+    "lists one too many": lambda clock: Faulty(clock, answers=lists_one_too_many),
+    "tells truth values as numbers": lambda clock: Faulty(clock, answers=tells_truth_values_as_numbers),
+    "is late": lambda clock: Faulty(clock, answers=is_late),
+}
+
+
+def suite_tests() -> Iterable[str]:
+    slow = "test_ten_thousand_jobs_are_submitted_run_and_cancelled_as_one_batch"
+    return [name for name in dir(StoreConformance) if name.startswith("test_") and name != slow]
+
+
+async def failures(make: Callable[[ManualClock], MemoryStore]) -> list[str]:
+    found = []
+    for name in suite_tests():
+        clock = ManualClock()
+        try:
+            await getattr(StoreConformance(), name)(Driver(make(clock), clock))
+        except Exception:
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_the_suite_fails_on_a_store_that(fault: str) -> None:
+    assert await failures(FAULTS[fault])
+
+
+async def test_the_suite_passes_on_the_store_that_the_faults_are_planted_in() -> None:
+    assert await failures(Faulty) == []
+
+
+def test_the_tools_for_tests_come_without_pytest() -> None:
+    code = "import sys, ficha.testing; sys.exit('pytest' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_manual_clock_moves_only_when_told() -> None:
+    clock = ManualClock(1_000_000)
+    assert [clock(), clock()] == [1_000_000, 1_000_000]
+    clock.advance(0.000_001)
+    clock.advance(86_400)
+    assert clock() == 86_401_000_001
+    clock.advance(-1)
+    assert clock() == 86_400_000_001
