@@ -1,0 +1,239 @@
+"""`Ficha`: where a user declares plans, pools and tools, and what they call."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType, TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from . import arguments as arg
+from .arguments import Limits
+from .core.commands import DeclarePool
+from .core.outcomes import PoolChanged
+from .core.policy import Plan, Policy
+from .core.records import Pool
+from .engine.engine import Engine
+from .engine.lane import LaneLimits
+from .engine.queries import Queries
+from .operations import Accounts, Batches, Leases, Operating
+from .plans import checked_plans
+from .store.base import Store
+from .store.connect import connect
+from .tools import Cost, Tool, payload_type
+from .worker import Worker
+
+DEFAULT_URL: Final = "sqlite:///ficha.db"
+DEFAULT_POOL: Final = "default"
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+class Ficha(Accounts, Batches, Leases, Operating):
+    """An application: what it sells, and the database where it keeps it.
+
+    Use it as `async with Ficha(...) as app`. An embedded database is migrated by itself when it is opened; PostgreSQL
+    by `ficha migrate up`.
+
+    database: a URL, `sqlite:///file.db`, `postgresql://…` or `memory:`. Defaults to FICHA_DATABASE_URL, then to
+        `sqlite:///ficha.db`.
+    plans: what accounts may do. Defaults to one plan, "default", that limits nothing.
+    pools: slots shared by tools. A pool "default" without a limit is always there.
+    first_job_boost: taken off the priority of an account's first job ever. Defaults to 0.
+    lease_s: how long a worker holds a job without a heartbeat. Defaults to JOB_LOCK_TTL_MS, then to 60.
+    heartbeat_s: how often a worker sends one. Defaults to JOB_HEARTBEAT_INTERVAL_MS, then to 10.
+    max_recoveries: lost runs after which a job is taken for poison. Defaults to 3.
+    stuck_s: a held job whose last heartbeat is older is recovered. Defaults to 600.
+    max_age_s: a job first started longer ago is failed. Defaults to 86,400.
+    key_ttl_s: how long an idempotency key is remembered. Defaults to 86,400.
+    reservation_ttl_s: how long a reservation holds its slot. Defaults to 300.
+    warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
+    sweep_s: how often recovery and clean-up run. Defaults to 1.
+    sweep_by_itself: whether they run in the background; on the back of calls they do in any case. Defaults to True.
+    limits: the sizes that are taken (see `Limits`).
+    lane_limits: how calls are batched and how long they wait (see `LaneLimits`).
+    store: a store of one's own, in place of a database's URL.
+    """
+
+    def __init__(
+        self,
+        database: str | None = None,
+        *,
+        plans: Iterable[Plan] = (Plan("default"),),
+        pools: Iterable[Pool] = (),
+        first_job_boost: int = 0,
+        lease_s: float | None = None,
+        heartbeat_s: float | None = None,
+        max_recoveries: int = 3,
+        stuck_s: float = 600.0,
+        max_age_s: float = 86_400.0,
+        key_ttl_s: float = 86_400.0,
+        reservation_ttl_s: float = 300.0,
+        warn_share: float = 0.8,
+        sweep_s: float = 1.0,
+        sweep_by_itself: bool = True,
+        limits: Limits | None = None,
+        lane_limits: LaneLimits | None = None,
+        store: Store | None = None,
+    ) -> None:
+        self.database = database or os.environ.get("FICHA_DATABASE_URL") or DEFAULT_URL
+        self.limits = limits or Limits()
+        self.lease_s = lease_s if lease_s is not None else _milliseconds("JOB_LOCK_TTL_MS", 60_000) / 1_000
+        self.heartbeat_s = (
+            heartbeat_s if heartbeat_s is not None else _milliseconds("JOB_HEARTBEAT_INTERVAL_MS", 10_000) / 1_000
+        )
+        known = checked_plans(plans)
+        self.default_plan = next(iter(known))
+        self.policy = Policy(
+            plans=known,
+            lease_ms=_positive_ms(self.lease_s, "lease_s"),
+            max_recoveries=max_recoveries,
+            stuck_ms=_positive_ms(stuck_s, "stuck_s"),
+            max_age_ms=_positive_ms(max_age_s, "max_age_s"),
+            key_ttl_ms=_positive_ms(key_ttl_s, "key_ttl_s"),
+            reservation_ttl_ms=_positive_ms(reservation_ttl_s, "reservation_ttl_s"),
+            warn_share=warn_share,
+            first_job_boost=first_job_boost,
+        )
+        self._pools = {DEFAULT_POOL: Pool(DEFAULT_POOL)} | {pool.name: pool for pool in pools}
+        self._tools: dict[str, Tool] = {}
+        self.tools: Mapping[str, Tool] = MappingProxyType(self._tools)
+        self._store = store
+        self._sweep_s = sweep_s
+        self._sweeps = sweep_by_itself
+        self._lane_limits = lane_limits
+        self._engine: Engine | None = None
+        self._queries: Queries | None = None
+
+    def tool(
+        self,
+        *,
+        name: str | None = None,
+        cost: Cost = 0,
+        pool: str = DEFAULT_POOL,
+        timeout: float = 600.0,
+        max_wait: float | None = None,
+        attempts: int = 1,
+        backoff: float = 1.0,
+        backoff_max: float = 300.0,
+        priority: int = 0,
+        items: str | None = None,
+        max_items: int | None = None,
+        dedupe: bool = False,
+    ) -> Callable[[Handler], Handler]:
+        """Declares a function as a tool; its signature is the payload's schema, the options are those of `Tool`."""
+
+        def declare(handler: Handler) -> Handler:
+            called = arg.name(name or handler.__name__, "a tool")
+            tool = Tool(
+                name=called,
+                handler=handler,
+                cost=cost,
+                pool=pool,
+                timeout=timeout,
+                max_wait=max_wait,
+                attempts=attempts,
+                backoff=backoff,
+                backoff_max=backoff_max,
+                priority=priority,
+                items=items,
+                max_items=max_items,
+                dedupe=dedupe,
+                payload_type=payload_type(called, handler),
+            )
+            if called in self._tools:
+                raise ValueError(f"the tool {called!r} is declared twice; give one of them another name")
+            if pool not in self._pools:
+                raise ValueError(f"tool {called!r} names the pool {pool!r}, which is not declared; add Pool({pool!r})")
+            tool.check(longest_s=self.policy.max_age_ms / 1_000)
+            self._tools[called] = tool
+            return handler
+
+        return declare
+
+    @property
+    def engine(self) -> Engine:
+        if self._engine is None:
+            raise RuntimeError("the application is not open; use `async with app:` or `await app.open()`")
+        return self._engine
+
+    @property
+    def queries(self) -> Queries:
+        if self._queries is None:
+            raise RuntimeError("the application is not open; use `async with app:` or `await app.open()`")
+        return self._queries
+
+    async def open(self) -> Self:
+        """Connects to the database and declares the pools there."""
+        if self._engine is not None:
+            raise RuntimeError("the application is open already")
+        store = self._store or await connect(self.database)
+        await store.open()
+        engine = Engine(store, self.policy, self._lane_limits, sweep_interval_s=self._sweep_s)
+        self._engine, self._queries = engine, Queries(store, engine.positions)
+        try:
+            await engine.start(sweep=self._sweeps)
+            for pool in self._pools.values():
+                await self._ask(DeclarePool(pool.name, pool.slots), PoolChanged)
+        except BaseException:
+            await self.close(grace_s=0.0)
+            raise
+        return self
+
+    async def run_worker(
+        self,
+        pools: Sequence[str] | None = None,
+        *,
+        concurrency: int = 10,
+        worker: str | None = None,
+        burst: bool = False,
+        max_seconds: float | None = None,
+    ) -> int:
+        """Runs jobs in this process until cancelled, and returns how many.
+
+        pools: what it serves. Defaults to all declared pools.
+        concurrency: handlers at a time. Defaults to 10.
+        worker: its name. Defaults to WORKER_ID, then to the host's name and the process id.
+        burst: return when the queue is empty. max_seconds: claim nothing more after this time.
+        """
+        runner = Worker(
+            self,
+            self.tools,
+            pools=tuple(self._pools) if pools is None else pools,
+            concurrency=arg.count(concurrency, "concurrency", self.limits.claim_jobs),
+            name=worker or os.environ.get("WORKER_ID") or f"{socket.gethostname()}-{os.getpid()}",
+            heartbeat_s=self.heartbeat_s,
+        )
+        return await runner.run(burst=burst, max_seconds=max_seconds)
+
+    async def close(self, grace_s: float = 10.0) -> None:
+        """Answers or refuses every call under way, then ends the connections."""
+        engine, self._engine, self._queries = self._engine, None, None
+        if engine is not None:
+            await engine.stop(grace_s)
+            await engine.store.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _milliseconds(variable: str, default: int) -> int:
+    """A setting from the environment, in milliseconds."""
+    text = os.environ.get(variable)
+    if not text:
+        return default
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{variable} must be a whole number of milliseconds, not {text!r}")
+    return int(text)
+
+
+def _positive_ms(seconds: float, what: str) -> int:
+    if isinstance(seconds, bool) or not seconds * 1_000 >= 1:
+        raise ValueError(f"{what} must be at least a millisecond, not {seconds!r}")
+    return int(seconds * 1_000)

@@ -1,0 +1,143 @@
+"""What callers may pass: names, keys, amounts and JSON, checked at the edge with words that say what to do."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from msgspec import Struct
+
+from .core.outcomes import Refusal
+from .core.payload import canonical, text_problem
+from .engine.views import instant
+from .refused import Refused
+
+_KEY: Final = re.compile(r"[A-Za-z0-9._~-]{1,255}")
+NAME_LENGTH: Final = 255
+TEXT_LENGTH: Final = 10_000
+LONGEST_MS: Final = 100 * 365 * 86_400_000
+"""A hundred years: the longest duration that is taken."""
+
+
+class Limits(Struct, frozen=True):
+    """The sizes that are taken. All can be changed.
+
+    payload_bytes: one payload, as JSON. Defaults to 256 KiB.
+    result_bytes: one result, step result or checkpoint data, as JSON. Defaults to 1 MiB.
+    json_depth: how deep JSON may be nested. Defaults to 64.
+    batch_jobs: jobs in one batch. Defaults to 10,000.
+    claim_jobs: jobs in one claim. Defaults to 1,000.
+    page_items: items in one page of a list. Defaults to 1,000.
+    """
+
+    payload_bytes: int = 262_144
+    result_bytes: int = 1_048_576
+    json_depth: int = 64
+    batch_jobs: int = 10_000
+    claim_jobs: int = 1_000
+    page_items: int = 1_000
+
+
+def invalid(message: str) -> Refused:
+    return Refused.of(Refusal("INVALID_ARGUMENT", f"{message}; nothing was changed."))
+
+
+def name(value: Any, what: str) -> str:
+    """A name that people chose: an account, a worker, a pool, a session."""
+    if not isinstance(value, str) or not 1 <= len(value) <= NAME_LENGTH:
+        raise invalid(f"{what} must be text of 1 to {NAME_LENGTH} characters")
+    if (problem := text_problem(value, what)) is not None:
+        raise invalid(problem)
+    if not value.isprintable():
+        raise invalid(f"{what} holds a control character")
+    return value
+
+
+def optional_name(value: Any, what: str) -> str | None:
+    return None if value is None else name(value, what)
+
+
+def text(value: Any) -> str:
+    """Free text, such as an error or a reason; a longer one is cut, with a mark that shows it."""
+    words = str(value)
+    if len(words) > TEXT_LENGTH:
+        words = words[:TEXT_LENGTH] + "…"
+    # An error is passed on as well as it can be: what cannot be stored is replaced, not refused.
+    return words.replace("\x00", "�").encode("utf-8", "replace").decode("utf-8")
+
+
+def key(value: Any) -> str:
+    """An idempotency key."""
+    if not isinstance(value, str) or _KEY.fullmatch(value) is None:
+        raise invalid(
+            "an idempotency key has 1 to 255 characters out of A-Z a-z 0-9 . _ ~ -; for example a UUID or a commit hash"
+        )
+    return value
+
+
+def job_id(value: Any, what: str = "job") -> str:
+    """The id of a job, batch or reservation, in its one spelling. What is no id names nothing."""
+    try:
+        return str(uuid.UUID(value))
+    except (ValueError, AttributeError, TypeError):
+        raise Refused.of(Refusal("NOT_FOUND", f"there is no {what} {str(value)[:80]!r}: an id is a UUID.")) from None
+
+
+def amount(value: Any, what: str = "the amount") -> int:
+    """Whole credits; the rules judge the range."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise invalid(f"{what} must be a whole number of credits, not {value!r}")
+    if abs(value) >= 2**63:
+        raise invalid(f"{what} is out of range")
+    return value
+
+
+def count(value: Any, what: str, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise invalid(f"{what} must be a whole number from 1 to {most}, not {value!r}")
+    return value
+
+
+def epoch(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+        raise invalid(f"an epoch is a whole number, not {value!r}")
+    return value
+
+
+def percent(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
+        raise invalid(f"progress must be a whole number from 0 to 100, not {value!r}")
+    return value
+
+
+def milliseconds(value: Any, what: str) -> int:
+    """Seconds as a caller gives them, as whole milliseconds."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value * 1_000 <= LONGEST_MS:
+        raise invalid(f"{what} must be a number of seconds from 0 up, not {value!r}")
+    return int(value * 1_000)
+
+
+def date(value: Any, what: str) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, datetime):
+        raise invalid(f"{what} must be a datetime, not {value!r}")
+    return instant(value)
+
+
+def json(value: Any, what: str, most_bytes: int, limits: Limits) -> str:
+    """Any JSON value as canonical text."""
+    result = canonical(value, what=what, max_bytes=most_bytes, max_depth=limits.json_depth)
+    if isinstance(result, Refusal):
+        raise Refused.of(result)
+    return result
+
+
+def names(values: Sequence[str] | str, what: str) -> tuple[str, ...]:
+    found = (values,) if isinstance(values, str) else tuple(values)
+    if not found:
+        raise invalid(f"name at least one {what}")
+    return tuple(dict.fromkeys(name(value, what) for value in found))

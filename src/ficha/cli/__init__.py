@@ -1,0 +1,5 @@
+"""The `ficha` command. Data goes to standard output (with `--json` for programs), words to standard error."""
+
+from .main import main
+
+__all__ = ["main"]

@@ -1,0 +1,132 @@
+"""The engine: routes commands to lanes, and tells the rest of the process what was committed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..core import commands as c
+from ..core.decide import decide
+from ..core.needs import needs
+from ..core.outcomes import Outcome
+from ..core.policy import Policy
+from ..core.records import Awaiting, Job, Leased, Ready
+from ..core.snapshot import Changes, Snapshot
+from ..store.base import Store
+from .lane import CLOSED, Lane, LaneLimits
+from .positions import Positions
+from .sweeper import Sweeper, SweepReport
+from .wakeups import Wakeups
+
+
+class Engine:
+    """One per process and database. `start` it on a running event loop, `stop` it once."""
+
+    def __init__(
+        self, store: Store, policy: Policy, limits: LaneLimits | None = None, *, sweep_interval_s: float = 1.0
+    ) -> None:
+        self.store = store
+        self.policy = policy
+        self.limits = limits or LaneLimits()
+        self.wakeups = Wakeups(store)
+        self.positions = Positions(store)
+        self.sweeper = Sweeper(self, interval_s=sweep_interval_s)
+        self._lanes: list[Lane] = []
+
+    async def start(self, *, sweep: bool = True) -> None:
+        """Begins to take commands. With `sweep=False` the clean-up runs only on the back of calls."""
+        self._lanes = [
+            Lane(self.store, self.policy, self.limits, self._published) for _ in range(min(self.store.lanes, _LANES))
+        ]
+        self.wakeups.start()
+        if sweep:
+            self.sweeper.start()
+
+    async def stop(self, grace_s: float = 10.0) -> None:
+        """Answers or refuses everybody, within the grace."""
+        await self.sweeper.stop()
+        await asyncio.gather(*(lane.close(grace_s) for lane in self._lanes))
+        await self.wakeups.stop()
+        await self.positions.stop()
+
+    async def call(self, command: c.Command) -> Outcome:
+        """The outcome of one command, once it is committed."""
+        return (await self._lane(command).call((command,)))[0]
+
+    async def call_many(self, commands: Sequence[c.Command]) -> list[Outcome]:
+        """The outcome of each, in order. Each is decided by itself: a refusal does not touch the others.
+
+        They go in by shares of a batch, each when the one before it is done, so that a large call neither fills the
+        queue nor keeps others out of it.
+        """
+        outcomes: list[Outcome] = [CLOSED] * len(commands)
+        by_lane: dict[int, list[int]] = {}
+        for index, command in enumerate(commands):
+            by_lane.setdefault(_lane_number(command, len(self._lanes)), []).append(index)
+
+        async def send(number: int, indices: list[int]) -> None:
+            share = max(1, self.limits.batch_weight // 2)
+            for start in range(0, len(indices), share):
+                part = indices[start : start + share]
+                answers = await self._lanes[number].call(tuple(commands[index] for index in part))
+                for index, answer in zip(part, answers, strict=True):
+                    outcomes[index] = answer
+
+        self.sweeper.nudge()
+        await asyncio.gather(*(send(number, indices) for number, indices in by_lane.items()))
+        return outcomes
+
+    async def call_within(self, connection: Any, command: c.Command) -> Outcome:
+        """The outcome of a command that takes part in the caller's own transaction: true once the caller commits."""
+        outcomes: list[Outcome] = []
+
+        def decide_one(snapshot: Snapshot) -> Changes:
+            changes, outcomes[:] = decide(snapshot, [command], self.policy)
+            return changes
+
+        await self.store.transact_within(connection, needs([command]), decide_one)
+        return outcomes[0]
+
+    async def sweep(self) -> SweepReport:
+        """One round of recovery and clean-up, now, whoever leads."""
+        return await self.sweeper.sweep()
+
+    def _lane(self, command: c.Command) -> Lane:
+        self.sweeper.nudge()
+        return self._lanes[_lane_number(command, len(self._lanes))]
+
+    def _published(self, changes: Changes) -> None:
+        self.positions.follow(changes)
+        self.wakeups.announce(_stirred_pools(changes))
+
+
+_LANES = 3
+_KINDS: dict[type[c.Command], int] = {
+    c.Claim: 1,
+    c.Start: 2,
+    c.Heartbeat: 2,
+    c.SaveCheckpoint: 2,
+    c.SaveStep: 2,
+    c.Finish: 2,
+    c.Recover: 2,
+}
+"""Submits, claims and finishes wait for different locks; each kind has a lane where the database has room for it."""
+
+
+def _lane_number(command: c.Command, lanes: int) -> int:
+    return min(_KINDS.get(type(command), 0), lanes - 1)
+
+
+def _stirred_pools(changes: Changes) -> Iterable[str]:
+    """Pools where a claim may now find something: a job became ready, a slot became free, the pool was changed."""
+    pools = {pool.name for pool in changes.pools}
+    for change in changes.jobs:
+        if type(change.after.place) is Ready or _frees_slot(change.before, change.after):
+            pools.add(change.after.pool)
+    return pools
+
+
+def _frees_slot(before: Job | None, after: Job) -> bool:
+    held = before is not None and isinstance(before.place, Leased | Awaiting)
+    return held and not isinstance(after.place, Leased | Awaiting)

@@ -1,0 +1,228 @@
+"""A lane: one stream of batches to the store. Concurrent calls that wait together share a transaction and a flush.
+
+Outcomes are handed out only after the commit. A conflict is run again, a lost database is waited for, and a commit
+whose fate is unknown is asked for: callers hear what is true, or that it could not be found out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from ..core.commands import Command, Submit
+from ..core.decide import decide
+from ..core.needs import needs
+from ..core.outcomes import Outcome, Refusal
+from ..core.policy import Policy
+from ..core.snapshot import Changes, Snapshot
+from ..store.base import CommitUnknown, Store, Transient, Unavailable
+
+log = logging.getLogger("ficha.engine")
+
+CLOSED: Final = Refusal("OVERLOADED", "this process is shutting down; ask another one, or again.", retry_after_s=1.0)
+
+
+class LaneLimits(Struct, frozen=True):
+    """How a lane behaves.
+
+    batch_weight: jobs and commands in one transaction, at most. Defaults to 400.
+    waiting_weight: jobs and commands that may wait for their turn; beyond it a call is refused as OVERLOADED. Defaults
+        to 20,000.
+    give_up_s: how long a call waits for a database that is away before it is refused. Defaults to 30 s.
+    conflict_tries: how often a batch that lost a conflict is run, in all. Defaults to 20.
+    backoff_s, backoff_max_s: the first and the longest pause before trying again, drawn with full jitter.
+    """
+
+    batch_weight: int = 400
+    waiting_weight: int = 20_000
+    give_up_s: float = 30.0
+    conflict_tries: int = 20
+    backoff_s: float = 0.02
+    backoff_max_s: float = 2.0
+
+
+class _Ticket(Struct):
+    """Commands of one caller that are decided together, and where the outcomes go."""
+
+    commands: tuple[Command, ...]
+    weight: int
+    asked_at: float
+    future: asyncio.Future[list[Outcome]]
+
+
+class Lane:
+    """Takes all that waits, up to a limit, as the next batch."""
+
+    def __init__(self, store: Store, policy: Policy, limits: LaneLimits, published: Callable[[Changes], None]) -> None:
+        self.id = str(uuid.uuid4())
+        self._store = store
+        self._policy = policy
+        self._limits = limits
+        self._published = published
+        self._waiting: deque[_Ticket] = deque()
+        self._waiting_weight = 0
+        self._batch = 0
+        self._wake = asyncio.Event()
+        self._is_closing = False
+        self._task = asyncio.create_task(self._run(), name=f"ficha lane {self.id}")
+
+    async def call(self, commands: tuple[Command, ...]) -> list[Outcome]:
+        """The commands' outcomes, once they are committed. A full or closing lane refuses at once."""
+        weight = sum(_weight(command) for command in commands)
+        if self._is_closing:
+            return [CLOSED] * len(commands)
+        # A ticket heavier than the whole queue is let in when nothing else waits: it could never be served otherwise.
+        if self._waiting and self._waiting_weight + weight > self._limits.waiting_weight:
+            return [self._overloaded()] * len(commands)
+        ticket = _Ticket(commands, weight, time.monotonic(), asyncio.get_running_loop().create_future())
+        self._waiting.append(ticket)
+        self._waiting_weight += weight
+        self._wake.set()
+        return await ticket.future
+
+    def _overloaded(self) -> Refusal:
+        return Refusal(
+            "OVERLOADED",
+            f"{self._waiting_weight} operations wait for the database already; nothing was changed. Try again shortly.",
+            retry_after_s=1.0,
+        )
+
+    async def close(self, grace_s: float) -> None:
+        """Takes nothing new, finishes what waits within the grace, and refuses the rest."""
+        self._is_closing = True
+        self._wake.set()
+        await asyncio.wait({self._task}, timeout=grace_s)
+        if not self._task.done():
+            self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        while self._waiting:
+            ticket = self._waiting.popleft()
+            if not ticket.future.done():
+                ticket.future.set_result([CLOSED] * len(ticket.commands))
+
+    async def _run(self) -> None:
+        while True:
+            if not self._waiting:
+                if self._is_closing:
+                    return
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            tickets = self._take()
+            try:
+                await self._commit(tickets)
+            except asyncio.CancelledError:
+                # Only a closing lane is cancelled, and its batch may or may not have been committed.
+                unknown = CommitUnknown("shut down in the middle of a batch; ask again with the same idempotency key")
+                _fail(tickets, unknown)
+                raise
+
+    def _take(self) -> list[_Ticket]:
+        """The next batch. Whoever stopped waiting before their turn is left out."""
+        tickets: list[_Ticket] = []
+        weight = 0
+        while self._waiting and (not tickets or weight + self._waiting[0].weight <= self._limits.batch_weight):
+            ticket = self._waiting.popleft()
+            self._waiting_weight -= ticket.weight
+            if not ticket.future.done():
+                tickets.append(ticket)
+                weight += ticket.weight
+        return tickets
+
+    async def _commit(self, tickets: list[_Ticket]) -> None:
+        if not tickets:
+            return
+        try:
+            changes, outcomes = await self._durably(tickets)
+        except Unavailable as error:
+            log.warning("the database is unavailable: %s", error)
+            refusal = Refusal("OVERLOADED", f"the database is unavailable: {error}", retry_after_s=2.0)
+            for ticket in tickets:
+                _answer(ticket, [refusal] * len(ticket.commands))
+        except Exception as error:
+            if len(tickets) == 1 or isinstance(error, CommitUnknown):
+                _fail(tickets, error)
+            else:
+                # One caller's command broke the batch; the others must not suffer for it.
+                for ticket in tickets:
+                    await self._commit([ticket])
+        else:
+            try:
+                self._published(changes)
+            except Exception:
+                log.exception("a committed batch could not be made known within this process")
+            for ticket in tickets:
+                mine, outcomes = outcomes[: len(ticket.commands)], outcomes[len(ticket.commands) :]
+                _answer(ticket, mine)
+
+    async def _durably(self, tickets: list[_Ticket]) -> tuple[Changes, list[Outcome]]:
+        """Runs one batch until it is committed, or it is certain that it was not."""
+        batch = [command for ticket in tickets for command in ticket.commands]
+        wanted = needs(batch)
+        decided: list[tuple[Changes, list[Outcome]]] = []
+
+        def decide_batch(snapshot: Snapshot) -> Changes:
+            decided[:] = [decide(snapshot, batch, self._policy)]
+            return decided[0][0]
+
+        give_up_at = tickets[0].asked_at + self._limits.give_up_s
+        self._batch += 1
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                await self._store.transact(self.id, self._batch, wanted, decide_batch)
+            except Transient:
+                if tries >= self._limits.conflict_tries:
+                    raise
+            except CommitUnknown:
+                if await self._was_committed(give_up_at):
+                    return decided[0]
+            except Unavailable:
+                if time.monotonic() >= give_up_at:
+                    raise
+            else:
+                return decided[0]
+            await self._pause(tries)
+
+    async def _was_committed(self, give_up_at: float) -> bool:
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return await self._store.committed(self.id, self._batch)
+            except Exception as error:
+                # Whatever it is, it must not pass for "nothing was kept": the batch would be run, and charged, again.
+                if not isinstance(error, Transient | Unavailable) or time.monotonic() >= give_up_at:
+                    raise CommitUnknown(
+                        "the database went away in the middle of a commit and does not tell whether it took place "
+                        f"({error}). Ask again with the same idempotency key."
+                    ) from error
+            await self._pause(tries)
+
+    async def _pause(self, tries: int) -> None:
+        longest = min(self._limits.backoff_max_s, self._limits.backoff_s * 2 ** min(tries - 1, 20))
+        await asyncio.sleep(random.uniform(0, longest))  # noqa: S311 (jitter, not a secret)
+
+
+def _weight(command: Command) -> int:
+    return len(command.jobs) if isinstance(command, Submit) else 1
+
+
+def _answer(ticket: _Ticket, outcomes: list[Outcome]) -> None:
+    if not ticket.future.done():
+        ticket.future.set_result(outcomes)
+
+
+def _fail(tickets: list[_Ticket], error: Exception) -> None:
+    for ticket in tickets:
+        if not ticket.future.done():
+            ticket.future.set_exception(error)

@@ -1,0 +1,137 @@
+"""The read side: questions about jobs, accounts and the queue, answered from committed rows."""
+
+from __future__ import annotations
+
+import time
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from ..core.invariants import violations
+from ..core.pools import WaitReason, why_waiting
+from ..core.records import Job, Pool, Ready, Status, Step
+from ..store import base as q
+from . import views as v
+from .positions import Positions, Standing
+
+T = TypeVar("T")
+
+
+class Page(Struct, Generic[T], frozen=True):
+    """A part of a list. `next` is what to ask for to get the following part; None at the end."""
+
+    items: list[T]
+    next: str | None = None
+
+
+class Queries:
+    """Asks the store and makes views of what it answers."""
+
+    def __init__(self, store: q.Store, positions: Positions) -> None:
+        self._store = store
+        self._positions = positions
+        self._pools: dict[str, q.PoolCounts] = {}
+        self._pools_at = float("-inf")
+
+    async def job(self, job_id: str) -> v.JobView | None:
+        rows = await self._store.read(q.GetJobs((job_id,)))
+        return await self._view(rows[0]) if rows else None
+
+    async def jobs(self, query: q.ListJobs) -> Page[v.JobView]:
+        """A page of jobs, newest first."""
+        rows = await self._store.read(query)
+        items = [await self._view(row) for row in rows]
+        return Page(items, items[-1].id if len(items) == query.limit else None)
+
+    async def standing(self, job_id: str) -> Standing | None:
+        """Where a job stands, from the shared look alone: what a client may ask every few seconds."""
+        return await self._positions.of(job_id)
+
+    async def _view(self, row: q.JobRow) -> v.JobView:
+        if row.job.status != "queued":
+            return v.job_view(row, _now())
+        standing = await self._positions.of_job(row.job)
+        return v.job_view(row, _now(), standing, await self._why_waiting(row.job))
+
+    async def _why_waiting(self, job: Job) -> WaitReason | None:
+        if not isinstance(job.place, Ready):
+            return why_waiting(job, None, 0)
+        # Shared for a moment: thousands who poll ask the same few pools.
+        if time.monotonic() - self._pools_at > 0.1:
+            self._pools = {counts.pool.name: counts for counts in await self._store.read(q.ListPools())}
+            self._pools_at = time.monotonic()
+        counts = self._pools.get(job.pool)
+        pool: Pool | None = None if counts is None else counts.pool
+        return why_waiting(job, pool, 0 if counts is None else counts.occupied)
+
+    async def account(self, account_id: str) -> v.AccountView | None:
+        account = await self._store.read(q.GetAccount(account_id))
+        return None if account is None else v.account_view(account, _now())
+
+    async def accounts(self, after: str | None, limit: int) -> Page[v.AccountView]:
+        """A page of accounts, by id."""
+        items = [v.account_view(account, _now()) for account in await self._store.read(q.ListAccounts(after, limit))]
+        return Page(items, items[-1].id if len(items) == limit else None)
+
+    async def ledger(self, account_id: str, before: int | None, limit: int) -> Page[v.EntryView]:
+        """A page of ledger lines, newest first."""
+        items = [v.entry_view(entry) for entry in await self._store.read(q.ListEntries(account_id, before, limit))]
+        return Page(items, str(items[-1].number) if len(items) == limit else None)
+
+    async def events(self, query: q.ListEvents) -> list[v.EventView]:
+        return [v.event_view(event) for event in await self._store.read(query)]
+
+    async def steps(self, job_id: str) -> list[Step]:
+        return await self._store.read(q.ListSteps(job_id))
+
+    async def reservations(self, account_id: str | None, before: str | None, limit: int) -> Page[v.Hold]:
+        """A page of reservations, newest first."""
+        found = await self._store.read(q.ListReservations(account_id, before, limit))
+        items = [v.hold_view(reservation, _now()) for reservation in found]
+        return Page(items, items[-1].id if len(items) == limit else None)
+
+    async def keys(self, account_id: str | None, after: tuple[str, str, str] | None, limit: int) -> list[v.KeyView]:
+        return [v.key_view(key) for key in await self._store.read(q.ListKeys(account_id, after, limit))]
+
+    async def batch(self, batch_id: str) -> v.BatchView | None:
+        counts = await self._store.read(q.GetBatch(batch_id))
+        return None if counts is None else v.batch_view(counts)
+
+    async def pools(self) -> list[v.PoolView]:
+        return [v.pool_view(counts) for counts in await self._store.read(q.ListPools())]
+
+    async def stats(self, stuck_ms: int) -> q.Stats:
+        return await self._store.read(q.GetStats(stuck_ms))
+
+    async def now(self) -> int:
+        """The store's time."""
+        return (await self._store.read(q.GetDue(0, 0, limit=1))).now
+
+    async def job_ids(self, batch_id: str, statuses: tuple[Status, ...], *, dead: bool = False) -> list[str]:
+        """The ids of a batch's jobs in these states, page by page."""
+        ids: list[str] = []
+        before: str | None = None
+        while True:
+            rows = await self._store.read(
+                q.ListJobs(batch_id=batch_id, statuses=statuses, dead=dead, before=before, limit=1_000)
+            )
+            ids += [row.job.id for row in rows]
+            if len(rows) < 1_000:
+                return ids
+            before = rows[-1].job.id
+
+    async def verify(self, *, accounts_at_once: int = 200, histories: bool = True) -> list[str]:
+        """Checks every invariant over the whole database, a part at a time; each part is one consistent view."""
+        found: list[str] = []
+        after: str | None = None
+        while True:
+            state = await self._store.read(q.GetState(after, accounts_at_once, texts=histories))
+            found += violations(state)
+            if len(state.accounts) < accounts_at_once:
+                return found
+            after = max(state.accounts)
+
+
+def _now() -> int:
+    """For what is only shown, such as the waiting so far. Everything that is decided uses the store's clock."""
+    return time.time_ns() // 1_000

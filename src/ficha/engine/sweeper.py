@@ -1,0 +1,144 @@
+"""The sweeper: finds what time has made due and hands it to the rules, job by job.
+
+Many processes may run one; a lease row on the database's clock makes one of them the leader. Leading only saves work:
+every act is judged again under the lock, so two sweepers at once do no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from ..core.commands import Command, Elect, ExpireReservation, ForgetKey, Recover
+from ..core.outcomes import Elected, Forgotten, Outcome, Recovered, Refusal
+from ..store.base import CommitUnknown, GetDue, StoreError, Transient
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+log = logging.getLogger("ficha.engine")
+
+DUTY: Final = "sweeper"
+LEAD_MS: Final = 30_000
+RENEW_S: Final = 10.0
+"""A leader renews long before its lease ends, and trusts it only until then."""
+MOST_ROUNDS: Final = 100
+"""A sweep that finds this much work in a row leaves the rest to the next one."""
+
+
+class SweepReport(Struct, frozen=True):
+    """What one sweep did: jobs by what was done to them, and what was cleared away."""
+
+    jobs: dict[str, int]
+    reservations: int = 0
+    keys: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.jobs or self.reservations or self.keys)
+
+
+class Sweeper:
+    """Runs by itself once started, and on the back of ordinary calls in any case."""
+
+    def __init__(self, engine: Engine, *, interval_s: float) -> None:
+        self._engine = engine
+        self._interval_s = interval_s
+        self._owner = str(uuid.uuid4())
+        self._leads_until = 0.0
+        self._asks_again_at = 0.0
+        self._swept_at = time.monotonic()
+        self._task: asyncio.Task[None] | None = None
+        self._nudged: asyncio.Task[None] | None = None
+        self._is_stopped = False
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="ficha sweeper")
+
+    async def stop(self) -> None:
+        self._is_stopped = True
+        tasks = [task for task in (self._task, self._nudged) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def nudge(self) -> None:
+        """Sweeps in the background if it is time: what keeps a deployment with no scheduler healing."""
+        is_running = self._task is not None or (self._nudged is not None and not self._nudged.done())
+        if not is_running and not self._is_stopped and time.monotonic() - self._swept_at >= self._interval_s:
+            self._nudged = asyncio.create_task(self._turn(), name="ficha sweep")
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval_s * random.uniform(0.8, 1.2))  # noqa: S311 (jitter, not a secret)
+            await self._turn()
+
+    async def _turn(self) -> None:
+        self._swept_at = time.monotonic()
+        try:
+            if await self._leads():
+                await self.sweep()
+        except StoreError as error:
+            log.warning("a sweep was left out: %s", error)
+        except Exception:
+            log.exception("a sweep failed; the next one tries again")
+
+    async def _leads(self) -> bool:
+        asked_at = time.monotonic()
+        if asked_at >= self._asks_again_at:
+            self._asks_again_at = asked_at + RENEW_S
+            outcome = await self._engine.call(Elect(DUTY, self._owner, LEAD_MS))
+            if isinstance(outcome, Elected) and outcome.leads:
+                # Counted from before the call, so that this process never trusts the lease longer than the database.
+                self._leads_until = asked_at + LEAD_MS / 1_000 - 1.0
+        return time.monotonic() < self._leads_until
+
+    async def sweep(self) -> SweepReport:
+        """One round of recovery and clean-up; goes on until nothing more is due."""
+        policy = self._engine.policy
+        jobs: Counter[str] = Counter()
+        reservations = keys = 0
+        for _ in range(MOST_ROUNDS):
+            due = await self._engine.store.read(GetDue(policy.stuck_ms, policy.max_age_ms))
+            commands: list[Command] = [
+                *(Recover(job_id) for job_id in due.jobs),
+                *(ExpireReservation(reservation_id) for reservation_id in due.reservations),
+                *(ForgetKey(*name) for name in due.keys),
+            ]
+            changed = False
+            for command, outcome in zip(commands, await self._outcomes(commands), strict=True):
+                match outcome:
+                    case Recovered(act=act) if act != "nothing":
+                        jobs[act] += 1
+                        changed = True
+                    case Forgotten(changed=True):
+                        reservations += isinstance(command, ExpireReservation)
+                        keys += isinstance(command, ForgetKey)
+                        changed = True
+                    case Refusal():
+                        log.warning("a sweep could not do %s: %s", command, outcome.message)
+                    case BaseException():
+                        log.error("a sweep could not do %s", command, exc_info=outcome)
+            if not changed:
+                break
+        report = SweepReport(dict(jobs), reservations, keys)
+        if report:
+            log.info("swept: %s", report)
+        return report
+
+    async def _outcomes(self, commands: list[Command]) -> Sequence[Outcome | BaseException]:
+        """What came of each. One that breaks its batch, over a row that was changed by hand, say, fails alone."""
+        try:
+            return await self._engine.call_many(commands)
+        except (CommitUnknown, Transient):
+            raise
+        except Exception as error:
+            log.warning("a sweep goes on one by one: %s", error)
+            return await asyncio.gather(*(self._engine.call(command) for command in commands), return_exceptions=True)

@@ -1,0 +1,95 @@
+"""Wake-ups: whoever waits for work of a pool is told at once within the process, and by a hint from other processes.
+
+A hint may be lost; whoever waits also wakes by itself after a while and looks. Looking is the truth.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from ..store.base import Store
+
+log = logging.getLogger("ficha.engine")
+
+DEBOUNCE_S = 0.05
+"""Hints to other processes go out at most this often: each one costs the database a commit of its own."""
+
+
+class Wakeups:
+    """Who waits for which pool."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
+        self._heard: Counter[str] = Counter()
+        self._unsent: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sender: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._spawn(self._store.listen(self._wake))
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for future in {future for waiting in self._waiting.values() for future in waiting}:
+            if not future.done():
+                future.set_result(None)
+
+    def heard(self, pools: Iterable[str]) -> int:
+        """A number that changes with every wake-up of these pools."""
+        return sum(self._heard[pool] for pool in pools)
+
+    async def wait(self, pools: Iterable[str], timeout_s: float, since: int | None = None) -> bool:
+        """Returns when one of the pools may have work (True) or the time is up (False).
+
+        `since` is what `heard` said before the caller looked: a wake-up between the look and the wait is not missed.
+        """
+        names = tuple(pools)
+        if since is not None and self.heard(names) != since:
+            return True
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        for pool in names:
+            self._waiting.setdefault(pool, set()).add(future)
+        try:
+            done, _ = await asyncio.wait({future}, timeout=timeout_s)
+            return bool(done)
+        finally:
+            future.cancel()
+            for pool in names:
+                self._waiting[pool].discard(future)
+
+    def announce(self, pools: Iterable[str]) -> None:
+        """Wakes this process at once and the others soon."""
+        names = set(pools)
+        for pool in names:
+            self._wake(pool)
+        self._unsent |= names
+        if self._unsent and (self._sender is None or self._sender.done()):
+            self._sender = self._spawn(self._send())
+
+    def _wake(self, pool: str) -> None:
+        self._heard[pool] += 1
+        for future in self._waiting.get(pool, ()):
+            if not future.done():
+                future.set_result(None)
+
+    async def _send(self) -> None:
+        while self._unsent:
+            pools, self._unsent = self._unsent, set()
+            try:
+                await self._store.notify(pools)
+            except Exception as error:
+                log.debug("a wake-up hint was not sent: %s", error)
+            await asyncio.sleep(DEBOUNCE_S)
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

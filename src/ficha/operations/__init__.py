@@ -1,0 +1,9 @@
+"""In-process operations, by noun: arguments become commands, outcomes become views. Nothing is decided here."""
+
+from .accounts import Accounts
+from .batches import Batches
+from .leases import Leases
+from .operating import Operating
+from .submits import Request, Submits
+
+__all__ = ["Accounts", "Batches", "Leases", "Operating", "Request", "Submits"]

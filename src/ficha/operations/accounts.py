@@ -1,0 +1,65 @@
+"""Accounts, their credits and their ledger."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .. import arguments as arg
+from ..core.commands import ChangePlan, Credit, OpenAccount
+from ..core.outcomes import AccountChanged, Refusal
+from ..engine.queries import Page
+from ..engine.views import AccountView, EntryView
+from ..refused import Refused
+from .base import Operations
+
+CreditKind = Literal["grant", "adjust"]
+
+
+class Accounts(Operations):
+    default_plan: str
+
+    async def open_account(self, account: str, *, plan: str | None = None, credits: int = 0) -> AccountView:
+        """Opens an account, with a first grant of credits if any."""
+        command = OpenAccount(
+            arg.name(account, "an account"), plan or self.default_plan, arg.amount(credits, "the opening credits")
+        )
+        return await self.account((await self._ask(command, AccountChanged)).account_id)
+
+    async def change_plan(self, account: str, plan: str) -> AccountView:
+        """Moves an account to another plan."""
+        await self._ask(ChangePlan(arg.name(account, "an account"), arg.name(plan, "a plan")), AccountChanged)
+        return await self.account(account)
+
+    async def grant(self, account: str, amount: int, *, reason: str | None = None, key: str | None = None) -> int:
+        """Adds credits and returns the new balance. With a `key` (a payment's id, say) a repeat adds nothing."""
+        return await self._credit(account, amount, "grant", reason, key)
+
+    async def adjust(self, account: str, amount: int, *, reason: str, key: str | None = None) -> int:
+        """Corrects a balance, up or down but never below zero, and returns it."""
+        return await self._credit(account, amount, "adjust", reason, key)
+
+    async def _credit(self, account: str, amount: int, kind: CreditKind, reason: str | None, key: str | None) -> int:
+        command = Credit(
+            arg.name(account, "an account"),
+            arg.amount(amount),
+            kind,
+            None if reason is None else arg.text(reason),
+            None if key is None else arg.key(key),
+        )
+        return (await self._ask(command, AccountChanged)).balance
+
+    async def account(self, account: str) -> AccountView:
+        """An account with its balance, plan and usage."""
+        view = await self.queries.account(arg.name(account, "an account"))
+        if view is None:
+            raise Refused.of(Refusal("NOT_FOUND", f"there is no account {account!r}; open it first."))
+        return view
+
+    async def accounts(self, *, after: str | None = None, limit: int = 50) -> Page[AccountView]:
+        """A page of accounts, by id."""
+        return await self.queries.accounts(after, arg.count(limit, "limit", self.limits.page_items))
+
+    async def ledger(self, account: str, *, before: int | None = None, limit: int = 50) -> Page[EntryView]:
+        """A page of an account's ledger lines, newest first."""
+        await self.account(account)
+        return await self.queries.ledger(account, before, arg.count(limit, "limit", self.limits.page_items))

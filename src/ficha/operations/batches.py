@@ -1,0 +1,79 @@
+"""Batches: many jobs submitted together, all or none, then watched, cancelled or resumed as one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from .. import arguments as arg
+from ..core import commands as c
+from ..core.outcomes import Finished, Recovered, Refusal, Submitted
+from ..core.states import ACTIVE
+from ..engine.views import BatchView, Receipt
+from ..ids import new_id
+from ..refused import Refused
+from .submits import Request, Submits
+
+
+class Batches(Submits):
+    async def submit_batch(
+        self,
+        items: Iterable[tuple[str, Mapping[str, Any]]],
+        *,
+        account: str,
+        idempotency_key: str | None = None,
+        key_ttl_hours: float | None = None,
+        session: str | None = None,
+        run_at: datetime | None = None,
+        correlation_id: str | None = None,
+    ) -> Receipt:
+        """Creates and charges a job for each (tool, payload), all of them or none."""
+        jobs: list[c.NewJob] = []
+        digest = hashlib.sha256()
+        for name, payload in items:
+            tool = self._tool(name)
+            text = self._payload(payload)
+            digest.update(f"{tool.name}\n{text}\n".encode())
+            jobs += self._new_jobs(tool, payload, text)
+        if not jobs:
+            raise arg.invalid("a batch needs at least one item")
+        request = Request(
+            tool=jobs[0].tool,
+            account=account,
+            idempotency_key=idempotency_key,
+            key_ttl_hours=key_ttl_hours,
+            session=session,
+            run_at=run_at,
+            correlation_id=correlation_id,
+        )
+        command = self._command(request, tuple(jobs), digest.hexdigest(), new_id())
+        return await self._receipt(await self._ask(command, Submitted))
+
+    async def batch(self, batch_id: str) -> BatchView:
+        """A batch with its jobs by status and how far it is."""
+        view = await self.queries.batch(arg.job_id(batch_id, "batch"))
+        if view is None:
+            raise Refused.of(Refusal("NOT_FOUND", f"there is no batch {batch_id}."))
+        return view
+
+    async def cancel_batch(self, batch_id: str, *, reason: str | None = None) -> int:
+        """Cancels and refunds the batch's active jobs, and returns how many."""
+        view = await self.batch(batch_id)
+        ids = await self.queries.job_ids(view.id, tuple(sorted(ACTIVE)))
+        words = None if reason is None else arg.text(reason)
+        answers = await self._ask_many([c.Cancel(job_id, None, words) for job_id in ids], Finished)
+        return sum(isinstance(answer, Finished) and answer.changed for answer in answers)
+
+    async def resume_batch(self, batch_id: str) -> int:
+        """Takes up an interrupted batch and returns how many jobs go on: those whose worker was lost return to the
+        queue, those in the dead-letter list run again as new jobs of the batch."""
+        view = await self.batch(batch_id)
+        held = await self.queries.job_ids(view.id, ("starting", "running"))
+        dead = await self.queries.job_ids(view.id, ("failed",), dead=True)
+        recovered = await self._ask_many([c.Recover(job_id) for job_id in held], Recovered)
+        requeued = await self._ask_many([c.Requeue(job_id, new_id()) for job_id in dead], Submitted)
+        return sum(isinstance(answer, Recovered) and answer.act == "requeued" for answer in recovered) + sum(
+            isinstance(answer, Submitted) for answer in requeued
+        )

@@ -1,0 +1,93 @@
+"""For whoever operates the system: recovery, dead letters, pools, figures, and the proof that all is well."""
+
+from __future__ import annotations
+
+from .. import arguments as arg
+from ..core import commands as c
+from ..core.outcomes import Discarded, PoolChanged, Recovered, Submitted
+from ..core.policy import MILLISECOND
+from ..core.records import Pool
+from ..engine.queries import Page
+from ..engine.sweeper import SweepReport
+from ..engine.views import Hold, JobView, KeyView, PoolView
+from ..ids import new_id
+from ..store.base import ListJobs, Stats
+from .submits import Submits
+
+
+class Operating(Submits):
+    async def sweep(self) -> SweepReport:
+        """One round of recovery and clean-up, now."""
+        return await self.engine.sweep()
+
+    async def recover(self, job_id: str) -> Recovered:
+        """Does whatever is due for one job by now; nothing, if nothing is."""
+        return await self._ask(c.Recover(arg.job_id(job_id)), Recovered)
+
+    async def stuck(self, *, after: str | None = None, limit: int = 50) -> Page[JobView]:
+        """Held jobs that have been silent for longer than the stuck time, newest first."""
+        silent_since = await self.queries.now() - self.engine.policy.stuck_ms * MILLISECOND
+        most = arg.count(limit, "limit", self.limits.page_items)
+        return await self.queries.jobs(ListJobs(stuck_before_at=silent_since, before=after, limit=most))
+
+    async def dead_letters(
+        self, *, account: str | None = None, after: str | None = None, limit: int = 50
+    ) -> Page[JobView]:
+        """Failed jobs that nobody has dealt with, newest first."""
+        return await self.queries.jobs(
+            ListJobs(
+                account_id=account, dead=True, before=after, limit=arg.count(limit, "limit", self.limits.page_items)
+            )
+        )
+
+    async def requeue(self, job_id: str) -> str:
+        """Runs a dead letter's work again, as a new job that is charged anew; returns the new job's id."""
+        return (await self._ask(c.Requeue(arg.job_id(job_id), new_id()), Submitted)).job_id
+
+    async def discard(self, job_id: str) -> Discarded:
+        """Takes a job off the dead-letter list."""
+        return await self._ask(c.Discard(arg.job_id(job_id)), Discarded)
+
+    async def pools(self) -> list[PoolView]:
+        """All pools: slots, how many are busy, how many jobs are ready."""
+        return await self.queries.pools()
+
+    async def queue_length(self, pool: str) -> int:
+        """How many jobs of the pool are ready to be started."""
+        return await self.engine.positions.length(arg.name(pool, "a pool"))
+
+    async def pause_pool(self, pool: str) -> Pool:
+        """Starts nothing new in the pool; what runs goes on."""
+        return await self._change_pool(c.PausePool(arg.name(pool, "a pool"), True))
+
+    async def resume_pool(self, pool: str) -> Pool:
+        return await self._change_pool(c.PausePool(arg.name(pool, "a pool"), False))
+
+    async def resize_pool(self, pool: str, slots: int | None) -> Pool:
+        """Overrides the declared number of slots, on all machines; None returns to it."""
+        if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int)):
+            raise arg.invalid(f"slots must be a whole number or None, not {slots!r}")
+        return await self._change_pool(c.ResizePool(arg.name(pool, "a pool"), slots))
+
+    async def _change_pool(self, command: c.Command) -> Pool:
+        return (await self._ask(command, PoolChanged)).pool
+
+    async def stats(self) -> Stats:
+        """Figures over the active jobs."""
+        return await self.queries.stats(self.engine.policy.stuck_ms)
+
+    async def reservations(
+        self, *, account: str | None = None, after: str | None = None, limit: int = 50
+    ) -> Page[Hold]:
+        """A page of reservations, newest first."""
+        return await self.queries.reservations(account, after, arg.count(limit, "limit", self.limits.page_items))
+
+    async def idempotency_keys(
+        self, *, account: str | None = None, after: tuple[str, str, str] | None = None, limit: int = 50
+    ) -> list[KeyView]:
+        """Idempotency keys, by account, key and scope, after those three."""
+        return await self.queries.keys(account, after, arg.count(limit, "limit", self.limits.page_items))
+
+    async def verify(self) -> list[str]:
+        """Checks every invariant over the whole database; what is wrong, in sentences."""
+        return await self.queries.verify()

@@ -1,0 +1,260 @@
+"""Submits: payloads become jobs; and reservations, which hold a quota slot before the job exists."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from .. import arguments as arg
+from ..core import commands as c
+from ..core.outcomes import Finished, Refusal, ReservationChanged, Submitted
+from ..core.records import Status
+from ..engine.positions import Standing
+from ..engine.queries import Page
+from ..engine.views import EventView, Hold, JobView, Receipt, hold_view, receipt
+from ..ids import new_id
+from ..refused import Refused
+from ..store.base import ListEvents, ListJobs
+from ..tools import Tool
+from .base import Operations, answer
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """One submit.
+
+    tool, payload, account: what, with which fields, and who pays.
+    idempotency_key: the caller's own name for this submit; a repeat gets the first job.
+    key_ttl_hours: how long the key is remembered. Defaults to the application's setting, 24 hours.
+    reservation: the quota slot that it stands on.
+    session: the caller's own name for a visit, for later lists.
+    run_at, delay_s: not to be started before.
+    correlation_id: carried along to logs and traces.
+    """
+
+    tool: str
+    payload: Mapping[str, Any] = {}
+    account: str
+    idempotency_key: str | None = None
+    key_ttl_hours: float | None = None
+    reservation: str | None = None
+    session: str | None = None
+    run_at: datetime | None = None
+    delay_s: float = 0.0
+    correlation_id: str | None = None
+
+
+class Submits(Operations):
+    async def submit(
+        self,
+        tool: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        account: str,
+        idempotency_key: str | None = None,
+        key_ttl_hours: float | None = None,
+        reservation: str | None = None,
+        session: str | None = None,
+        run_at: datetime | None = None,
+        delay_s: float = 0.0,
+        correlation_id: str | None = None,
+        connection: Any = None,
+    ) -> Receipt:
+        """Creates and charges a job (or, where the tool splits large requests, a batch of them).
+
+        With `connection`, an asyncpg connection inside a transaction, the submit takes part in that transaction: it
+        stands or falls with it, and the account stays locked until then.
+        """
+        request = Request(
+            tool=tool,
+            payload=payload or {},
+            account=account,
+            idempotency_key=idempotency_key,
+            key_ttl_hours=key_ttl_hours,
+            reservation=reservation,
+            session=session,
+            run_at=run_at,
+            delay_s=delay_s,
+            correlation_id=correlation_id,
+        )
+        command = self.submit_command(request)
+        if connection is not None:
+            return receipt(answer(await self.engine.call_within(connection, command), Submitted), None)
+        return await self._receipt(await self._ask(command, Submitted))
+
+    async def submit_many(self, requests: Iterable[Request]) -> list[Receipt | Refused]:
+        """Submits each by itself and returns, in order, its receipt or the exception that says why not."""
+        wanted = list(requests)
+        results: list[Receipt | Refused | None] = [None] * len(wanted)
+        commands: dict[int, c.Submit] = {}
+        for index, request in enumerate(wanted):
+            try:
+                commands[index] = self.submit_command(request)
+            except Refused as refused:
+                results[index] = refused
+        answers = await self._ask_many(list(commands.values()), Submitted)
+        for index, outcome in zip(commands, answers, strict=True):
+            results[index] = outcome if isinstance(outcome, Refused) else await self._receipt(outcome)
+        return [result for result in results if result is not None]
+
+    async def _receipt(self, outcome: Submitted) -> Receipt:
+        if outcome.rank is None:
+            return receipt(outcome, None)
+        return receipt(outcome, await self.engine.positions.of_new(outcome.job_id, outcome.pool, outcome.rank))
+
+    def submit_command(self, request: Request) -> c.Submit:
+        """The command that a request stands for, checked as far as it can be without the database."""
+        tool = self._tool(request.tool)
+        payload = self._payload(request.payload)
+        jobs = self._new_jobs(tool, request.payload, payload)
+        fingerprint = _digest(tool.name, payload)
+        return self._command(request, jobs, fingerprint, new_id() if len(jobs) > 1 else None)
+
+    def _command(
+        self, request: Request, jobs: tuple[c.NewJob, ...], fingerprint: str, batch_id: str | None
+    ) -> c.Submit:
+        if len(jobs) > self.limits.batch_jobs:
+            raise Refused.of(
+                Refusal("TOO_LARGE", f"{len(jobs)} jobs at once are more than the {self.limits.batch_jobs} allowed.")
+            )
+        ttl = request.key_ttl_hours
+        return c.Submit(
+            account_id=arg.name(request.account, "an account"),
+            jobs=jobs,
+            fingerprint=fingerprint,
+            key=None if request.idempotency_key is None else arg.key(request.idempotency_key),
+            key_ttl_ms=None if ttl is None else max(1, arg.milliseconds(ttl * 3_600, "key_ttl_hours")),
+            reservation_id=None if request.reservation is None else arg.job_id(request.reservation, "reservation"),
+            session=arg.optional_name(request.session, "a session"),
+            batch_id=batch_id,
+            correlation_id=arg.optional_name(request.correlation_id, "a correlation id"),
+            run_at=arg.date(request.run_at, "run_at"),
+            delay_ms=arg.milliseconds(request.delay_s, "delay_s"),
+        )
+
+    def _tool(self, name: str) -> Tool:
+        tool = self.tools.get(name)
+        if tool is None:
+            known = ", ".join(sorted(self.tools)) or "none"
+            raise Refused.of(Refusal("UNKNOWN_TOOL", f"there is no tool {str(name)[:80]!r}; declared are: {known}."))
+        return tool
+
+    def _payload(self, payload: Mapping[str, Any]) -> str:
+        if not isinstance(payload, dict):
+            raise Refused.of(
+                Refusal("INVALID_PAYLOAD", "the payload must be a JSON object (a dict); nothing was changed.")
+            )
+        return arg.json(payload, "the payload", self.limits.payload_bytes, self.limits)
+
+    def _new_jobs(self, tool: Tool, payload: Mapping[str, Any], text: str) -> tuple[c.NewJob, ...]:
+        whole = dict(payload)
+        if (problem := tool.problem(whole)) is not None:
+            raise Refused.of(problem)
+        units = _passed(tool.units_of(whole))
+        parts = tool.parts(whole, units)
+        return tuple(
+            self._new_job(tool, part, text if len(parts) == 1 else self._payload(part), size) for part, size in parts
+        )
+
+    def _new_job(self, tool: Tool, payload: dict[str, Any], text: str, units: int) -> c.NewJob:
+        return c.NewJob(
+            id=new_id(),
+            tool=tool.name,
+            pool=tool.pool,
+            payload=text,
+            cost=_passed(tool.cost_of(payload)),
+            units=units,
+            priority=tool.priority,
+            timeout_ms=int(tool.timeout * 1_000),
+            max_wait_ms=None if tool.max_wait is None else int(tool.max_wait * 1_000),
+            max_attempts=tool.attempts,
+            backoff_ms=int(tool.backoff * 1_000),
+            backoff_max_ms=int(tool.backoff_max * 1_000),
+            content_hash=_digest(tool.name, text) if tool.dedupe else None,
+        )
+
+    async def job(self, job_id: str) -> JobView:
+        """A job as it stands now, with its position while it waits."""
+        view = await self.queries.job(arg.job_id(job_id))
+        if view is None:
+            raise Refused.of(Refusal("NOT_FOUND", f"there is no job {job_id}."))
+        return view
+
+    async def jobs(
+        self,
+        *,
+        account: str | None = None,
+        statuses: Iterable[Status] = (),
+        tool: str | None = None,
+        pool: str | None = None,
+        batch: str | None = None,
+        session: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> Page[JobView]:
+        """A page of jobs, newest first; `after` is the `next` of the page before."""
+        return await self.queries.jobs(
+            ListJobs(
+                account_id=account,
+                statuses=tuple(statuses),
+                tool=tool,
+                pool=pool,
+                batch_id=None if batch is None else arg.job_id(batch, "batch"),
+                session=session,
+                before=None if after is None else arg.job_id(after),
+                limit=arg.count(limit, "limit", self.limits.page_items),
+            )
+        )
+
+    async def position(self, job_id: str) -> Standing | None:
+        """Where a waiting job stands, from a shared look at the queue: cheap however many ask and wait."""
+        return await self.queries.standing(arg.job_id(job_id))
+
+    async def events(
+        self, *, job: str | None = None, account: str | None = None, after: int = 0, limit: int = 100
+    ) -> list[EventView]:
+        """The history of a job or of all jobs of an account, oldest first, after the event number `after`."""
+        return await self.queries.events(
+            ListEvents(
+                job_id=None if job is None else arg.job_id(job),
+                account_id=account,
+                after=after,
+                limit=arg.count(limit, "limit", self.limits.page_items),
+            )
+        )
+
+    async def cancel(self, job_id: str, *, account: str | None = None, reason: str | None = None) -> Finished:
+        """Cancels an active job and refunds it; with `account`, only if it is theirs. An ended job stays as it is."""
+        words = None if reason is None else arg.text(reason)
+        return await self._ask(c.Cancel(arg.job_id(job_id), account, words), Finished)
+
+    async def reserve(self, account: str, *, ttl_s: float | None = None) -> Hold:
+        """Holds one slot of the account's quota for a while, before the job exists."""
+        ttl_ms = None if ttl_s is None else max(1, arg.milliseconds(ttl_s, "ttl_s"))
+        command = c.Reserve(new_id(), arg.name(account, "an account"), ttl_ms)
+        return _hold(await self._ask(command, ReservationChanged))
+
+    async def consume(self, reservation: str, *, account: str | None = None) -> Hold:
+        """Says that the job exists. A submit that names the reservation does this by itself."""
+        return _hold(await self._ask(c.Consume(arg.job_id(reservation, "reservation"), account), ReservationChanged))
+
+    async def release(self, reservation: str, *, account: str | None = None) -> Hold:
+        """Frees the slot at once."""
+        return _hold(await self._ask(c.Release(arg.job_id(reservation, "reservation"), account), ReservationChanged))
+
+
+def _hold(outcome: ReservationChanged) -> Hold:
+    return hold_view(outcome.reservation, outcome.reservation.created_at, outcome.quota_warnings)
+
+
+def _passed(value: int | Refusal) -> int:
+    if isinstance(value, Refusal):
+        raise Refused.of(value)
+    return value
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

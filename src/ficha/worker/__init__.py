@@ -1,0 +1,7 @@
+"""Workers: claim jobs, run their handlers, keep the leases alive, and say how each run ended."""
+
+from .context import JobContext
+from .values import Accepted, Cancel, FinalError, Partial, Retry
+from .worker import Worker
+
+__all__ = ["Accepted", "Cancel", "FinalError", "JobContext", "Partial", "Retry", "Worker"]

@@ -1,0 +1,38 @@
+"""What a handler can return besides its result, and the one exception that forbids a retry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+
+class Partial(Struct, frozen=True):
+    """Part of the work was delivered (3 of 4 images): the job completes, the rest is refunded."""
+
+    result: Any
+    delivered: int
+    of: int
+
+
+class Retry(Struct, frozen=True):
+    """Run the job again after so many seconds; it does not count as a failure."""
+
+    after: float
+    reason: str | None = None
+
+
+class Cancel(Struct, frozen=True):
+    """The job makes no sense any more: cancelled and refunded."""
+
+    reason: str
+
+
+class Accepted(Struct, frozen=True):
+    """An external provider has the work and will call back under this reference; the worker is free."""
+
+    ref: str
+
+
+class FinalError(Exception):
+    """Raise it where running again cannot help: the job fails at once and is refunded, whatever attempts are left."""
