@@ -1,0 +1,109 @@
+"""What the documentation says: its examples run, and nothing that a user can set, meet or type is missing from it."""
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+from typer.main import get_command
+
+from ficha import Ficha, LaneLimits, Limits, Plan
+from ficha.cli.main import app as command_line
+from ficha.core import invariants, states
+from ficha.core.outcomes import HTTP_STATUS, RETRYABLE, Code
+from ficha.refused import Refused
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = (ROOT / "docs/reference.md").read_text()
+CORE = "\n".join(path.read_text() for path in (ROOT / "src/ficha/core").glob("*.py"))
+
+
+def rows(text: str) -> set[str]:
+    """The names in the first column of every table."""
+    return {
+        name
+        for line in text.splitlines()
+        if line.startswith("| `")
+        for name in re.findall(r"`([^`]+)`", line.split("|")[1])
+    }
+
+
+def test_the_readme_example_runs(tmp_path: Path) -> None:
+    [example] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "1 95\n{'image': 'CAT.PNG x2'}\n"
+
+
+def test_the_demonstration_runs_and_all_is_well() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples/demo.py"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "paid calls made: 1" in done.stdout
+    assert "charged 3, refunded 3" in done.stdout
+    assert "Every invariant holds: True." in done.stdout
+
+
+def test_the_readme_names_the_two_commands() -> None:
+    assert {"make demo", "make test"} <= set(re.findall(r"make \w+", (ROOT / "README.md").read_text()))
+
+
+def test_the_diagram_in_the_documentation_is_the_transition_table() -> None:
+    [drawn] = re.findall(r"```mermaid\n(.*?)```", (ROOT / "docs/concepts.md").read_text(), re.DOTALL)
+    assert drawn == states.diagram()
+
+
+@pytest.mark.parametrize("kind", [Limits, LaneLimits, Plan])
+def test_every_field_of_the_settings_is_documented(kind: type[msgspec.Struct]) -> None:
+    fields = set(kind.__struct_fields__) - {"name"}
+    assert fields <= rows(REFERENCE)
+    assert all(f"{field}:" in (kind.__doc__ or "") or f"{field}," in (kind.__doc__ or "") for field in fields)
+
+
+@pytest.mark.parametrize("function", [Ficha.__init__, Ficha.tool])
+def test_every_setting_of_an_application_is_documented(function: object) -> None:
+    assert set(inspect.signature(function).parameters) - {"self"} <= rows(REFERENCE)  # type: ignore[arg-type]
+
+
+def test_every_environment_variable_is_documented() -> None:
+    code = "\n".join(path.read_text() for path in (ROOT / "src/ficha").rglob("*.py"))
+    assert set(re.findall(r'"((?:FICHA|JOB|WORKER)_[A-Z_]+)"', code)) <= rows(REFERENCE)
+
+
+def test_every_code_is_documented_with_its_exception_status_and_whether_to_repeat() -> None:
+    documented = dict(re.findall(r"^\| `([A-Z_]+)` \|(.*)\|$", REFERENCE, re.MULTILINE))
+    assert set(documented) - {"FICHA_DATABASE_URL", "JOB_LOCK_TTL_MS", "JOB_HEARTBEAT_INTERVAL_MS", "WORKER_ID"} == set(
+        get_args(Code)
+    )
+    for code, status in HTTP_STATUS.items():
+        exception, _, http, repeat = [cell.strip() for cell in documented[code].split("|")]
+        assert http == str(status)
+        assert (repeat == "yes") == (code in RETRYABLE)
+        assert exception == (f"`{Refused._by_code[code].__name__}`" if code in Refused._by_code else "")
+
+
+def test_every_event_is_documented_and_the_histories_know_those_that_move_a_job() -> None:
+    events = set(re.findall(r'add_event\(\w+, "(\w+)"', CORE))
+    assert len(events) > 10
+    assert events <= rows(REFERENCE)
+    assert set(invariants._STATUS_AFTER) <= events
+
+
+def test_every_command_is_documented() -> None:
+    def verbs(command: object, path: str) -> list[str]:
+        inner = getattr(command, "commands", {})
+        return [verb for name, sub in inner.items() for verb in verbs(sub, f"{path} {name}")] if inner else [path]
+
+    assert set(verbs(get_command(command_line), "ficha")) <= rows(REFERENCE)
+
+
+def test_every_table_is_documented() -> None:
+    for schema in (ROOT / "src/ficha/store").glob("*/0*.up.sql"):
+        made = set(re.findall(r"CREATE (?:TABLE|VIEW) (\w+)", schema.read_text()))
+        assert made
+        assert made <= set(re.findall(r"`(\w+)`", REFERENCE))
