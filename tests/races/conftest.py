@@ -1,0 +1,30 @@
+"""What the races share: the crew that runs them, and a fresh database of each kind to run them on."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from ficha.store.postgres import PostgresStore
+from tests.postgres import new_database
+from tests.races.crew import Crew
+
+pytest.register_assert_rewrite("tests.races.history")
+
+
+@pytest.fixture(scope="session")
+def crew() -> Iterator[Crew]:
+    crew = Crew()
+    yield crew
+    crew.dismiss()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[str]:
+    """The address of a fresh database; on PostgreSQL, one that is migrated."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'ficha.db'}"
+        return
+    async with new_database(request.getfixturevalue("postgres_server")) as url:
+        await PostgresStore(url).migrate()
+        yield url

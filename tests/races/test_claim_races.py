@@ -1,0 +1,39 @@
+"""Races of workers for jobs."""
+
+from collections import Counter
+
+import pytest
+
+from ficha.core.records import Leased
+from tests.races.application import COST, application
+from tests.races.crew import Crew
+from tests.races.history import whole
+
+JOBS = 10_000
+WORKERS = [f"worker-{number}" for number in range(8)]
+
+
+@pytest.mark.req("B3")
+async def test_eight_processes_claim_ten_thousand_jobs_each_exactly_once(crew: Crew, database: str) -> None:
+    async with application(database) as app:
+        await app.open_account("ana", plan="open", credits=JOBS * COST)
+        await app.submit_batch([("read", {"number": number}) for number in range(JOBS)], account="ana")
+
+    racers = [{"role": "claim_all", "worker": worker, "limit": 100} for worker in WORKERS]
+    claimed = dict(zip(WORKERS, await crew.race(database, racers), strict=True))
+
+    times_claimed = Counter(job_id for batches in claimed.values() for batch in batches for job_id, _, _ in batch)
+    assert len(times_claimed) == JOBS
+    assert set(times_claimed.values()) == {1}
+    assert sum(bool(batches) for batches in claimed.values()) > len(WORKERS) // 2, "few got a job: this was no race"
+    for worker, batches in claimed.items():
+        numbers = [number for batch in batches for _, _, number in batch]
+        assert numbers == sorted(numbers), f"{worker} was not given the oldest first"
+    async with application(database) as app:
+        state = await whole(app)
+    holders = {job_id: (worker, epoch) for worker in WORKERS for batch in claimed[worker] for job_id, epoch, _ in batch}
+    places = {job.id: (job.place, job.epoch) for job in state.jobs.values()}
+    assert {
+        job: (place.worker, epoch) for job, (place, epoch) in places.items() if isinstance(place, Leased)
+    } == holders
+    assert Counter(event.kind for event in state.events) == {"submitted": JOBS, "claimed": JOBS}
