@@ -1,0 +1,105 @@
+"""Ficha as it is out of the box: each job is submitted under a key, charged, leased and finished, with its trail."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ficha import Ficha, Plan, Pool, Refused, Request
+from ficha.engine.views import Lease
+from ficha.store.base import GetState
+from ficha.store.postgres import PostgresStore
+
+from .peer import Peer, Tally, Wrong
+from .workload import ACCOUNTS, COST, RESULT, account, payload
+
+POOL: Final = "images"
+LOOPS: Final = 4
+BATCH: Final = 200
+CONCURRENCY: Final = 400
+"""Handlers that the worker runs at a time."""
+PLENTY: Final = 1_000_000_000
+MOST_CLAIMS: Final = 1_000_000
+IDLE_S: Final = 0.02
+
+
+class FichaSide(Peer):
+    name = "Ficha"
+    does = "key, quotas, charge, ledger line, lease, result, event trail"
+
+    async def open(self, url: str) -> None:
+        if url.startswith("postgresql:"):
+            await PostgresStore(url).migrate()
+        # Limits that nobody reaches: they are looked at with every submit, and refuse none.
+        plan = Plan("pro", priority=10, max_running=PLENTY, max_active=PLENTY, per_hour=PLENTY, daily_limit=PLENTY)
+        self._app = Ficha(url, plans=[plan], pools=[Pool(POOL)])
+
+        @self._app.tool(pool=POOL, cost=COST)
+        async def upscale(job: Any, image: str, scale: int = 2) -> dict[str, Any]:
+            return RESULT
+
+        await self._app.open()
+        names = {account(number) for number in range(ACCOUNTS)}
+        await asyncio.gather(*(self._app.open_account(name, plan="pro", credits=PLENTY) for name in names))
+
+    async def close(self) -> None:
+        await self._app.close()
+
+    async def submit(self, number: int) -> None:
+        await self._app.submit("upscale", payload(number), account=account(number), idempotency_key=f"key-{number}")
+
+    async def submit_many(self, numbers: Sequence[int]) -> None:
+        requests = [
+            Request(tool="upscale", payload=payload(n), account=account(n), idempotency_key=f"key-{n}") for n in numbers
+        ]
+        _none_refused(await self._app.submit_many(requests))
+
+    async def finish_all(self, tally: Tally, last: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as loops:
+            for number in range(LOOPS):
+                loops.create_task(self._finish(f"loop-{number}", tally, last))
+
+    async def _finish(self, worker: str, tally: Tally, last: asyncio.Event) -> None:
+        for _ in range(MOST_CLAIMS):
+            heard, was_last = self._app.work_heard(POOL), last.is_set()
+            leases: list[Lease] = await self._app.claim(POOL, limit=BATCH, worker=worker)
+            if leases:
+                _none_refused(await self._app.finish_many((lease, RESULT) for lease in leases))
+                tally.add(len(leases))
+            elif was_last:
+                return
+            else:
+                await self._app.wait_for_work(POOL, IDLE_S, since=heard)
+        raise Wrong("the queue does not become empty")
+
+    async def work(self, tally: Tally) -> None:
+        tally.add(await self._app.run_worker([POOL], concurrency=CONCURRENCY, burst=True, worker="worker"))
+
+    async def check(self, submitted: int, finished: int) -> None:
+        if problems := await self._app.verify():
+            raise Wrong(f"{len(problems)} invariants are broken, the first: {problems[0]}")
+        again = await self._app.submit("upscale", payload(0), account=account(0), idempotency_key="key-0")
+        state = await self._app.engine.store.read(GetState(texts=True))
+        statuses = Counter(job.status for job in state.jobs.values())
+        entries = Counter((entry.kind, entry.amount) for entry in state.entries)
+        events = Counter(event.kind for event in state.events)
+        charged = {entry.job_id for entry in state.entries if entry.kind == "charge"}
+        facts = {
+            "a repeated submit finds the first job": again.idempotent_hit,
+            "all jobs are there": len(state.jobs) == submitted,
+            "all are completed or queued": statuses == +Counter(completed=finished, queued=submitted - finished),
+            "each is charged once": entries["charge", -COST] == len(charged) == submitted,
+            "nothing else is paid": set(entries) == {("grant", PLENTY), ("charge", -COST)},
+            "each has its first event": events["submitted"] == submitted,
+            "each finished one has its last event": events["completed"] == finished,
+        }
+        if wrong := [fact for fact, holds in facts.items() if not holds]:
+            raise Wrong(f"not so after {submitted} submits and {finished} finishes: {'; '.join(wrong)}")
+
+
+def _none_refused(answers: Sequence[object]) -> None:
+    for answer in answers:
+        if isinstance(answer, Refused):
+            raise answer
