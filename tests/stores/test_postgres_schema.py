@@ -182,9 +182,24 @@ async def test_no_batch_ever_reads_a_whole_table(postgres_url: str) -> None:
     async with connected(postgres_url) as connection:
         await connection.execute(BEGIN)
         for text in (wanted.statement(wanted.LOCKS), wanted.statement(wanted.READS), apply.statement(apply.PARTS)):
-            count = len((await connection.prepare(text)).get_parameters())
-            plan = await plan_of(connection, text, *([] for _ in range(count)))
+            parameters = (await connection.prepare(text)).get_parameters()
+            plan = await plan_of(connection, text, *("{}" if one.name == "text" else [] for one in parameters))
             assert "Seq Scan" not in plan
+
+
+TEXTS = ["", "NULL", "null", '"', "\\", '\\"', "{}", "a,b", " x ", "\n\t", "é", "🙂", "\u2028", "'; DROP TABLE jobs"]
+
+
+@pytest.mark.parametrize("values", [TEXTS, [*TEXTS, None], [None, None], ["x"], [None, "x", None]])
+async def test_a_column_of_texts_arrives_as_it_was_sent(postgres_url: str, values: list[str | None]) -> None:
+    async with connected(postgres_url) as connection:
+        arrived = await connection.fetchval("SELECT $1::text::text[]", columns.literal("text", values))
+    assert arrived == ([] if values == [None, None] else values)
+
+
+def test_a_text_with_a_nul_character_cannot_pass_for_two() -> None:
+    with pytest.raises(StoreError, match="NUL"):
+        columns.literal("text", ["a\x00b", "c"])
 
 
 @pytest.mark.parametrize("change", ["UPDATE entries SET amount = 1", "DELETE FROM entries", "TRUNCATE entries"])

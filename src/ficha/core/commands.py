@@ -10,7 +10,7 @@ from msgspec import Struct
 from .records import KeyScope
 
 
-class Command(Struct, frozen=True):
+class Command(Struct, frozen=True, gc=False):
     """The base of all commands."""
 
 
@@ -36,7 +36,7 @@ class Credit(Command, frozen=True):
     key: str | None = None
 
 
-class NewJob(Struct, frozen=True):
+class NewJob(Struct, frozen=True, gc=False):
     """What a tool makes of one payload: the part of a submit that becomes one job."""
 
     id: str
@@ -106,7 +106,7 @@ class SaveStep(Command, frozen=True):
     result: str
 
 
-class Completed(Struct, frozen=True):
+class Completed(Struct, frozen=True, gc=False):
     """All of it worked. With `delivered` below the job's units, the rest is refunded."""
 
     result: str
@@ -114,25 +114,25 @@ class Completed(Struct, frozen=True):
     of: int | None = None
 
 
-class Failed(Struct, frozen=True):
+class Failed(Struct, frozen=True, gc=False):
     """This run failed. A `final` error is not retried, whatever attempts are left."""
 
     error: str
     final: bool = False
 
 
-class RetryLater(Struct, frozen=True):
+class RetryLater(Struct, frozen=True, gc=False):
     """The handler asks to be run again; it does not count as a failure."""
 
     after_ms: int
     reason: str | None = None
 
 
-class CancelledByHandler(Struct, frozen=True):
+class CancelledByHandler(Struct, frozen=True, gc=False):
     reason: str
 
 
-class AcceptedByProvider(Struct, frozen=True):
+class AcceptedByProvider(Struct, frozen=True, gc=False):
     """An external provider has the work and will call back under `ref`."""
 
     ref: str

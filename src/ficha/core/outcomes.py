@@ -50,7 +50,7 @@ RETRYABLE: Final[frozenset[Code]] = frozenset({"OVERLOADED", "RATE_LIMITED"})
 """The codes where the same call, later, may pass with nothing else done: what a client may retry by itself."""
 
 
-class Refusal(Struct, frozen=True):
+class Refusal(Struct, frozen=True, gc=False):
     """The command was refused and changed nothing."""
 
     code: Code
@@ -63,7 +63,7 @@ class Refusal(Struct, frozen=True):
         return self.code in RETRYABLE
 
 
-class AccountChanged(Struct, frozen=True):
+class AccountChanged(Struct, frozen=True, gc=False):
     account_id: str
     plan: str
     balance: int
@@ -71,7 +71,7 @@ class AccountChanged(Struct, frozen=True):
     """The key was used before: this is what the first call led to, and nothing was changed now."""
 
 
-class Submitted(Struct, frozen=True):
+class Submitted(Struct, frozen=True, gc=False):
     job_id: str
     status: Status
     pool: str
@@ -87,7 +87,7 @@ class Submitted(Struct, frozen=True):
     cost_limit_warning: str | None = None
 
 
-class Lease(Struct, frozen=True):
+class Lease(Struct, frozen=True, gc=False):
     """A worker's hold on a job, as handed out by a claim. `job` is the job as claimed."""
 
     job: Job
@@ -98,11 +98,11 @@ class Lease(Struct, frozen=True):
     deadline_at: int
 
 
-class Claimed(Struct, frozen=True):
+class Claimed(Struct, frozen=True, gc=False):
     leases: tuple[Lease, ...]
 
 
-class Held(Struct, frozen=True):
+class Held(Struct, frozen=True, gc=False):
     """The lease stands."""
 
     job_id: str
@@ -111,7 +111,7 @@ class Held(Struct, frozen=True):
     deadline_at: int
 
 
-class StepSaved(Struct, frozen=True):
+class StepSaved(Struct, frozen=True, gc=False):
     """The step's stored result: the one given, or the earlier one if the step was stored before."""
 
     job_id: str
@@ -119,7 +119,7 @@ class StepSaved(Struct, frozen=True):
     result: str
 
 
-class Finished(Struct, frozen=True):
+class Finished(Struct, frozen=True, gc=False):
     """What the job is now. `changed` is False when it had ended before and this call changed nothing."""
 
     job_id: str
@@ -131,7 +131,7 @@ class Finished(Struct, frozen=True):
     """When a retried job becomes claimable again."""
 
 
-class ReservationChanged(Struct, frozen=True):
+class ReservationChanged(Struct, frozen=True, gc=False):
     reservation: Reservation
     changed: bool = True
     quota_warnings: tuple[str, ...] = ()
@@ -140,28 +140,28 @@ class ReservationChanged(Struct, frozen=True):
 RecoveryAct = Literal["nothing", "requeued", "failed", "cancelled", "promoted", "parked", "aged"]
 
 
-class Recovered(Struct, frozen=True):
+class Recovered(Struct, frozen=True, gc=False):
     job_id: str
     act: RecoveryAct
     refunded: int = 0
 
 
-class Forgotten(Struct, frozen=True):
+class Forgotten(Struct, frozen=True, gc=False):
     """An expired key or reservation was cleared away (or was not expired, and stayed)."""
 
     changed: bool
 
 
-class Discarded(Struct, frozen=True):
+class Discarded(Struct, frozen=True, gc=False):
     job_id: str
     changed: bool
 
 
-class PoolChanged(Struct, frozen=True):
+class PoolChanged(Struct, frozen=True, gc=False):
     pool: Pool
 
 
-class Elected(Struct, frozen=True):
+class Elected(Struct, frozen=True, gc=False):
     owner: str
     leads: bool
     expires_at: int

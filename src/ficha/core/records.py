@@ -17,8 +17,8 @@ ReservationState = Literal["active", "consumed", "expired", "released"]
 KeyScope = Literal["submit", "grant"]
 
 
-class Record(Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of all records: immutable, compared by value."""
+class Record(Struct, frozen=True, gc=False):
+    """The base of all records: immutable, compared by value. They hold no cycles, so no collector need look at them."""
 
 
 class Account(Record, frozen=True):

@@ -46,7 +46,7 @@ class Snapshot(Struct):
     leaders: dict[str, Leader | None] = field(default_factory=dict)
 
 
-class JobChange(Struct, frozen=True):
+class JobChange(Struct, frozen=True, gc=False):
     """A job as it was (None: it is new) and as it is now."""
 
     before: Job | None

@@ -232,8 +232,8 @@ class Workspace:
 
     def reservations_of(self, account_id: str) -> int:
         """How many slots the account has reserved by now; expired ones do not count, swept or not."""
-        found = self._reservations_of[account_id].values()
-        return sum(1 for r in found if r.state == "active" and r.expires_at > self.now)
+        found = self._reservations_of[account_id]
+        return sum(1 for r in found.values() if r.state == "active" and r.expires_at > self.now) if found else 0
 
     def put_reservation(self, reservation: Reservation) -> None:
         self._reservations[reservation.id] = reservation

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ...core.snapshot import Changes, Snapshot, job_rows
 from . import columns as t
-from .columns import Column, Table, written
+from .columns import Column, Table, literal, written
 
 
 class Executor(Protocol):
@@ -35,7 +35,7 @@ class Part(Struct, frozen=True):
 
     def source(self, first: int) -> str:
         """The rows as a set, their parameters numbered from `first`."""
-        parameters = ", ".join(f"${n}::{column.parameter}" for n, column in enumerate(self.columns, first))
+        parameters = ", ".join(f"${n}::text::{column.parameter}" for n, column in enumerate(self.columns, first))
         return f"unnest({parameters}) AS v ({', '.join(column.name for column in self.columns)})"
 
 
@@ -117,7 +117,7 @@ class Rows:
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
-        self.values: list[list[Any]] = []
+        self.values: list[str] = []
 
     def add(self, part: Part, records: list[Any], *beside: list[Any]) -> None:
         """Adds a part if it has rows. `beside` are the columns whose values are not in the records."""
@@ -127,8 +127,7 @@ class Rows:
         extra = iter(beside)
         for column in part.columns:
             values = next(extra) if column.get is None else list(map(column.get, records))
-            # `unnest` fills a shorter array up with nulls, so a column of nothing else costs nothing.
-            self.values.append(values if values.count(None) < len(values) else [])
+            self.values.append(literal(column.kind, values))
 
     def remove(self, part: Part, keys: list[str]) -> None:
         self.add(part, keys, keys)
