@@ -18,7 +18,7 @@ from .engine.engine import Engine
 from .engine.lane import LaneLimits
 from .engine.queries import Queries
 from .operations import Accounts, Batches, Leases, Operating
-from .plans import checked_plans
+from .plans import PRIORITY_BOUND, checked_plans, checked_pools, is_seconds, is_whole, name_problem
 from .store.base import Store
 from .store.connect import connect
 from .tools import Cost, Tool, payload_type
@@ -77,26 +77,36 @@ class Ficha(Accounts, Batches, Leases, Operating):
         lane_limits: LaneLimits | None = None,
         store: Store | None = None,
     ) -> None:
+        if not isinstance(database, str | None):
+            raise ValueError(f"database must be a URL such as {DEFAULT_URL}, not {database!r}")
         self.database = database or os.environ.get("FICHA_DATABASE_URL") or DEFAULT_URL
         self.limits = limits or Limits()
         self.lease_s = lease_s if lease_s is not None else _milliseconds("JOB_LOCK_TTL_MS", 60_000) / 1_000
         self.heartbeat_s = (
             heartbeat_s if heartbeat_s is not None else _milliseconds("JOB_HEARTBEAT_INTERVAL_MS", 10_000) / 1_000
         )
+        for name, seconds in (("heartbeat_s", self.heartbeat_s), ("sweep_s", sweep_s)):
+            _milliseconds_of(seconds, name)
+        if not is_whole(max_recoveries, 1, 1_000_000):
+            raise ValueError(f"max_recoveries must be a whole number from 1 to 1000000, not {max_recoveries!r}")
+        if not is_whole(first_job_boost, -PRIORITY_BOUND, PRIORITY_BOUND):
+            raise ValueError(
+                f"first_job_boost must be a whole number within ±{PRIORITY_BOUND}, not {first_job_boost!r}"
+            )
         known = checked_plans(plans)
         self.default_plan = next(iter(known))
         self.policy = Policy(
             plans=known,
-            lease_ms=_positive_ms(self.lease_s, "lease_s"),
+            lease_ms=_milliseconds_of(self.lease_s, "lease_s"),
             max_recoveries=max_recoveries,
-            stuck_ms=_positive_ms(stuck_s, "stuck_s"),
-            max_age_ms=_positive_ms(max_age_s, "max_age_s"),
-            key_ttl_ms=_positive_ms(key_ttl_s, "key_ttl_s"),
-            reservation_ttl_ms=_positive_ms(reservation_ttl_s, "reservation_ttl_s"),
-            warn_share=warn_share,
+            stuck_ms=_milliseconds_of(stuck_s, "stuck_s"),
+            max_age_ms=_milliseconds_of(max_age_s, "max_age_s"),
+            key_ttl_ms=_milliseconds_of(key_ttl_s, "key_ttl_s"),
+            reservation_ttl_ms=_milliseconds_of(reservation_ttl_s, "reservation_ttl_s"),
+            warn_share=_share(warn_share),
             first_job_boost=first_job_boost,
         )
-        self._pools = {DEFAULT_POOL: Pool(DEFAULT_POOL)} | {pool.name: pool for pool in pools}
+        self._pools = {DEFAULT_POOL: Pool(DEFAULT_POOL)} | checked_pools(pools)
         self._tools: dict[str, Tool] = {}
         self.tools: Mapping[str, Tool] = MappingProxyType(self._tools)
         self._store = store
@@ -125,7 +135,7 @@ class Ficha(Accounts, Batches, Leases, Operating):
         """Declares a function as a tool; its signature is the payload's schema, the options are those of `Tool`."""
 
         def declare(handler: Handler) -> Handler:
-            called = arg.name(name or handler.__name__, "a tool")
+            called = _tool_name(name, handler)
             tool = Tool(
                 name=called,
                 handler=handler,
@@ -169,7 +179,11 @@ class Ficha(Accounts, Batches, Leases, Operating):
         if self._engine is not None:
             raise RuntimeError("the application is open already")
         store = self._store or await connect(self.database)
-        await store.open()
+        try:
+            await store.open()
+        except BaseException:
+            await store.close()
+            raise
         engine = Engine(store, self.policy, self._lane_limits, sweep_interval_s=self._sweep_s)
         self._engine, self._queries = engine, Queries(store, engine.positions)
         try:
@@ -209,10 +223,15 @@ class Ficha(Accounts, Batches, Leases, Operating):
 
     async def close(self, grace_s: float = 10.0) -> None:
         """Answers or refuses every call under way, then ends the connections."""
-        engine, self._engine, self._queries = self._engine, None, None
-        if engine is not None:
+        engine = self._engine
+        if engine is None:
+            return
+        try:
             await engine.stop(grace_s)
             await engine.store.close()
+        finally:
+            # Only now: calls that are being answered still look at them.
+            self._engine = self._queries = None
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -221,6 +240,15 @@ class Ficha(Accounts, Batches, Leases, Operating):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _tool_name(name: str | None, handler: Callable[..., Any]) -> str:
+    found = name or getattr(handler, "__name__", None)
+    if found is None:
+        raise ValueError(f"{handler!r} has no name of its own; give it a name: app.tool(name=…)")
+    if (problem := name_problem(found, "a tool's name")) is not None:
+        raise ValueError(f"tool {found!r}: {problem}")
+    return str(found)
 
 
 def _milliseconds(variable: str, default: int) -> int:
@@ -233,7 +261,13 @@ def _milliseconds(variable: str, default: int) -> int:
     return int(text)
 
 
-def _positive_ms(seconds: float, what: str) -> int:
-    if isinstance(seconds, bool) or not seconds * 1_000 >= 1:
-        raise ValueError(f"{what} must be at least a millisecond, not {seconds!r}")
+def _milliseconds_of(seconds: float, what: str) -> int:
+    if not is_seconds(seconds):
+        raise ValueError(f"{what} must be a number of seconds from a millisecond up, not {seconds!r}")
     return int(seconds * 1_000)
+
+
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise ValueError(f"warn_share must be a number from 0 up, not {value!r}")
+    return value

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from msgspec import Struct
 
 from .core.outcomes import Refusal
-from .core.payload import canonical, text_problem
-from .engine.views import instant
+from .core.payload import canonical
+from .core.records import Status
+from .engine.views import instant, moment
+from .plans import LONGEST_S, name_problem
 from .refused import Refused
 
 _KEY: Final = re.compile(r"[A-Za-z0-9._~-]{1,255}")
-NAME_LENGTH: Final = 255
 TEXT_LENGTH: Final = 10_000
-LONGEST_MS: Final = 100 * 365 * 86_400_000
-"""A hundred years: the longest duration that is taken."""
 
 
 class Limits(Struct, frozen=True):
@@ -47,13 +46,9 @@ def invalid(message: str) -> Refused:
 
 def name(value: Any, what: str) -> str:
     """A name that people chose: an account, a worker, a pool, a session."""
-    if not isinstance(value, str) or not 1 <= len(value) <= NAME_LENGTH:
-        raise invalid(f"{what} must be text of 1 to {NAME_LENGTH} characters")
-    if (problem := text_problem(value, what)) is not None:
+    if (problem := name_problem(value, what)) is not None:
         raise invalid(problem)
-    if not value.isprintable():
-        raise invalid(f"{what} holds a control character")
-    return value
+    return str(value)
 
 
 def optional_name(value: Any, what: str) -> str | None:
@@ -101,6 +96,14 @@ def count(value: Any, what: str, most: int) -> int:
     return value
 
 
+def cursor(value: Any, what: str) -> int | None:
+    """A number to read on from: an entry's or event's, or the `next` of a page."""
+    number = int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,19}", value) else value
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**63):
+        raise invalid(f"{what} must be a whole number from 0 up, not {value!r}")
+    return number
+
+
 def epoch(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
         raise invalid(f"an epoch is a whole number, not {value!r}")
@@ -113,11 +116,11 @@ def percent(value: Any) -> int:
     return value
 
 
-def milliseconds(value: Any, what: str) -> int:
-    """Seconds as a caller gives them, as whole milliseconds."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value * 1_000 <= LONGEST_MS:
-        raise invalid(f"{what} must be a number of seconds from 0 up, not {value!r}")
-    return int(value * 1_000)
+def milliseconds(value: Any, what: str, unit_s: int = 1, unit: str = "seconds") -> int:
+    """A duration as a caller gives it, in seconds or another unit, as whole milliseconds."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value * unit_s <= LONGEST_S:
+        raise invalid(f"{what} must be a number of {unit} from 0 to a hundred years, not {value!r}")
+    return int(value * unit_s * 1_000)
 
 
 def date(value: Any, what: str) -> int | None:
@@ -125,7 +128,12 @@ def date(value: Any, what: str) -> int | None:
         return None
     if not isinstance(value, datetime):
         raise invalid(f"{what} must be a datetime, not {value!r}")
-    return instant(value)
+    try:
+        at = instant(value)
+        moment(at)  # Whoever looks at the job must be able to be told.
+    except OverflowError:
+        raise invalid(f"{what} must be a datetime within the years 1 to 9999 of UTC, not {value!r}") from None
+    return at
 
 
 def json(value: Any, what: str, most_bytes: int, limits: Limits) -> str:
@@ -136,8 +144,29 @@ def json(value: Any, what: str, most_bytes: int, limits: Limits) -> str:
     return result
 
 
-def names(values: Sequence[str] | str, what: str) -> tuple[str, ...]:
+def names(values: Any, what: str) -> tuple[str, ...]:
+    if not isinstance(values, Iterable) or isinstance(values, bytes):
+        raise invalid(f"name a {what}, or several as a list, not {values!r}")
     found = (values,) if isinstance(values, str) else tuple(values)
     if not found:
         raise invalid(f"name at least one {what}")
     return tuple(dict.fromkeys(name(value, what) for value in found))
+
+
+def statuses(values: Any) -> tuple[Status, ...]:
+    """The states to look for; none for all."""
+    known = get_args(Status)
+    found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
+    if isinstance(values, str) or not all(isinstance(value, str) and value in known for value in found):
+        raise invalid(f"statuses must be a list out of {', '.join(known)}, not {values!r}")
+    return found
+
+
+def key_cursor(value: Any) -> tuple[str, str, str] | None:
+    """The account, key and scope after which a list of keys goes on."""
+    if value is None:
+        return None
+    if not isinstance(value, tuple | list) or len(value) != 3:
+        raise invalid(f"after must be an account, a key and a scope, not {value!r}")
+    account, called, scope = (name(part, "a part of after") for part in value)
+    return account, called, scope

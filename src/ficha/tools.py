@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import copy
 from functools import partial
+from itertools import chain
 from typing import Any, get_type_hints
 
 import msgspec
 from msgspec import Struct
 
 from .core.outcomes import Refusal
+from .core.payload import MAX_INTEGER
 from .core.policy import MAX_AMOUNT, split
-from .plans import PRIORITY_BOUND
+from .plans import PRIORITY_BOUND, is_seconds, is_whole
 
 Cost = int | Callable[..., int]
 
@@ -51,22 +53,43 @@ class Tool(Struct, frozen=True, kw_only=True):
     def check(self, longest_s: float) -> None:
         """Fails where the options cannot work, when the tool is declared and not when somebody pays for it."""
         fields = {field.name for field in msgspec.structs.fields(self.payload_type)}
-        for wrong, problem in (
-            (not callable(self.cost) and isinstance(self.cost_of({}), Refusal), "cost must be whole credits from 0 up"),
-            (
-                not 0.001 <= self.timeout <= longest_s,
-                f"timeout must be from a millisecond to max_age_s, {longest_s:g} s",
-            ),
-            (self.max_wait is not None and not self.max_wait >= 0.001, "max_wait must be at least a millisecond"),
-            (self.attempts < 1, "attempts must be at least 1"),
-            (not 0.001 <= self.backoff <= self.backoff_max, "backoff must be from a millisecond up to backoff_max"),
-            (abs(self.priority) > PRIORITY_BOUND, f"priority must be within ±{PRIORITY_BOUND}"),
-            (self.items is not None and self.items not in fields, f"its payload has no field {self.items!r}"),
-            (self.max_items is not None and self.items is None, "max_items needs items"),
-            (self.max_items is not None and self.max_items < 1, "max_items must be at least 1"),
-        ):
-            if wrong:
-                raise ValueError(f"tool {self.name!r}: {problem}")
+        for problem in chain(self._unfit_numbers(longest_s), self._unfit_fields(fields)):
+            raise ValueError(f"tool {self.name!r}: {problem}")
+
+    def _unfit_numbers(self, longest_s: float) -> Iterator[str]:
+        if not callable(self.cost) and isinstance(self.cost_of({}), Refusal):
+            yield f"cost must be whole credits from 0 up, not {self.cost!r}"
+        if not is_seconds(self.timeout) or self.timeout > longest_s:
+            yield f"timeout must be a number of seconds from a millisecond up to max_age_s ({longest_s:g})"
+        for option in ("max_wait", "backoff", "backoff_max"):
+            value = getattr(self, option)
+            if not is_seconds(value) and (option, value) != ("max_wait", None):
+                yield f"{option} must be a number of seconds from a millisecond up, not {value!r}"
+        if self.backoff > self.backoff_max:
+            yield "backoff must not be longer than backoff_max"
+        if not is_whole(self.attempts, 1, 1_000_000):
+            yield f"attempts must be a whole number from 1 to 1000000, not {self.attempts!r}"
+        if not is_whole(self.priority, -PRIORITY_BOUND, PRIORITY_BOUND):
+            yield f"priority must be a whole number within ±{PRIORITY_BOUND}, not {self.priority!r}"
+        if self.max_items is not None and not is_whole(self.max_items, 1, MAX_INTEGER):
+            yield f"max_items must be a whole number from 1 up, not {self.max_items!r}"
+
+    def _unfit_fields(self, fields: set[str]) -> Iterator[str]:
+        if self.items is not None and self.items not in fields:
+            yield f"its payload has no field {self.items!r}"
+        if self.max_items is not None and self.items is None:
+            yield "max_items needs items"
+        if callable(self.cost) and self.payload_type.__struct_config__.forbid_unknown_fields:
+            for name, parameter in inspect.signature(self.cost).parameters.items():
+                is_filled = parameter.default is not parameter.empty or name in fields
+                if not is_filled and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                    yield f"its cost asks for {name!r}, which its payload does not have"
+        try:
+            msgspec.convert({}, self.payload_type)
+        except msgspec.ValidationError:
+            pass
+        except TypeError as error:
+            yield f"no payload can have these types: {error}"
 
     def schema(self) -> dict[str, Any]:
         """The payload's JSON Schema."""
@@ -85,8 +108,7 @@ class Tool(Struct, frozen=True, kw_only=True):
         cost: Any = self.cost
         if callable(cost):
             asked = inspect.signature(cost).parameters
-            defaults = {f.name: f.default for f in msgspec.structs.fields(self.payload_type) if not f.required}
-            fields = {**defaults, **payload}
+            fields = {**self._defaults(), **payload}
             cost = cost(**{name: fields[name] for name in asked if name in fields})
         if isinstance(cost, bool) or not isinstance(cost, int) or not 0 <= cost <= MAX_AMOUNT:
             return Refusal(
@@ -99,16 +121,23 @@ class Tool(Struct, frozen=True, kw_only=True):
         """How many things a payload asks for."""
         if self.items is None:
             return 1
-        asked = payload.get(self.items, self._default_items())
+        asked = {**self._defaults(), **payload}.get(self.items, 1)
         units = len(asked) if isinstance(asked, list | tuple) else asked
         if isinstance(units, bool) or not isinstance(units, int) or units < 1:
             return Refusal("INVALID_PAYLOAD", f"tool {self.name} needs {self.items} to be at least 1, not {asked!r}.")
         return units
 
-    def _default_items(self) -> Any:
-        return next(
-            (f.default for f in msgspec.structs.fields(self.payload_type) if f.name == self.items and not f.required), 1
-        )
+    def _defaults(self) -> dict[str, Any]:
+        """The fields that a payload may leave out, with what they then are."""
+        return {
+            field.name: field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+            for field in msgspec.structs.fields(self.payload_type)
+            if not field.required
+        }
+
+    def jobs_for(self, units: int) -> int:
+        """How many jobs so many things are split into."""
+        return 1 if self.max_items is None else -(-units // self.max_items)
 
     def parts(self, payload: dict[str, Any], units: int) -> list[tuple[dict[str, Any], int]]:
         """The payload as one job or, where the tool splits, as several: each with its count."""

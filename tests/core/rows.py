@@ -21,10 +21,16 @@ class Rows:
         for job in rows.born:
             assert job.id not in self.jobs
             self.jobs[job.id] = job
-        for job in (*rows.ended, *rows.relisted):
-            assert job.id in self.jobs
+        for job in rows.ended:
+            assert self.jobs[job.id].finished_at is None
+            assert job.finished_at is not None
+            self.jobs[job.id] = job
+        for job in rows.relisted:
+            assert self.jobs[job.id].finished_at is not None
+            assert self.jobs[job.id].dead_at != job.dead_at
             self.jobs[job.id] = job
         for job in rows.checkpoints:
+            assert self.checkpoints.get(job.id) != job.checkpoint
             self.checkpoints[job.id] = job.checkpoint
         for name, table in self.hot.items():
             for job_id in getattr(rows.places, f"{name}_gone"):

@@ -18,7 +18,7 @@ settings    clock 10:00 | clock 2026-01-31T23:59 | +10s | -1h | plan NAME … | 
 commands    open, grant, adjust, change-plan, submit, submit-each, claim, start, beat, checkpoint, step, finish,
             webhook, cancel, reserve, consume, release, expire, recover, forget, requeue, discard, pool, pause, resume,
             resize, elect; lines indented below `together` are one batch
-questions   account, ledger, job, events, event JOB KIND, queue POOL, reservation, why JOB
+questions   account, ledger, job, events, event JOB KIND, queue POOL, reservation, batch, why JOB
 """
 
 from __future__ import annotations
@@ -346,6 +346,10 @@ class _Story:
     def _ask_reservation(self, reservation_id: str) -> Told:
         held = self.world.state.reservations.get(reservation_id)
         return ("unknown", {}) if held is None else (held.state, {"job": held.job_id, "until": held.expires_at})
+
+    def _ask_batch(self, batch_id: str) -> Told:
+        batch = self.world.state.batches.get(batch_id)
+        return ("unknown", {}) if batch is None else ("", {"account": batch.account_id, "total": batch.total})
 
     def _ask_why(self, job_id: str) -> Told:
         job = self.world.state.jobs[job_id]

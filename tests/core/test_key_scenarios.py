@@ -122,6 +122,7 @@ def test_a_batch_is_created_and_charged_as_one() -> None:
         plan free max_running=2
         open ana free credits=20
         submit ana j1..j5 batch=b1 cost=3          -> queued job=j1 jobs=5 cost=15 balance=5 batch=b1
+        batch b1                                   -> account=ana total=5
         job j2                                     -> queued place=ready batch_id=b1
         job j3                                     -> queued place=parked batch_id=b1
         account ana                                -> active=5 admitted=2 parked=3 submitted=5 hour_submits=5
@@ -142,6 +143,7 @@ def test_a_batch_that_does_not_fit_is_refused_whole() -> None:
         cancel j2
         cancel j3
         submit ana j5..j8 batch=b2                 -> RATE_LIMITED limit=6 used=3
+        batch b2                                   -> unknown
         job j5                                     -> unknown
         account ana                                -> balance=10 active=0 submitted=3
     """)
@@ -154,6 +156,7 @@ def test_a_repeated_batch_answers_with_its_first_job_and_its_whole_cost() -> Non
         open ana free credits=20
         submit ana j1..j3 batch=b1 cost=2 key=k1   -> queued job=j1 jobs=3 cost=6 balance=14
         submit ana x1..x3 batch=b2 cost=2 key=k1   -> queued job=j1 jobs=3 cost=6 balance=14 batch=b1 repeat=yes
+        batch b2                                   -> unknown
         job x1                                     -> unknown
     """)
 

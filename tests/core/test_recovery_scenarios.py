@@ -99,6 +99,9 @@ def test_a_worker_silent_for_ten_minutes_has_lost_the_job_even_under_a_longer_le
         +1us
         recover j1                                 -> nothing
         +10m
+        -2us
+        recover j1                                 -> nothing
+        +1us
         recover j1                                 -> requeued
     """)
 
@@ -233,11 +236,14 @@ def test_a_job_first_started_a_day_ago_is_failed_when_its_worker_is_lost_or_its_
         claim gpu w1 limit=2                       -> j1, j2
         finish j2 e1 accepted
         +24h
-        -1us
+        -60s
         recover j1                                 -> requeued
-        recover j2                                 -> nothing
         claim gpu w1                               -> j1
         +60s
+        -1us
+        recover j1                                 -> nothing
+        recover j2                                 -> nothing
+        +1us
         recover j1                                 -> failed refunded=1
         recover j2                                 -> failed refunded=1
         job j1        -> failed error="not finished 24 hours after its first start" dead=yes

@@ -17,7 +17,7 @@ def test_a_job_is_paid_once_run_once_and_its_result_kept() -> None:
         start j1 e1                                -> running
         +8s
         finish j1 e1 completed result='"a cat"'    -> completed refunded=0 balance=5
-        job j1                                     -> completed charged=5 refunded=0 result='"a cat"' place=none
+        job j1                                     -> completed charged=5 refunded=0 delivered=1 result='"a cat"'
         job j1                                     -> created_at=10:00 started_at=10:00:02 finished_at=10:00:10
         events j1                                  -> submitted claimed started completed
         ledger ana                                 -> grant 10, charge -5

@@ -185,11 +185,13 @@ def test_a_submit_warns_from_eighty_per_cent_of_a_quota_on() -> None:
     """)
 
 
-def test_a_quota_of_one_does_not_warn_of_itself() -> None:
+def test_a_quota_of_one_does_not_warn_of_itself_and_a_quota_of_two_does() -> None:
     play("""
-        plan free max_active=1 per_hour=1
+        plan free max_active=1 per_hour=2
         open ana free credits=9
         submit ana j1                              -> queued warns=none
+        cancel j1
+        submit ana j2                              -> queued warns="2 of 2 jobs this hour"
     """)
 
 

@@ -26,5 +26,5 @@ def main() -> None:
     try:
         app()
     except (StoreError, Refused) as error:
-        words(f"[bold red]error:[/] {error}")
+        words(str(error), "error: ", "bold red")
         sys.exit(1)

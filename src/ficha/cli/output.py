@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from ..app import DEFAULT_URL
 
@@ -20,9 +21,9 @@ DATABASE: Final = DEFAULT_URL
 _people = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-def words(text: str) -> None:
-    """A sentence for whoever runs the command."""
-    _people.print(text)
+def words(text: str, label: str = "", style: str = "") -> None:
+    """A sentence for whoever runs the command. Names and paths are shown as they are, brackets and all."""
+    _people.print(Text.assemble((label, style), text))
 
 
 def data(value: Any) -> None:

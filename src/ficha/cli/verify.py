@@ -22,7 +22,7 @@ def verify(database: Database = DATABASE, as_json: AsJson = False) -> None:
         data({"ok": not found, "violations": found})
     else:
         for sentence in found:
-            words(f"[red]wrong:[/] {sentence}")
+            words(sentence, "wrong: ", "red")
         words(f"{hidden(database)}: " + (f"{len(found)} things are wrong" if found else "all is well"))
     if found:
         raise typer.Exit(1)
@@ -30,8 +30,8 @@ def verify(database: Database = DATABASE, as_json: AsJson = False) -> None:
 
 async def _violations(database: str) -> list[str]:
     store = store_for(database)
-    await store.open()
     try:
+        await store.open()
         return await Queries(store, Positions(store)).verify()
     finally:
         await store.close()

@@ -149,6 +149,8 @@ class Finish(Command, frozen=True):
     epoch: int | None = None
     jitter: float = 0.0
     """A number from 0 up to 1, drawn by the caller, that spreads the backoff."""
+    account_id: str | None = None
+    """When given, another account's job is not found."""
 
 
 class Cancel(Command, frozen=True):

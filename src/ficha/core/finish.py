@@ -24,7 +24,7 @@ from .workspace import Workspace
 
 def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
     job = ws.job(command.job_id)
-    if job is None:
+    if job is None or command.account_id not in (None, job.account_id):
         return no_job(command.job_id)
     if command.epoch is not None and command.epoch != job.epoch:
         _keep_late_word(ws, job, command.ending)

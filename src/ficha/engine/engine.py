@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
+from zlib import crc32
 
 from ..core import commands as c
 from ..core.decide import decide
@@ -36,9 +37,7 @@ class Engine:
 
     async def start(self, *, sweep: bool = True) -> None:
         """Begins to take commands. With `sweep=False` the clean-up runs only on the back of calls."""
-        self._lanes = [
-            Lane(self.store, self.policy, self.limits, self._published) for _ in range(min(self.store.lanes, _LANES))
-        ]
+        self._lanes = [Lane(self.store, self.policy, self.limits, self._published) for _ in range(self.store.lanes)]
         self.wakeups.start()
         if sweep:
             self.sweeper.start()
@@ -66,7 +65,7 @@ class Engine:
             by_lane.setdefault(_lane_number(command, len(self._lanes)), []).append(index)
 
         async def send(number: int, indices: list[int]) -> None:
-            share = max(1, self.limits.batch_weight // 2)
+            share = max(1, min(self.limits.batch_weight, self.limits.waiting_weight // 2))
             for start in range(0, len(indices), share):
                 part = indices[start : start + share]
                 answers = await self._lanes[number].call(tuple(commands[index] for index in part))
@@ -101,21 +100,21 @@ class Engine:
         self.wakeups.announce(_stirred_pools(changes))
 
 
-_LANES = 3
-_KINDS: dict[type[c.Command], int] = {
-    c.Claim: 1,
-    c.Start: 2,
-    c.Heartbeat: 2,
-    c.SaveCheckpoint: 2,
-    c.SaveStep: 2,
-    c.Finish: 2,
-    c.Recover: 2,
-}
-"""Submits, claims and finishes wait for different locks; each kind has a lane where the database has room for it."""
+_NEEDS_NO_ACCOUNT: Final = (c.Claim, c.Start, c.Heartbeat, c.SaveCheckpoint, c.SaveStep)
 
 
 def _lane_number(command: c.Command, lanes: int) -> int:
-    return min(_KINDS.get(type(command), 0), lanes - 1)
+    """Which lane a command goes to, where there are several.
+
+    The last one is for those that lock no account. The others share out the accounts, so that two batches of this
+    process do not wait for each other's; only a command that names a job alone goes by the job.
+    """
+    if lanes == 1:
+        return 0
+    if isinstance(command, _NEEDS_NO_ACCOUNT):
+        return lanes - 1
+    owner: str = getattr(command, "account_id", None) or getattr(command, "job_id", None) or ""
+    return crc32(owner.encode()) % (lanes - 1)
 
 
 def _stirred_pools(changes: Changes) -> Iterable[str]:

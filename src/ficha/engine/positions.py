@@ -162,14 +162,14 @@ class Positions:
             case _:
                 return None
 
-    async def of_new(self, job_id: str, pool: str, rank: int) -> Standing:
+    async def of_new(self, job_id: str) -> Standing | None:
         """The same for a job that this process has just committed; a look that is due is not waited for."""
         if self._looked_at == float("-inf"):
             await self._keep_fresh()
         else:
             self._begin_if_due()
-        place = self._look.places.get(job_id, (pool, None, (rank, job_id)))
-        return self._standing(*place)
+        place = self._look.places.get(job_id)
+        return None if place is None else self._standing(*place)
 
     def _standing(self, pool: str, account: str | None, key: Key) -> Standing:
         ready, parked = self._look.ready.get(pool), self._look.parked.get(account or "")
@@ -186,7 +186,7 @@ class Positions:
     async def _keep_fresh(self) -> None:
         refreshing = self._begin_if_due()
         if refreshing is not None and self._cost_s <= CHEAP_S:
-            # One caller who stops waiting does not take the look away from the others, nor does the end cancel a caller.
+            # Whoever stops waiting does not take the look from the others, and the end of it cancels nobody.
             await asyncio.wait({refreshing})
             if not refreshing.cancelled():
                 refreshing.result()

@@ -12,14 +12,13 @@ import random
 import time
 import uuid
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from ..core.commands import Command, Elect, ExpireReservation, ForgetKey, Recover
-from ..core.outcomes import Elected, Forgotten, Outcome, Recovered, Refusal
-from ..store.base import CommitUnknown, GetDue, StoreError, Transient
+from ..core.outcomes import Elected, Forgotten, Recovered, Refusal
+from ..store.base import GetDue, StoreError
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -29,7 +28,8 @@ log = logging.getLogger("ficha.engine")
 DUTY: Final = "sweeper"
 LEAD_MS: Final = 30_000
 RENEW_S: Final = 10.0
-"""A leader renews long before its lease ends, and trusts it only until then."""
+"""A leader renews long before its lease ends, and trusts it only until then. At most so long: where the leases of jobs
+are short, that of the leader is half as long, so that its death delays no recovery."""
 MOST_ROUNDS: Final = 100
 """A sweep that finds this much work in a row leaves the rest to the next one."""
 
@@ -52,6 +52,8 @@ class Sweeper:
         self._engine = engine
         self._interval_s = interval_s
         self._owner = str(uuid.uuid4())
+        self._lead_ms = max(1, min(LEAD_MS, engine.policy.lease_ms // 2))
+        self._renew_s = RENEW_S * self._lead_ms / LEAD_MS
         self._leads_until = 0.0
         self._asks_again_at = 0.0
         self._swept_at = time.monotonic()
@@ -93,11 +95,11 @@ class Sweeper:
     async def _leads(self) -> bool:
         asked_at = time.monotonic()
         if asked_at >= self._asks_again_at:
-            self._asks_again_at = asked_at + RENEW_S
-            outcome = await self._engine.call(Elect(DUTY, self._owner, LEAD_MS))
+            self._asks_again_at = asked_at + self._renew_s
+            outcome = await self._engine.call(Elect(DUTY, self._owner, self._lead_ms))
             if isinstance(outcome, Elected) and outcome.leads:
                 # Counted from before the call, so that this process never trusts the lease longer than the database.
-                self._leads_until = asked_at + LEAD_MS / 1_000 - 1.0
+                self._leads_until = asked_at + self._lead_ms / 1_000 * 29 / 30
         return time.monotonic() < self._leads_until
 
     async def sweep(self) -> SweepReport:
@@ -113,7 +115,9 @@ class Sweeper:
                 *(ForgetKey(*name) for name in due.keys),
             ]
             changed = False
-            for command, outcome in zip(commands, await self._outcomes(commands), strict=True):
+            # Each by itself, so that one that breaks its batch, over a row changed by hand, say, fails alone.
+            outcomes = await asyncio.gather(*map(self._engine.call, commands), return_exceptions=True)
+            for command, outcome in zip(commands, outcomes, strict=True):
                 match outcome:
                     case Recovered(act=act) if act != "nothing":
                         jobs[act] += 1
@@ -132,13 +136,3 @@ class Sweeper:
         if report:
             log.info("swept: %s", report)
         return report
-
-    async def _outcomes(self, commands: list[Command]) -> Sequence[Outcome | BaseException]:
-        """What came of each. One that breaks its batch, over a row that was changed by hand, say, fails alone."""
-        try:
-            return await self._engine.call_many(commands)
-        except (CommitUnknown, Transient):
-            raise
-        except Exception as error:
-            log.warning("a sweep goes on one by one: %s", error)
-            return await asyncio.gather(*(self._engine.call(command) for command in commands), return_exceptions=True)

@@ -162,11 +162,11 @@ class Receipt(Struct, frozen=True, kw_only=True):
     cost_limit_warning: str | None
 
 
-def receipt(outcome: Submitted, standing: Standing | None) -> Receipt:
+def receipt(outcome: Submitted, position: int | None) -> Receipt:
     return Receipt(
         job_id=outcome.job_id,
         status=outcome.status,
-        position=None if standing is None else standing.position,
+        position=position,
         priority=outcome.priority,
         cost=outcome.cost,
         new_balance=outcome.new_balance,
@@ -181,11 +181,12 @@ def receipt(outcome: Submitted, standing: Standing | None) -> Receipt:
 class Lease:
     """A worker's hold on a job: what a claim hands out, and what proves the right to speak about the job."""
 
-    __slots__ = ("_lease", "epoch", "job_id", "worker")
+    __slots__ = ("_lease", "account", "epoch", "job_id", "worker")
 
     def __init__(self, lease: CoreLease) -> None:
         self._lease = lease
         self.job_id = lease.job.id
+        self.account = lease.job.account_id
         self.epoch = lease.epoch
         self.worker = lease.worker
 

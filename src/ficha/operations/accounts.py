@@ -21,7 +21,9 @@ class Accounts(Operations):
     async def open_account(self, account: str, *, plan: str | None = None, credits: int = 0) -> AccountView:
         """Opens an account, with a first grant of credits if any."""
         command = OpenAccount(
-            arg.name(account, "an account"), plan or self.default_plan, arg.amount(credits, "the opening credits")
+            arg.name(account, "an account"),
+            self.default_plan if plan is None else arg.name(plan, "a plan"),
+            arg.amount(credits, "the opening credits"),
         )
         return await self.account((await self._ask(command, AccountChanged)).account_id)
 
@@ -57,9 +59,13 @@ class Accounts(Operations):
 
     async def accounts(self, *, after: str | None = None, limit: int = 50) -> Page[AccountView]:
         """A page of accounts, by id."""
-        return await self.queries.accounts(after, arg.count(limit, "limit", self.limits.page_items))
+        return await self.queries.accounts(
+            arg.optional_name(after, "after"), arg.count(limit, "limit", self.limits.page_items)
+        )
 
-    async def ledger(self, account: str, *, before: int | None = None, limit: int = 50) -> Page[EntryView]:
-        """A page of an account's ledger lines, newest first."""
+    async def ledger(self, account: str, *, before: int | str | None = None, limit: int = 50) -> Page[EntryView]:
+        """A page of an account's ledger lines, newest first; `before` is the `next` of the page before."""
         await self.account(account)
-        return await self.queries.ledger(account, before, arg.count(limit, "limit", self.limits.page_items))
+        return await self.queries.ledger(
+            account, arg.cursor(before, "before"), arg.count(limit, "limit", self.limits.page_items)
+        )

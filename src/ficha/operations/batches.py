@@ -37,6 +37,7 @@ class Batches(Submits):
             text = self._payload(payload)
             digest.update(f"{tool.name}\n{text}\n".encode())
             jobs += self._new_jobs(tool, payload, text)
+            self._limit_jobs(len(jobs))
         if not jobs:
             raise arg.invalid("a batch needs at least one item")
         request = Request(

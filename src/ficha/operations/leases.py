@@ -72,7 +72,7 @@ class Leases(Operations):
     async def finish_many(self, finished: Iterable[tuple[Lease, Any]]) -> list[Finished | Refused]:
         """Completes many jobs, each with its result."""
         commands = [
-            c.Finish(lease.job_id, self.completed(result), lease.epoch, random.random())  # noqa: S311 (jitter)
+            c.Finish(lease.job_id, self.completed(result), lease.epoch, account_id=lease.account)
             for lease, result in finished
         ]
         return await self._ask_many(commands, Finished)
@@ -105,7 +105,7 @@ class Leases(Operations):
 
     async def _finish(self, lease: Lease, ending: c.Ending) -> Finished:
         jitter = random.random()  # noqa: S311 (jitter, not a secret)
-        return await self._ask(c.Finish(lease.job_id, ending, lease.epoch, jitter), Finished)
+        return await self._ask(c.Finish(lease.job_id, ending, lease.epoch, jitter, lease.account), Finished)
 
     async def finish_job(self, job_id: str, ending: c.Ending, *, epoch: int | None = None) -> Finished:
         """How a run ended, by job id: for call-backs that prove themselves otherwise than by a lease."""

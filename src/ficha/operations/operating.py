@@ -26,9 +26,10 @@ class Operating(Submits):
 
     async def stuck(self, *, after: str | None = None, limit: int = 50) -> Page[JobView]:
         """Held jobs that have been silent for longer than the stuck time, newest first."""
-        silent_since = await self.queries.now() - self.engine.policy.stuck_ms * MILLISECOND
+        before = None if after is None else arg.job_id(after)
         most = arg.count(limit, "limit", self.limits.page_items)
-        return await self.queries.jobs(ListJobs(stuck_before_at=silent_since, before=after, limit=most))
+        silent_since = await self.queries.now() - self.engine.policy.stuck_ms * MILLISECOND
+        return await self.queries.jobs(ListJobs(stuck_before_at=silent_since, before=before, limit=most))
 
     async def dead_letters(
         self, *, account: str | None = None, after: str | None = None, limit: int = 50
@@ -36,7 +37,10 @@ class Operating(Submits):
         """Failed jobs that nobody has dealt with, newest first."""
         return await self.queries.jobs(
             ListJobs(
-                account_id=account, dead=True, before=after, limit=arg.count(limit, "limit", self.limits.page_items)
+                account_id=arg.optional_name(account, "an account"),
+                dead=True,
+                before=None if after is None else arg.job_id(after),
+                limit=arg.count(limit, "limit", self.limits.page_items),
             )
         )
 
@@ -80,13 +84,21 @@ class Operating(Submits):
         self, *, account: str | None = None, after: str | None = None, limit: int = 50
     ) -> Page[Hold]:
         """A page of reservations, newest first."""
-        return await self.queries.reservations(account, after, arg.count(limit, "limit", self.limits.page_items))
+        return await self.queries.reservations(
+            arg.optional_name(account, "an account"),
+            None if after is None else arg.job_id(after, "reservation"),
+            arg.count(limit, "limit", self.limits.page_items),
+        )
 
     async def idempotency_keys(
         self, *, account: str | None = None, after: tuple[str, str, str] | None = None, limit: int = 50
     ) -> list[KeyView]:
         """Idempotency keys, by account, key and scope, after those three."""
-        return await self.queries.keys(account, after, arg.count(limit, "limit", self.limits.page_items))
+        return await self.queries.keys(
+            arg.optional_name(account, "an account"),
+            arg.key_cursor(after),
+            arg.count(limit, "limit", self.limits.page_items),
+        )
 
     async def verify(self) -> list[str]:
         """Checks every invariant over the whole database; what is wrong, in sentences."""

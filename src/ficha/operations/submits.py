@@ -18,7 +18,7 @@ from ..engine.queries import Page
 from ..engine.views import EventView, Hold, JobView, Receipt, hold_view, receipt
 from ..ids import new_id
 from ..refused import Refused
-from ..store.base import ListEvents, ListJobs
+from ..store.base import ListEvents, ListJobs, StoreError
 from ..tools import Tool
 from .base import Operations, answer
 
@@ -70,7 +70,7 @@ class Submits(Operations):
         """
         request = Request(
             tool=tool,
-            payload=payload or {},
+            payload={} if payload is None else payload,
             account=account,
             idempotency_key=idempotency_key,
             key_ttl_hours=key_ttl_hours,
@@ -101,9 +101,18 @@ class Submits(Operations):
         return [result for result in results if result is not None]
 
     async def _receipt(self, outcome: Submitted) -> Receipt:
-        if outcome.rank is None:
+        try:
+            return receipt(outcome, None if outcome.rank is None else await self._position(outcome))
+        except StoreError:
+            # The submit stands, whatever keeps its place in the queue from being known.
             return receipt(outcome, None)
-        return receipt(outcome, await self.engine.positions.of_new(outcome.job_id, outcome.pool, outcome.rank))
+
+    async def _position(self, outcome: Submitted) -> int | None:
+        if outcome.idempotent_hit:
+            # The first submit may have been another process's, just now: the job itself is looked at.
+            return (await self.job(outcome.job_id)).position
+        standing = await self.engine.positions.of_new(outcome.job_id)
+        return None if standing is None else standing.position
 
     def submit_command(self, request: Request) -> c.Submit:
         """The command that a request stands for, checked as far as it can be without the database."""
@@ -116,17 +125,13 @@ class Submits(Operations):
     def _command(
         self, request: Request, jobs: tuple[c.NewJob, ...], fingerprint: str, batch_id: str | None
     ) -> c.Submit:
-        if len(jobs) > self.limits.batch_jobs:
-            raise Refused.of(
-                Refusal("TOO_LARGE", f"{len(jobs)} jobs at once are more than the {self.limits.batch_jobs} allowed.")
-            )
-        ttl = request.key_ttl_hours
+        hours = request.key_ttl_hours
         return c.Submit(
             account_id=arg.name(request.account, "an account"),
             jobs=jobs,
             fingerprint=fingerprint,
             key=None if request.idempotency_key is None else arg.key(request.idempotency_key),
-            key_ttl_ms=None if ttl is None else max(1, arg.milliseconds(ttl * 3_600, "key_ttl_hours")),
+            key_ttl_ms=None if hours is None else max(1, arg.milliseconds(hours, "key_ttl_hours", 3_600, "hours")),
             reservation_id=None if request.reservation is None else arg.job_id(request.reservation, "reservation"),
             session=arg.optional_name(request.session, "a session"),
             batch_id=batch_id,
@@ -135,8 +140,8 @@ class Submits(Operations):
             delay_ms=arg.milliseconds(request.delay_s, "delay_s"),
         )
 
-    def _tool(self, name: str) -> Tool:
-        tool = self.tools.get(name)
+    def _tool(self, name: Any) -> Tool:
+        tool = self.tools.get(name) if isinstance(name, str) else None
         if tool is None:
             known = ", ".join(sorted(self.tools)) or "none"
             raise Refused.of(Refusal("UNKNOWN_TOOL", f"there is no tool {str(name)[:80]!r}; declared are: {known}."))
@@ -154,10 +159,18 @@ class Submits(Operations):
         if (problem := tool.problem(whole)) is not None:
             raise Refused.of(problem)
         units = _passed(tool.units_of(whole))
+        self._limit_jobs(tool.jobs_for(units))
         parts = tool.parts(whole, units)
         return tuple(
             self._new_job(tool, part, text if len(parts) == 1 else self._payload(part), size) for part, size in parts
         )
+
+    def _limit_jobs(self, count: int) -> None:
+        """Refuses more jobs than one batch may have, before they are made."""
+        if count > self.limits.batch_jobs:
+            raise Refused.of(
+                Refusal("TOO_LARGE", f"{count} jobs at once are more than the {self.limits.batch_jobs} allowed.")
+            )
 
     def _new_job(self, tool: Tool, payload: dict[str, Any], text: str, units: int) -> c.NewJob:
         return c.NewJob(
@@ -198,12 +211,12 @@ class Submits(Operations):
         """A page of jobs, newest first; `after` is the `next` of the page before."""
         return await self.queries.jobs(
             ListJobs(
-                account_id=account,
-                statuses=tuple(statuses),
-                tool=tool,
-                pool=pool,
+                account_id=arg.optional_name(account, "an account"),
+                statuses=arg.statuses(statuses),
+                tool=arg.optional_name(tool, "a tool"),
+                pool=arg.optional_name(pool, "a pool"),
                 batch_id=None if batch is None else arg.job_id(batch, "batch"),
-                session=session,
+                session=arg.optional_name(session, "a session"),
                 before=None if after is None else arg.job_id(after),
                 limit=arg.count(limit, "limit", self.limits.page_items),
             )
@@ -220,8 +233,8 @@ class Submits(Operations):
         return await self.queries.events(
             ListEvents(
                 job_id=None if job is None else arg.job_id(job),
-                account_id=account,
-                after=after,
+                account_id=arg.optional_name(account, "an account"),
+                after=arg.cursor(after, "after") or 0,
                 limit=arg.count(limit, "limit", self.limits.page_items),
             )
         )
@@ -229,7 +242,8 @@ class Submits(Operations):
     async def cancel(self, job_id: str, *, account: str | None = None, reason: str | None = None) -> Finished:
         """Cancels an active job and refunds it; with `account`, only if it is theirs. An ended job stays as it is."""
         words = None if reason is None else arg.text(reason)
-        return await self._ask(c.Cancel(arg.job_id(job_id), account, words), Finished)
+        owner = arg.optional_name(account, "an account")
+        return await self._ask(c.Cancel(arg.job_id(job_id), owner, words), Finished)
 
     async def reserve(self, account: str, *, ttl_s: float | None = None) -> Hold:
         """Holds one slot of the account's quota for a while, before the job exists."""
@@ -239,11 +253,13 @@ class Submits(Operations):
 
     async def consume(self, reservation: str, *, account: str | None = None) -> Hold:
         """Says that the job exists. A submit that names the reservation does this by itself."""
-        return _hold(await self._ask(c.Consume(arg.job_id(reservation, "reservation"), account), ReservationChanged))
+        owner = arg.optional_name(account, "an account")
+        return _hold(await self._ask(c.Consume(arg.job_id(reservation, "reservation"), owner), ReservationChanged))
 
     async def release(self, reservation: str, *, account: str | None = None) -> Hold:
         """Frees the slot at once."""
-        return _hold(await self._ask(c.Release(arg.job_id(reservation, "reservation"), account), ReservationChanged))
+        owner = arg.optional_name(account, "an account")
+        return _hold(await self._ask(c.Release(arg.job_id(reservation, "reservation"), owner), ReservationChanged))
 
 
 def _hold(outcome: ReservationChanged) -> Hold:

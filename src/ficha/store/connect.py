@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import cast
-from urllib.parse import unquote, urlsplit
+from collections.abc import Callable
+from typing import Any, Final, cast
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from .base import Store, StoreError
 from .memory import MemoryStore
@@ -23,13 +24,16 @@ async def connect(url: str) -> Store:
 
 
 def store_for(url: str) -> Store:
-    scheme = urlsplit(url).scheme
+    try:
+        scheme = urlsplit(url).scheme
+    except ValueError as error:
+        raise StoreError(f"the database URL cannot be read ({error}); write one of: {FORMS}") from error
     if scheme == "memory":
         return MemoryStore()
     if scheme == "sqlite":
         return SqliteStore(_path(url))
     if scheme in ("postgresql", "postgres"):
-        return PostgresStore(url)
+        return _postgres(url)
     raise StoreError(f"the database URL {hidden(url)!r} is none of: {FORMS}")
 
 
@@ -47,6 +51,48 @@ def row_level_security_for(url: str) -> PostgresStore:
     if not isinstance(store, PostgresStore):
         raise StoreError(f"row-level security is a feature of PostgreSQL; {hidden(url)} is no PostgreSQL database")
     return store
+
+
+def _postgres(url: str) -> PostgresStore:
+    """Query parameters that begin with `ficha_` are for the store, the others for the database."""
+    parts = urlsplit(url)
+    theirs: list[str] = []
+    options: dict[str, Any] = {}
+    for parameter in parts.query.split("&"):
+        name, _, value = parameter.partition("=")
+        if not name.startswith("ficha_"):
+            theirs.append(parameter)
+        elif name in _OPTIONS:
+            options[name.removeprefix("ficha_")] = _OPTIONS[name](name, unquote(value))
+        else:
+            raise StoreError(f"the database URL has an unknown option {name!r}; known are: {', '.join(_OPTIONS)}")
+    return PostgresStore(urlunsplit(parts._replace(query="&".join(theirs))) if options else url, **options)
+
+
+def _switch(name: str, value: str) -> bool:
+    if value not in ("on", "off"):
+        raise StoreError(f"the option {name} of the database URL is on or off, not {value!r}")
+    return value == "on"
+
+
+def _count(name: str, value: str) -> int:
+    if not value.isdecimal() or not 1 <= int(value) <= 1_000:
+        raise StoreError(f"the option {name} of the database URL is a number from 1 to 1000, not {value!r}")
+    return int(value)
+
+
+def _text(name: str, value: str) -> str:
+    if not value:
+        raise StoreError(f"the option {name} of the database URL is empty")
+    return value
+
+
+_OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
+    "ficha_prepared": _switch,
+    "ficha_listen_url": _text,
+    "ficha_lanes": _count,
+    "ficha_pool_size": _count,
+}
 
 
 def _path(url: str) -> str:

@@ -13,6 +13,7 @@ from ..core.outcomes import Finished
 from ..engine.views import Lease
 from ..operations import Leases
 from ..refused import LeaseLost, Overloaded, Refused
+from ..store.base import StoreError
 from ..tools import Tool
 from .context import JobContext
 from .values import Accepted, Cancel, FinalError, Partial, Retry
@@ -64,7 +65,9 @@ class Worker:
                     break
                 if not claimed or len(self._running) >= self._concurrency:
                     await self._wait(min(POLL_S, ends_at - time.monotonic()), heard)
-            await asyncio.gather(*self._running)
+            if self._running:
+                # A job that is taken away does not stop the worker; a worker that is stopped still knows its jobs.
+                await asyncio.wait(self._running)
             return ran
         finally:
             await self._hand_back()
@@ -77,7 +80,7 @@ class Worker:
             return []
         try:
             leases = await self._operations.claim(self._pools, limit=free, worker=self._name)
-        except Overloaded as error:
+        except (Overloaded, StoreError) as error:
             log.warning("no claim: %s", error)
             return []
         for lease in leases:
@@ -147,6 +150,15 @@ class Worker:
         return await self._say(lease, result)
 
     async def _say(self, lease: Lease, result: Any) -> Finished:
+        """Writes how the run ended. What cannot be written fails the job: to run it again would not help."""
+        try:
+            return await self._ending(lease, result)
+        except Refused as refused:
+            if refused.code not in ("INVALID_ARGUMENT", "INVALID_PAYLOAD", "TOO_LARGE"):
+                raise
+            return await self._operations.fail(lease, f"the result cannot be stored: {refused}", final=True)
+
+    async def _ending(self, lease: Lease, result: Any) -> Finished:
         """How the run ended, by what the handler returned."""
         match result:
             case Partial(value, delivered, of):
@@ -158,12 +170,7 @@ class Worker:
             case Accepted(ref):
                 return await self._operations.accept(lease, ref)
             case _:
-                try:
-                    return await self._operations.finish(lease, result)
-                except Refused as refused:
-                    if refused.code not in ("INVALID_PAYLOAD", "TOO_LARGE"):
-                        raise
-                    return await self._operations.fail(lease, f"the result cannot be stored: {refused}", final=True)
+                return await self._operations.finish(lease, result)
 
     async def _hand_back(self) -> None:
         """Stops what still runs and returns it to the queue, so that no job waits for a lease to expire."""
@@ -174,5 +181,5 @@ class Worker:
         for lease in held.values():
             try:
                 await self._operations.retry(lease, 0.0, reason="the worker was stopped")
-            except Refused as refused:
-                log.debug("job %s was not handed back: %s", lease.job_id, refused)
+            except Exception as error:
+                log.debug("job %s was not handed back: %s", lease.job_id, error)

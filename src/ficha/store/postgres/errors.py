@@ -65,7 +65,7 @@ def _by_state(error: asyncpg.PostgresError, state: str) -> StoreError:
     if state in ("26000", "42P05"):
         return StoreError(
             f"prepared statements do not survive between this process and the database: {said}. "
-            "Behind a pooler in transaction mode, open the store with prepared=False."
+            "Behind a pooler in transaction mode, add ficha_prepared=off to the database's URL."
         )
     return StoreError(f"the database refused: {said}")
 

@@ -32,7 +32,7 @@ INSERT INTO lanes (lane, batch, at) VALUES ($1, -1, now())
 ON CONFLICT (lane) DO UPDATE SET lane = excluded.lane RETURNING batch
 """
 _MARKER_WAIT_S: Final = 90.0
-_FORGET_LANES: Final = f"DELETE FROM lanes WHERE at < {at('$1::bigint')} - interval '7 days'"
+_FORGET_LANES: Final = f"DELETE FROM lanes WHERE at < coalesce({at('$1::bigint')}, now()) - interval '7 days'"
 _NOTIFY: Final = f"SELECT pg_notify('{CHANNEL}', pool) FROM unnest($1::text[]) AS w (pool)"
 
 
@@ -75,9 +75,9 @@ class PostgresStore(migrator.PostgresMigrator):
         async with self._readers.take() as connection:
             await migrator.check(connection)
             # The markers of processes that are long gone. On a standby this fails, and reading goes on.
-            now = time.time_ns() // 1_000 if self._clock is None else self._clock()
+            # By the database's clock: with this process's own, a wrong one would forget a marker that is asked for.
             with suppress(Unavailable), speaking(connection):
-                await connection.execute(_FORGET_LANES, now)
+                await connection.execute(_FORGET_LANES, None if self._clock is None else self._clock())
 
     async def close(self) -> None:
         while self._listeners:

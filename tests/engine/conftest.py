@@ -1,0 +1,51 @@
+"""What the tests of the engine share: fresh databases of each kind on a clock that is moved by hand."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from ficha.store.memory import MemoryStore
+from ficha.testing import ManualClock
+from tests.engine.bench import Bench
+from tests.engine.databases import emptied, migrated_database
+from tests.postgres import Server
+
+
+@pytest.fixture(scope="session")
+def database(postgres_server: Server) -> Iterator[str]:
+    with migrated_database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def memory(clock: ManualClock) -> AsyncIterator[Bench]:
+    """Engines on a memory store, where the store's kind does not matter."""
+    async with AsyncExitStack() as stack:
+        yield Bench(MemoryStore(clock=clock), clock, stack)
+
+
+@pytest.fixture
+async def sqlite(clock: ManualClock, tmp_path: Path) -> AsyncIterator[Bench]:
+    """Engines on an SQLite file."""
+    async with AsyncExitStack() as stack:
+        yield await Bench.on_sqlite(tmp_path / "ficha.db", clock, stack)
+
+
+@pytest.fixture
+async def postgresql(clock: ManualClock, database: str) -> AsyncIterator[Bench]:
+    """Engines on a PostgreSQL database."""
+    async with emptied(database) as url, AsyncExitStack() as stack:
+        yield await Bench.on_postgresql(url, clock, stack)
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    """Engines on a fresh database of each kind."""
+    return request.getfixturevalue(request.param)

@@ -1,0 +1,513 @@
+"""The lane: calls share transactions, each is answered with what is true, and nobody waits for ever."""
+
+import asyncio
+import random
+import threading
+
+import pytest
+from msgspec.structs import replace
+
+from ficha.core import commands as c
+from ficha.core.outcomes import AccountChanged, Refusal, Submitted
+from ficha.engine import lane as lanes
+from ficha.engine.engine import Engine
+from ficha.engine.lane import CLOSED, Lane, LaneLimits
+from ficha.ids import new_id
+from ficha.store.base import CommitUnknown, StoreError, Transient, Unavailable
+from tests.engine.bench import COST, CREDITS, POLICY, QUICK, Bench, one, opened, submit, submitted
+from tests.engine.watched import LOST_AFTER, LOST_BEFORE, WatchedStore
+
+CONFLICT = Transient("a conflict")
+AWAY = Unavailable("the database is away")
+
+
+@pytest.fixture
+async def store(memory: Bench) -> WatchedStore:
+    return await memory.watched()
+
+
+async def sent(engine: Engine, *commands: c.Command) -> list[asyncio.Task]:
+    """Calls that have reached their lane and wait there."""
+    calls = [asyncio.create_task(engine.call(command)) for command in commands]
+    await asyncio.sleep(0)
+    return calls
+
+
+async def held(engine: Engine, store: WatchedStore) -> asyncio.Task:
+    """A call whose batch has begun and waits at the gate, so that the next calls wait for their turn."""
+    store.gate.clear()
+    before = store.batches
+    (call,) = await sent(engine, c.Credit("ana", 1, "grant"))
+    await store.until(lambda: store.batches == before + 1)
+    return call
+
+
+# Batches
+
+
+async def test_calls_that_wait_together_share_one_transaction(memory: Bench, store: WatchedStore) -> None:
+    engine = await opened(await memory.engine(store))
+    first = await held(engine, store)
+    before = store.batches
+    calls = await sent(engine, *(submit() for _ in range(100)))
+    store.gate.set()
+    assert isinstance(await first, AccountChanged)
+    assert all(isinstance(outcome, Submitted) for outcome in await asyncio.gather(*calls))
+    assert store.batches == before + 1
+    assert (await memory.account()).balance == CREDITS + 1 - 100 * COST
+
+
+async def test_the_calls_of_one_batch_are_decided_in_the_order_they_came(memory: Bench, store: WatchedStore) -> None:
+    engine = await opened(await memory.engine(store), credits=0)
+    await held(engine, store)
+    calls = await sent(engine, submit(), c.Credit("ana", COST, "grant"), submit(), submit())
+    store.gate.set()
+    poor, granted, paid, poor_again = await asyncio.gather(*calls)
+    assert (poor.code, poor_again.code) == ("INSUFFICIENT_CREDITS", "INSUFFICIENT_CREDITS")
+    assert (granted.balance, paid.new_balance) == (COST + 1, 1)
+
+
+async def test_a_refused_command_does_not_fail_its_neighbours(memory: Bench, store: WatchedStore) -> None:
+    engine = await opened(await memory.engine(store))
+    await held(engine, store)
+    before = store.batches
+    calls = await sent(engine, submit(), submit("nobody"), submit(job={"cost": CREDITS * 2}), submit())
+    store.gate.set()
+    outcomes = await asyncio.gather(*calls)
+    assert [getattr(outcome, "code", "submitted") for outcome in outcomes] == [
+        "submitted",
+        "NOT_FOUND",
+        "INSUFFICIENT_CREDITS",
+        "submitted",
+    ]
+    assert store.batches == before + 1
+    assert await memory.charges() == 2
+
+
+async def test_no_caller_is_answered_before_the_commit(sqlite: Bench) -> None:
+    """The batch is decided, on the writer's thread, and kept from committing: nobody may know of it yet."""
+    store = await sqlite.watched()
+    engine = await opened(await sqlite.engine(store))
+    is_decided, may_commit = threading.Event(), threading.Event()
+    transact = store.inner.transact
+
+    async def slow_commit(lane: str, batch: int, needs: object, decide) -> None:
+        def decide_and_wait(snapshot: object) -> object:
+            changes = decide(snapshot)
+            is_decided.set()
+            may_commit.wait()
+            return changes
+
+        await transact(lane, batch, needs, decide_and_wait)
+
+    store.inner.transact = slow_commit
+    heard = engine.wakeups.heard(["gpu"])
+    calls = await sent(engine, submit(), submit())
+    try:
+        assert await asyncio.to_thread(is_decided.wait, 10)
+        assert not any(call.done() for call in calls)
+        assert engine.wakeups.heard(["gpu"]) == heard
+        assert await sqlite.charges() == 0
+    finally:
+        may_commit.set()
+    assert all(isinstance(outcome, Submitted) for outcome in await asyncio.gather(*calls))
+    assert engine.wakeups.heard(["gpu"]) == heard + 1
+    assert await sqlite.charges() == 2
+
+
+@pytest.mark.parametrize(
+    ("weights", "batches"),
+    [
+        ([1, 1, 1, 1], 1),
+        ([1, 1, 1, 1, 1], 2),
+        ([3, 1], 1),
+        ([3, 2], 2),
+        ([4, 4], 2),
+        ([5], 1),
+        ([5, 5, 1], 3),
+        ([1, 5, 1], 3),
+    ],
+)
+async def test_a_batch_takes_what_fits_its_weight_and_no_more(
+    memory: Bench, store: WatchedStore, weights: list[int], batches: int
+) -> None:
+    engine = await opened(await memory.engine(store, limits=replace(QUICK, batch_weight=4)))
+    await held(engine, store)
+    before = store.batches
+    calls = await sent(engine, *(submit(jobs=weight) for weight in weights))
+    store.gate.set()
+    assert [outcome.jobs for outcome in await asyncio.gather(*calls)] == weights
+    assert store.batches - before == batches
+
+
+async def test_a_call_beyond_the_queue_is_refused_and_one_at_its_edge_is_not(
+    memory: Bench, store: WatchedStore
+) -> None:
+    engine = await opened(await memory.engine(store, limits=replace(QUICK, waiting_weight=5)))
+    await held(engine, store)
+    waiting = await sent(engine, submit(jobs=3), submit(), submit())
+    before = await memory.state()
+    refused = await engine.call(submit())
+    assert isinstance(refused, Refusal)
+    assert refused.code == "OVERLOADED"
+    assert refused.retryable
+    assert refused.retry_after_s == 1.0
+    assert "nothing was changed" in refused.message
+    assert await memory.state() == before
+    store.gate.set()
+    assert [outcome.jobs for outcome in await asyncio.gather(*waiting)] == [3, 1, 1]
+    assert isinstance(await engine.call(submit()), Submitted)
+    assert await memory.charges() == 6
+
+
+async def test_one_more_than_fits_is_refused_even_if_a_smaller_one_would_pass(
+    memory: Bench, store: WatchedStore
+) -> None:
+    engine = await opened(await memory.engine(store, limits=replace(QUICK, waiting_weight=5)))
+    await held(engine, store)
+    waiting = await sent(engine, submit(jobs=4))
+    assert (await engine.call(submit(jobs=2))).code == "OVERLOADED"
+    waiting += await sent(engine, submit())
+    store.gate.set()
+    assert [outcome.jobs for outcome in await asyncio.gather(*waiting)] == [4, 1]
+
+
+async def test_a_call_heavier_than_the_whole_queue_is_served_when_nothing_waits(
+    memory: Bench, store: WatchedStore
+) -> None:
+    engine = await opened(await memory.engine(store, limits=replace(QUICK, waiting_weight=5)))
+    assert (await engine.call(submit(jobs=50))).jobs == 50
+    await held(engine, store)
+    waiting = await sent(engine, submit(jobs=50))
+    assert (await engine.call(submit(jobs=50))).code == "OVERLOADED"
+    store.gate.set()
+    assert (await waiting[0]).jobs == 50
+
+
+async def test_a_large_call_of_many_lets_others_in_between(memory: Bench, store: WatchedStore) -> None:
+    engine = await opened(await memory.engine(store, limits=replace(QUICK, batch_weight=10, waiting_weight=10)))
+    many = asyncio.create_task(engine.call_many([submit() for _ in range(100)]))
+    await asyncio.sleep(0)
+    other = await engine.call(submit())
+    assert not many.done()
+    assert all(isinstance(outcome, Submitted) for outcome in [other, *await many])
+    assert await memory.charges() == 101
+
+
+async def test_the_answers_to_a_call_of_many_come_in_its_order_whatever_lane_they_took(memory: Bench) -> None:
+    engine = await opened(await memory.engine(await memory.watched(lanes=3)))
+    job_id = await submitted(engine)
+    commands = [
+        c.Credit("ana", 1, "grant"),
+        c.Claim("w1", ("gpu",), 1),
+        c.Recover(job_id),
+        c.Heartbeat(job_id, 99),
+        submit("nobody"),
+        c.Claim("w1", ("nowhere",), 1),
+        submit(),
+    ]
+    outcomes = await engine.call_many(commands)
+    assert [type(outcome).__name__ for outcome in outcomes] == [
+        "AccountChanged",
+        "Claimed",
+        "Recovered",
+        "Refusal",
+        "Refusal",
+        "Refusal",
+        "Submitted",
+    ]
+    assert [outcome.code for outcome in outcomes[3:6]] == ["LEASE_LOST", "NOT_FOUND", "NOT_FOUND"]
+
+
+async def test_claims_and_different_accounts_do_not_wait_for_each_other(memory: Bench) -> None:
+    store = await memory.watched(lanes=3)
+    engine = await opened(await memory.engine(store))
+    store.gate.clear()
+    before = store.batches
+    calls = await sent(engine, submit("ana"), submit("eva"), c.Claim("w1", ("gpu",), 1))
+    await store.until(lambda: store.batches == before + 3)
+    store.gate.set()
+    await asyncio.gather(*calls)
+
+
+# Faults
+
+
+async def test_a_batch_that_lost_a_conflict_is_run_again_and_charges_once(memory: Bench, store: WatchedStore) -> None:
+    engine = await opened(await memory.engine(store))
+    store.faults.extend([CONFLICT] * 3)
+    before = store.batches
+    outcome = await one(engine, submit(), Submitted)
+    assert outcome.new_balance == CREDITS - COST
+    assert store.batches - before == 4
+    assert await memory.charges() == 1
+
+
+async def test_too_many_conflicts_surface_and_the_lane_goes_on(memory: Bench, store: WatchedStore) -> None:
+    engine = await opened(await memory.engine(store, limits=replace(QUICK, conflict_tries=3)))
+    before = await memory.state()
+    store.faults.extend([CONFLICT] * 3)
+    began = store.batches
+    with pytest.raises(Transient):
+        await engine.call(submit())
+    assert store.batches - began == 3
+    assert await memory.state() == before
+    assert isinstance(await engine.call(submit()), Submitted)
+
+
+@pytest.mark.parametrize(("fault", "batches"), [(LOST_AFTER, 1), (LOST_BEFORE, 2)], ids=["kept", "not kept"])
+async def test_a_commit_of_unknown_fate_is_asked_for_and_charges_once(
+    memory: Bench, store: WatchedStore, fault: Exception, batches: int
+) -> None:
+    engine = await opened(await memory.engine(store))
+    store.faults.append(fault)
+    before = store.batches
+    outcomes = await asyncio.gather(*await sent(engine, submit(), submit(), submit("nobody")))
+    assert [getattr(outcome, "new_balance", None) for outcome in outcomes] == [CREDITS - COST, CREDITS - 2 * COST, None]
+    assert store.batches - before == batches
+    assert await memory.charges() == 2
+    await memory.check()
+
+
+async def test_the_fate_of_a_commit_is_asked_for_until_the_database_answers(memory: Bench, store: WatchedStore) -> None:
+    engine = await opened(await memory.engine(store))
+    store.faults.append(LOST_AFTER)
+    store.answers.extend([AWAY, CONFLICT, AWAY])
+    assert isinstance(await engine.call(submit()), Submitted)
+    assert not store.answers
+    assert await memory.charges() == 1
+
+
+async def test_a_fate_that_cannot_be_found_out_is_told_and_nothing_is_run_again(
+    memory: Bench, store: WatchedStore
+) -> None:
+    engine = await opened(await memory.engine(store, limits=replace(QUICK, give_up_s=0.0)))
+    store.faults.append(LOST_AFTER)
+    store.answers.extend([AWAY])
+    calls = await sent(engine, submit(), submit())
+    for outcome in await asyncio.gather(*calls, return_exceptions=True):
+        assert isinstance(outcome, CommitUnknown)
+        assert "same idempotency key" in str(outcome)
+    assert await memory.charges() == 2
+    assert isinstance(await engine.call(submit()), Submitted)
+
+
+@pytest.mark.parametrize("error", [StoreError("permission denied"), RuntimeError("a broken driver")], ids=str)
+async def test_a_question_for_a_fate_that_fails_for_good_does_not_run_the_batch_again(
+    memory: Bench, store: WatchedStore, error: Exception
+) -> None:
+    """The batch was kept: running its calls again, one by one, would charge them twice."""
+    engine = await opened(await memory.engine(store))
+    store.faults.append(LOST_AFTER)
+    store.answers.append(error)
+    calls = await sent(engine, submit(), submit())
+    for outcome in await asyncio.gather(*calls, return_exceptions=True):
+        assert isinstance(outcome, CommitUnknown)
+    assert await memory.charges() == 2
+    await memory.check()
+
+
+async def test_a_database_that_is_away_for_a_while_is_waited_for(memory: Bench, store: WatchedStore) -> None:
+    engine = await opened(await memory.engine(store))
+    store.faults.extend([AWAY] * 6)
+    calls = await sent(engine, submit(), submit())
+    assert all(isinstance(outcome, Submitted) for outcome in await asyncio.gather(*calls))
+    assert await memory.charges() == 2
+
+
+async def test_the_pauses_double_up_to_the_longest_one(
+    memory: Bench, store: WatchedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    class Jitter:
+        @staticmethod
+        def uniform(least: float, most: float) -> float:
+            assert least == 0
+            pauses.append(most)
+            return 0.0
+
+    monkeypatch.setattr(lanes, "random", Jitter)
+    limits = LaneLimits(backoff_s=1.0, backoff_max_s=10.0)
+    engine = await opened(await memory.engine(store, limits=limits))
+    store.faults.extend([AWAY] * 6)
+    await one(engine, submit())
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+
+
+async def test_a_database_that_stays_away_leads_to_a_refusal_that_says_when_to_try_again(
+    memory: Bench, store: WatchedStore
+) -> None:
+    engine = await opened(await memory.engine(store, limits=replace(QUICK, give_up_s=0.02)))
+    before = await memory.state()
+    store.always = AWAY
+    calls = await sent(engine, submit(), submit())
+    for refusal in await asyncio.gather(*calls):
+        assert refusal.code == "OVERLOADED"
+        assert refusal.retry_after_s
+        assert "the database is away" in refusal.message
+    store.always = None
+    assert await memory.state() == before
+    assert isinstance(await engine.call(submit()), Submitted)
+
+
+async def test_a_command_that_breaks_the_rules_fails_alone(memory: Bench, store: WatchedStore) -> None:
+    engine = await opened(await memory.engine(store))
+    await held(engine, store)
+    impossible = c.Submit("ana", ())
+    calls = await sent(engine, submit(), impossible, submit("nobody"), submit())
+    store.gate.set()
+    good, broken, refused, good_too = await asyncio.gather(*calls, return_exceptions=True)
+    assert isinstance(broken, AssertionError)
+    assert (good.new_balance, good_too.new_balance) == (CREDITS + 1 - COST, CREDITS + 1 - 2 * COST)
+    assert refused.code == "NOT_FOUND"
+    assert await memory.charges() == 2
+    assert isinstance(await engine.call(submit()), Submitted)
+
+
+async def test_a_database_error_that_one_command_causes_hits_only_its_caller(
+    memory: Bench, store: WatchedStore
+) -> None:
+    engine = await opened(await memory.engine(store))
+    await held(engine, store)
+    calls = await sent(engine, submit(), submit(), submit())
+    # The batch of three fails, then each is run alone, and the second one of them fails again.
+    store.faults.extend([None, StoreError("a row was refused"), None, StoreError("a row was refused"), None])
+    store.gate.set()
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(outcome).__name__ for outcome in outcomes] == ["Submitted", "StoreError", "Submitted"]
+    assert await memory.charges() == 2
+
+
+async def test_whoever_listens_to_commits_and_fails_does_not_keep_callers_waiting(memory: Bench) -> None:
+    await opened(await memory.engine())
+
+    def deaf(changes: object) -> None:
+        raise RuntimeError("nobody listens")
+
+    lane = Lane(await memory.watched(), POLICY, QUICK, deaf)
+    async with asyncio.timeout(5):
+        assert isinstance((await lane.call((submit(),)))[0], Submitted)
+        assert isinstance((await lane.call((submit(),)))[0], Submitted)
+    await lane.close(1.0)
+    assert await memory.charges() == 2
+
+
+@pytest.mark.req("A6", "C1")
+async def test_whatever_faults_come_each_submit_is_charged_exactly_once(memory: Bench, store: WatchedStore) -> None:
+    engine = await opened(await memory.engine(store, limits=replace(QUICK, batch_weight=7)), credits=10_000)
+    chance = random.Random(7)
+    faults = [CONFLICT, AWAY, LOST_BEFORE, LOST_AFTER, StoreError("a batch was refused")]
+    store.faults.extend(chance.choice([None, None, *faults]) for _ in range(150))
+    store.answers.extend(chance.choice([None, AWAY, CONFLICT]) for _ in range(50))
+
+    async def persist(number: int) -> str:
+        """What a client does: the same key until there is an answer."""
+        while True:
+            try:
+                outcome = await engine.call(submit(key=f"k{number}"))
+            except StoreError:
+                continue
+            if isinstance(outcome, Submitted):
+                return outcome.job_id
+
+    async with asyncio.timeout(30):
+        jobs = await asyncio.gather(*(persist(number) for number in range(200)))
+    assert len(set(jobs)) == 200
+    assert await memory.charges() == 200
+    assert (await memory.account()).balance == 10_000 - 200 * COST
+    await memory.check()
+
+
+# Callers who leave, and the end
+
+
+async def test_a_caller_who_left_before_their_turn_is_left_out(memory: Bench, store: WatchedStore) -> None:
+    engine = await opened(await memory.engine(store))
+    await held(engine, store)
+    left, stayed = await sent(engine, submit(), submit())
+    left.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await left
+    store.gate.set()
+    assert isinstance(await stayed, Submitted)
+    assert await memory.charges() == 1
+
+
+async def test_a_batch_of_callers_who_all_left_is_not_run(memory: Bench, store: WatchedStore) -> None:
+    engine = await opened(await memory.engine(store))
+    first = await held(engine, store)
+    before = store.batches
+    for call in await sent(engine, submit(), submit()):
+        call.cancel()
+    store.gate.set()
+    await first
+    assert isinstance(await engine.call(c.Credit("ana", 1, "grant")), AccountChanged)
+    assert store.batches == before + 1
+    assert await memory.charges() == 0
+
+
+async def test_a_caller_who_leaves_during_their_batch_takes_nothing_from_the_others(
+    memory: Bench, store: WatchedStore
+) -> None:
+    engine = await opened(await memory.engine(store))
+    store.gate.clear()
+    began = store.batches
+    left, stayed = await sent(engine, submit(), submit())
+    await store.until(lambda: store.batches == began + 1)
+    left.cancel()
+    store.gate.set()
+    assert (await stayed).new_balance == CREDITS - 2 * COST
+    assert await memory.charges() == 2
+
+
+async def test_closing_answers_what_waits_and_refuses_what_comes_later(memory: Bench, store: WatchedStore) -> None:
+    engine = await opened(await memory.engine(store))
+    first = await held(engine, store)
+    waiting = await sent(engine, submit(), submit())
+    closing = asyncio.create_task(engine.stop(10.0))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    late = await engine.call(submit())
+    assert late == CLOSED
+    assert await engine.call_many([submit(), submit()]) == [CLOSED, CLOSED]
+    store.gate.set()
+    await closing
+    assert isinstance(await first, AccountChanged)
+    assert all(isinstance(outcome, Submitted) for outcome in await asyncio.gather(*waiting))
+    assert await engine.call(submit()) == CLOSED
+    assert await memory.charges() == 2
+
+
+async def test_closing_at_once_leaves_nobody_waiting(memory: Bench, store: WatchedStore) -> None:
+    engine = await opened(await memory.engine(store))
+    first = await held(engine, store)
+    waiting = await sent(engine, submit(), submit())
+    async with asyncio.timeout(5):
+        await engine.stop(0.0)
+        with pytest.raises(CommitUnknown, match="same idempotency key"):
+            await first
+        assert await asyncio.gather(*waiting) == [CLOSED, CLOSED]
+    assert CLOSED.retryable
+    assert await memory.charges() == 0
+
+
+async def test_closing_at_once_while_the_database_is_away_leaves_nobody_waiting(
+    memory: Bench, store: WatchedStore
+) -> None:
+    engine = await opened(await memory.engine(store, limits=LaneLimits(backoff_s=60.0, backoff_max_s=60.0)))
+    began = store.batches
+    store.always = AWAY
+    calls = await sent(engine, submit(), submit())
+    await store.until(lambda: store.batches > began)
+    async with asyncio.timeout(5):
+        await engine.stop(0.0)
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(outcome, CommitUnknown) for outcome in outcomes)
+
+
+async def test_an_engine_without_work_closes_at_once(memory: Bench) -> None:
+    engine = await memory.engine()
+    async with asyncio.timeout(1):
+        await engine.stop(600.0)
+        await engine.stop(600.0)

@@ -1,0 +1,431 @@
+"""The sweeper: whatever time has made due is found and dealt with, by one of many, and without a scheduler too."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ficha.core import commands as c
+from ficha.core.outcomes import Refusal, Submitted
+from ficha.core.records import Leased, Parked, Ready
+from ficha.engine import sweeper
+from ficha.engine.engine import Engine
+from ficha.engine.sweeper import SweepReport
+from ficha.ids import new_id
+from ficha.store.base import StoreError, Unavailable
+from tests.engine.bench import COST, CREDITS, POLICY, Bench, claimed, one, opened, submit, submitted
+from tests.engine.watched import WatchedStore
+
+MINUTE = 60.0
+HOUR = 3_600.0
+DAY = 24 * HOUR
+TICK = 0.000_001
+NOTHING = SweepReport({})
+
+
+async def sweep_at_the_edge(bench: Bench, engine: Engine, seconds: float) -> SweepReport:
+    """Sweeps a microsecond before the time is up, which finds nothing, and then when it is."""
+    bench.clock.advance(seconds - TICK)
+    before = await bench.state()
+    assert await engine.sweep() == NOTHING
+    assert await bench.state() == before
+    bench.clock.advance(TICK)
+    return await engine.sweep()
+
+
+# What is due
+
+
+@pytest.mark.req("B4", "B5")
+async def test_a_lease_that_expired_goes_back_to_the_queue_and_its_worker_is_refused(bench: Bench) -> None:
+    engine = await opened(await bench.engine())
+    job_id = await submitted(engine)
+    (lost,) = await claimed(engine)
+    assert await sweep_at_the_edge(bench, engine, MINUTE) == SweepReport({"requeued": 1})
+    job = await bench.job(job_id)
+    assert (job.status, job.recoveries, job.attempts) == ("queued", 1, 0)
+    (again,) = await claimed(engine, worker="w2")
+    assert (again.job.id, again.epoch) == (job_id, lost.epoch + 1)
+    for late in (
+        c.Heartbeat(job_id, lost.epoch),
+        c.SaveCheckpoint(job_id, lost.epoch, "HALF"),
+        c.SaveStep(job_id, lost.epoch, "paid", "1"),
+        c.Finish(job_id, c.Completed("1"), lost.epoch),
+    ):
+        refusal = await engine.call(late)
+        assert isinstance(refusal, Refusal)
+        assert refusal.code == "LEASE_LOST"
+    assert (await bench.job(job_id)).status == "starting"
+    await bench.check()
+
+
+async def test_a_heartbeat_keeps_a_lease_from_being_swept(bench: Bench) -> None:
+    engine = await opened(await bench.engine())
+    job_id = await submitted(engine)
+    (lease,) = await claimed(engine)
+    for _ in range(5):
+        bench.clock.advance(MINUTE - 1)
+        await one(engine, c.Heartbeat(job_id, lease.epoch))
+        assert await engine.sweep() == NOTHING
+    assert (await bench.job(job_id)).recoveries == 0
+
+
+@pytest.mark.req("A8")
+async def test_a_run_that_takes_too_long_is_failed_refunded_and_frees_its_slot(bench: Bench) -> None:
+    engine = await opened(await bench.engine())
+    await one(engine, c.DeclarePool("gpu", 1))
+    job_id = await submitted(engine, job={"timeout_ms": 100_000})
+    await submitted(engine)
+    (lease,) = await claimed(engine, limit=2)
+    bench.clock.advance(55)
+    await one(engine, c.Heartbeat(job_id, lease.epoch))
+    assert await sweep_at_the_edge(bench, engine, 45) == SweepReport({"failed": 1})
+    job = await bench.job(job_id)
+    assert (job.status, job.error, job.refunded) == ("failed", "timed out after 100 s", COST)
+    assert job.dead_at is not None
+    assert (await bench.account()).balance == CREDITS - COST
+    assert len(await claimed(engine)) == 1
+    await bench.check()
+
+
+async def test_a_provider_that_never_answers_is_given_up(bench: Bench) -> None:
+    engine = await opened(await bench.engine())
+    job_id = await submitted(engine, job={"timeout_ms": 7_200_000})
+    (lease,) = await claimed(engine)
+    await one(engine, c.Finish(job_id, c.AcceptedByProvider("ref-1"), lease.epoch))
+    assert await sweep_at_the_edge(bench, engine, 2 * HOUR) == SweepReport({"failed": 1})
+    job = await bench.job(job_id)
+    assert (job.status, job.refunded) == ("failed", COST)
+    assert job.error == "the provider did not answer within 7200 s"
+    await bench.check()
+
+
+@pytest.mark.req("A8")
+async def test_a_job_that_waited_too_long_is_cancelled_and_refunded(bench: Bench) -> None:
+    engine = await opened(await bench.engine(), plan="one")
+    ready = await submitted(engine, job={"max_wait_ms": 5_000})
+    parked = await submitted(engine, job={"max_wait_ms": 5_000})
+    patient = await submitted(engine)
+    assert await sweep_at_the_edge(bench, engine, 5) == SweepReport({"cancelled": 2})
+    for job_id in (ready, parked):
+        job = await bench.job(job_id)
+        assert (job.status, job.refunded, job.error) == ("cancelled", COST, "not started within 5 s")
+    assert isinstance((await bench.job(patient)).place, Ready)
+    await bench.check()
+
+
+async def test_a_scheduled_job_becomes_ready_when_its_time_comes(bench: Bench) -> None:
+    engine = await opened(await bench.engine())
+    job_id = await submitted(engine, delay_ms=90_000)
+    assert await claimed(engine) == []
+    assert await sweep_at_the_edge(bench, engine, 90) == SweepReport({"promoted": 1})
+    assert [lease.job.id for lease in await claimed(engine)] == [job_id]
+    await bench.check()
+
+
+async def test_a_scheduled_job_whose_account_is_at_its_limit_waits_for_it(bench: Bench) -> None:
+    engine = await opened(await bench.engine(), plan="one")
+    job_id = await submitted(engine, delay_ms=90_000)
+    first = await submitted(engine)
+    bench.clock.advance(90)
+    assert await engine.sweep() == SweepReport({"parked": 1})
+    place = (await bench.job(job_id)).place
+    assert isinstance(place, Parked)
+    assert place.due_at is None
+    await one(engine, c.Cancel(first))
+    assert [lease.job.id for lease in await claimed(engine)] == [job_id]
+    await bench.check()
+
+
+@pytest.mark.req("B6")
+async def test_a_failed_run_comes_back_after_its_backoff_which_doubles(bench: Bench) -> None:
+    engine = await opened(await bench.engine())
+    job_id = await submitted(engine, job={"max_attempts": 3, "backoff_ms": 10_000})
+    for attempt, wait_s in ((1, 10), (2, 20)):
+        (lease,) = await claimed(engine)
+        outcome = await one(engine, c.Finish(job_id, c.Failed("no"), lease.epoch))
+        assert outcome.status == "queued"
+        assert await claimed(engine) == []
+        assert await sweep_at_the_edge(bench, engine, wait_s) == SweepReport({"promoted": 1})
+        assert (await bench.job(job_id)).attempts == attempt
+    (lease,) = await claimed(engine)
+    outcome = await one(engine, c.Finish(job_id, c.Failed("no"), lease.epoch))
+    assert (outcome.status, outcome.refunded) == ("failed", COST)
+    await bench.check()
+
+
+@pytest.mark.req("C2")
+async def test_a_reservation_expires_at_its_time_and_is_written_down_as_expired(bench: Bench) -> None:
+    engine = await opened(await bench.engine(), plan="quota")
+    kept, late = new_id(), new_id()
+    await one(engine, c.Reserve(kept, "ana", 600_000))
+    await one(engine, c.Reserve(late, "ana"))
+    assert (await engine.call(c.Reserve(new_id(), "ana"))).code == "QUOTA_EXCEEDED"
+    assert await sweep_at_the_edge(bench, engine, 300) == SweepReport({}, reservations=1)
+    held = (await bench.state()).reservations
+    assert (held[kept].state, held[late].state) == ("active", "expired")
+    assert await engine.sweep() == NOTHING
+
+
+async def test_a_reservation_past_its_time_does_not_count_before_any_sweep(bench: Bench) -> None:
+    engine = await opened(await bench.engine(), plan="quota")
+    for _ in range(2):
+        await one(engine, c.Reserve(new_id(), "ana"))
+    assert (await engine.call(submit())).code == "QUOTA_EXCEEDED"
+    bench.clock.advance(300)
+    await one(engine, submit(), Submitted)
+
+
+@pytest.mark.req("C1")
+async def test_a_key_is_forgotten_after_its_day_and_grant_keys_never_are(bench: Bench) -> None:
+    engine = await opened(await bench.engine())
+    await submitted(engine, key="day")
+    await submitted(engine, key="week", key_ttl_ms=7 * 86_400_000)
+    await one(engine, c.Credit("ana", 1, "grant", key="payment"))
+    assert await sweep_at_the_edge(bench, engine, DAY) == SweepReport({}, keys=1)
+    assert {name[2] for name in (await bench.state()).keys} == {"week", "payment"}
+    await bench.check()
+
+
+async def test_waiting_improves_the_place_of_a_job_where_the_plan_ages(bench: Bench) -> None:
+    engine = await opened(await bench.engine(), plan="ageing")
+    await one(engine, c.OpenAccount("ben", "pro", CREDITS))
+    old = await submitted(engine)
+    assert await sweep_at_the_edge(bench, engine, 10) == SweepReport({"aged": 1})
+    assert await engine.sweep() == NOTHING
+    # 50 - 41 points of waiting is better than the 10 of a plan that pays more.
+    bench.clock.advance(400)
+    await submitted(engine, "ben")
+    assert await engine.sweep() == SweepReport({"aged": 1})
+    assert [lease.job.id for lease in await claimed(engine)] == [old]
+    await bench.check()
+
+
+async def test_a_job_that_takes_three_workers_down_is_set_aside_and_refunded_once(bench: Bench) -> None:
+    engine = await opened(await bench.engine())
+    poison, other = await submitted(engine), await submitted(engine)
+    for lost in (1, 2, 3):
+        leases = await claimed(engine, limit=2, worker=f"w{lost}")
+        assert poison in [lease.job.id for lease in leases]
+        for lease in leases:
+            if lease.job.id == other:
+                await one(engine, c.Finish(other, c.Completed("1"), lease.epoch))
+        bench.clock.advance(MINUTE)
+        assert await engine.sweep() == SweepReport({"failed" if lost == 3 else "requeued": 1})
+    job = await bench.job(poison)
+    assert (job.status, job.recoveries, job.attempts, job.refunded) == ("failed", 3, 0, COST)
+    assert job.dead_at is not None
+    assert "poison" in str(job.error)
+    assert (await bench.job(other)).status == "completed"
+    assert (await bench.account()).balance == CREDITS - COST
+    await bench.check()
+
+
+@pytest.mark.req("E4")
+async def test_a_silent_job_is_recovered_whatever_its_lease_says(bench: Bench) -> None:
+    policy = replace(POLICY, lease_ms=3_600_000)
+    engine = await opened(await bench.engine(policy=policy))
+    job_id = await submitted(engine, job={"timeout_ms": 7_200_000})
+    await claimed(engine)
+    assert await sweep_at_the_edge(bench, engine, 10 * MINUTE) == SweepReport({"requeued": 1})
+    assert (await bench.job(job_id)).status == "queued"
+
+
+@pytest.mark.req("E4")
+async def test_a_job_that_began_more_than_a_day_ago_is_failed_when_its_worker_is_lost(bench: Bench) -> None:
+    policy = replace(POLICY, max_recoveries=100)
+    engine = await opened(await bench.engine(policy=policy))
+    job_id = await submitted(engine, job={"timeout_ms": 7 * 86_400_000})
+    await claimed(engine)
+    bench.clock.advance(DAY - MINUTE)
+    assert await engine.sweep() == SweepReport({"requeued": 1})
+    await claimed(engine)
+    bench.clock.advance(MINUTE)
+    assert await engine.sweep() == SweepReport({"failed": 1})
+    job = await bench.job(job_id)
+    assert (job.status, job.refunded) == ("failed", COST)
+    assert job.error == "not finished 24 hours after its first start"
+    await bench.check()
+
+
+async def test_more_than_one_look_can_name_is_swept_in_one_go(bench: Bench) -> None:
+    engine = await opened(await bench.engine(), credits=10_000)
+    await one(engine, submit(jobs=1_100, delay_ms=1_000))
+    bench.clock.advance(1)
+    assert await engine.sweep() == SweepReport({"promoted": 1_100})
+    assert await engine.sweep() == NOTHING
+    await bench.check()
+
+
+async def test_a_job_that_cannot_be_recovered_does_not_keep_the_others_from_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that somebody broke by hand makes its batch fail; the sweep goes on without it."""
+    store = await bench.watched()
+    engine = await opened(await bench.engine(store))
+    jobs = [await submitted(engine) for _ in range(3)]
+    held = new_id()
+    await one(engine, c.Reserve(held, "ana", 1))
+    await claimed(engine, limit=3)
+    transact = store.inner.transact
+
+    async def refuse_one(lane: str, batch: int, needs: Any, decide: Any) -> None:
+        if jobs[1] in needs.owned_jobs:
+            raise StoreError("the database refused a row")
+        await transact(lane, batch, needs, decide)
+
+    monkeypatch.setattr(store.inner, "transact", refuse_one)
+    bench.clock.advance(MINUTE)
+    assert (await engine.sweep()).jobs == {"requeued": 2}
+    state = await bench.state()
+    assert isinstance(state.jobs[jobs[1]].place, Leased)
+    assert state.reservations[held].state == "expired"
+    assert len(await claimed(engine, limit=3)) == 2
+
+
+# Many sweepers
+
+
+@pytest.mark.req("A6")
+async def test_two_that_sweep_at_once_do_no_harm(bench: Bench) -> None:
+    first, second = await bench.engine(), await bench.engine()
+    await opened(first, credits=10_000)
+    await one(first, submit(jobs=60, job={"timeout_ms": 1_000}))
+    bench.clock.advance(0.5)
+    await one(first, submit(jobs=60, job={"max_wait_ms": 500}))
+    assert len(await claimed(first, limit=60)) == 60
+    bench.clock.advance(1)
+    reports = await asyncio.gather(first.sweep(), second.sweep(), first.sweep(), second.sweep())
+    assert [sum(report.jobs.get(act, 0) for report in reports) for act in ("failed", "cancelled")] == [60, 60]
+    assert (await bench.account()).balance == 10_000
+    assert sum(entry.kind == "refund" for entry in (await bench.state()).entries) == 120
+    await bench.check()
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweepers that ask for the lead in every turn, so that a test need not wait until they do."""
+    monkeypatch.setattr(sweeper, "RENEW_S", 0.0)
+
+
+def turns(store: WatchedStore) -> int:
+    """How often an engine has looked for what is due: only the leader does."""
+    return store.reads["GetDue"]
+
+
+@pytest.mark.usefixtures("eager")
+async def test_one_of_two_engines_leads_and_the_other_takes_over_when_it_stops_renewing(bench: Bench) -> None:
+    stores = [await bench.watched(), await bench.watched()]
+    engines = {id(store): await bench.engine(store) for store in stores}
+    await opened(engines[id(stores[0])])
+    for engine in engines.values():
+        engine.sweeper = sweeper.Sweeper(engine, interval_s=0.001)
+        engine.sweeper.start()
+    first, second = stores
+    async with asyncio.timeout(20):
+        waits = {asyncio.create_task(store.until(lambda s=store: turns(s) >= 3)) for store in stores}
+        _, unfinished = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in unfinished:
+            wait.cancel()
+    if turns(second) > turns(first):
+        first, second = second, first
+    # The other one goes on asking, and is not let in while the lease row stands.
+    asked = second.batches
+    await second.until(lambda: second.batches >= asked + 5)
+    assert turns(second) == 0
+    owner = (await bench.state()).leaders[sweeper.DUTY].owner
+    await engines[id(first)].sweeper.stop()
+    asked = second.batches
+    await second.until(lambda: second.batches >= asked + 5)
+    assert turns(second) == 0
+    bench.clock.advance(sweeper.LEAD_MS / 1_000)
+    await second.until(lambda: turns(second) >= 3)
+    assert (await bench.state()).leaders[sweeper.DUTY].owner != owner
+
+
+async def test_a_leader_that_lost_touch_trusts_its_lease_no_longer_than_the_database(
+    memory: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+
+    class Time:
+        @staticmethod
+        def monotonic() -> float:
+            return now
+
+    monkeypatch.setattr(sweeper, "time", Time)
+    monkeypatch.setattr(sweeper, "RENEW_S", 1_000_000.0)
+    store = await memory.watched()
+    engine = await opened(await memory.engine(store, sweep_s=0.0))
+    for passed, leads in ((0.0, True), (28.0, True), (1.5, False), (100.0, False)):
+        now += passed
+        before = turns(store)
+        engine.sweeper.nudge()
+        await asyncio.gather(*_sweeps())
+        assert (turns(store) > before) is leads, now
+
+
+def _sweeps() -> list[asyncio.Task]:
+    return [task for task in asyncio.all_tasks() if task.get_name() == "ficha sweep"]
+
+
+# With no scheduler
+
+
+@pytest.mark.req("A9")
+async def test_ordinary_calls_sweep_where_nothing_else_does(bench: Bench) -> None:
+    store = await bench.watched()
+    engine = await bench.engine(store, sweep=False, sweep_s=0.0)
+    await opened(engine)
+    job_id = await submitted(engine, job={"max_wait_ms": 1_000})
+    bench.clock.advance(1)
+    await one(engine, c.Credit("ana", 1, "grant"))
+    await asyncio.gather(*_sweeps())
+    assert (await bench.job(job_id)).status == "cancelled"
+    assert (await bench.account()).balance == CREDITS + 1
+
+
+async def test_ordinary_calls_sweep_no_more_often_than_the_interval(memory: Bench) -> None:
+    store = await memory.watched()
+    engine = await opened(await memory.engine(store, sweep=False, sweep_s=3_600.0))
+    for _ in range(10):
+        await submitted(engine)
+    assert not _sweeps()
+    assert turns(store) == 0
+
+
+@pytest.mark.req("A9")
+async def test_a_started_sweeper_heals_with_no_call_at_all(bench: Bench) -> None:
+    store = await bench.watched()
+    other = await opened(await bench.engine())
+    job_id = await submitted(other, job={"max_wait_ms": 1_000})
+    bench.clock.advance(1)
+    await bench.engine(store, sweep=True, sweep_s=0.001)
+    await store.until(lambda: turns(store) >= 2)
+    assert (await bench.job(job_id)).status == "cancelled"
+
+
+async def test_a_sweep_that_failed_is_tried_again(memory: Bench) -> None:
+    store = await memory.watched()
+    engine = await opened(await memory.engine())
+    job_id = await submitted(engine, job={"max_wait_ms": 1_000})
+    memory.clock.advance(1)
+    for fault in (Unavailable("the database is away"), RuntimeError("a bug")):
+        store.read_fault = fault
+        before = turns(store)
+        if before == 0:
+            await memory.engine(store, sweep=True, sweep_s=0.001)
+        await store.until(lambda before=before: turns(store) >= before + 3)
+        assert (await memory.job(job_id)).status == "queued"
+    store.read_fault = None
+    before = turns(store)
+    await store.until(lambda: turns(store) >= before + 3)
+    assert (await memory.job(job_id)).status == "cancelled"
+
+
+async def test_a_call_that_comes_after_the_end_starts_no_sweep(memory: Bench) -> None:
+    engine = await opened(await memory.engine(sweep=False, sweep_s=0.0))
+    await engine.stop(1.0)
+    assert (await engine.call(submit())).code == "OVERLOADED"
+    assert not _sweeps()

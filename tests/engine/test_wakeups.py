@@ -1,0 +1,179 @@
+"""Wake-ups: whoever waits for work hears of it at once, misses nothing, and is harmed by no hint that is lost."""
+
+import asyncio
+
+import pytest
+
+from ficha.core import commands as c
+from ficha.engine import wakeups
+from ficha.engine.engine import Engine
+from ficha.store.base import StoreError
+from tests.engine.bench import Bench, claimed, one, opened, submit, submitted
+
+NEVER = 3_600.0
+"""A time that no test waits for: whoever returns was woken."""
+
+
+async def waiting(engine: Engine, *pools: str) -> asyncio.Task:
+    """Somebody who waits for work of these pools by now."""
+    waiter = asyncio.create_task(engine.wakeups.wait(pools, NEVER))
+    await asyncio.sleep(0)
+    return waiter
+
+
+async def test_whoever_waits_is_woken_by_a_submit_in_the_same_process(bench: Bench) -> None:
+    engine = await opened(await bench.engine())
+    waiters = [await waiting(engine, "gpu"), await waiting(engine, "cpu", "gpu")]
+    await submitted(engine)
+    async with asyncio.timeout(5):
+        assert await asyncio.gather(*waiters) == [True, True]
+
+
+async def test_a_wake_up_between_the_look_and_the_wait_is_not_missed(bench: Bench) -> None:
+    engine = await opened(await bench.engine())
+    before_the_look = engine.wakeups.heard(["gpu"])
+    assert await claimed(engine) == []
+    await submitted(engine)
+    async with asyncio.timeout(5):
+        assert await engine.wakeups.wait(["gpu"], NEVER, since=before_the_look)
+    assert len(await claimed(engine)) == 1
+
+
+async def test_whoever_waits_for_another_pool_is_left_alone(memory: Bench) -> None:
+    engine = await opened(await memory.engine())
+    await one(engine, c.DeclarePool("cpu", None))
+    heard = engine.wakeups.heard(["cpu"])
+    waiter = await waiting(engine, "cpu")
+    await submitted(engine)
+    assert engine.wakeups.heard(["cpu"]) == heard
+    assert not waiter.done()
+    await submitted(engine, job={"pool": "cpu"})
+    assert await waiter
+
+
+async def test_the_wait_ends_when_its_time_is_up(memory: Bench) -> None:
+    engine = await memory.engine()
+    assert not await engine.wakeups.wait(["gpu"], 0.0)
+    assert not await engine.wakeups.wait(["gpu"], 0.0, since=engine.wakeups.heard(["gpu"]))
+
+
+async def test_what_may_give_a_claim_something_wakes_and_nothing_else_does(memory: Bench) -> None:
+    engine = await opened(await memory.engine(), plan="one")
+    await one(engine, c.DeclarePool("gpu", 1))
+
+    async def wakes(command: c.Command) -> bool:
+        heard = engine.wakeups.heard(["gpu"])
+        await engine.call(command)
+        return engine.wakeups.heard(["gpu"]) != heard
+
+    first, second, third = (submit() for _ in range(3))
+    assert await wakes(first)
+    assert not await wakes(second), "a parked job cannot be claimed"
+    assert not await wakes(third)
+    assert not await wakes(submit("nobody"))
+    assert not await wakes(c.Credit("ana", 1, "grant"))
+    assert not await wakes(c.Claim("w1", ("gpu",), 1))
+    held = first.jobs[0].id
+    assert not await wakes(c.Start(held, 1))
+    assert not await wakes(c.Heartbeat(held, 1))
+    assert not await wakes(c.SaveCheckpoint(held, 1, "HALF"))
+    assert not await wakes(c.Finish(held, c.AcceptedByProvider("ref"), 1)), "a provider holds the slot"
+    assert await wakes(c.Finish(held, c.Completed("1"), 1)), "the slot is free and the next job is ready"
+    assert not await wakes(c.Finish(held, c.Completed("1"), 1)), "it had ended before"
+    assert not await wakes(c.Claim("w1", ("gpu",), 1))
+    assert await wakes(c.Cancel(second.jobs[0].id)), "the slot of a cancelled run is free"
+    await claimed(engine)
+    assert await wakes(c.Finish(third.jobs[0].id, c.RetryLater(1_000), 1)), "the slot of a retried run is free"
+    memory.clock.advance(1)
+    assert await wakes(c.Recover(third.jobs[0].id)), "its time has come"
+    assert await wakes(c.PausePool("gpu"))
+    assert await wakes(c.PausePool("gpu", paused=False))
+    assert await wakes(c.ResizePool("gpu", 5))
+    assert not await wakes(c.ResizePool("gpu", 5)), "it had that size"
+
+
+async def test_the_end_wakes_whoever_waits(memory: Bench) -> None:
+    engine = await memory.engine()
+    waiter = await waiting(engine, "gpu")
+    await engine.stop(1.0)
+    async with asyncio.timeout(5):
+        await waiter
+
+
+async def test_somebody_who_stopped_waiting_is_forgotten(memory: Bench) -> None:
+    engine = await opened(await memory.engine())
+    gone, stays = await waiting(engine, "gpu"), await waiting(engine, "gpu")
+    gone.cancel()
+    await asyncio.gather(gone, return_exceptions=True)
+    await submitted(engine)
+    assert await stays
+
+
+async def test_engines_on_one_postgresql_database_wake_each_other(postgresql: Bench) -> None:
+    stores = [await postgresql.watched(), await postgresql.watched()]
+    here, there = [await postgresql.engine(store) for store in stores]
+    await opened(here)
+    async with asyncio.timeout(10):
+        for store in stores:
+            await store.listens.wait()
+        for sender, receiver in ((here, there), (there, here)):
+            # Hints of what was done before may still be under way, so the wait is for this job.
+            job_id = await submitted(sender)
+            found: list[str] = []
+            while job_id not in found:
+                heard = receiver.wakeups.heard(["gpu"])
+                found = [lease.job.id for lease in await claimed(receiver)]
+                if not found:
+                    assert await receiver.wakeups.wait(["gpu"], NEVER, since=heard)
+
+
+async def test_a_hint_reaches_somebody_who_waits_in_another_process(postgresql: Bench) -> None:
+    store = await postgresql.watched()
+    waits, works = await postgresql.engine(store), await postgresql.engine()
+    await opened(works)
+    await one(works, c.DeclarePool("quiet", None))
+    async with asyncio.timeout(10):
+        await store.listens.wait()
+        waiter = await waiting(waits, "silent")
+        await one(works, c.DeclarePool("silent", None))
+        assert await waiter
+
+
+async def test_a_hint_that_cannot_be_sent_does_no_harm(bench: Bench) -> None:
+    store = await bench.watched()
+    engine = await opened(await bench.engine(store))
+    store.notify_fault = StoreError("no hints today")
+    waiter = await waiting(engine, "gpu")
+    sent = len(store.notified)
+    await submitted(engine)
+    async with asyncio.timeout(5):
+        assert await waiter
+        await store.until(lambda: len(store.notified) > sent)
+        store.notify_fault = None
+        sent = len(store.notified)
+        await submitted(engine)
+        await store.until(lambda: len(store.notified) > sent)
+    assert len(await claimed(engine, limit=5)) == 2
+
+
+async def test_hints_that_pile_up_go_out_as_one(memory: Bench) -> None:
+    store = await memory.watched()
+    engine = await memory.engine(store)
+    store.notify_gate.clear()
+    names = [f"p{number}" for number in range(5)]
+    await one(engine, c.DeclarePool("first", None))
+    await store.until(lambda: len(store.notified) == 1)
+    for name in names:
+        await one(engine, c.DeclarePool(name, None))
+    store.notify_gate.set()
+    await store.until(lambda: len(store.notified) == 2)
+    assert store.notified == [{"first"}, set(names)]
+
+
+async def test_hints_go_out_no_more_often_than_their_pace(memory: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wakeups, "DEBOUNCE_S", NEVER)
+    store = await memory.watched()
+    engine = await opened(await memory.engine(store))
+    for _ in range(50):
+        await submitted(engine)
+    assert store.notified == [{"gpu"}]

@@ -1,0 +1,104 @@
+"""A store around another one that counts what is asked of it, and holds it back or breaks it where a test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from ficha.core.needs import Needs
+from ficha.store.base import CommitUnknown, Decide, Query, Store
+
+T = TypeVar("T")
+
+LOST_BEFORE = CommitUnknown("the connection was lost; the commit did not take place")
+LOST_AFTER = CommitUnknown("the connection was lost; the commit took place")
+
+
+class WatchedStore:
+    """Passes everything on to `inner`.
+
+    faults: what happens to the next batches, one each: None for nothing, an error that is raised in the batch's place,
+        or LOST_AFTER, which is raised after the batch was committed. `always` is for those after them.
+    answers: what happens to the next questions for a batch's fate: None for the truth, or an error.
+    gate, read_gate, notify_gate: batches, questions and hints wait here before they begin.
+    """
+
+    def __init__(self, inner: Store, *, lanes: int | None = None) -> None:
+        self.inner = inner
+        self.lanes = inner.lanes if lanes is None else lanes
+        self.faults: deque[Exception | None] = deque()
+        self.always: Exception | None = None
+        self.answers: deque[Exception | None] = deque()
+        self.notify_fault: Exception | None = None
+        self.read_fault: Exception | None = None
+        self.batches = 0
+        """Batches begun, those that failed included."""
+        self.reads: Counter[str] = Counter()
+        self.notified: list[set[str]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.read_gate = asyncio.Event()
+        self.read_gate.set()
+        self.notify_gate = asyncio.Event()
+        self.notify_gate.set()
+        self.listens = asyncio.Event()
+        """Set once hints from other processes are heard."""
+        self._stirred = asyncio.Event()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Returns once the condition holds; it is looked at after everything that is asked of the store."""
+        async with asyncio.timeout(20):
+            while not condition():
+                self._stirred.clear()
+                await self._stirred.wait()
+
+    async def open(self) -> None:
+        await self.inner.open()
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+        self.batches += 1
+        self._stirred.set()
+        await self.gate.wait()
+        fault = self.faults.popleft() if self.faults else self.always
+        if fault is not None and fault is not LOST_AFTER:
+            raise fault
+        await self.inner.transact(lane, batch, needs, decide)
+        self._stirred.set()
+        if fault is not None:
+            raise fault
+
+    async def committed(self, lane: str, batch: int) -> bool:
+        answer = self.answers.popleft() if self.answers else None
+        if answer is not None:
+            raise answer
+        return await self.inner.committed(lane, batch)
+
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> None:
+        await self.inner.transact_within(connection, needs, decide)
+
+    async def read(self, query: Query[T]) -> T:
+        self.reads[type(query).__name__] += 1
+        self._stirred.set()
+        await self.read_gate.wait()
+        if self.read_fault is not None:
+            raise self.read_fault
+        answer = await self.inner.read(query)
+        self._stirred.set()
+        return answer
+
+    async def notify(self, pools: Iterable[str]) -> None:
+        self.notified.append(set(pools))
+        self._stirred.set()
+        await self.notify_gate.wait()
+        if self.notify_fault is not None:
+            raise self.notify_fault
+        await self.inner.notify(pools)
+
+    async def listen(self, heard: Callable[[str], None]) -> None:
+        await self.inner.listen(heard)
+        self.listens.set()
