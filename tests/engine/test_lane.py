@@ -12,7 +12,6 @@ from ficha.core.outcomes import AccountChanged, Refusal, Submitted
 from ficha.engine import lane as lanes
 from ficha.engine.engine import Engine
 from ficha.engine.lane import CLOSED, Lane, LaneLimits
-from ficha.ids import new_id
 from ficha.store.base import CommitUnknown, StoreError, Transient, Unavailable
 from tests.engine.bench import COST, CREDITS, POLICY, QUICK, Bench, one, opened, submit, submitted
 from tests.engine.watched import LOST_AFTER, LOST_BEFORE, WatchedStore
@@ -186,11 +185,19 @@ async def test_a_call_heavier_than_the_whole_queue_is_served_when_nothing_waits(
 
 async def test_a_large_call_of_many_lets_others_in_between(memory: Bench, store: WatchedStore) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, batch_weight=10, waiting_weight=10)))
-    many = asyncio.create_task(engine.call_many([submit() for _ in range(100)]))
-    await asyncio.sleep(0)
-    other = await engine.call(submit())
-    assert not many.done()
-    assert all(isinstance(outcome, Submitted) for outcome in [other, *await many])
+    answered: list[str] = []
+
+    async def call_many() -> None:
+        outcomes = await engine.call_many([submit() for _ in range(100)])
+        assert all(isinstance(outcome, Submitted) for outcome in outcomes)
+        answered.append("many")
+
+    async def call_one() -> None:
+        assert isinstance(await engine.call(submit()), Submitted)
+        answered.append("one")
+
+    await asyncio.gather(call_many(), call_one())
+    assert answered == ["one", "many"]
     assert await memory.charges() == 101
 
 
@@ -228,6 +235,12 @@ async def test_claims_and_different_accounts_do_not_wait_for_each_other(memory: 
     await store.until(lambda: store.batches == before + 3)
     store.gate.set()
     await asyncio.gather(*calls)
+
+
+async def test_the_calls_of_one_account_keep_their_order_whatever_lanes_there_are(memory: Bench) -> None:
+    engine = await opened(await memory.engine(await memory.watched(lanes=3)), credits=0)
+    calls = await sent(engine, *(call for _ in range(5) for call in (c.Credit("ana", COST, "grant"), submit())))
+    assert [type(outcome).__name__ for outcome in await asyncio.gather(*calls)] == ["AccountChanged", "Submitted"] * 5
 
 
 # Faults

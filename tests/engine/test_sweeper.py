@@ -277,9 +277,9 @@ async def test_a_job_that_cannot_be_recovered_does_not_keep_the_others_from_it(
 
     monkeypatch.setattr(store.inner, "transact", refuse_one)
     bench.clock.advance(MINUTE)
-    assert (await engine.sweep()).jobs == {"requeued": 2}
+    await engine.sweep()
     state = await bench.state()
-    assert isinstance(state.jobs[jobs[1]].place, Leased)
+    assert [type(state.jobs[job].place) for job in jobs] == [Ready, Leased, Ready]
     assert state.reservations[held].state == "expired"
     assert len(await claimed(engine, limit=3)) == 2
 

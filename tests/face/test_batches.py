@@ -1,0 +1,135 @@
+"""Batches: up to 10,000 jobs submitted together, watched, cancelled and resumed as one."""
+
+import pytest
+
+from ficha import Ficha, InvalidArgument, LaneLimits, NotFound, Overloaded, Refused, Request, TooLarge
+from ficha.store.base import Unavailable
+from tests.face.shop import World, balance, state
+
+MANY = 10_000
+
+
+@pytest.mark.req("E6")
+async def test_ten_thousand_jobs_are_submitted_watched_resumed_and_cancelled(world: World) -> None:
+    app = await world.open(max_recoveries=1)
+    await app.open_account("ana", plan="open", credits=3 * MANY)
+    items = [("stubborn", {}) for _ in range(MANY)]
+    receipt = await app.submit_batch(items, account="ana", idempotency_key="k")
+    assert (receipt.jobs, receipt.cost, receipt.new_balance) == (MANY, 3 * MANY, 0)
+    again = await app.submit_batch(items, account="ana", idempotency_key="k")
+    assert (again.idempotent_hit, again.batch_id, again.jobs) == (True, receipt.batch_id, MANY)
+    batch = await app.batch(receipt.batch_id)
+    assert (batch.total, batch.by_status, batch.progress, batch.account) == (MANY, {"queued": MANY}, 0, "ana")
+
+    leases = await app.claim("cpu", limit=1_000, worker="w1")
+    assert len(leases) == 1_000
+    await app.finish_many((lease, None) for lease in leases[:500])
+    batch = await app.batch(receipt.batch_id)
+    assert (batch.by_status, batch.progress) == ({"queued": MANY - 1_000, "starting": 500, "completed": 500}, 5)
+
+    # The worker dies, and takes its last ones down for good.
+    world.clock.advance(60)
+    assert (await app.sweep()).jobs == {"failed": 500}
+    assert (await app.batch(receipt.batch_id)).by_status["failed"] == 500
+    assert await app.resume_batch(receipt.batch_id) == 500
+    batch = await app.batch(receipt.batch_id)
+    assert (batch.total, batch.by_status["queued"], batch.progress) == (MANY + 500, MANY - 500, 9)
+
+    assert await app.cancel_batch(receipt.batch_id, reason="enough") == MANY - 500
+    assert await app.cancel_batch(receipt.batch_id) == 0
+    batch = await app.batch(receipt.batch_id)
+    assert (batch.by_status, batch.progress) == ({"completed": 500, "failed": 500, "cancelled": MANY - 500}, 100)
+    assert await balance(app) == 3 * MANY - 3 * 500
+    assert await app.verify() == []
+
+
+@pytest.mark.req("E6")
+async def test_a_resumed_batch_takes_up_jobs_whose_worker_was_lost(world: World, app: Ficha) -> None:
+    receipt = await app.submit_batch([("stubborn", {}) for _ in range(4)], account="ana")
+    leases = await app.claim("cpu", limit=3, worker="w1")
+    world.clock.advance(30)
+    await app.heartbeat(leases[0])
+    world.clock.advance(30)
+    assert await app.resume_batch(receipt.batch_id) == 2
+    assert (await app.batch(receipt.batch_id)).by_status == {"queued": 3, "starting": 1}
+    assert await app.resume_batch(receipt.batch_id) == 0
+
+
+async def test_a_batch_of_different_tools_is_all_or_nothing(app: Ficha) -> None:
+    receipt = await app.submit_batch(
+        [("upscale", {"image": "x"}), ("images", {"n": 5}), ("embed", {"text": "a"})],
+        account="ana",
+        session="tab",
+        correlation_id="trace",
+    )
+    assert (receipt.jobs, receipt.cost) == (4, 12)
+    jobs = (await app.jobs(batch=receipt.batch_id)).items
+    assert {job.tool for job in jobs} == {"upscale", "images", "embed"}
+    assert {(job.session, job.correlation_id) for job in jobs} == {("tab", "trace")}
+    before = await state(app)
+    for bad in (("nope", {}), ("upscale", {}), ("upscale", {"image": 1}), ("video", {"seconds": "x"})):
+        with pytest.raises(Refused):
+            await app.submit_batch([("upscale", {"image": "x"}), bad], account="ana")
+    with pytest.raises(Refused, match="needs 1005"):
+        await app.submit_batch([("upscale", {"image": "x"}) for _ in range(201)], account="ana")
+    assert await state(app) == before
+
+
+async def test_a_batch_must_have_items_and_no_more_than_allowed(app: Ficha) -> None:
+    before = await state(app)
+    with pytest.raises(InvalidArgument, match="at least one"):
+        await app.submit_batch([], account="ana")
+    with pytest.raises(TooLarge, match="10000 allowed"):
+        await app.submit_batch([("anything", {}) for _ in range(MANY + 1)], account="ana")
+    assert await state(app) == before
+
+
+async def test_a_batch_that_does_not_exist_is_not_found(app: Ficha) -> None:
+    receipt = await app.submit("upscale", {"image": "x"}, account="ana")
+    for call in (app.batch, app.cancel_batch, app.resume_batch):
+        for batch_id in (receipt.job_id, "no id", ""):
+            with pytest.raises(NotFound, match="there is no batch"):
+                await call(batch_id)
+
+
+async def test_many_submits_are_each_answered_in_their_order(app: Ficha) -> None:
+    answers = await app.submit_many(
+        [
+            Request(tool="upscale", payload={"image": "x"}, account="ana", idempotency_key="k"),
+            Request(tool="nope", account="ana"),
+            Request(tool="upscale", payload={"image": 7}, account="ana"),
+            Request(tool="upscale", payload={"image": "x"}, account="nobody"),
+            Request(tool="upscale", payload={"image": "x"}, account="ana", idempotency_key="k"),
+            Request(tool="images", payload={"n": 5}, account="ana"),
+        ]
+    )
+    assert [getattr(answer, "code", None) for answer in answers] == [
+        None,
+        "UNKNOWN_TOOL",
+        "INVALID_PAYLOAD",
+        "NOT_FOUND",
+        None,
+        None,
+    ]
+    assert answers[4].job_id == answers[0].job_id
+    assert (answers[0].position, answers[5].jobs, answers[5].position) == (1, 2, 2)
+    assert await app.submit_many([]) == []
+    assert await balance(app) == 1_000 - 5 - 5
+
+
+async def test_a_database_that_is_away_refuses_with_an_exception_that_says_when_to_come_back(world: World) -> None:
+    app = await world.open(lane_limits=LaneLimits(give_up_s=0.0))
+    await app.open_account("ana", plan="open", credits=10)
+    store = app.engine.store
+    before = await state(app)
+    transact = store.transact
+
+    async def unavailable(*args: object) -> None:
+        raise Unavailable("the disk is full")
+
+    store.transact = unavailable
+    with pytest.raises(Overloaded, match="the disk is full") as refused:
+        await app.submit("upscale", {"image": "x"}, account="ana")
+    assert (refused.value.retryable, refused.value.retry_after_s) == (True, 2.0)
+    store.transact = transact
+    assert await state(app) == before

@@ -1,0 +1,260 @@
+"""What an application declares is checked when it does, and what it gets to import is what is promised."""
+
+import asyncio
+import inspect
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+import ficha
+from ficha import Ficha, JobContext, Plan, Pool, Refused
+from ficha.core.outcomes import RETRYABLE, Code, Refusal
+
+HTTP_ONLY = {"FORBIDDEN", "UNAUTHENTICATED"}
+"""Codes that only a request from outside can meet."""
+INFINITE = float("inf")
+NAN = float("nan")
+
+
+def test_the_public_names_are_sorted_and_all_there() -> None:
+    assert list(ficha.__all__) == sorted(set(ficha.__all__))
+    assert all(hasattr(ficha, name) for name in ficha.__all__)
+    public = {name for name, value in vars(ficha).items() if not name.startswith("_") and not inspect.ismodule(value)}
+    assert public == set(ficha.__all__)
+
+
+@pytest.mark.parametrize("code", sorted(set(get_args(Code)) - HTTP_ONLY))
+def test_each_code_has_an_exception_of_its_own(code: Any) -> None:
+    name = "".join(part.capitalize() for part in code.split("_"))
+    kind = getattr(ficha, name)
+    assert issubclass(kind, Refused)
+    refused = Refused.of(Refusal(code, "in words", retry_after_s=3.0, details={"a": 1}))
+    assert type(refused) is kind
+    assert (refused.code, refused.message, str(refused)) == (code, "in words", "in words")
+    assert (refused.retry_after_s, refused.details, refused.retryable) == (3.0, {"a": 1}, code in RETRYABLE)
+
+
+def test_there_is_no_exception_without_a_code() -> None:
+    kinds = {kind.__name__ for kind in Refused.__subclasses__()}
+    assert kinds == {"".join(part.capitalize() for part in code.split("_")) for code in set(get_args(Code)) - HTTP_ONLY}
+
+
+@pytest.mark.parametrize("code", sorted(HTTP_ONLY))
+def test_a_code_of_http_is_a_plain_refusal(code: Any) -> None:
+    assert type(Refused.of(Refusal(code, "in words"))) is Refused
+
+
+# Plans
+
+
+@pytest.mark.parametrize(
+    ("plans", "words"),
+    [
+        ([], "at least one plan"),
+        ([Plan("a"), Plan("a")], "the plan 'a' is declared twice"),
+        (["free"], "'free' is not a Plan"),
+        ([Plan("")], "1 to 255 characters"),
+        ([Plan("x" * 256)], "1 to 255 characters"),
+        ([Plan(7)], "1 to 255 characters"),
+        ([Plan("a", priority=1_001)], "priority must be a whole number within ±1000"),
+        ([Plan("a", priority=-1_001)], "priority must be a whole number within ±1000"),
+        ([Plan("a", priority=1.5)], "priority must be a whole number"),
+        ([Plan("a", priority="high")], "priority must be a whole number"),
+        ([Plan("a", priority=True)], "priority must be a whole number"),
+        *(
+            ([Plan("a", **{field: value})], f"{field} must be a whole number from 1 up or None")
+            for field in ("max_running", "max_active", "per_hour")
+            for value in (0, -1, 2.5, "3", True)
+        ),
+        *(
+            ([Plan("a", **{field: value})], f"{field} must be whole credits from 0 up or None")
+            for field in ("daily_limit", "daily_warning", "monthly_limit", "monthly_warning")
+            for value in (-1, 2.5, "3", True, 2**53)
+        ),
+        *(([Plan("a", ageing_s=value)], "ageing_s must be") for value in (0, -1, NAN, INFINITE, "10", True, 1e12)),
+    ],
+    ids=str,
+)
+def test_a_plan_that_cannot_work_is_refused_with_words(plans: list[Any], words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        Ficha("memory:", plans=plans)
+
+
+def test_plans_at_their_edges_are_taken() -> None:
+    Ficha(
+        "memory:",
+        plans=[
+            Plan("x" * 255, priority=1_000),
+            Plan("b", priority=-1_000, max_running=1, max_active=1, per_hour=1, ageing_s=0.001),
+            Plan("c", daily_limit=0, daily_warning=0, monthly_limit=2**53 - 1, monthly_warning=0),
+        ],
+    )
+
+
+# Pools
+
+
+@pytest.mark.parametrize(
+    ("pools", "words"),
+    [
+        ([Pool("a"), Pool("a", 3)], "the pool 'a' is declared twice"),
+        (["gpu"], "'gpu' is not a Pool"),
+        ([Pool("")], "1 to 255 characters"),
+        ([Pool("x" * 256)], "1 to 255 characters"),
+        ([Pool("a\x00b")], "NUL"),
+        ([Pool(7)], "1 to 255 characters"),
+        *(
+            ([Pool("a", slots=value)], "slots must be a whole number from 0 to 1000000 or None")
+            for value in (-1, 2.5, "3", True, 1_000_001)
+        ),
+    ],
+    ids=str,
+)
+def test_a_pool_that_cannot_work_is_refused_with_words(pools: list[Any], words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        Ficha("memory:", pools=pools)
+
+
+async def test_the_default_pool_can_be_given_slots() -> None:
+    async with Ficha("memory:", pools=[Pool("default", slots=2), Pool("none", slots=0)]) as app:
+        assert [(pool.name, pool.slots) for pool in await app.pools()] == [("default", 2), ("none", 0)]
+
+
+# Tools
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"name": ""}, None),  # no name is the function's
+        ({"name": "x" * 256}, "1 to 255 characters"),
+        ({"name": "a\nb"}, "control character"),
+        ({"name": 7}, "1 to 255 characters"),
+        ({"pool": "tpu"}, "add Pool('tpu')"),
+        *(({"cost": value}, "cost must be whole credits from 0 up") for value in (-1, 2.5, "5", True, 10**12 + 1)),
+        *(
+            ({option: value}, f"{option} must be a number of seconds")
+            for option in ("timeout", "max_wait", "backoff", "backoff_max")
+            for value in (0, -1, NAN, INFINITE, "10", True, 1e12)
+        ),
+        ({"backoff": 10, "backoff_max": 5}, "backoff must not be longer than backoff_max"),
+        *(({"attempts": value}, "attempts must be a whole number from 1") for value in (0, -1, 2.5, "3", True, 2**31)),
+        *(({"priority": value}, "priority must be a whole number within ±1000") for value in (1_001, 1.5, "1", True)),
+        ({"items": "m"}, "its payload has no field 'm'"),
+        ({"max_items": 4}, "max_items needs items"),
+        *(
+            ({"items": "n", "max_items": value}, "max_items must be a whole number")
+            for value in (0, -1, 2.5, "4", True)
+        ),
+        pytest.param({"cost": lambda n, m: n}, "its cost asks for 'm'", id="a cost of an unknown field"),
+    ],
+    ids=str,
+)
+def test_a_tool_that_cannot_work_is_refused_with_words(options: dict[str, Any], words: str | None) -> None:
+    app = Ficha("memory:")
+
+    def draw(job: JobContext, n: int = 1) -> None: ...
+
+    if words is None:
+        app.tool(**options)(draw)
+        assert list(app.tools) == ["draw"]
+        return
+    with pytest.raises(ValueError, match=re.escape(words)):
+        app.tool(**options)(draw)
+    assert dict(app.tools) == {}
+
+
+def test_a_tool_is_declared_once() -> None:
+    app = Ficha("memory:")
+
+    @app.tool()
+    def draw(job: JobContext) -> None: ...
+
+    with pytest.raises(ValueError, match="declared twice; give one of them another name"):
+        app.tool(name="draw")(lambda job: None)
+    app.tool(name="paint")(draw)
+    assert sorted(app.tools) == ["draw", "paint"]
+
+
+def test_a_handler_must_take_the_job_and_name_its_fields() -> None:
+    app = Ficha("memory:")
+    for handler, words in (
+        (lambda: None, "its first one must be the job"),
+        (lambda job, *images: None, "a payload's fields are named"),
+        (lambda job, image, /: None, "a payload's fields are named"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            app.tool(name="it")(handler)
+    with pytest.raises(ValueError, match="give it a name"):
+        app.tool()(partial(lambda job: None))
+    assert dict(app.tools) == {}
+
+
+def test_a_handler_whose_types_no_payload_can_have_is_refused() -> None:
+    app = Ficha("memory:")
+
+    def confused(job: JobContext, things: list[int] | set[str]) -> None: ...
+
+    with pytest.raises(ValueError, match="tool 'confused'"):
+        app.tool()(confused)
+
+
+def test_the_signature_is_the_schema() -> None:
+    app = Ficha("memory:")
+
+    @app.tool()
+    def draw(job: JobContext, prompt: str, n: int = 1, tags: list[str] = [], *, seed: int | None = None) -> None: ...  # noqa: B006
+
+    schema = app.tools["draw"].schema()["$defs"]["draw"]
+    assert schema["required"] == ["prompt"]
+    assert schema["properties"]["n"] == {"type": "integer", "default": 1}
+    assert schema["additionalProperties"] is False
+
+
+async def test_a_handler_stays_a_function_that_can_be_called() -> None:
+    app = Ficha("memory:")
+
+    @app.tool()
+    async def double(job: JobContext | None, number: int) -> int:
+        return 2 * number
+
+    assert await double(None, 4) == 8
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        *(
+            ({name: value}, f"{name} must be a number of seconds")
+            for name in ("lease_s", "heartbeat_s", "stuck_s", "max_age_s", "key_ttl_s", "reservation_ttl_s")
+            for value in (0, -1, NAN, INFINITE, "60", True, 1e12)
+        ),
+        *(({"sweep_s": value}, "sweep_s must be a number of seconds") for value in (0, -1, NAN, INFINITE, "1", True)),
+        *(({"max_recoveries": value}, "max_recoveries must be a whole number") for value in (0, -1, 1.5, "3", True)),
+        *(({"warn_share": value}, "warn_share must be a number from 0 up") for value in (-0.1, NAN, "0.8", True)),
+        *(
+            ({"first_job_boost": value}, "first_job_boost must be a whole number within ±1000")
+            for value in (1_001, -1_001, 1.5, "20", True)
+        ),
+        ({"database": Path("ficha.db")}, "sqlite:///"),
+        ({"database": b"memory:"}, "sqlite:///"),
+    ],
+    ids=str,
+)
+def test_a_setting_that_cannot_work_is_refused_with_words(setting: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        Ficha(**{"database": "memory:"} | setting)
+
+
+def test_an_application_can_be_declared_without_an_event_loop_or_a_database() -> None:
+    with pytest.raises(RuntimeError):
+        asyncio.get_running_loop()
+    app = Ficha("postgresql://nobody@nowhere/nothing")
+    app.tool(name="draw")(lambda job: None)
+    assert list(app.tools) == ["draw"]

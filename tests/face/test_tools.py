@@ -1,0 +1,154 @@
+"""What a tool makes of a payload: its price, its parts, its place in the queue, and work that is not done twice."""
+
+import pytest
+
+from ficha import Ficha, InvalidPayload, Limits, TooLarge
+from tests.face.shop import World, balance, claim_one, history, state
+
+# Large requests
+
+
+@pytest.mark.req("D6")
+async def test_a_large_request_is_split_into_even_jobs_as_one_batch(app: Ficha) -> None:
+    receipt = await app.submit("images", {"n": 10, "prompt": "cat"}, account="ana", idempotency_key="k")
+    assert (receipt.jobs, receipt.cost, receipt.new_balance) == (3, 10, 990)
+    assert receipt.batch_id is not None
+    jobs = (await app.jobs(batch=receipt.batch_id)).items[::-1]
+    assert [(job.payload, job.units, job.cost) for job in jobs] == [
+        ({"n": 4, "prompt": "cat"}, 4, 4),
+        ({"n": 3, "prompt": "cat"}, 3, 3),
+        ({"n": 3, "prompt": "cat"}, 3, 3),
+    ]
+    assert receipt.job_id == jobs[0].id
+    again = await app.submit("images", {"n": 10, "prompt": "cat"}, account="ana", idempotency_key="k")
+    assert (again.idempotent_hit, again.batch_id, again.jobs, again.cost) == (True, receipt.batch_id, 3, 10)
+    assert (await app.batch(receipt.batch_id)).by_status == {"queued": 3}
+
+
+@pytest.mark.req("D6")
+@pytest.mark.parametrize(("count", "parts"), [(1, [1]), (4, [4]), (5, [3, 2]), (8, [4, 4]), (9, [3, 3, 3])])
+async def test_a_request_is_split_only_beyond_what_one_job_makes(app: Ficha, count: int, parts: list[int]) -> None:
+    await app.resize_pool("gpu", 10)
+    receipt = await app.submit("images", {"n": count}, account="ana")
+    assert (receipt.jobs, receipt.batch_id is None) == (len(parts), len(parts) == 1)
+    assert [lease.payload["n"] for lease in await app.claim("gpu", limit=10, worker="w1")] == parts
+
+
+@pytest.mark.req("D6")
+async def test_a_list_is_split_by_its_items(app: Ficha) -> None:
+    texts = [f"text {number}" for number in range(10)]
+    receipt = await app.submit("embed_all", {"texts": texts}, account="ana")
+    assert (receipt.jobs, receipt.cost) == (3, 20)
+    leases = await app.claim("cpu", limit=10, worker="w1")
+    assert [lease.payload["texts"] for lease in leases] == [texts[:4], texts[4:7], texts[7:]]
+    with pytest.raises(InvalidPayload, match="at least 1"):
+        await app.submit("embed_all", {"texts": []}, account="ana")
+
+
+async def test_a_split_request_is_all_or_nothing(app: Ficha) -> None:
+    await app.open_account("poor", plan="open", credits=9)
+    before = await state(app)
+    with pytest.raises(Exception, match="has 9 credits and needs 10"):
+        await app.submit("images", {"n": 10}, account="poor")
+    assert await state(app) == before
+
+
+async def test_a_request_for_more_jobs_than_a_batch_may_have_is_refused_at_once(world: World) -> None:
+    """However many it asks for: they are counted before they are made."""
+    app = await world.open(limits=Limits(batch_jobs=3))
+    await app.open_account("ana", plan="open", credits=1_000)
+    before = await state(app)
+    for count in (13, 10_000, 2**53 - 1):
+        with pytest.raises(TooLarge, match="more than the 3 allowed"):
+            await app.submit("images", {"n": count}, account="ana")
+        with pytest.raises(TooLarge, match="more than the 3 allowed"):
+            await app.submit_batch([("images", {"n": count})], account="ana")
+    assert await state(app) == before
+    assert (await app.submit("images", {"n": 12}, account="ana")).jobs == 3
+
+
+# Prices
+
+
+@pytest.mark.req("D7")
+@pytest.mark.parametrize(
+    ("tool", "payload", "cost"),
+    [
+        ("upscale", {"image": "x"}, 5),
+        ("video", {}, 20),
+        ("images", {}, 1),
+        ("images", {"n": 3}, 3),
+        ("images", {"n": 3, "quality": "fine"}, 9),
+        ("images", {"n": 7, "quality": "fine"}, 21),
+        ("embed_all", {"texts": ["a", "b"]}, 4),
+        ("anything", {"whatever": 1}, 0),
+    ],
+)
+async def test_the_cost_comes_from_tool_count_and_quality(
+    app: Ficha, tool: str, payload: dict[str, object], cost: int
+) -> None:
+    receipt = await app.submit(tool, payload, account="ana")
+    assert (receipt.cost, receipt.new_balance) == (cost, 1_000 - cost)
+
+
+async def test_a_default_that_can_change_is_priced_and_counted_like_any_other() -> None:
+    app = Ficha("memory:")
+
+    @app.tool(cost=lambda images, options: len(images) + len(options), items="images")
+    async def stitch(job, images: list[str] = ["a", "b", "c"], options: dict = {}) -> None: ...  # noqa: B006
+
+    async with app:
+        await app.open_account("ana", credits=10)
+        receipt = await app.submit("stitch", account="ana")
+        assert receipt.cost == 3
+        assert (await app.job(receipt.job_id)).units == 3
+
+
+@pytest.mark.parametrize("cost", [-1, 2.5, True, None, "5", 10**12 + 1, float("nan")], ids=repr)
+async def test_a_price_that_makes_no_sense_charges_nothing(cost: object) -> None:
+    app = Ficha("memory:")
+
+    @app.tool(cost=lambda: cost)
+    async def odd(job) -> None: ...
+
+    async with app:
+        await app.open_account("ana", credits=10)
+        before = await state(app)
+        with pytest.raises(InvalidPayload, match="the cost of tool odd came out as"):
+            await app.submit("odd", account="ana")
+        assert await state(app) == before
+
+
+async def test_a_free_job_writes_no_ledger_line(app: Ficha) -> None:
+    receipt = await app.submit("anything", account="ana")
+    await app.cancel(receipt.job_id)
+    assert len((await app.ledger("ana")).items) == 1
+    assert await app.verify() == []
+
+
+# Content that was computed before
+
+
+@pytest.mark.req("B7")
+async def test_the_same_content_is_computed_once_and_served_free_to_everybody(app: Ficha) -> None:
+    await app.open_account("ben", plan="open", credits=10)
+    first = await app.submit("embed", {"text": "hello"}, account="ana")
+    unfinished = await app.submit("embed", {"text": "hello"}, account="ana")
+    assert (first.status, unfinished.status) == ("queued", "queued")
+    await app.finish(await claim_one(app, "cpu"), 5)
+    served = await app.submit("embed", {"text": "hello"}, account="ben")
+    assert (served.status, served.cost, served.new_balance, served.position) == ("completed", 0, 10, None)
+    job = await app.job(served.job_id)
+    assert (job.result, job.charged, job.progress, job.attempts) == (5, 0, 100, 0)
+    assert await history(app, served.job_id) == ["submitted", "reused"]
+    other = await app.submit("embed", {"text": "other"}, account="ben")
+    assert (other.status, other.cost) == ("queued", 2)
+    assert await app.verify() == []
+
+
+@pytest.mark.req("B7")
+async def test_failed_content_is_computed_again(app: Ficha) -> None:
+    await app.submit("embed", {"text": "hello"}, account="ana")
+    await app.fail(await claim_one(app, "cpu"), "no")
+    assert (await app.submit("embed", {"text": "hello"}, account="ana")).status == "queued"
+    assert await balance(app) == 998
