@@ -8,6 +8,9 @@ import pytest
 
 from tests.postgres import Server, new_database, server_folder
 
+# The store suite is library code, whose assertions would otherwise fail without a word.
+pytest.register_assert_rewrite("ficha.testing")
+
 # The process that started the tests owns the server; with pytest-xdist its workers only get to know the folder.
 SERVER = pytest.StashKey[Server]()
 OWNED = pytest.StashKey[ExitStack]()

@@ -42,7 +42,8 @@ class Ficha(Accounts, Batches, Leases, Operating):
     pools: slots shared by tools. A pool "default" without a limit is always there.
     first_job_boost: taken off the priority of an account's first job ever. Defaults to 0.
     lease_s: how long a worker holds a job without a heartbeat. Defaults to JOB_LOCK_TTL_MS, then to 60.
-    heartbeat_s: how often a worker sends one. Defaults to JOB_HEARTBEAT_INTERVAL_MS, then to 10.
+    heartbeat_s: how often a worker sends one. Defaults to JOB_HEARTBEAT_INTERVAL_MS, then to 10, but to no more than a
+        third of the lease.
     max_recoveries: lost runs after which a job is taken for poison. Defaults to 3.
     stuck_s: a held job whose last heartbeat is older is recovered. Defaults to 600.
     max_age_s: a job first started longer ago is failed. Defaults to 86,400.
@@ -82,11 +83,17 @@ class Ficha(Accounts, Batches, Leases, Operating):
         self.database = database or os.environ.get("FICHA_DATABASE_URL") or DEFAULT_URL
         self.limits = limits or Limits()
         self.lease_s = lease_s if lease_s is not None else _milliseconds("JOB_LOCK_TTL_MS", 60_000) / 1_000
+        lease_ms = _milliseconds_of(self.lease_s, "lease_s")
+        usual_ms = min(10_000, max(1, lease_ms // 3))
         self.heartbeat_s = (
-            heartbeat_s if heartbeat_s is not None else _milliseconds("JOB_HEARTBEAT_INTERVAL_MS", 10_000) / 1_000
+            heartbeat_s if heartbeat_s is not None else _milliseconds("JOB_HEARTBEAT_INTERVAL_MS", usual_ms) / 1_000
         )
-        for name, seconds in (("heartbeat_s", self.heartbeat_s), ("sweep_s", sweep_s)):
-            _milliseconds_of(seconds, name)
+        _milliseconds_of(sweep_s, "sweep_s")
+        if _milliseconds_of(self.heartbeat_s, "heartbeat_s") > lease_ms:
+            raise ValueError(
+                f"heartbeat_s ({self.heartbeat_s:g}) is longer than lease_s ({self.lease_s:g}), so that every job would "
+                "lose its lease; make it a third of the lease or less"
+            )
         if not is_whole(max_recoveries, 1, 1_000_000):
             raise ValueError(f"max_recoveries must be a whole number from 1 to 1000000, not {max_recoveries!r}")
         if not is_whole(first_job_boost, -PRIORITY_BOUND, PRIORITY_BOUND):
@@ -97,7 +104,7 @@ class Ficha(Accounts, Batches, Leases, Operating):
         self.default_plan = next(iter(known))
         self.policy = Policy(
             plans=known,
-            lease_ms=_milliseconds_of(self.lease_s, "lease_s"),
+            lease_ms=lease_ms,
             max_recoveries=max_recoveries,
             stuck_ms=_milliseconds_of(stuck_s, "stuck_s"),
             max_age_ms=_milliseconds_of(max_age_s, "max_age_s"),

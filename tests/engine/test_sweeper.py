@@ -335,13 +335,19 @@ async def test_one_of_two_engines_leads_and_the_other_takes_over_when_it_stops_r
     await second.until(lambda: second.batches >= asked + 5)
     assert turns(second) == 0
     owner = (await bench.state()).leaders[sweeper.DUTY].owner
-    await engines[id(first)].sweeper.stop()
+    # The leader vanishes without a word.
+    vanished = engines[id(first)].sweeper._task
+    assert vanished is not None
+    vanished.cancel()
     asked = second.batches
     await second.until(lambda: second.batches >= asked + 5)
     assert turns(second) == 0
     bench.clock.advance(sweeper.LEAD_MS / 1_000)
     await second.until(lambda: turns(second) >= 3)
     assert (await bench.state()).leaders[sweeper.DUTY].owner != owner
+    # One that ends in good order leaves the duty free at once.
+    await engines[id(second)].sweeper.stop()
+    assert (await bench.state()).leaders[sweeper.DUTY].expires_at <= bench.clock()
 
 
 async def test_a_leader_that_lost_touch_trusts_its_lease_no_longer_than_the_database(

@@ -12,6 +12,7 @@ import random
 import time
 import uuid
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -30,6 +31,7 @@ LEAD_MS: Final = 30_000
 RENEW_S: Final = 10.0
 """A leader renews long before its lease ends, and trusts it only until then. At most so long: where the leases of jobs
 are short, that of the leader is half as long, so that its death delays no recovery."""
+STEP_DOWN_S: Final = 1.0
 MOST_ROUNDS: Final = 100
 """A sweep that finds this much work in a row leaves the rest to the next one."""
 
@@ -70,6 +72,15 @@ class Sweeper:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._step_down()
+
+    async def _step_down(self) -> None:
+        """Leaves the duty to whoever asks next, instead of letting them wait for the lease to end."""
+        if time.monotonic() < self._leads_until:
+            self._leads_until = 0.0
+            with suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(STEP_DOWN_S):
+                    await self._engine.call(Elect(DUTY, self._owner, 0))
 
     def nudge(self) -> None:
         """Sweeps in the background if it is time: what keeps a deployment with no scheduler healing."""

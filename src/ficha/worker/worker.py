@@ -60,8 +60,8 @@ class Worker:
             while time.monotonic() < ends_at:
                 heard = self._operations.work_heard(self._pools)
                 claimed = await self._claim()
-                ran += len(claimed)
-                if not claimed and burst and not self._running:
+                ran += len(claimed or ())
+                if claimed == [] and burst and not self._running:
                     break
                 if not claimed or len(self._running) >= self._concurrency:
                     await self._wait(min(POLL_S, ends_at - time.monotonic()), heard)
@@ -74,7 +74,8 @@ class Worker:
             renewer.cancel()
             await asyncio.gather(renewer, return_exceptions=True)
 
-    async def _claim(self) -> list[Lease]:
+    async def _claim(self) -> list[Lease] | None:
+        """What was there to claim; None if that could not be found out."""
         free = self._concurrency - len(self._running)
         if free == 0:
             return []
@@ -82,7 +83,7 @@ class Worker:
             leases = await self._operations.claim(self._pools, limit=free, worker=self._name)
         except (Overloaded, StoreError) as error:
             log.warning("no claim: %s", error)
-            return []
+            return None
         for lease in leases:
             task = asyncio.create_task(self._run_one(lease), name=f"ficha job {lease.job_id}")
             self._running[task] = lease

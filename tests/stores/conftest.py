@@ -1,6 +1,0 @@
-"""What the tests of the stores share."""
-
-import pytest
-
-# The suite is library code, whose assertions would otherwise fail without a word.
-pytest.register_assert_rewrite("ficha.testing")
