@@ -168,7 +168,7 @@ def test_a_tool_that_cannot_work_is_refused_with_words(options: dict[str, Any], 
 
 
 def test_a_heartbeat_longer_than_the_lease_is_refused_and_by_default_is_a_third_of_it() -> None:
-    with pytest.raises(ValueError, match="heartbeat_s .* longer than lease_s"):
+    with pytest.raises(ValueError, match=r"heartbeat_s .* longer than lease_s"):
         Ficha("memory:", lease_s=1, heartbeat_s=2)
     assert Ficha("memory:", lease_s=3).heartbeat_s == 1.0
     assert Ficha("memory:").heartbeat_s == 10.0
