@@ -91,7 +91,7 @@ class Ficha(Accounts, Batches, Leases, Operating):
         _milliseconds_of(sweep_s, "sweep_s")
         if _milliseconds_of(self.heartbeat_s, "heartbeat_s") > lease_ms:
             raise ValueError(
-                f"heartbeat_s ({self.heartbeat_s:g}) is longer than lease_s ({self.lease_s:g}), so that every job would "
+                f"heartbeat_s ({self.heartbeat_s:g}) is longer than lease_s ({self.lease_s:g}), so every job would "
                 "lose its lease; make it a third of the lease or less"
             )
         if not is_whole(max_recoveries, 1, 1_000_000):
