@@ -84,7 +84,7 @@ def test_concurrent_repeats_in_one_batch_make_one_job() -> None:
     """)
 
 
-@pytest.mark.req("C1", "C7")
+@pytest.mark.req("C1")
 def test_a_key_is_cleared_away_only_when_it_has_expired() -> None:
     play("""
         plan free
@@ -116,7 +116,7 @@ def test_a_key_cleared_and_used_again_in_one_batch_is_the_new_one() -> None:
 # Batches
 
 
-@pytest.mark.req("E6", "D6")
+@pytest.mark.req("D6")
 def test_a_batch_is_created_and_charged_as_one() -> None:
     play("""
         plan free max_running=2
@@ -130,7 +130,6 @@ def test_a_batch_is_created_and_charged_as_one() -> None:
     """)
 
 
-@pytest.mark.req("E6")
 def test_a_batch_that_does_not_fit_is_refused_whole() -> None:
     play("""
         plan free max_active=4 per_hour=6 daily_limit=12
@@ -149,7 +148,7 @@ def test_a_batch_that_does_not_fit_is_refused_whole() -> None:
     """)
 
 
-@pytest.mark.req("C1", "E6")
+@pytest.mark.req("C1")
 def test_a_repeated_batch_answers_with_its_first_job_and_its_whole_cost() -> None:
     play("""
         plan free
@@ -216,7 +215,7 @@ def test_content_is_remembered_only_from_a_whole_success() -> None:
     """)
 
 
-@pytest.mark.req("B7", "E6")
+@pytest.mark.req("B7")
 def test_a_batch_pays_only_for_the_jobs_that_are_not_served() -> None:
     play("""
         plan free max_active=1

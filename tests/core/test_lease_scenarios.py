@@ -174,7 +174,6 @@ def test_a_job_that_does_not_exist_is_not_found(word: str) -> None:
     """)
 
 
-@pytest.mark.req("D10", "A3")
 def test_another_accounts_job_is_not_found() -> None:
     play("""
         plan free

@@ -307,7 +307,6 @@ def test_an_application_that_declares_a_pool_again_does_not_undo_the_operators_r
 # Elections
 
 
-@pytest.mark.req("A9")
 def test_a_duty_belongs_to_one_until_its_time_is_over() -> None:
     play("""
         clock 10:00

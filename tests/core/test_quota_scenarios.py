@@ -352,3 +352,14 @@ def test_a_plan_that_is_gone_lets_one_job_run_at_a_time() -> None:
         submit ana j6                              -> queued
         account ana                                -> admitted=2 parked=0
     """)
+
+
+def test_a_reservation_that_exists_is_not_taken_over_by_another_of_its_name() -> None:
+    play("""
+        plan free max_active=2
+        open ana free
+        open bob free
+        reserve ana r1
+        reserve bob r1                             -> INVALID_STATE says="exists already"
+        release r1                                 -> released
+    """)

@@ -27,7 +27,7 @@ def test_a_lease_is_taken_back_at_its_exact_expiry() -> None:
     """)
 
 
-@pytest.mark.req("B4", "B10")
+@pytest.mark.req("B4")
 def test_a_job_that_takes_three_workers_down_is_poison() -> None:
     play("""
         plan free

@@ -129,7 +129,7 @@ def test_three_of_four_images_cost_three_quarters() -> None:
     """)
 
 
-@pytest.mark.req("C2", "C6")
+@pytest.mark.req("C2")
 def test_a_slot_is_reserved_before_a_large_upload_and_used_by_the_submit_after_it() -> None:
     play("""
         clock 10:00

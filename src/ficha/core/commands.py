@@ -10,8 +10,8 @@ from msgspec import Struct
 from .records import KeyScope
 
 
-class Command(Struct, frozen=True, gc=False):
-    """The base of all commands."""
+class Command(Struct, frozen=True, gc=False, tag=True):
+    """The base of all commands. Tagged with their name, so that a saved batch can be read back and decided again."""
 
 
 class OpenAccount(Command, frozen=True):
@@ -106,7 +106,7 @@ class SaveStep(Command, frozen=True):
     result: str
 
 
-class Completed(Struct, frozen=True, gc=False):
+class Completed(Struct, frozen=True, gc=False, tag=True):
     """All of it worked. With `delivered` below the job's units, the rest is refunded."""
 
     result: str
@@ -114,25 +114,25 @@ class Completed(Struct, frozen=True, gc=False):
     of: int | None = None
 
 
-class Failed(Struct, frozen=True, gc=False):
+class Failed(Struct, frozen=True, gc=False, tag=True):
     """This run failed. A `final` error is not retried, whatever attempts are left."""
 
     error: str
     final: bool = False
 
 
-class RetryLater(Struct, frozen=True, gc=False):
+class RetryLater(Struct, frozen=True, gc=False, tag=True):
     """The handler asks to be run again; it does not count as a failure."""
 
     after_ms: int
     reason: str | None = None
 
 
-class CancelledByHandler(Struct, frozen=True, gc=False):
+class CancelledByHandler(Struct, frozen=True, gc=False, tag=True):
     reason: str
 
 
-class AcceptedByProvider(Struct, frozen=True, gc=False):
+class AcceptedByProvider(Struct, frozen=True, gc=False, tag=True):
     """An external provider has the work and will call back under `ref`."""
 
     ref: str

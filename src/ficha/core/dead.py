@@ -67,6 +67,7 @@ def _again(job: Job, new_id: str, now: int) -> Job:
         max_attempts=job.max_attempts,
         backoff_ms=job.backoff_ms,
         backoff_max_ms=job.backoff_max_ms,
+        wait_until_at=None if job.wait_until_at is None else now + job.wait_until_at - job.created_at,
         session=job.session,
         batch_id=job.batch_id,
         correlation_id=job.correlation_id,

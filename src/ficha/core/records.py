@@ -48,7 +48,7 @@ class Account(Record, frozen=True):
     """Ledger lines written so far; the next one gets this number plus one."""
 
 
-class Ready(Record, frozen=True):
+class Ready(Record, frozen=True, tag=True):
     """Queued, and any worker of the pool may claim it."""
 
     rank: int
@@ -56,14 +56,14 @@ class Ready(Record, frozen=True):
     """When waiting next improves the rank; None where the plan does not age."""
 
 
-class Parked(Record, frozen=True):
+class Parked(Record, frozen=True, tag=True):
     """Queued, and not claimable: its time has not come, or (`due_at` is None) its account is at its concurrency."""
 
     rank: int
     due_at: int | None = None
 
 
-class Leased(Record, frozen=True):
+class Leased(Record, frozen=True, tag=True):
     """Held by a worker until `expires_at`, and at most until `deadline_at`."""
 
     worker: str
@@ -73,7 +73,7 @@ class Leased(Record, frozen=True):
     deadline_at: int
 
 
-class Awaiting(Record, frozen=True):
+class Awaiting(Record, frozen=True, tag=True):
     """With an external provider under the reference `ref`: holds a slot of the pool, but no worker."""
 
     ref: str

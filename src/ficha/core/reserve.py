@@ -20,6 +20,10 @@ def reserve(ws: Workspace, command: Reserve) -> ReservationChanged | Refusal:
     plan = ws.plan(account)
     if plan is None:
         return no_plan(account.plan)
+    if ws.reservation(command.reservation_id) is not None:
+        return Refusal(
+            "INVALID_STATE", f"the reservation {command.reservation_id} exists already; nothing was changed."
+        )
     if (refusal := refuse_quota(ws, account, plan, 1, reserved=False)) is not None:
         return refusal
     ttl_ms = ws.policy.reservation_ttl_ms if command.ttl_ms is None else command.ttl_ms
