@@ -1,0 +1,123 @@
+"""The application under faults, and what must become of each of its jobs.
+
+A job's end follows from its number, whoever runs it and however often it has to be begun, so that the oracle knows
+every final state and every credit beforehand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from ficha import FinalError, JobContext, LeaseLost, Partial, Plan, Refused
+from ficha.app import Ficha
+from ficha.core.outcomes import Finished
+from ficha.core.records import Status
+from ficha.engine.lane import LaneLimits
+from ficha.engine.views import Lease
+from tests.chaos.records import Record
+
+COST: Final = 4
+CREDITS: Final = 1_000_000_000
+ACCOUNTS: Final = ("ana", "bo")
+LEASE_S: Final = 1.0
+HEARTBEAT_S: Final = 0.2
+SWEEP_S: Final = 0.25
+HANDLER_S: Final = 0.04
+
+
+class End(NamedTuple):
+    status: Status
+    refunded: int
+
+
+def end_of(number: int) -> End:
+    """What must become of the job with this number."""
+    match number % 10:
+        case 3:
+            return End("failed", COST)
+        case 6:
+            return End("completed", COST // 2)
+        case _:
+            return End("completed", 0)
+
+
+class RecordedFicha(Ficha):
+    """Writes down what a worker is told before the worker hears it."""
+
+    def __init__(self, database: str, record: Record, lease_s: float = LEASE_S, **settings: Any) -> None:
+        super().__init__(
+            database,
+            plans=[Plan("open"), Plan("two", max_running=4)],
+            lease_s=lease_s,
+            heartbeat_s=HEARTBEAT_S,
+            sweep_s=SWEEP_S,
+            # Faults come far more often here than in life, and a job is not to blame for them.
+            max_recoveries=1_000,
+            lane_limits=LaneLimits(give_up_s=10.0, conflict_tries=100, backoff_max_s=0.5),
+            **settings,
+        )
+        self.record = record
+
+    async def claim(self, pools: str | Sequence[str], *, limit: int = 1, worker: str) -> list[Lease]:
+        leases = await super().claim(pools, limit=limit, worker=worker)
+        for lease in leases:
+            self.record.write(told="claimed", job=lease.job_id, epoch=lease.epoch, worker=worker)
+        return leases
+
+    async def finish(
+        self, lease: Lease, result: Any = None, *, delivered: int | None = None, of: int | None = None
+    ) -> Finished:
+        return await self._tell(lease, super().finish(lease, result, delivered=delivered, of=of))
+
+    async def fail(self, lease: Lease, error: str, *, final: bool = False) -> Finished:
+        return await self._tell(lease, super().fail(lease, error, final=final))
+
+    async def heartbeat(self, leases: Lease | Iterable[Lease]) -> list[datetime | Refused]:
+        held = [leases] if isinstance(leases, Lease) else list(leases)
+        answers = await super().heartbeat(held)
+        for lease, answer in zip(held, answers, strict=True):
+            if isinstance(answer, LeaseLost):
+                self.record.write(told="lost", job=lease.job_id, epoch=lease.epoch, worker=lease.worker)
+        return answers
+
+    async def _tell(self, lease: Lease, ending: Coroutine[Any, Any, Finished]) -> Finished:
+        try:
+            finished = await ending
+        except LeaseLost:
+            self.record.write(told="lost", job=lease.job_id, epoch=lease.epoch, worker=lease.worker)
+            raise
+        self.record.write(
+            told="ended",
+            job=lease.job_id,
+            epoch=lease.epoch,
+            status=finished.status,
+            changed=finished.changed,
+            refunded=finished.refunded,
+        )
+        if finished.changed:
+            self.ended()
+        return finished
+
+    def ended(self) -> None:
+        """Called for each job that this process has ended, after it was written down."""
+
+
+def application(database: str, record: Record, **settings: Any) -> RecordedFicha:
+    app = RecordedFicha(database, record, **settings)
+
+    @app.tool(cost=COST, timeout=4 * 3_600)
+    async def draw(job: JobContext, number: int) -> Any:
+        app.record.write(ran=job.id, number=number)
+        await asyncio.sleep(HANDLER_S)
+        match end_of(number):
+            case End("failed", _):
+                raise FinalError("the provider said no")
+            case End(_, 0):
+                return {"number": number}
+            case _:
+                return Partial({"number": number}, delivered=1, of=2)
+
+    return app

@@ -1,0 +1,95 @@
+"""Named points between load and reply where a process kills itself, as `kill -9` would, in the middle of a batch.
+
+The store's own parts are wrapped, in the process that is to die; the store knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Literal, get_args
+
+from ficha.core.needs import Needs
+from ficha.core.snapshot import Changes, Snapshot
+from ficha.store.postgres import store as postgres
+from ficha.store.sqlite import store as sqlite
+
+Point = Literal["loaded", "decided", "applied", "committed"]
+Act = Literal["submit", "claim", "finish"]
+POINTS: Final[tuple[Point, ...]] = get_args(Point)
+ACTS: Final[tuple[Act, ...]] = get_args(Act)
+
+
+def act_of(needs: Needs) -> Act | None:
+    """What a batch is about, from what it asks to load."""
+    if any(scope == "submit" for _, scope, _ in needs.keys):
+        return "submit"
+    if needs.ready:
+        return "claim"
+    return "finish" if needs.owned_jobs else None
+
+
+class Crash:
+    """Kills this process at a point of the `nth` batch of one kind that changes anything."""
+
+    def __init__(self, point: Point, act: Act, nth: int = 1) -> None:
+        self._point = point
+        self._act = act
+        self._left = nth
+        self._doomed: object = None
+
+    def arm(self) -> None:
+        """Wraps both stores; a process has one of them."""
+        for store in (postgres.PostgresStore, sqlite.SqliteStore):
+            store.transact = self._watched(store.transact)  # type: ignore[method-assign]
+        commit, sync_commit = postgres.commit, sqlite.SqliteStore._commit
+
+        async def commit_and_die(connection: Any) -> None:
+            self._reach("applied")
+            await commit(connection)
+            self._reach("committed")
+
+        def sync_commit_and_die(store: Any, db: Any) -> None:
+            self._reach("applied")
+            sync_commit(store, db)
+            self._reach("committed")
+
+        postgres.commit = commit_and_die
+        sqlite.SqliteStore._commit = sync_commit_and_die  # type: ignore[method-assign]
+
+    def _watched(self, transact: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+        async def watched(
+            store: Any, lane: str, batch: int, needs: Needs, decide: Callable[[Snapshot], Changes]
+        ) -> None:
+            if act_of(needs) != self._act:
+                await transact(store, lane, batch, needs, decide)
+                return
+
+            def decide_and_die(snapshot: Snapshot) -> Changes:
+                # The rules are pure, so that to ask them once more beforehand changes nothing.
+                if self._doomed is None and decide(snapshot):
+                    self._left -= 1
+                    self._doomed = _here() if self._left == 0 else None
+                self._reach("loaded")
+                changes = decide(snapshot)
+                self._reach("decided")
+                return changes
+
+            await transact(store, lane, batch, needs, decide_and_die)
+
+        return watched
+
+    def _reach(self, point: Point) -> None:
+        if point == self._point and self._doomed is not None and self._doomed == _here():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _here() -> object:
+    """Who runs this batch: a lane's task on PostgreSQL, the writer's thread on SQLite."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return threading.get_ident()

@@ -1,0 +1,122 @@
+"""Faults of PostgreSQL, of the way to it, and of others who use it. Each strikes a running load."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+
+import asyncpg
+
+from tests.chaos.faults import Fault
+from tests.chaos.proxy import BadNetwork
+from tests.chaos.servers import FragileServer, crash
+from tests.chaos.supervisor import Load
+
+OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+
+
+def crash_the_server(server: FragileServer, every_s: float = 1.5) -> Fault:
+    """PostgreSQL stopped in immediate mode every few seconds, and started again."""
+
+    async def fault(load: Load, seconds: float) -> int:
+        until, struck = time.monotonic() + seconds, 0
+        while struck < 2 or time.monotonic() < until:
+            await crash(server, load.choice.uniform(0.0, 0.5))
+            struck += 1
+            await asyncio.sleep(load.choice.uniform(0.5, 1.5) * every_s)
+        return struck
+
+    return fault
+
+
+async def terminate_backends(load: Load, seconds: float) -> int:
+    """pg_terminate_backend on any of the connections, ten times a second or more."""
+    until, struck = time.monotonic() + seconds, 0
+    connection = await asyncpg.connect(load.direct)
+    try:
+        while time.monotonic() < until:
+            struck += await connection.fetchval(
+                f"SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid {OTHERS} ORDER BY random() LIMIT 2) AS b"
+            )
+            await asyncio.sleep(load.choice.uniform(0.02, 0.15))
+    finally:
+        await connection.close()
+    return struck
+
+
+def cut_commits(network: BadNetwork) -> Fault:
+    """Connections cut around COMMIT: now before the database sees it, now after, with its answer dropped."""
+
+    async def fault(load: Load, seconds: float) -> int:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            network.cut = load.choice.choice(("before commit", "after commit", "after commit"))
+            await asyncio.sleep(load.choice.uniform(0.01, 0.1))
+        network.cut = None
+        return network.cuts
+
+    return fault
+
+
+def spoil_the_network(network: BadNetwork) -> Fault:
+    """Delay, then silence for longer than a lease, then broken connections; over and over."""
+
+    async def fault(load: Load, seconds: float) -> int:
+        until, struck = time.monotonic() + seconds, 0
+        while struck == 0 or time.monotonic() < until:
+            network.delay_s = 0.05
+            await asyncio.sleep(1.0)
+            network.delay_s = 0.0
+            network.fall_silent()
+            await asyncio.sleep(1.3)
+            network.speak()
+            struck += 2 + network.break_all()
+            await asyncio.sleep(0.2)
+        return struck
+
+    return fault
+
+
+async def take_all_connections(load: Load, seconds: float) -> int:
+    """Others take every connection that is free, just when ours are ended; `max_connections` is reached."""
+    taken: list[asyncpg.Connection] = []
+    connection = await asyncpg.connect(load.direct)
+    refused = 0
+    until = time.monotonic() + seconds
+    try:
+        await connection.execute(f"SELECT pg_terminate_backend(pid) {OTHERS}")
+        while time.monotonic() < until:
+            try:
+                taken.append(await asyncpg.connect(load.direct))
+            except asyncpg.TooManyConnectionsError:
+                refused += 1
+                await asyncio.sleep(0.05)
+        return len(taken) if refused else 0
+    finally:
+        for other in (*taken, connection):
+            with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await other.close(timeout=2)
+
+
+def lock_from_outside(row_s: float, table_s: float) -> Fault:
+    """Somebody holds an account's row, then a whole table, in transactions of their own."""
+
+    async def fault(load: Load, seconds: float) -> int:
+        until, struck = time.monotonic() + seconds, 0
+        connection = await asyncpg.connect(load.direct)
+        try:
+            while struck == 0 or time.monotonic() < until:
+                for statement, held_s in (
+                    ("SELECT FROM accounts ORDER BY id LIMIT 1 FOR UPDATE", row_s),
+                    ("LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE", table_s),
+                ):
+                    async with connection.transaction():
+                        await connection.execute(statement)
+                        await asyncio.sleep(held_s)
+                    struck += 1
+        finally:
+            await connection.close()
+        return struck
+
+    return fault
