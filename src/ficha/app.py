@@ -14,11 +14,11 @@ from .core.commands import DeclarePool
 from .core.outcomes import PoolChanged
 from .core.policy import Plan, Policy
 from .core.records import Pool
+from .declarations import PRIORITY_BOUND, checked_plans, checked_pools, is_seconds, is_whole, name_problem
 from .engine.engine import Engine
 from .engine.lane import LaneLimits
 from .engine.queries import Queries
 from .operations import Accounts, Batches, Leases, Operating
-from .plans import PRIORITY_BOUND, checked_plans, checked_pools, is_seconds, is_whole, name_problem
 from .store.base import Store
 from .store.connect import connect
 from .tools import Cost, Tool, payload_type

@@ -13,8 +13,8 @@ from msgspec import Struct
 from .core.outcomes import Refusal
 from .core.payload import canonical
 from .core.records import Status
+from .declarations import LONGEST_S, name_problem
 from .engine.views import instant, moment
-from .plans import LONGEST_S, name_problem
 from .refused import Refused
 
 _KEY: Final = re.compile(r"[A-Za-z0-9._~-]{1,255}")

@@ -15,7 +15,7 @@ from msgspec import Struct
 from .core.outcomes import Refusal
 from .core.payload import MAX_INTEGER
 from .core.policy import MAX_AMOUNT, split
-from .plans import PRIORITY_BOUND, is_seconds, is_whole
+from .declarations import PRIORITY_BOUND, is_seconds, is_whole
 
 Cost = int | Callable[..., int]
 
