@@ -13,6 +13,9 @@ STAMP := $(VENV)/.ready
 ARGS ?=
 # The suite is bound by disk flushes as much as by the processor; two workers are what the smallest machine can feed.
 WORKERS ?= 2
+# Which seeds `make simulate` runs.
+SEEDS ?= 1000
+START ?= 0
 # How long `make chaos` goes on.
 MINUTES ?= 10
 # Existing pins are kept by `make lock`; `make lock UPGRADE=1` takes the newest version of everything.
@@ -22,7 +25,7 @@ UPGRADE ?=
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup demo test check format bench chaos lock clean
+.PHONY: help setup demo test check format bench simulate chaos lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -47,6 +50,9 @@ format: setup ## format the code and mend what the linter can mend
 
 bench: setup ## measure Ficha and its peers
 	$(BIN)/python -m benchmarks
+
+simulate: setup ## run SEEDS seeds (default 1000) of the simulator, from START on
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --start $(START)
 
 chaos: setup ## break it on purpose for MINUTES (default 10), and report
 	$(BIN)/python -m tests.chaos --minutes $(MINUTES) --report chaos-report.md

@@ -1,0 +1,176 @@
+"""Broken on purpose: each switch takes one safeguard away, in the test's layer, and nothing else.
+
+A checker that never fails proves nothing. `test_broken_on_purpose.py` demands that the simulator notices every one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from random import Random
+from typing import Any, Final
+from unittest.mock import patch
+
+from msgspec.structs import replace
+
+import ficha.core.cancel
+import ficha.core.claim
+import ficha.core.decide
+import ficha.core.finish
+import ficha.core.hold
+import ficha.core.ledger
+import ficha.core.recover
+import ficha.core.submit
+import ficha.engine.lane
+from ficha.core import commands as c
+from ficha.core.needs import needs
+from ficha.core.records import Leased
+from ficha.engine.lane import Lane
+
+from .database import Database
+
+Switch = Callable[[ExitStack], None]
+
+
+@contextmanager
+def broken(name: str) -> Iterator[None]:
+    """Without this safeguard."""
+    with ExitStack() as stack:
+        BREAKS[name](stack)
+        yield
+
+
+def _fence(stack: ExitStack) -> None:
+    """Whoever once held a job is heard, under whatever epoch."""
+    held_job, finish = ficha.core.hold.held_job, ficha.core.finish.finish
+
+    def anyone(ws: Any, job_id: str, epoch: int) -> Any:
+        job = ws.job(job_id)
+        return job if job is not None and isinstance(job.place, Leased) else held_job(ws, job_id, epoch)
+
+    def finish_by_anyone(ws: Any, command: c.Finish) -> Any:
+        return finish(ws, replace(command, epoch=None))
+
+    stack.enter_context(patch.object(ficha.core.hold, "held_job", anyone))
+    stack.enter_context(patch.dict(ficha.core.decide._RULES, {c.Finish: finish_by_anyone}))
+
+
+def _recheck(stack: ExitStack) -> None:
+    """Recovery believes the sweeper's list, and does not look at the lease again under the lock."""
+    recover_lease = ficha.core.recover._recover_lease
+
+    def believe(ws: Any, job: Any, lease: Any) -> Any:
+        return recover_lease(ws, job, replace(lease, expires_at=0))
+
+    stack.enter_context(patch.object(ficha.core.recover, "_recover_lease", believe))
+
+
+def _refund_once(stack: ExitStack) -> None:
+    """Every late word about a job that failed asks for its refund, and nobody sees that it was paid."""
+    unchanged, refund = ficha.core.finish.unchanged, ficha.core.ledger.refund
+
+    def refund_again(ws: Any, job: Any) -> Any:
+        if job.status in ("failed", "cancelled"):
+            refund(ws, replace(job, refunded=0), job.charged, "once more")
+        return unchanged(ws, job)
+
+    stack.enter_context(patch.object(ficha.core.finish, "unchanged", refund_again))
+    stack.enter_context(patch.object(ficha.core.cancel, "unchanged", refund_again))
+    stack.enter_context(patch.object(Database, "_list_entries", lambda self, entries: None))
+
+
+def _unique_key(stack: ExitStack) -> None:
+    """A submit does not ask whether its key was used before."""
+    stack.enter_context(patch.object(ficha.core.submit, "_repeated", lambda ws, command, account: None))
+
+
+def _slot_check(stack: ExitStack) -> None:
+    """A claim does not count the pool's slots."""
+
+    def has_slot(ws: Any, name: str) -> bool:
+        return not ws.pool(name).paused
+
+    stack.enter_context(patch.object(ficha.core.claim, "_has_slot", has_slot))
+
+
+def _pool_lock(stack: ExitStack) -> None:
+    """Two claims may count the same pool's slots at once."""
+
+    def is_locked_by(self: Database, needs: Any, name: str, resized: Any) -> bool:
+        return name not in needs.ready
+
+    stack.enter_context(patch.object(Database, "_is_locked_by", is_locked_by))
+
+
+def _lock_order(stack: ExitStack) -> None:
+    """Locks are taken in any order."""
+    lock_order, random = Database.lock_order, Random(0)
+
+    def shuffled(self: Database, needs: Any, resized: Any) -> Iterable[Any]:
+        keys = list(lock_order(self, needs, resized))
+        random.shuffle(keys)
+        return keys
+
+    stack.enter_context(patch.object(Database, "lock_order", shuffled))
+
+
+def _account_lock(stack: ExitStack) -> None:
+    """Two batches may change the same account at once."""
+    lock_order = Database.lock_order
+
+    def no_accounts(self: Database, needs: Any, resized: Any) -> Iterable[Any]:
+        return (key for key in lock_order(self, needs, resized) if key[0] != "account")
+
+    stack.enter_context(patch.object(Database, "lock_order", no_accounts))
+
+
+def _flush_before_answer(stack: ExitStack) -> None:
+    """A lane answers when the batch is decided, and lets the commit go on by itself."""
+
+    async def answer_early(self: Lane, tickets: list[Any]) -> Any:
+        batch = [command for ticket in tickets for command in ticket.commands]
+        decided: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def decide_and_tell(snapshot: Any) -> Any:
+            result = ficha.engine.lane.decide(snapshot, batch, self._policy)
+            if not decided.done():
+                decided.set_result(result)
+            return result[0]
+
+        async def commit() -> None:
+            try:
+                await self._store.transact(self.id, self._batch, needs(batch), decide_and_tell)
+            except Exception as error:
+                if not decided.done():
+                    decided.set_exception(error)
+
+        self._batch += 1
+        under_way.append(asyncio.create_task(commit()))
+        return await decided
+
+    under_way: list[asyncio.Task[None]] = []
+    stack.enter_context(patch.object(Lane, "_durably", answer_early))
+
+
+def _ask_marker(stack: ExitStack) -> None:
+    """A commit of unknown fate is taken for one that did not happen."""
+
+    async def was_committed(self: Lane, give_up_at: float) -> bool:
+        return False
+
+    stack.enter_context(patch.object(Lane, "_was_committed", was_committed))
+
+
+BREAKS: Final[dict[str, Switch]] = {
+    "lease fencing": _fence,
+    "recheck in recovery": _recheck,
+    "unique refund": _refund_once,
+    "key uniqueness": _unique_key,
+    "slot check": _slot_check,
+    "pool lock": _pool_lock,
+    "lock order": _lock_order,
+    "account lock": _account_lock,
+    "flush before answer": _flush_before_answer,
+    "marker of a commit": _ask_marker,
+}

@@ -1,0 +1,39 @@
+"""What each batch was asked and answered, beside the changes that the store is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import ficha.engine.lane
+from ficha.core.commands import Command
+from ficha.core.decide import decide
+from ficha.core.outcomes import Outcome
+from ficha.core.policy import Policy
+from ficha.core.snapshot import Changes, Snapshot
+
+
+class Decisions:
+    """Remembers the last decision until the store, which called for it, takes it."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Changes, tuple[Command, ...], list[Outcome]] | None = None
+
+    @contextmanager
+    def overheard(self) -> Iterator[None]:
+        with patch.object(ficha.engine.lane, "decide", self._decide):
+            yield
+
+    def _decide(self, snapshot: Snapshot, batch: Iterable[Command], policy: Policy) -> tuple[Changes, list[Outcome]]:
+        commands = tuple(batch)
+        changes, outcomes = decide(snapshot, commands, policy)
+        self._last = (changes, commands, outcomes)
+        return changes, outcomes
+
+    def take(self, changes: Changes) -> tuple[tuple[Any, ...], list[Any]]:
+        assert self._last is not None
+        assert self._last[0] is changes, "the decision of another batch came in between"
+        _, commands, outcomes = self._last
+        return commands, list(outcomes)

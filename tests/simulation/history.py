@@ -1,0 +1,219 @@
+"""What callers were told, and whether it was true: when they were told it, and in the end.
+
+`TellingEngine` is the engine with one addition: it hands every answer to the history, as the caller gets it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+from ficha.core import commands as c
+from ficha.core import outcomes as o
+from ficha.core.records import Awaiting, Leased
+from ficha.core.state import State
+from ficha.core.states import FINAL
+from ficha.engine.engine import Engine
+from ficha.store.base import CommitUnknown
+
+from .trace import Trace
+from .watcher import Watcher, short, summary
+
+
+class History:
+    """Everything that anybody sent and was told."""
+
+    def __init__(self, watcher: Watcher, trace: Trace) -> None:
+        self._watcher = watcher
+        self._trace = trace
+        self.sent: set[str] = set()
+        """The marks in the payloads of all that was submitted."""
+        self.told: list[tuple[Any, Any]] = []
+        self.seen_ended: dict[str, str] = {}
+        """job → the final state that a reader saw"""
+
+    def hear(self, command: c.Command, outcome: Any) -> None:
+        """A caller is told an outcome now."""
+        if self._trace.wrong:
+            return
+        committed = self._watcher.committed(command)
+        self.told.append((command, outcome))
+        if committed is None:
+            if _says_changed(outcome):
+                self._trace.fail(f"{short(command)} was told {summary(outcome)}, which was not committed")
+        elif committed is not outcome:
+            self._trace.fail(f"{short(command)} was told {summary(outcome)}, committed was {summary(committed)}")
+
+    def fail(self, command: c.Command, error: Exception) -> None:
+        """A caller gets an exception. Only an unknown commit may leave open what became of the command."""
+        committed = self._watcher.committed(command)
+        if self._trace.wrong or isinstance(error, CommitUnknown) or committed is None:
+            return
+        self._trace.fail(f"{short(command)} was told {error!r}, but it was committed: {summary(committed)}")
+
+    def read(self, job_id: str, status: str) -> None:
+        """A reader saw the job so."""
+        before = self.seen_ended.get(job_id)
+        if before is not None and status != before:
+            self._trace.fail(f"job {job_id} was seen {before}, and later {status}")
+        if status in FINAL:
+            self.seen_ended[job_id] = status
+
+    def untrue(self, state: State) -> Iterator[str]:
+        """What of all this is not so in the end."""
+        yield from self._unexpected(state)
+        yield from self._submits(state)
+        yield from self._keys(state)
+        yield from self._endings(state)
+        yield from self._grants(state)
+        yield from self._steps(state)
+        for job_id, status in self.seen_ended.items():
+            if state.jobs[job_id].status != status:
+                yield f"job {job_id} was seen {status} and is {state.jobs[job_id].status}"
+
+    def _unexpected(self, state: State) -> Iterator[str]:
+        marks: Counter[tuple[str, Any]] = Counter()
+        for job in state.jobs.values():
+            payload = json.loads(state.payloads[job.id])
+            if payload["mark"] not in self.sent:
+                yield f"job {job.id} was never sent"
+            if job.requeue_of is None:
+                marks[payload["mark"], job.batch_id] += 1
+        whole = Counter(mark for mark, _ in marks)
+        for mark, count in whole.items():
+            if count > 1:
+                yield f"the submit {mark} led to {count} jobs or batches"
+
+    def _submits(self, state: State) -> Iterator[str]:
+        requeued: Counter[str] = Counter()
+        for command, outcome in self.told:
+            if not isinstance(outcome, o.Submitted):
+                continue
+            job = state.jobs.get(outcome.job_id)
+            if job is None:
+                yield f"a caller was told of job {outcome.job_id}, which does not exist"
+            elif isinstance(command, c.Submit):
+                if job.account_id != command.account_id:
+                    yield f"a caller was told of job {job.id} of another account"
+                if outcome.jobs == 1 and job.charged != outcome.cost:
+                    yield f"a caller was told that job {job.id} costs {outcome.cost}, charged were {job.charged}"
+            elif isinstance(command, c.Requeue):
+                requeued[command.job_id] += 1
+        for job_id, count in requeued.items():
+            if count > 1:
+                yield f"{count} callers were told that they requeued job {job_id}"
+
+    def _keys(self, state: State) -> Iterator[str]:
+        answers: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        made: Counter[tuple[str, str]] = Counter()
+        for command, outcome in self.told:
+            if isinstance(command, c.Submit) and command.key is not None and isinstance(outcome, o.Submitted):
+                answers[command.account_id, command.key].add(outcome.job_id)
+                made[command.account_id, command.key] += not outcome.idempotent_hit
+        for key, jobs in answers.items():
+            if len(jobs) > 1:
+                yield f"the key {key} led to {len(jobs)} jobs"
+            if made[key] > 1:
+                yield f"{made[key]} callers were told that the key {key} was new"
+
+    def _endings(self, state: State) -> Iterator[str]:
+        enders: Counter[str] = Counter()
+        for command, outcome in self.told:
+            match outcome:
+                case o.Finished(job_id=job_id, status=status, refunded=refunded) if status in FINAL:
+                    job = state.jobs[job_id]
+                    enders[job_id] += outcome.changed
+                    if (job.status, job.refunded) != (status, refunded):
+                        yield (
+                            f"a caller was told that job {job_id} is {status} with {refunded} refunded; "
+                            f"it is {job.status} with {job.refunded}"
+                        )
+                    completed = outcome.changed and isinstance(getattr(command, "ending", None), c.Completed)
+                    if completed and state.results.get(job_id) != command.ending.result:
+                        yield f"the result that completed job {job_id} is not the one stored"
+                case o.Recovered(job_id=job_id, act=("failed" | "cancelled") as status, refunded=refunded):
+                    job = state.jobs[job_id]
+                    enders[job_id] += 1
+                    if (job.status, job.refunded) != (status, refunded):
+                        yield f"a sweeper was told that job {job_id} is {status}; it is {job.status}"
+        for job_id, count in enders.items():
+            if count > 1:
+                yield f"{count} callers were told that they ended job {job_id}"
+
+    def _grants(self, state: State) -> Iterator[str]:
+        """Each credit has its own reason, so that its entry can be found."""
+        entries = Counter(entry.reason for entry in state.entries if entry.kind in ("grant", "adjust"))
+        for reason, count in entries.items():
+            if reason != "opening balance" and count > 1:
+                yield f"the credit {reason} was paid out {count} times"
+        for command, outcome in self.told:
+            if isinstance(command, c.Credit) and isinstance(outcome, o.AccountChanged) and not entries[command.reason]:
+                yield f"a caller was told of the credit {command.reason}, which was not paid out"
+
+    def _steps(self, state: State) -> Iterator[str]:
+        for _, outcome in self.told:
+            if isinstance(outcome, o.StepSaved):
+                stored = state.steps.get((outcome.job_id, outcome.name))
+                if stored is None or stored.result != outcome.result:
+                    yield f"{outcome.name} of job {outcome.job_id} was told as {outcome.result}, stored is {stored}"
+
+
+def unfinished(state: State) -> Iterator[str]:
+    """What is left over where nothing should be: the faults stopped long ago."""
+    for job in state.jobs.values():
+        if job.status not in FINAL:
+            yield f"job {job.id} is still {job.status} ({job.place})"
+        if isinstance(job.place, Leased | Awaiting):
+            yield f"job {job.id} still holds a slot of pool {job.pool}"
+    for held in state.reservations.values():
+        if held.state == "active":
+            yield f"reservation {held.id} still holds a place in the quota of account {held.account_id}"
+    for account in state.accounts.values():
+        if account.active or account.admitted or account.parked:
+            yield f"account {account.id} still counts {account.active} active jobs"
+
+
+def _says_changed(outcome: Any) -> bool:
+    """Whether an answer claims that something was done; such an answer needs a commit."""
+    match outcome:
+        case o.Claimed(leases):
+            return bool(leases)
+        case o.Submitted():
+            return not outcome.idempotent_hit
+        case o.AccountChanged(repeated=repeated):
+            return not repeated
+        case o.Finished(changed=changed) | o.ReservationChanged(changed=changed):
+            return changed
+        case o.Forgotten(changed) | o.Discarded(changed=changed):
+            return changed
+        case o.Recovered(act=act):
+            return act != "nothing"
+        case o.Elected(leads=leads):
+            return leads
+        case o.Held() | o.StepSaved():
+            return True
+        case _:
+            return False
+
+
+class TellingEngine(Engine):
+    """The engine, overheard."""
+
+    history: ClassVar[History]
+
+    async def call(self, command: c.Command) -> o.Outcome:
+        try:
+            outcome = await super().call(command)
+        except Exception as error:
+            self.history.fail(command, error)
+            raise
+        self.history.hear(command, outcome)
+        return outcome
+
+    async def call_many(self, commands: Sequence[c.Command]) -> list[o.Outcome]:
+        outcomes = await super().call_many(commands)
+        for command, outcome in zip(commands, outcomes, strict=True):
+            self.history.hear(command, outcome)
+        return outcomes

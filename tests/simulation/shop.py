@@ -1,0 +1,105 @@
+"""The application that every simulated process runs: plans, pools, tools, and handlers that take virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any, Final, Protocol
+
+from ficha import Accepted, Cancel, FinalError, Partial, Plan, Pool, Retry
+from ficha.app import Ficha
+from ficha.engine.lane import LaneLimits
+from ficha.store.base import Store
+from ficha.worker import JobContext
+
+PLANS: Final = (
+    Plan("free", priority=50, max_running=1),
+    Plan("single", priority=40, max_active=1),
+    Plan("team", priority=20, max_running=3, max_active=6, ageing_s=4),
+    Plan("pro", priority=10),
+)
+POOLS: Final = (Pool("gpu", 2), Pool("cpu"))
+TOOLS: Final = ("quick", "slow", "flaky", "remote", "many", "same")
+LEASE_S: Final = 6.0
+TIMEOUT_S: Final = 20.0
+
+
+class Provider(Protocol):
+    """An outside service that takes work and calls back."""
+
+    def accept(self, job_id: str) -> str:
+        """Takes the work on and names it."""
+
+
+def shop(store: Store, random: Random, provider: Provider) -> Ficha:
+    """The application, not yet open."""
+    app = Ficha(
+        store=store,
+        plans=PLANS,
+        pools=POOLS,
+        first_job_boost=5,
+        lease_s=LEASE_S,
+        heartbeat_s=2.0,
+        max_recoveries=4,
+        stuck_s=15.0,
+        max_age_s=120.0,
+        reservation_ttl_s=8.0,
+        lane_limits=LaneLimits(give_up_s=6.0, conflict_tries=8, batch_weight=random.choice((3, 50, 400))),
+    )
+
+    async def works(longest_s: float) -> None:
+        await asyncio.sleep(random.random() ** 2 * longest_s)
+
+    async def part(job: JobContext, number: int) -> dict[str, Any]:
+        await works(2.0)
+        return {"part": number, "made": random.getrandbits(32)}
+
+    @app.tool(cost=1, pool="cpu", timeout=TIMEOUT_S)
+    async def quick(job: JobContext, mark: str) -> dict[str, str]:
+        await works(0.5)
+        return {"mark": mark}
+
+    @app.tool(cost=5, pool="gpu", timeout=TIMEOUT_S, attempts=2, backoff=0.5)
+    async def slow(job: JobContext, mark: str) -> dict[str, Any]:
+        made = []
+        for number in range(3):
+            made.append(await job.step(f"part {number}", part, job, number))
+            await job.checkpoint("part", progress=30 * number, data={"done": number})
+        return {"mark": mark, "made": made}
+
+    @app.tool(cost=4, pool="gpu", timeout=TIMEOUT_S, attempts=3, backoff=0.3, items="count")
+    async def flaky(job: JobContext, mark: str, count: int = 4) -> Any:
+        await works(1.5)
+        match random.randrange(8):
+            case 0 | 1:
+                raise RuntimeError("the model was overloaded")
+            case 2:
+                raise FinalError("the picture is not allowed")
+            case 3:
+                return Retry(random.random() * 2, "later")
+            case 4:
+                return Cancel("nobody wants it any more")
+            case 5:
+                return Partial({"mark": mark}, delivered=3, of=4)
+            case 6:
+                await asyncio.sleep(30)
+        return {"mark": mark}
+
+    @app.tool(cost=7, pool="gpu", timeout=TIMEOUT_S, attempts=2, backoff=0.5)
+    async def remote(job: JobContext, mark: str) -> Accepted:
+        await works(0.5)
+        ref = provider.accept(job.id)
+        await works(0.5)
+        return Accepted(ref)
+
+    @app.tool(cost=lambda count: count, pool="cpu", timeout=TIMEOUT_S, items="count", max_items=2, max_wait=25.0)
+    async def many(job: JobContext, mark: str, count: int) -> dict[str, Any]:
+        await works(0.5)
+        return {"mark": mark, "count": count}
+
+    @app.tool(cost=2, pool="cpu", timeout=TIMEOUT_S, dedupe=True)
+    async def same(job: JobContext, mark: str) -> dict[str, str]:
+        await works(0.5)
+        return {"mark": mark}
+
+    return app

@@ -1,0 +1,149 @@
+"""One process's connection to the simulated database: every message takes time, and may not arrive."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+from ficha.core.needs import Needs
+from ficha.core.snapshot import Changes, Snapshot
+from ficha.store.base import CommitUnknown, Decide, Query, StoreError, Transient, Unavailable
+from ficha.store.memory import reads
+
+from .database import Database, Transaction
+from .decisions import Decisions
+from .loop import Process
+
+T = TypeVar("T")
+
+TRIES: Final = 3
+
+
+class SimulatedStore:
+    """A store as an engine sees it."""
+
+    def __init__(self, database: Database, process: Process, decisions: Decisions) -> None:
+        self.lanes = 3 if database.kind == "postgres" else 1
+        self._database = database
+        self._process = process
+        self._decisions = decisions
+
+    async def open(self) -> None:
+        await self._travel(None)
+
+    async def close(self) -> None:
+        self._database.listeners.pop(self._process, None)
+
+    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+        await self._travel(None)
+        transaction = self._database.begin(self._process)
+        try:
+            transaction.snapshot, transaction.changes = await self._decided(transaction, needs, decide)
+            if not transaction.changes:
+                return
+            transaction.commands, transaction.outcomes = self._decisions.take(transaction.changes)
+            transaction.marker = (lane, batch)
+            self._database.locks.take(transaction, ("lane", lane))
+            await self._travel(transaction)
+            await self._commit(transaction)
+        finally:
+            # After a cut, or once COMMIT is on its way, the database goes by what it has heard and ends it itself.
+            if not transaction.is_cut and not transaction.is_committing:
+                self._database.end(transaction)
+
+    async def _decided(self, transaction: Transaction, needs: Needs, decide: Decide) -> tuple[Snapshot, Changes]:
+        """Loads and decides, once more where only the decision told what else had to be locked."""
+        resized: frozenset[str] = frozenset()
+        while True:
+            snapshot = await self._loaded(transaction, needs, resized)
+            changes = decide(snapshot)
+            unlocked = frozenset(pool.name for pool in changes.pools if pool.name in needs.ready) - resized
+            if self._database.kind == "sqlite" or not unlocked:
+                return snapshot, changes
+            resized |= unlocked
+            transaction.is_repeating = True
+
+    async def _loaded(self, transaction: Transaction, needs: Needs, resized: frozenset[str]) -> Snapshot:
+        database = self._database
+        for _ in range(TRIES):
+            for key in database.lock_order(needs, resized):
+                await database.locks.wait(transaction, key)
+            await self._travel(transaction)
+            if not database.is_torn(transaction, needs, resized):
+                return database.load(transaction, needs)
+            transaction.is_repeating = True
+        raise Transient(f"rows kept moving while they were being locked, {TRIES} times")
+
+    async def _commit(self, transaction: Transaction) -> None:
+        database = self._database
+        random = database.random
+        fate = database.weather.commit_fate(random) if database.kind == "postgres" else "answered"
+        if fate == "never sent":
+            self._cut(transaction)
+            raise CommitUnknown("the connection was lost while committing")
+        transaction.is_committing = True
+        flushed_s = database.latency_s() * 2
+        if fate == "late":
+            transaction.is_cut = True
+            database.later(flushed_s + random.uniform(0, 3), database.commit, transaction)
+            raise CommitUnknown("the connection was lost while committing")
+        transaction.reply = asyncio.get_running_loop().create_future()
+        database.later(flushed_s, database.commit, transaction)
+        if database.falls_for_s is not None:
+            database.later(flushed_s / 2, database.go_away, database.falls_for_s)
+            database.falls_for_s = None
+        await transaction.reply
+        await asyncio.sleep(database.latency_s())
+        if fate == "reply lost":
+            raise CommitUnknown("the connection was lost while committing")
+
+    async def committed(self, lane: str, batch: int) -> bool:
+        await self._travel(None)
+        asking = self._database.begin(self._process)
+        try:
+            await self._database.locks.wait(asking, ("lane", lane))
+            await self._travel(asking)
+            return await self._database.committed(lane, batch)
+        finally:
+            if not asking.is_cut:
+                self._database.end(asking)
+
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> None:
+        raise StoreError("there is no caller's transaction in a simulation")
+
+    async def read(self, query: Query[T]) -> T:
+        await self._travel(None)
+        answer = reads.answer(self._database, query)
+        await self._travel(None)
+        return answer
+
+    async def notify(self, pools: Iterable[str]) -> None:
+        database = self._database
+        await self._travel(None)
+        for process, heard in database.listeners.items():
+            for pool in sorted(pools):
+                if process is not self._process and database.random.random() >= database.weather.hint_lost:
+                    database.loop.call_later(database.latency_s(), heard, pool, context=process.context)
+
+    async def listen(self, heard: Callable[[str], None]) -> None:
+        self._database.listeners[self._process] = heard
+
+    async def _travel(self, transaction: Transaction | None) -> None:
+        """A message and its answer."""
+        database = self._database
+        await asyncio.sleep(database.latency_s())
+        if database.is_away or (transaction is not None and transaction.has_ended):
+            raise Unavailable("the database closed the connection")
+        weather, random = database.weather, database.random
+        if weather.cut and database.kind == "postgres" and random.random() < weather.cut:
+            if transaction is not None:
+                self._cut(transaction)
+            raise Unavailable("the connection was lost")
+        if weather.conflict and transaction is not None and random.random() < weather.conflict:
+            raise Transient("a concurrent transaction got in the way")
+
+    def _cut(self, transaction: Transaction) -> None:
+        """The database notices in a while, and holds the locks until then."""
+        transaction.is_cut = True
+        self._database.later(self._database.random.uniform(0, 2), self._database.end, transaction)

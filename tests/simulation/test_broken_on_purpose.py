@@ -1,0 +1,48 @@
+"""Without any one of its safeguards the system is caught lying or losing: the proof that the simulator can see."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from .breaks import BREAKS, broken
+from .world import World
+
+MOST_SEEDS = 60
+
+SEEN = {
+    "lease fencing": "was accepted, but the job's holder is epoch",
+    "recheck in recovery": "before its time was over",
+    "unique refund": "has 2 entries of kind refund",
+    "key uniqueness": "led to .* jobs|was new",
+    "slot check": "a job was started in pool",
+    "pool lock": "a job was started in pool",
+    "lock order": "deadlocks: locks were taken in no fixed order",
+    "account lock": "a batch decided over|counts|shows|does not follow",
+    "flush before answer": "which was not committed",
+    "marker of a commit": "was committed twice|was told",
+}
+"""What must be noticed, as a pattern: not that something breaks, but that the right sentence is said."""
+
+STARTS = {"lock order": 20}
+"""Where the first seeds are known to be of no use."""
+
+
+@pytest.mark.req("A1", "A5", "A6", "B3", "B4", "B5", "C1")
+@pytest.mark.parametrize("safeguard", BREAKS)
+def test_without_a_safeguard_the_simulator_finds_the_fault(safeguard: str) -> None:
+    start = STARTS.get(safeguard, 0)
+    others: list[str] = []
+    for seed in range(start, start + MOST_SEEDS):
+        with broken(safeguard):
+            report = World(seed).run()
+        if any(re.search(SEEN[safeguard], sentence) for sentence in report.wrong):
+            return
+        others += report.wrong
+    pytest.fail(f"{MOST_SEEDS} seeds without {safeguard} and nothing of it was noticed, only {others[:5]}")
+
+
+def test_with_every_safeguard_back_in_place_the_same_seeds_pass() -> None:
+    for seed in (0, 1, 23):
+        assert World(seed).run().wrong == []

@@ -1,0 +1,296 @@
+"""One simulation: a shared database, servers, workers, people outside and a weather, all from one seed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from random import Random
+from typing import Final
+from unittest.mock import patch
+
+from msgspec import Struct
+
+import ficha.app
+from ficha.core.invariants import violations
+from ficha.core.states import FINAL
+from ficha.store.base import StoreError
+
+from .database import Database
+from .decisions import Decisions
+from .history import History, TellingEngine, unfinished
+from .loop import VirtualLoop
+from .machines import Machine, dawdling, serving, working
+from .people import Caller, Client, Operator
+from .sandbox import sandbox
+from .shop import PLANS, POOLS, shop
+from .store import SimulatedStore
+from .trace import Trace
+from .watcher import Watcher
+from .weather import forecast
+
+ACCOUNTS: Final = 5
+PATIENCE_S: Final = 300.0
+"""After the faults stop, everything must come to its end within this time."""
+
+
+class Report(Struct):
+    """What came of a seed."""
+
+    seed: int
+    wrong: list[str]
+    last: list[str]
+    digest: str
+    steps: int
+    commits: int
+    jobs: int
+    virtual_s: float
+
+
+class World:
+    """Everything there is."""
+
+    def __init__(self, seed: int) -> None:
+        def stream(name: str) -> Random:
+            return Random(f"{seed} {name}")
+
+        self.loop = VirtualLoop(stream("order"))
+        self.trace = Trace(self.loop)
+        self.random = stream("world")
+        self.product = stream("product")
+        self.weather = forecast(stream("weather"))
+        kind = "postgres" if self.random.random() < 0.8 else "sqlite"
+        self.database = Database(self.loop, self.weather, stream("database"), kind)
+        self.decisions = Decisions()
+        self._seed = seed
+        self.machines: list[Machine] = []
+
+    def run(self) -> Report:
+        with ExitStack() as stack:
+            stack.enter_context(sandbox(self.loop, self.product))
+            stack.enter_context(self.decisions.overheard())
+            stack.enter_context(patch.object(ficha.app, "Engine", TellingEngine))
+            stack.enter_context(_listening(self.trace))
+            self.loop.set_exception_handler(self._unexpected)
+            try:
+                self.loop.run_until_complete(self._story())
+            except RuntimeError:
+                if not self.trace.wrong:
+                    raise
+            except Exception as error:
+                self.trace.wrong.append(f"the simulation itself broke: {error!r}")
+                raise
+            finally:
+                report = self._report()
+                self.trace.is_over = True
+                asyncio.set_event_loop(None)
+                self.loop.bury([process for machine in self.machines for process in machine.buried])
+        return report
+
+    def _report(self) -> Report:
+        return Report(
+            seed=self._seed,
+            wrong=list(self.trace.wrong),
+            last=list(self.trace.last),
+            digest=self.trace.digest(),
+            steps=self.loop.steps,
+            commits=self.database.commits,
+            jobs=len(self.database.state.jobs),
+            virtual_s=self.loop.now,
+        )
+
+    def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        self.trace.fail(f"{context.get('message')}: {context.get('exception')!r}")
+
+    async def _story(self) -> None:
+        """Opens the shop, lets everybody act under faults, stops the faults, waits, and looks at what is left."""
+        policy = shop(SimulatedStore(self.database, self.loop.outside, self.decisions), self.random, _Nobody()).policy
+        watcher = Watcher(self.database, policy, self.trace)
+        history = TellingEngine.history = History(watcher, self.trace)
+        self.trace.note(f"seed {self._seed}: {self.database.kind}, {self.weather}")
+        servers: list[Machine] = []
+        provider = Caller(self.loop, self.loop.outside.context, servers, self.random, history)
+        self._provider = provider
+        servers += [self._machine(f"server{n}", serving) for n in range(self.random.randint(1, 3))]
+        for n in range(self.random.randint(1, 3)):
+            self._machine(f"worker{n}", working(self.random, self.trace))
+        for n in range(self.random.randint(0, 2)):
+            self._machine(f"dawdler{n}", dawdling(self.random))
+        accounts = [f"account{n}" for n in range(self.random.randint(1, ACCOUNTS))]
+        operator = Operator(accounts, servers, self.random, history)
+        clients = [
+            Client(f"{account}.{n}", account, servers, self.random, history) for account in accounts for n in range(2)
+        ]
+        for account in accounts:
+            await self._open(operator, account)
+        nemesis = asyncio.create_task(self._nemesis())
+        await asyncio.gather(
+            operator.run(self.random.randint(0, 10)), *(client.run(self.random.randint(1, 8)) for client in clients)
+        )
+        nemesis.cancel()
+        await self._heal(operator)
+        await self._wait()
+        for sentence in (*unfinished(self.database.state), *history.untrue(self.database.state)):
+            self.trace.fail(sentence)
+        for sentence in violations(self.database.state):
+            self.trace.fail(sentence)
+        await self._close()
+
+    async def _open(self, operator: Operator, account: str) -> None:
+        plan = self.random.choice(PLANS).name
+        credits = self.random.choice((10, 50, 200))
+        while account not in self.database.state.accounts:
+            await operator.ask(lambda app: app.open_account(account, plan=plan, credits=credits), tries=5)
+            await asyncio.sleep(0.1)
+
+    def _machine(self, name: str, duty: object) -> Machine:
+        machine = Machine(
+            name,
+            duty,
+            self.loop,
+            self.database,
+            self.decisions,
+            self.random,
+            self._provider,
+            self.trace,
+        )
+        self.machines.append(machine)
+        return machine
+
+    # The faults
+
+    async def _nemesis(self) -> None:
+        weather, random = self.weather, self.random
+        acts = (
+            (weather.crash_every_s, self._crash),
+            (weather.stop_every_s, self._stop),
+            (weather.away_every_s, lambda: self._away(random.choice((0.1, 2.0, 20.0)) * random.random())),
+            (weather.slow_every_s, lambda: self._slow(random.choice((10, 100)), random.random() * 3)),
+            (weather.step_every_s, self._step_clock),
+        )
+
+        async def now_and_then(every_s: float, act: object) -> None:
+            while True:
+                await asyncio.sleep(random.expovariate(1 / every_s))
+                act()
+
+        await asyncio.gather(*(now_and_then(every_s, act) for every_s, act in acts if every_s))
+
+    def _crash(self) -> None:
+        """Some callbacks from now, between two awaits of whatever the process is doing then."""
+        machine = self.random.choice(self.machines)
+
+        def explode() -> None:
+            machine.crash()
+            self.database.later(self.random.choice((0.1, 1.0, 8.0)) * self.random.random(), machine.boot)
+
+        if not machine.process.is_dead and not machine.process.fuse:
+            machine.process.explode = explode
+            machine.process.fuse = self.random.randint(1, 60)
+
+    def _stop(self) -> None:
+        machine = self.random.choice(self.machines)
+        seconds = self.random.choice((0.5, 7.0, 15.0, 45.0)) * (0.5 + self.random.random())
+        if not machine.process.is_dead and not machine.process.fuse:
+            machine.process.explode = lambda: machine.stop(seconds)
+            machine.process.fuse = self.random.randint(1, 60)
+
+    def _away(self, seconds: float) -> None:
+        self.trace.note(f"the database goes away for {seconds:.2f} s")
+        if self.random.random() < 0.5:
+            self.database.falls_for_s = seconds
+        else:
+            self.database.go_away(seconds)
+
+    def _slow(self, times: float, seconds: float) -> None:
+        self.trace.note(f"the database is {times} times slower for {seconds:.2f} s")
+        self.database.slowness = times
+
+        def recover() -> None:
+            self.database.slowness = 1.0
+
+        self.database.later(seconds, recover)
+
+    def _step_clock(self) -> None:
+        if self.random.random() < 0.3:
+            step_s = self.random.choice((-1.0, -0.05, 0.05, 3.0, 20.0))
+            self.trace.note(f"the database's clock is set by {step_s} s")
+            self.database.offset_s += step_s
+        else:
+            process = self.random.choice(self.machines).process
+            process.skew_s += self.random.choice((-3_600.0, -1.0, 1.0, 3_600.0))
+
+    # The end
+
+    async def _heal(self, operator: Operator) -> None:
+        self.trace.note("the faults stop")
+        self.weather.calm()
+        self.database.slowness = 1.0
+        self.database.falls_for_s = None
+        for machine in self.machines:
+            machine.process.fuse = 0
+            machine.go_on(machine.process)
+        while not all(machine.is_up for machine in self.machines):  # noqa: ASYNC110 (no time passes here)
+            await asyncio.sleep(0.1)
+        for pool in POOLS:
+            await operator.insist(lambda app, pool=pool: app.resume_pool(pool.name))
+            await operator.insist(lambda app, pool=pool: app.resize_pool(pool.name, None))
+
+    async def _wait(self) -> None:
+        ends_at = self.loop.now + PATIENCE_S
+        state = self.database.state
+        while self.loop.now < ends_at:
+            if all(job.status in FINAL for job in state.jobs.values()) and all(
+                held.state != "active" for held in state.reservations.values()
+            ):
+                # Whatever is still on its way, late call-backs above all, must change nothing any more.
+                await asyncio.sleep(self.random.choice((0.0, 0.0, 0.0, 40.0)))
+                return
+            await asyncio.sleep(0.5)
+
+    async def _close(self) -> None:
+        """Every process closes in good order; then no transaction and no lock is left."""
+        await asyncio.gather(
+            *(
+                self.loop.create_task(machine.shut_down(), context=machine.process.context)
+                for machine in self.machines
+                if not machine.process.is_dead
+            )
+        )
+        await asyncio.sleep(10.0)
+        if self.database.open or len(self.database.locks):
+            self.trace.fail(f"{len(self.database.open)} transactions and {len(self.database.locks)} locks are left")
+        if self.database.locks.deadlocks:
+            self.trace.fail(f"there were {self.database.locks.deadlocks} deadlocks: locks were taken in no fixed order")
+
+
+class _Nobody:
+    """Stands for the provider where only the application's settings are wanted."""
+
+    def accept(self, job_id: str) -> str:
+        raise AssertionError("nobody takes work here")
+
+
+@contextmanager
+def _listening(trace: Trace) -> Iterator[None]:
+    """Errors that the code under test only logs. Those that a lost connection explains are none."""
+    logger = logging.getLogger("ficha")
+
+    class Ear(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            error = record.exc_info[1] if record.exc_info else None
+            if not isinstance(error, StoreError):
+                trace.fail(f"logged: {record.getMessage()} {record.exc_info}")
+
+    ear = Ear(logging.ERROR)
+    before = logger.level, logger.propagate
+    logger.setLevel(logging.ERROR)
+    logger.propagate = False
+    logger.addHandler(ear)
+    try:
+        yield
+    finally:
+        logger.removeHandler(ear)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
