@@ -254,6 +254,23 @@ def test_a_job_first_started_a_day_ago_is_failed_whether_its_worker_lives_or_not
     """)
 
 
+@pytest.mark.req("E4")
+def test_a_job_first_started_a_day_ago_is_failed_also_while_its_worker_is_alive() -> None:
+    play("""
+        plan free
+        open ana free credits=9
+        submit ana j1 timeout=48h
+        claim gpu w1                               -> j1
+        +24h
+        -1us
+        beat j1 e1
+        recover j1                                 -> nothing
+        +1us
+        recover j1                                 -> failed refunded=1
+        beat j1 e1                                 -> LEASE_LOST
+    """)
+
+
 def test_recover_does_nothing_for_a_job_that_waits_its_turn_or_has_ended() -> None:
     play("""
         plan free max_running=1
