@@ -11,7 +11,7 @@ from ficha.core import commands as c
 from ficha.core.outcomes import AccountChanged, Refusal, Submitted
 from ficha.engine import lane as lanes
 from ficha.engine.engine import Engine
-from ficha.engine.lane import CLOSED, Lane, LaneLimits
+from ficha.engine.lane import CLOSED, TOGETHER, Lane, LaneLimits
 from ficha.store.base import CommitUnknown, StoreError, Transient, Unavailable
 from tests.engine.bench import COST, CREDITS, POLICY, QUICK, Bench, one, opened, submit, submitted
 from tests.engine.watched import LOST_AFTER, LOST_BEFORE, WatchedStore
@@ -256,16 +256,32 @@ async def test_a_batch_that_lost_a_conflict_is_run_again_and_charges_once(memory
     assert await memory.charges() == 1
 
 
-async def test_too_many_conflicts_surface_and_the_lane_goes_on(memory: Bench, store: WatchedStore) -> None:
+async def test_a_call_that_lost_too_many_conflicts_is_refused_and_the_lane_goes_on(
+    memory: Bench, store: WatchedStore
+) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, conflict_tries=3)))
     before = await memory.state()
     store.faults.extend([CONFLICT] * 3)
     began = store.batches
-    with pytest.raises(Transient):
-        await engine.call(submit())
+    outcome = await engine.call(submit())
+    assert isinstance(outcome, Refusal)
+    assert (outcome.code, outcome.retryable) == ("OVERLOADED", True)
+    assert "a conflict; nothing was changed" in outcome.message
     assert store.batches - began == 3
     assert await memory.state() == before
     assert isinstance(await engine.call(submit()), Submitted)
+
+
+async def test_a_batch_that_keeps_losing_conflicts_is_taken_apart_so_that_one_caller_does_not_hold_up_the_others(
+    memory: Bench, store: WatchedStore
+) -> None:
+    engine = await opened(await memory.engine(store))
+    store.faults.extend([CONFLICT] * TOGETHER)
+    before = store.batches
+    outcomes = await asyncio.gather(*await sent(engine, submit(), submit(), submit()))
+    assert all(isinstance(outcome, Submitted) for outcome in outcomes)
+    assert store.batches - before == TOGETHER + 3
+    assert await memory.charges() == 3
 
 
 @pytest.mark.parametrize(("fault", "batches"), [(LOST_AFTER, 1), (LOST_BEFORE, 2)], ids=["kept", "not kept"])

@@ -30,6 +30,10 @@ log = logging.getLogger("ficha.engine")
 CLOSED: Final = Refusal("OVERLOADED", "this process is shutting down; ask another one, or again.", retry_after_s=1.0)
 
 
+TOGETHER: Final = 3
+"""How often a batch that lost a conflict is run as it is; after that each caller's part is run by itself."""
+
+
 class LaneLimits(Struct, frozen=True):
     """How a lane behaves.
 
@@ -37,7 +41,7 @@ class LaneLimits(Struct, frozen=True):
     waiting_weight: jobs and commands that may wait for their turn; beyond it a call is refused as OVERLOADED. Defaults
         to 20,000.
     give_up_s: how long a call waits for a database that is away before it is refused. Defaults to 30 s.
-    conflict_tries: how often a batch that lost a conflict is run, in all. Defaults to 20.
+    conflict_tries: how often a call that lost a conflict is run before it is refused as OVERLOADED. Defaults to 20.
     backoff_s, backoff_max_s: the first and the longest pause before trying again, drawn with full jitter.
     """
 
@@ -143,17 +147,18 @@ class Lane:
         try:
             changes, outcomes = await self._durably(tickets)
         except Unavailable as error:
-            log.warning("the database is unavailable: %s", error)
-            refusal = Refusal("OVERLOADED", f"the database is unavailable: {error}", retry_after_s=2.0)
-            for ticket in tickets:
-                _answer(ticket, [refusal] * len(ticket.commands))
+            self._refuse(tickets, f"the database is unavailable: {error}")
         except Exception as error:
-            if len(tickets) == 1 or isinstance(error, CommitUnknown):
+            if isinstance(error, CommitUnknown):
                 _fail(tickets, error)
-            else:
-                # One caller's command broke the batch; the others must not suffer for it.
+            elif len(tickets) > 1:
+                # One caller's command broke the batch or waits for a lock; the others must not suffer for it.
                 for ticket in tickets:
                     await self._commit([ticket])
+            elif isinstance(error, Transient):
+                self._refuse(tickets, f"others keep what this needs: {error}")
+            else:
+                _fail(tickets, error)
         else:
             try:
                 self._published(changes)
@@ -162,6 +167,12 @@ class Lane:
             for ticket in tickets:
                 mine, outcomes = outcomes[: len(ticket.commands)], outcomes[len(ticket.commands) :]
                 _answer(ticket, mine)
+
+    def _refuse(self, tickets: list[_Ticket], why: str) -> None:
+        log.warning("%s", why)
+        refusal = Refusal("OVERLOADED", f"{why}; nothing was changed.", retry_after_s=2.0)
+        for ticket in tickets:
+            _answer(ticket, [refusal] * len(ticket.commands))
 
     async def _durably(self, tickets: list[_Ticket]) -> tuple[Changes, list[Outcome]]:
         """Runs one batch until it is committed, or it is certain that it was not."""
@@ -174,6 +185,7 @@ class Lane:
             return decided[0][0]
 
         give_up_at = tickets[0].asked_at + self._limits.give_up_s
+        most_tries = self._limits.conflict_tries if len(tickets) == 1 else min(TOGETHER, self._limits.conflict_tries)
         self._batch += 1
         tries = 0
         while True:
@@ -181,7 +193,7 @@ class Lane:
             try:
                 await self._store.transact(self.id, self._batch, wanted, decide_batch)
             except Transient:
-                if tries >= self._limits.conflict_tries:
+                if tries >= most_tries or time.monotonic() >= give_up_at:
                     raise
             except CommitUnknown:
                 if await self._was_committed(give_up_at):
