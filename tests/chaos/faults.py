@@ -16,8 +16,9 @@ Fault: TypeAlias = Callable[[Load, float], Awaitable[int]]
 
 
 async def kill_at_random(load: Load, seconds: float) -> int:
-    """kill -9 of any process, several times a second."""
-    until, struck = time.monotonic() + seconds, 0
+    """kill -9 of any process, several times a second; at least once of one that holds a job."""
+    until, struck = time.monotonic() + seconds, 1
+    (await _stopped_holder(load)).send(signal.SIGKILL)
     while time.monotonic() < until:
         await asyncio.sleep(load.choice.uniform(0.02, 0.25))
         actor = load.choice.choice(load.actors)
@@ -28,14 +29,31 @@ async def kill_at_random(load: Load, seconds: float) -> int:
 
 
 async def kill_everybody(load: Load, seconds: float) -> int:
-    """kill -9 of all processes at once, whoever leads the sweeping among them."""
+    """kill -9 of all processes at once, whoever leads the sweeping among them and at least one that holds a job."""
     until, struck = time.monotonic() + seconds, 0
     while struck == 0 or time.monotonic() < until:
+        await _stopped_holder(load)
         for actor in load.actors:
             actor.send(signal.SIGKILL)
             struck += 1
         await asyncio.sleep(load.choice.uniform(0.5, 1.5) if seconds else 0.1)
     return struck
+
+
+async def _stopped_holder(load: Load) -> Actor:
+    """A worker that holds a job, stopped so that it goes on holding it."""
+    for _ in range(10_000):
+        worker = load.choice.choice(load.workers)
+        name = f"{worker.order.name}.{worker.order.life}"
+        worker.send(signal.SIGSTOP)
+        if await load.holds(name):
+            # What it had sent before it was stopped may still arrive.
+            await asyncio.sleep(0.02)
+            if await load.holds(name):
+                return worker
+        worker.send(signal.SIGCONT)
+        await asyncio.sleep(load.choice.uniform(0.01, 0.1))
+    raise AssertionError("no worker ever held a job")
 
 
 async def kill_at_named_points(load: Load, seconds: float) -> int:
@@ -76,17 +94,16 @@ async def stop_past_the_lease(load: Load, seconds: float) -> int:
     """
     until, struck = time.monotonic() + seconds, 0
     for _ in range(10_000):
-        worker = load.choice.choice(load.workers)
+        worker = await _stopped_holder(load)
         name = f"{worker.order.name}.{worker.order.life}"
-        worker.send(signal.SIGSTOP)
-        if await load.holds(name) and not await load.is_locked():
+        if not await load.is_locked():
             await asyncio.sleep(LEASE_S + 3 * SWEEP_S)
             struck += not await load.holds(name)
         worker.send(signal.SIGCONT)
         if struck and time.monotonic() >= until:
             return struck
         await asyncio.sleep(load.choice.uniform(0.01, 0.1))
-    raise AssertionError("no worker ever held a job")
+    raise AssertionError("no worker that was stopped ever lost its lease")
 
 
 async def move_the_clock(load: Load, seconds: float) -> int:
