@@ -44,7 +44,7 @@ class SimulatedStore:
                 return
             transaction.commands, transaction.outcomes = self._decisions.take(transaction.changes)
             transaction.marker = (lane, batch)
-            self._database.locks.take(transaction, ("lane", lane))
+            await self._database.locks.wait(transaction, ("lane", lane))
             await self._travel(transaction)
             await self._commit(transaction)
         finally:
