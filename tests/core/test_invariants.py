@@ -111,6 +111,7 @@ BROKEN: list[tuple[Callable[[State], None], str]] = [
     (account("ana", admitted=7), "account ana counts 7 admitted jobs, there are 2"),
     (account("ana", parked=7), "account ana counts 7 parked jobs, there are 1"),
     (account("ana", submitted=1), "account ana counts 1 submits, there are 4 jobs"),
+    (account("ana", reserved=7), "account ana counts 7 active reservations, there are 1"),
     (nothing_to_free_the_parked, "account ana has 3 parked jobs and none that could free them"),
     (account("bob", latest_job="done"), "account bob names job done as active, which it is not"),
     (account("bob", latest_job="nothing"), "account bob names job nothing as active, which it is not"),

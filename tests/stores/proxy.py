@@ -9,11 +9,12 @@ from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
 Cut = Literal["before commit", "after commit"]
+ANYTHING = b""
 COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 
 
 class Proxy:
-    """Passes everything on, until `cut` says to cut the next COMMIT's connection.
+    """Passes everything on, until `cut` says to cut the connection at the next COMMIT, or at whatever `at` says.
 
     "before commit": the database never sees the COMMIT. "after commit": it does, and its answer is dropped.
     """
@@ -21,6 +22,7 @@ class Proxy:
     def __init__(self, folder: Path, server: str) -> None:
         self.url_folder = folder
         self.cut: Cut | None = None
+        self.at = COMMIT
         self.cuts = 0
         self._server = server
 
@@ -29,8 +31,8 @@ class Proxy:
         back = asyncio.create_task(self._copy(upstream_reader, writer))
         try:
             while data := await reader.read(65536):
-                if self.cut is not None and data == COMMIT:
-                    await self._cut(self.cut, upstream_writer, back)
+                if self.cut is not None and self.at in (data, ANYTHING):
+                    await self._cut(self.cut, data, upstream_writer, back)
                     break
                 upstream_writer.write(data)
                 await upstream_writer.drain()
@@ -42,13 +44,13 @@ class Proxy:
             for end in (writer, upstream_writer):
                 end.transport.abort()
 
-    async def _cut(self, cut: Cut, upstream: asyncio.StreamWriter, back: asyncio.Task[None]) -> None:
+    async def _cut(self, cut: Cut, data: bytes, upstream: asyncio.StreamWriter, back: asyncio.Task[None]) -> None:
         self.cut = None
         self.cuts += 1
         back.cancel()
         await asyncio.gather(back, return_exceptions=True)
         if cut == "after commit":
-            upstream.write(COMMIT)
+            upstream.write(data)
             # The orderly end of the stream: the database works off what it was sent before it notices.
             upstream.write_eof()
             with suppress(ConnectionError):

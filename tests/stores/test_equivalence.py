@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from ficha.core import commands as c
-from ficha.store.base import GetDue, GetState, GetStats, GetWaiting, ListEvents, ListJobs, ListPools
+from ficha.core.needs import Needs
+from ficha.store.base import Decide, GetDue, GetState, GetStats, GetWaiting, ListEvents, ListJobs, ListPools
 from ficha.store.memory import MemoryStore
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
@@ -70,10 +71,25 @@ async def _figures(driver: Driver) -> object:
     return replace(stats, avg_run_s=None if stats.avg_run_s is None else round(stats.avg_run_s, 6))
 
 
+class TwoProcesses:
+    """Two stores on one database that take turns: what one remembers, the other may have changed."""
+
+    def __init__(self, *stores: PostgresStore) -> None:
+        self.stores = stores
+        self.lanes = stores[0].lanes
+        self.read = stores[0].read
+        self.committed = stores[0].committed
+        self._turn = 0
+
+    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+        self._turn += 1
+        await self.stores[self._turn // 3 % len(self.stores)].transact(lane, batch, needs, decide)
+
+
 class Arena:
     """Gives rivals that start from nothing, over one database for all examples of a test."""
 
-    def __init__(self, folder: Path, postgres: PostgresStore, admin: asyncpg.Connection, clock: ManualClock) -> None:
+    def __init__(self, folder: Path, postgres: "TwoProcesses", admin: asyncpg.Connection, clock: ManualClock) -> None:
         self._folder = folder
         self._postgres = postgres
         self._admin = admin
@@ -110,15 +126,17 @@ class Arena:
 @pytest.fixture
 async def arena(tmp_path: Path, postgres_url: str) -> AsyncIterator[Arena]:
     clock = ManualClock()
-    postgres = PostgresStore(postgres_url, clock=clock)
-    await postgres.migrate()
-    await postgres.open()
+    postgres = TwoProcesses(*(PostgresStore(postgres_url, clock=clock) for _ in range(2)))
+    await postgres.stores[0].migrate()
+    for store in postgres.stores:
+        await store.open()
     admin = await asyncpg.connect(postgres_url)
     arena = Arena(tmp_path, postgres, admin, clock)
     yield arena
     await arena.close()
     await admin.close()
-    await postgres.close()
+    for store in postgres.stores:
+        await store.close()
 
 
 @pytest.mark.timeout(600)  # a failure is made small before it is reported, which takes its time

@@ -29,8 +29,8 @@ from tests.stores.postgres_batches import (
 )
 
 
-async def test_a_batch_is_five_round_trips(postgres_url: str) -> None:
-    async with opened(postgres_url, lanes=1) as store:
+async def test_a_batch_under_locks_is_five_round_trips(postgres_url: str) -> None:
+    async with opened(postgres_url, lanes=1, remember=False) as store:
         await prepare(store)
         texts: list[str] = []
         async with store._writers.take() as connection:

@@ -15,17 +15,22 @@ from ficha.store.base import CommitUnknown, SchemaMismatch, StoreError, Transien
 from ficha.store.postgres import PostgresStore
 from ficha.store.postgres.errors import after_commit, translated
 from tests.stores.postgres_batches import connected, jobs, look, opened, prepare, run, submit, until_waiting
-from tests.stores.proxy import Cut, proxied
+from tests.stores.proxy import ANYTHING, COMMIT, Cut, proxied
 
 OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 
 
+@pytest.mark.parametrize("remember", [True, False], ids=["remembered", "loaded"])
 @pytest.mark.parametrize(("cut", "is_kept"), [("before commit", False), ("after commit", True)])
-async def test_an_ambiguous_commit_is_told_by_its_marker(postgres_url: str, cut: Cut, is_kept: bool) -> None:
-    async with proxied(postgres_url) as (proxy, url), opened(url) as store:
+async def test_an_ambiguous_commit_is_told_by_its_marker(
+    postgres_url: str, cut: Cut, is_kept: bool, remember: bool
+) -> None:
+    async with proxied(postgres_url) as (proxy, url), opened(url, remember=remember) as store:
         await prepare(store)
         lane = str(uuid4())
         await run(store, submit(), lane=lane, number=1)
+        # A batch on remembered rows is a single message to the database, its commit included.
+        proxy.at = ANYTHING if remember else COMMIT
         proxy.cut = cut
         with pytest.raises(CommitUnknown):
             await run(store, submit(), lane=lane, number=2)
@@ -118,10 +123,11 @@ async def test_a_connection_that_ends_in_the_middle_of_a_batch_is_unavailable(po
         assert await connection.fetchval("SELECT count(*) FROM jobs") == 1
 
 
-@pytest.mark.parametrize("statement", ["BEGIN", "FOR UPDATE", "clock_timestamp", "INSERT", "COMMIT"])
+@pytest.mark.parametrize("statement", ["guard", "BEGIN", "FOR UPDATE", "clock_timestamp", "INSERT", "COMMIT"])
 async def test_a_caller_that_gives_up_leaves_no_transaction_behind(
     postgres_url: str, statement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    is_remembered = statement == "guard"
     reached = asyncio.Event()
 
     def slowed(call: Any) -> Any:
@@ -134,7 +140,7 @@ async def test_a_caller_that_gives_up_leaves_no_transaction_behind(
 
         return slow
 
-    async with opened(postgres_url, lanes=1) as store, connected(postgres_url) as connection:
+    async with opened(postgres_url, lanes=1, remember=is_remembered) as store, connected(postgres_url) as connection:
         await prepare(store)
         async with store._writers.take() as writer:
             pass
@@ -149,7 +155,7 @@ async def test_a_caller_that_gives_up_leaves_no_transaction_behind(
         await run(store, submit())
         async with store._writers.take() as writer:
             assert not writer.is_in_transaction()
-        if statement != "COMMIT":
+        if statement not in ("guard", "COMMIT"):
             assert await connection.fetchval("SELECT count(*) FROM jobs") == 1
 
 

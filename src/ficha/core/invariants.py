@@ -66,8 +66,11 @@ def _counters(state: State) -> Iterator[str]:
         mine["active"] += job.place is not None
         mine["parked"] += isinstance(job.place, Parked) and job.place.due_at is None
         mine["admitted"] += isinstance(job.place, Ready | Leased | Awaiting)
+    held = Counter(r.account_id for r in state.reservations.values() if r.state == "active")
     for account in state.accounts.values():
         yield from _account_counters(account, counted.pop(account.id, Counter()), state)
+        if account.reserved != held[account.id]:
+            yield f"account {account.id} counts {account.reserved} active reservations, there are {held[account.id]}"
     for account_id in counted:
         yield f"there are jobs of account {account_id}, which does not exist"
 

@@ -1,7 +1,8 @@
 """The values that the rules read and write: one class per word of the glossary.
 
 Records are frozen. A record never holds what can be derived from another one, with one exception: an account
-carries counters over its jobs, so that a submit or a finish looks at one row (`invariants.py` proves they agree).
+carries counters over its jobs and reservations, so that a submit or a finish looks at one row (`invariants.py` proves
+that they agree).
 Payloads and results are JSON text that no rule looks into; they travel beside the records, not inside them.
 """
 
@@ -34,6 +35,8 @@ class Account(Record, frozen=True):
     """Active jobs that are ready, leased or with a provider: what the plan's `max_running` bounds."""
     parked: int = 0
     """Active jobs that wait only for the account's own concurrency."""
+    reserved: int = 0
+    """Reservations whose state is active, also those whose time is over and that nobody has swept yet."""
     submitted: int = 0
     """Jobs ever submitted; zero means that the next one is the first."""
     latest_job: str | None = None

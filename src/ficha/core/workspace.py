@@ -236,6 +236,12 @@ class Workspace:
         return sum(1 for r in found.values() if r.state == "active" and r.expires_at > self.now) if found else 0
 
     def put_reservation(self, reservation: Reservation) -> None:
+        """The reservation's new value; its account's count of active ones stays in step with it."""
+        before = self._reservations.get(reservation.id)
+        change = (reservation.state == "active") - (before is not None and before.state == "active")
+        if change:
+            account = self._known(self._accounts[reservation.account_id])
+            self.put_account(replace(account, reserved=account.reserved + change))
         self._reservations[reservation.id] = reservation
         self._changed_reservations[reservation.id] = None
         if reservation.account_id in self._reservations_of:

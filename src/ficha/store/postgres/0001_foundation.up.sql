@@ -11,6 +11,7 @@ CREATE TABLE accounts (
     active        bigint NOT NULL CHECK (active >= 0),
     admitted      bigint NOT NULL CHECK (admitted >= 0),
     parked        bigint NOT NULL CHECK (parked >= 0),
+    reserved      bigint NOT NULL CHECK (reserved >= 0),
     submitted     bigint NOT NULL CHECK (submitted >= 0),
     latest_job    uuid,
     hour_at       timestamptz NOT NULL,

@@ -3,21 +3,27 @@
 Each part is a data-modifying CTE over `unnest`, so a batch of one and a batch of two hundred are the same statement.
 All parts see the rows as they were before it, which is why no part may touch a row that another one writes: `job_rows`
 sorts hot rows so. Nothing here looks at what a value means.
+
+Under a guard, the same statement first locks the rows that the batch was decided on, waiting for none of them, and
+writes only if each is there in the very version that was looked at: all parts, or none.
 """
 
 # ruff: noqa: S608 (texts are put together from the names in columns.py; values are always parameters)
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ...core.snapshot import Changes, Snapshot, job_rows
 from . import columns as t
-from .columns import Column, Table, literal, written
+from .columns import Column, Row, Table, instant, literal, written
+
+CLOCK_SLACK_US: Final = 500_000
+"""How far this process's idea of the database's clock may be off."""
 
 
 class Executor(Protocol):
@@ -27,10 +33,11 @@ class Executor(Protocol):
 
 
 class Part(Struct, frozen=True):
-    """One table's share of the statement; `{source}` in the text stands for the rows."""
+    """One table's share of the statement; `{source}` in the text stands for the rows, `{guard}` for a condition."""
 
     name: str
     columns: tuple[Column, ...]
+    row: Row
     text: str
 
     def source(self, first: int) -> str:
@@ -42,7 +49,12 @@ class Part(Struct, frozen=True):
 def _insert(name: str, table: Table, tail: str = "") -> Part:
     names = ", ".join(column.name for column in table.columns)
     values = ", ".join(written(f"v.{column.name}", column.kind) for column in table.columns)
-    return Part(name, table.columns, f"INSERT INTO {table.name} ({names}) SELECT {values} FROM {{source}}{tail}")
+    return Part(
+        name,
+        table.columns,
+        table.row,
+        f"INSERT INTO {table.name} ({names}) SELECT {values} FROM {{source}} WHERE {{guard}}{tail}",
+    )
 
 
 def _upsert(name: str, table: Table) -> Part:
@@ -54,16 +66,18 @@ def _update(name: str, table: Table) -> Part:
     changed = ", ".join(
         f"{c.name} = {written(f'v.{c.name}', c.kind)}" for c in table.columns if c.name not in table.key
     )
-    return Part(name, table.columns, f"UPDATE {table.name} AS t SET {changed} FROM {{source}} WHERE {_same(table)}")
+    text = f"UPDATE {table.name} AS t SET {changed} FROM {{source}} WHERE {_same(table)}"
+    return Part(name, table.columns, table.row, text)
 
 
 def _delete(name: str, table: Table) -> Part:
-    key = tuple(Column(c.name, c.kind, None) for c in table.columns if c.name in table.key)
-    return Part(name, key, f"DELETE FROM {table.name} AS t USING {{source}} WHERE {_same(table)}")
+    """The rows with these keys."""
+    key = tuple(c for c in table.columns if c.name in table.key)
+    return Part(name, key, tuple, f"DELETE FROM {table.name} AS t USING {{source}} WHERE {_same(table)}")
 
 
 def _same(table: Table) -> str:
-    return " AND ".join(f"t.{name} = v.{name}" for name in table.key)
+    return " AND ".join(f"t.{name} = v.{name}" for name in table.key) + " AND {guard}"
 
 
 ACCOUNTS_NEW: Final = _insert("accounts_new", t.ACCOUNTS)
@@ -101,15 +115,60 @@ PARTS: Final = tuple(part for part in list(globals().values()) if isinstance(par
 """Every part there is, in the order in which they are put together."""
 
 
+class Condition(Struct, frozen=True):
+    """Something that a guard asks of rows; `{0}`, `{1}`, … in the texts stand for its parameters."""
+
+    width: int
+    holds: str
+    cte: str = ""
+
+
+def _unchanged(name: str, table: str, key: str, kind: str) -> Condition:
+    """Rows by key are as they were: locked here, or else somebody has them or has written them since."""
+    return Condition(
+        2,
+        f"(SELECT count(*) FROM {name}) = cardinality({{0}}::text::{kind}[])",
+        f"""{name} AS MATERIALIZED (
+            SELECT FROM unnest({{0}}::text::{kind}[], {{1}}::text::xid[]) AS w ({key}, version)
+            JOIN {table} t ON t.{key} = w.{key} WHERE t.xmin = w.version FOR NO KEY UPDATE OF t SKIP LOCKED
+        )""",
+    )
+
+
+ACCOUNTS_UNCHANGED: Final = _unchanged("same_accounts", "accounts", "id", "text")
+LEASES_UNCHANGED: Final = _unchanged("same_leases", "leases", "job_id", "uuid")
+KEYS_UNUSED: Final = Condition(
+    3,
+    """NOT EXISTS (
+        SELECT FROM unnest({0}::text::text[], {1}::text::text[], {2}::text::text[]) AS w (account_id, scope, key)
+        JOIN keys k ON k.account_id = w.account_id AND k.scope = w.scope AND k.key = w.key
+    )""",
+)
+CLOCK_RIGHT: Final = Condition(1, f"abs({instant('clock_timestamp()')} - {{0}}::text::bigint) < {CLOCK_SLACK_US}")
+
+
 @lru_cache(maxsize=1024)
-def statement(parts: tuple[Part, ...]) -> str:
-    """The text for these parts. The same parts give the same text, which a connection then has prepared."""
-    ctes = []
+def statement(parts: tuple[Part, ...], conditions: tuple[Condition, ...] = ()) -> str:
+    """The text for these parts, under these conditions; it answers with the version of the rows written, or nothing.
+
+    The same parts give the same text, which a connection then has prepared.
+    """
+    ctes, holds = [], []
     first = 1
+    for condition in conditions:
+        parameters = [f"${n}" for n in range(first, first + condition.width)]
+        first += condition.width
+        holds.append(condition.holds.format(*parameters))
+        if condition.cte:
+            ctes.append(condition.cte.format(*parameters))
+    guard = "true"
+    if conditions:
+        ctes.append(f"guard AS MATERIALIZED (SELECT {' AND '.join(holds)} AS holds)")
+        guard = "(SELECT holds FROM guard)"
     for part in parts:
-        ctes.append(f"{part.name} AS ({part.text.format(source=part.source(first))})")
+        ctes.append(f"{part.name} AS ({part.text.format(source=part.source(first), guard=guard)})")
         first += len(part.columns)
-    return f"WITH {', '.join(ctes)} SELECT"
+    return f"WITH {', '.join(ctes)} SELECT pg_current_xact_id()::xid::text WHERE {guard}"
 
 
 class Rows:
@@ -119,30 +178,48 @@ class Rows:
         self.parts: list[Part] = []
         self.values: list[str] = []
 
-    def add(self, part: Part, records: list[Any], *beside: list[Any]) -> None:
-        """Adds a part if it has rows. `beside` are the columns whose values are not in the records."""
+    def add(self, part: Part, records: Sequence[Any], *beside: Sequence[Any]) -> None:
+        """Adds a part if it has rows. `beside` are the last columns, where their values are not in the records."""
         if not records:
             return
         self.parts.append(part)
-        extra = iter(beside)
-        for column in part.columns:
-            values = next(extra) if column.get is None else list(map(column.get, records))
-            self.values.append(literal(column.kind, values))
+        columns = (*zip(*map(part.row, records), strict=True), *beside)
+        self.values += [literal(column.kind, values) for column, values in zip(part.columns, columns, strict=True)]
 
-    def remove(self, part: Part, keys: list[str]) -> None:
-        self.add(part, keys, keys)
+
+class Guard(Struct):
+    """What must still be so for a batch to be written, and the values that say so."""
+
+    conditions: list[Condition] = field(default_factory=list)
+    values: list[str] = field(default_factory=list)
+
+    def add(self, condition: Condition, *values: str) -> None:
+        self.conditions.append(condition)
+        self.values += values
+
+
+_NO_GUARD: Final = Guard()
 
 
 async def apply(
-    connection: Executor, snapshot: Snapshot, changes: Changes, marker: tuple[str, int] | None = None
-) -> None:
-    """Writes the changes, with the lane's marker where there is one."""
+    connection: Executor,
+    snapshot: Snapshot,
+    changes: Changes,
+    marker: tuple[str, int] | None = None,
+    guard: Guard = _NO_GUARD,
+) -> str | None:
+    """Writes the changes, with the lane's marker where there is one, if the guard lets it.
+
+    Answers with the version that all rows written now have; None if nothing was written.
+    """
     rows = sorted_rows(snapshot, changes)
     if marker is not None:
-        lane, batch = marker
-        rows.add(MARKER, [marker], [lane], [batch], [snapshot.now])
-    if rows.parts:
-        await connection.fetch(statement(tuple(rows.parts)), *rows.values)
+        rows.add(MARKER, [(*marker, snapshot.now)])
+    if not rows.parts:
+        return None
+    text = statement(tuple(rows.parts), tuple(guard.conditions))
+    found = await connection.fetch(text, *guard.values, *rows.values)
+    return str(found[0][0]) if found else None
 
 
 def sorted_rows(snapshot: Snapshot, changes: Changes) -> Rows:
@@ -156,8 +233,7 @@ def sorted_rows(snapshot: Snapshot, changes: Changes) -> Rows:
     _add_jobs(rows, changes)
     rows.add(STEPS, changes.steps)
     _add_split(rows, KEYS_NEW, KEYS_CHANGED, snapshot.keys, changes.keys, t.KEYS.key)
-    if changes.forgotten_keys:
-        rows.add(KEYS_FORGOTTEN, changes.forgotten_keys, *map(list, zip(*changes.forgotten_keys, strict=True)))
+    rows.add(KEYS_FORGOTTEN, changes.forgotten_keys)
     _add_split(
         rows, RESERVATIONS_NEW, RESERVATIONS_CHANGED, snapshot.reservations, changes.reservations, t.RESERVATIONS.key
     )
@@ -190,13 +266,13 @@ def _add_jobs(rows: Rows, changes: Changes) -> None:
     rows.add(ENDED, jobs.ended, [results.get(job.id) for job in jobs.ended])
     rows.add(RELISTED, jobs.relisted)
     places = jobs.places
-    rows.remove(READY_GONE, places.ready_gone)
+    rows.add(READY_GONE, [(job_id,) for job_id in places.ready_gone])
     rows.add(READY_NEW, places.ready_new)
     rows.add(READY_CHANGED, places.ready_changed)
-    rows.remove(PARKED_GONE, places.parked_gone)
+    rows.add(PARKED_GONE, [(job_id,) for job_id in places.parked_gone])
     rows.add(PARKED_NEW, places.parked_new)
     rows.add(PARKED_CHANGED, places.parked_changed)
-    rows.remove(LEASES_GONE, places.leases_gone)
+    rows.add(LEASES_GONE, [(job_id,) for job_id in places.leases_gone])
     rows.add(LEASES_NEW, places.leases_new)
     rows.add(LEASES_CHANGED, places.leases_changed)
     rows.add(CHECKPOINTS, jobs.checkpoints)

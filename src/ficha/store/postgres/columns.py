@@ -8,15 +8,17 @@ statement does with the columns is for `load.py`, `apply.py` and `reads.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from ...core.records import (
     Account,
+    Awaiting,
     Batch,
     Checkpoint,
     Entry,
@@ -24,6 +26,7 @@ from ...core.records import (
     Job,
     Key,
     Leader,
+    Leased,
     Pool,
     Reservation,
     Step,
@@ -53,35 +56,36 @@ def written(name: str, kind: Kind) -> str:
             return name
 
 
-def literal(kind: Kind, values: list[Any]) -> str:
+def literal(kind: Kind, values: Sequence[Any]) -> str:
     """A column of values as the text of an array.
 
     The driver looks at each element of an array by itself, which costs more than all else in a batch; one text for the
     whole column is put together in a few steps, whatever its length. `unnest` fills a shorter array up with nulls, so
     a column of nothing else costs nothing.
     """
-    nones = values.count(None)
-    if nones == len(values):
-        return "{}"
-    if kind in ("text", "json"):
-        return _quoted(values) if nones else _all_quoted(values)
-    words = ["NULL" if value is None else str(value) for value in values] if nones else map(str, values)
-    return "{" + ",".join(words) + "}"
+    is_quoted = kind in ("text", "json")
+    if None in values:
+        words = [None if value is None else _quoted(value) if is_quoted else str(value) for value in values]
+        return "{" + ",".join(word or "NULL" for word in words) + "}" if any(words) else "{}"
+    if is_quoted:
+        return _all_quoted(values)
+    return "{" + ",".join(map(str, values)) + "}"
 
 
-def _all_quoted(values: list[str]) -> str:
+def _all_quoted(values: Sequence[str]) -> str:
     """Joined by a character that no text here may hold, so that all are escaped in one step."""
     joined = "\x00".join(values)
     if joined.count("\x00") != len(values) - 1:
         raise StoreError("a text holds a NUL character, which PostgreSQL cannot store; leave it out")
-    return '{"' + joined.replace("\\", "\\\\").replace('"', '\\"').replace("\x00", '","') + '"}'
+    return '{"' + _escaped(joined).replace("\x00", '","') + '"}'
 
 
-def _quoted(values: list[str | None]) -> str:
-    words = [
-        "NULL" if value is None else '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values
-    ]
-    return "{" + ",".join(words) + "}"
+def _quoted(value: str) -> str:
+    return f'"{_escaped(value)}"'
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def read(name: str, kind: Kind) -> str:
@@ -108,32 +112,41 @@ def nulls(count: int) -> str:
 
 
 class Column(Struct, frozen=True):
-    """A column, and where its value is in the record that is written; None where it travels beside the record."""
-
     name: str
     kind: Kind
-    get: Callable[[Any], Any] | None
 
     @property
     def parameter(self) -> str:
         return _PARAMETERS[self.kind]
 
 
+Row = Callable[[Any], tuple[Any, ...]]
+
+
 class Table(Struct, frozen=True):
+    """Columns, and how a record becomes their values, in the same order.
+
+    Where values are missing at the end, they travel beside the record.
+    """
+
     name: str
     key: tuple[str, ...]
     columns: tuple[Column, ...]
+    row: Row
 
     def selected(self, alias: str) -> str:
         """All columns in the order of the record's fields."""
         return ", ".join(read(f"{alias}.{column.name}", column.kind) for column in self.columns)
 
 
+def _columns(kinds: Mapping[str, Kind]) -> tuple[Column, ...]:
+    return tuple(Column(name, kind) for name, kind in kinds.items())
+
+
 def _table(name: str, record: type[Struct], key: tuple[str, ...], kinds: Mapping[str, Kind]) -> Table:
     """A table that holds a record field by field."""
     assert tuple(kinds) == record.__struct_fields__, f"{name}: {record.__struct_fields__}"
-    columns = tuple(Column(field, kind, attrgetter(field)) for field, kind in kinds.items())
-    return Table(name, key, columns)
+    return Table(name, key, _columns(kinds), astuple)
 
 
 ACCOUNTS: Final = _table(
@@ -148,6 +161,7 @@ ACCOUNTS: Final = _table(
         "active": "number",
         "admitted": "number",
         "parked": "number",
+        "reserved": "number",
         "submitted": "number",
         "latest_job": "uuid",
         "hour_at": "instant",
@@ -215,32 +229,27 @@ LEADERS: Final = _table("leaders", Leader, ("name",), {"name": "text", "owner": 
 STEPS: Final = _table(
     "steps", Step, ("job_id", "name"), {"job_id": "uuid", "name": "text", "result": "json", "saved_at": "instant"}
 )
+
+
+def _event_row(event: Event) -> tuple[Any, ...]:
+    data = None if event.data is None else msgspec.json.encode(event.data).decode()
+    return event.job_id, event.account_id, event.kind, event.at, data
+
+
 EVENTS: Final = Table(
     "events",
     ("number",),
-    (
-        Column("job_id", "uuid", attrgetter("job_id")),
-        Column("account_id", "text", attrgetter("account_id")),
-        Column("kind", "text", attrgetter("kind")),
-        Column("at", "instant", attrgetter("at")),
-        Column("data", "json", lambda event: None if event.data is None else msgspec.json.encode(event.data).decode()),
-    ),
+    _columns({"job_id": "uuid", "account_id": "text", "kind": "text", "at": "instant", "data": "json"}),
+    _event_row,
 )
 assert Event.__struct_fields__ == tuple(column.name for column in EVENTS.columns)
 CONTENTS: Final = Table(
     "contents",
     ("tool", "content_hash"),
-    (
-        Column("tool", "text", attrgetter("tool")),
-        Column("content_hash", "text", attrgetter("content_hash")),
-        Column("job_id", "uuid", attrgetter("job_id")),
-    ),
+    _columns({"tool": "text", "content_hash": "text", "job_id": "uuid"}),
+    attrgetter("tool", "content_hash", "job_id"),
 )
-LANES: Final = Table(
-    "lanes",
-    ("lane",),
-    (Column("lane", "uuid", None), Column("batch", "number", None), Column("at", "instant", None)),
-)
+LANES: Final = Table("lanes", ("lane",), _columns({"lane": "uuid", "batch": "number", "at": "instant"}), tuple)
 
 JOB_KINDS: Final[dict[str, Kind]] = {
     "id": "uuid",
@@ -279,81 +288,73 @@ assert (*JOB_KINDS, "place", "checkpoint") == tuple(
 )
 
 
-def _job_columns(names: Iterable[str], **elsewhere: Callable[[Job], Any]) -> tuple[Column, ...]:
-    return tuple(Column(name, JOB_KINDS[name], elsewhere.get(name, attrgetter(name))) for name in names)
+_HOT: Final = ("epoch", "attempts", "recoveries", "started_at")
+_ID: Final = Column("job_id", "uuid")
 
 
-def _cold_status(job: Job) -> str:
+def _job_columns(*names: str) -> tuple[Column, ...]:
+    return tuple(Column(name, JOB_KINDS[name]) for name in names)
+
+
+_job: Final = attrgetter(*JOB_KINDS)
+
+
+def _job_row(job: Job) -> tuple[Any, ...]:
     """While a job is active its wide row says 'queued', whatever its hot row says."""
-    return "queued" if job.place is not None else job.status
+    is_queued = job.place is None or job.status == "queued"
+    return _job(job if is_queued else replace(job, status="queued"))
 
-
-_HOT = ("epoch", "attempts", "recoveries", "started_at")
-_ID = Column("job_id", "uuid", attrgetter("id"))
 
 JOBS: Final = Table(
     "jobs",
     ("id",),
-    (
-        *_job_columns(JOB_KINDS, status=_cold_status),
-        Column("payload", "json", None),
-        Column("result", "json", None),
-    ),
+    (*_job_columns(*JOB_KINDS), Column("payload", "json"), Column("result", "json")),
+    _job_row,
 )
-JOB_ENDS: Final = Table(
-    "jobs",
-    ("id",),
-    (
-        *_job_columns(
-            ("id", "status", "finished_at", "error", "charged", "refunded", "delivered", "dead_at", *_HOT),
-        ),
-        Column("result", "json", None),
-    ),
-)
-DEAD_MARKS: Final = Table("jobs", ("id",), _job_columns(("id", "dead_at")))
+_END = ("id", "status", "finished_at", "error", "charged", "refunded", "delivered", "dead_at", *_HOT)
+JOB_ENDS: Final = Table("jobs", ("id",), (*_job_columns(*_END), Column("result", "json")), attrgetter(*_END))
+DEAD_MARKS: Final = Table("jobs", ("id",), _job_columns("id", "dead_at"), attrgetter("id", "dead_at"))
 CHECKPOINTS: Final = Table(
     "checkpoints",
     ("job_id",),
-    (
-        _ID,
-        Column("name", "text", attrgetter("checkpoint.name")),
-        Column("progress", "number", attrgetter("checkpoint.progress")),
-        Column("data", "json", attrgetter("checkpoint.data")),
-        Column("saved_at", "instant", attrgetter("checkpoint.saved_at")),
-    ),
+    (_ID, *_columns({"name": "text", "progress": "number", "data": "json", "saved_at": "instant"})),
+    lambda job: (job.id, *astuple(job.checkpoint)),
 )
 assert Checkpoint.__struct_fields__ == tuple(column.name for column in CHECKPOINTS.columns[1:])
 
+_WAITING = ("account_id", "pool", "wait_until_at", *_HOT)
 READY: Final = Table(
     "ready",
     ("job_id",),
-    (
-        _ID,
-        *_job_columns(("account_id", "pool", "wait_until_at", *_HOT)),
-        Column("rank", "number", attrgetter("place.rank")),
-        Column("ages_at", "instant", attrgetter("place.ages_at")),
-    ),
+    (_ID, *_job_columns(*_WAITING), Column("rank", "number"), Column("ages_at", "instant")),
+    attrgetter("id", *_WAITING, "place.rank", "place.ages_at"),
 )
 PARKED: Final = Table(
     "parked",
     ("job_id",),
-    (
-        _ID,
-        *_job_columns(("account_id", "pool", "wait_until_at", *_HOT)),
-        Column("rank", "number", attrgetter("place.rank")),
-        Column("due_at", "instant", attrgetter("place.due_at")),
-    ),
+    (_ID, *_job_columns(*_WAITING), Column("rank", "number"), Column("due_at", "instant")),
+    attrgetter("id", *_WAITING, "place.rank", "place.due_at"),
 )
 
+_HELD = ("account_id", "pool", "status", *_HOT)
+_held: Final = attrgetter("id", *_HELD)
 
-def _of_place(field: str, otherwise: str | None = None) -> Callable[[Job], Any]:
-    """A field of a lease; a wait for a provider has another one in its stead, or none."""
 
-    def get(job: Job) -> Any:
-        found = getattr(job.place, field, None)
-        return getattr(job.place, otherwise, None) if found is None and otherwise is not None else found
-
-    return get
+def _lease_row(job: Job) -> tuple[Any, ...]:
+    """A worker's lease, or a wait for a provider, which has a reference instead of a worker and never expires."""
+    place = job.place
+    if type(place) is Leased:
+        return (
+            *_held(job),
+            place.worker,
+            None,
+            place.leased_at,
+            place.heartbeat_at,
+            place.expires_at,
+            place.deadline_at,
+        )
+    assert type(place) is Awaiting
+    return (*_held(job), None, place.ref, place.since_at, None, None, place.deadline_at)
 
 
 LEASES: Final = Table(
@@ -361,14 +362,11 @@ LEASES: Final = Table(
     ("job_id",),
     (
         _ID,
-        *_job_columns(("account_id", "pool", "status", *_HOT)),
-        Column("worker", "text", _of_place("worker")),
-        Column("ref", "text", _of_place("ref")),
-        Column("leased_at", "instant", _of_place("leased_at", "since_at")),
-        Column("heartbeat_at", "instant", _of_place("heartbeat_at")),
-        Column("expires_at", "instant", _of_place("expires_at")),
-        Column("deadline_at", "instant", attrgetter("place.deadline_at")),
+        *_job_columns(*_HELD),
+        *_columns({"worker": "text", "ref": "text"}),
+        *_columns(dict.fromkeys(("leased_at", "heartbeat_at", "expires_at", "deadline_at"), "instant")),
     ),
+    _lease_row,
 )
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

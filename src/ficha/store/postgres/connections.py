@@ -21,17 +21,21 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 # The plans are pinned to the indexes and made once. A plan that was made while a table was empty would otherwise read
 # all of it after it has grown, until the next ANALYZE. The time-outs make the database itself end a transaction whose
 # client is gone, so that a lane's marker is not locked for ever.
-BEGIN: Final = """
-BEGIN ISOLATION LEVEL READ COMMITTED;
-SET LOCAL lock_timeout = '5s';
-SET LOCAL statement_timeout = '30s';
-SET LOCAL idle_in_transaction_session_timeout = '30s';
-SET LOCAL plan_cache_mode = force_generic_plan;
-SET LOCAL enable_seqscan = off;
-SET LOCAL enable_hashjoin = off;
-SET LOCAL enable_mergejoin = off;
-SET LOCAL jit = off
-"""
+SETTINGS: Final = {
+    "lock_timeout": "5s",
+    "statement_timeout": "30s",
+    "idle_in_transaction_session_timeout": "30s",
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+}
+BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED; " + "; ".join(
+    f"SET LOCAL {name} = '{value}'" for name, value in SETTINGS.items()
+)
+BEGIN_SET_UP: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
+"""For a connection that was opened with the settings."""
 BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '600s'"
 _ROLLBACK_S: Final = 5.0
 
@@ -136,15 +140,21 @@ async def transaction(connection: Connection, begin: str = BEGIN) -> AsyncIterat
             await _roll_back(connection)
 
 
-async def commit(connection: Connection) -> None:
-    """Raises CommitUnknown where it cannot be told whether it happened."""
+@contextmanager
+def committing(connection: Connection) -> Iterator[None]:
+    """Where the driver is told to commit: raises CommitUnknown if it cannot be known whether that happened."""
     try:
-        tag = await connection.execute("COMMIT")
+        yield
     except DRIVER_ERRORS as error:
         told = after_commit(error)
         if isinstance(told, CommitUnknown):
             connection.terminate()
         raise told from error
+
+
+async def commit(connection: Connection) -> None:
+    with committing(connection):
+        tag = await connection.execute("COMMIT")
     if tag != "COMMIT":
         raise StoreError(f"the database answered {tag} to COMMIT; nothing was kept")
 
@@ -158,6 +168,29 @@ async def _roll_back(connection: Connection) -> None:
     except asyncio.CancelledError:
         connection.terminate()
         raise
+
+
+class SettledConnector:
+    """Makes connections that have the settings from the start, so that single statements have them too.
+
+    A pooler in transaction mode refuses that, since its connections are everybody's. There `is_settled` becomes False,
+    and each transaction brings the settings along.
+    """
+
+    def __init__(self, url: str, *, prepared: bool) -> None:
+        self._plain = connector(url, prepared=prepared)
+        # No transaction is begun for a single statement, so its isolation level is a setting as well.
+        settings = {**SETTINGS, "default_transaction_isolation": "read committed"}
+        self._settled = connector(url, prepared=prepared, server_settings=settings)
+        self.is_settled = prepared
+
+    async def __call__(self) -> Connection:
+        if self.is_settled:
+            try:
+                return await self._settled()
+            except asyncpg.ProtocolViolationError:
+                self.is_settled = False
+        return await self._plain()
 
 
 def connector(url: str, *, prepared: bool, **options: Any) -> Callable[[], Awaitable[Connection]]:

@@ -110,7 +110,8 @@ async def _read(
     ask.add(wanted.PAYLOADS, uuids(needs.payloads))
     ask.add(wanted.STEPS, *_columns((step for step in sorted(needs.steps) if uuids(step[:1])), 2))
     ask.add(wanted.RESERVATIONS_NAMED, uuids(needs.reservations))
-    ask.add(wanted.RESERVATIONS_ACTIVE, sorted(needs.reservations_of))
+    holders = [key for key in needs.reservations_of if (held := locked.accounts.get(key)) and held.reserved]
+    ask.add(wanted.RESERVATIONS_ACTIVE, sorted(holders))
     ask.add(wanted.POOLS_NAMED, sorted(needs.pools))
     ask.add(wanted.CONTENTS, *_columns(sorted(needs.contents), 2))
     ask.add(wanted.NOW)

@@ -20,9 +20,21 @@ from ..base import Clock, CommitUnknown, Decide, Query, StoreError, Transient, U
 from . import migrator, reads
 from .apply import apply
 from .columns import at
-from .connections import Connection, Connections, commit, connector, speaking, transaction
+from .connections import (
+    BEGIN,
+    BEGIN_SET_UP,
+    Connection,
+    Connections,
+    SettledConnector,
+    commit,
+    committing,
+    connector,
+    speaking,
+    transaction,
+)
 from .listener import CHANNEL, Listener
 from .load import load, unlocked
+from .remembered import Remembered
 
 T = TypeVar("T")
 
@@ -46,6 +58,8 @@ class PostgresStore(migrator.PostgresMigrator):
     listen_url: where to listen for hints, if `url` leads to a pooler in transaction mode. Defaults to `url`.
     prepared: whether statements stay prepared between transactions. Turn it off behind a pooler in transaction mode
         that does not keep track of them. Defaults to True.
+    remember: whether a batch may be decided on rows that this process remembers, and written only if they still stand
+        (`remembered.py`). Defaults to True; behind a pooler in transaction mode it is not done.
     """
 
     def __init__(
@@ -57,6 +71,7 @@ class PostgresStore(migrator.PostgresMigrator):
         pool_size: int = 4,
         listen_url: str | None = None,
         prepared: bool = True,
+        remember: bool = True,
     ) -> None:
         connect = connector(url, prepared=prepared)
         super().__init__(connect)
@@ -64,13 +79,17 @@ class PostgresStore(migrator.PostgresMigrator):
         self._clock = clock
         self._pool_size = pool_size
         self._connect_listener = connector(listen_url or url, prepared=prepared)
-        self._writers = Connections(connect, lanes)
+        self._connect_writer = SettledConnector(url, prepared=prepared)
+        self._remember = remember
+        self._remembered = Remembered(clock)
+        self._writers = Connections(self._connect_writer, lanes)
         self._readers = Connections(connect, pool_size)
         self._listeners: list[Listener] = []
 
     async def open(self) -> None:
         await self.close()
-        self._writers = Connections(self._connect, self.lanes)
+        self._writers = Connections(self._connect_writer, self.lanes)
+        self._remembered = Remembered(self._clock)
         self._readers = Connections(self._connect, self._pool_size)
         async with self._readers.take() as connection:
             await migrator.check(connection)
@@ -87,13 +106,42 @@ class PostgresStore(migrator.PostgresMigrator):
 
     async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
         """A batch that changes nothing is rolled back and leaves no marker: there is nothing to be in doubt about."""
-        async with self._writers.take() as connection, transaction(connection):
-            snapshot, changes = await self._decided(connection, needs, decide, ours=connection)
-            if not changes:
+        async with self._writers.take() as connection:
+            is_settled = self._connect_writer.is_settled
+            if is_settled and self._remember and await self._guessed(connection, (lane, batch), needs, decide):
                 return
-            with speaking(connection):
-                await apply(connection, snapshot, changes, (lane, batch))
-            await commit(connection)
+            async with transaction(connection, BEGIN_SET_UP if is_settled else BEGIN):
+                snapshot, changes = await self._decided(connection, needs, decide, ours=connection)
+                if not changes:
+                    return
+                with speaking(connection):
+                    version = await apply(connection, snapshot, changes, (lane, batch))
+                await commit(connection)
+        if version is not None:
+            self._remembered.learn(changes, version)
+
+    async def _guessed(self, connection: Connection, marker: tuple[str, int], needs: Needs, decide: Decide) -> bool:
+        """Decides on what is remembered and writes it in one statement; answers whether that was right.
+
+        A refusal is never told on a guess: a batch that would change nothing is decided again under locks.
+        """
+        with speaking(connection):
+            guess = await self._remembered.guess(connection, needs)
+        if guess is None or not (changes := decide(guess.snapshot)):
+            return False
+        if connection.is_closed():
+            raise Unavailable("the connection was lost before anything was written")
+        try:
+            with committing(connection):
+                version = await apply(connection, guess.snapshot, changes, marker, guess.guard)
+        except Transient:
+            version = None
+        if version is None:
+            self._remembered.was_wrong(guess)
+            return False
+        self._remembered.was_right()
+        self._remembered.learn(changes, version)
+        return True
 
     async def committed(self, lane: str, batch: int) -> bool:
         """Waits for an old connection's transaction by asking for its lock on the lane's row.
@@ -133,6 +181,7 @@ class PostgresStore(migrator.PostgresMigrator):
         """Loads and decides, once more where only the decision told what else had to be locked."""
         with speaking(ours):
             snapshot = await load(connection, needs, self._clock)
+        self._remembered.heard(snapshot.now)
         changes = decide(snapshot)
         if pools := unlocked(needs, snapshot, changes):
             with speaking(ours):

@@ -9,6 +9,7 @@ CREATE TABLE accounts (
     active INTEGER NOT NULL CHECK (active >= 0),
     admitted INTEGER NOT NULL CHECK (admitted >= 0),
     parked INTEGER NOT NULL CHECK (parked >= 0),
+    reserved INTEGER NOT NULL CHECK (reserved >= 0),
     submitted INTEGER NOT NULL CHECK (submitted >= 0),
     latest_job TEXT,
     hour_at INTEGER NOT NULL,

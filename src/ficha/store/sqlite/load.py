@@ -54,8 +54,10 @@ def load(db: apsw.Connection, needs: Needs, now: int) -> Snapshot:
     _load_accounts(db, needs, snapshot)
     if needs.reservations_of:
         snapshot.reservations_of = {account: [] for account in needs.reservations_of}
-        for row in db.execute(RESERVATIONS_OF, _array(needs.reservations_of)):
-            snapshot.reservations_of[row[1]].append(Reservation(*row))
+        holders = [key for key in needs.reservations_of if (found := snapshot.accounts.get(key)) and found.reserved]
+        if holders:
+            for row in db.execute(RESERVATIONS_OF, _array(holders)):
+                snapshot.reservations_of[row[1]].append(Reservation(*row))
     _load_parked(db, needs, snapshot)
     _load_payloads(db, needs, snapshot)
     if needs.steps:

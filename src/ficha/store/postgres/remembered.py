@@ -1,0 +1,185 @@
+"""Rows that this process wrote last: a batch that needs nothing else is decided without loading anything.
+
+Nothing here is trusted. A batch decided on remembered rows is a guess: the statement that writes it names the version
+of each row that was looked at, and writes nothing unless all of them still stand (`apply.py`). Then the batch takes the
+long way, under locks. A row's version is the transaction that wrote it, as PostgreSQL itself keeps it (`xmin`), so that
+a change by anybody, by hand too, is seen.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from msgspec import Struct
+
+from ...core.needs import Needs
+from ...core.records import Account, Awaiting, Job, Leased
+from ...core.snapshot import Changes, Snapshot
+from ..base import Clock
+from .apply import ACCOUNTS_UNCHANGED, CLOCK_RIGHT, CLOCK_SLACK_US, KEYS_UNUSED, LEASES_UNCHANGED, Executor, Guard
+from .columns import ACCOUNTS, instant, literal
+
+MOST_ACCOUNTS: Final = 10_000
+MOST_LEASES: Final = 10_000
+SHARED_S: Final = 1.0
+"""How long accounts are looked at anew for each batch, after another process turned out to write to one of them."""
+MOST_SAT_OUT: Final = 64
+"""Batches in a row that take the long way, at most, where even a fresh look proves to be old."""
+
+# ruff: noqa: S608 (texts are put together from the names in columns.py; values are always parameters)
+LOOK: Final = (
+    f"SELECT a.xmin::text, {instant('clock_timestamp()')}, {ACCOUNTS.selected('a')} "
+    "FROM accounts a WHERE a.id = ANY ($1::text[])"
+)
+
+Accounts = dict[str, tuple[Account, str]]
+"""Accounts by id, each with the version of its row."""
+Leases = dict[str, tuple[Job, str]]
+"""Jobs that a worker or a provider has, each with the version of its lease."""
+
+
+class Guess(Struct, frozen=True):
+    """A snapshot that may be old, and the guard under which its batch may be written."""
+
+    snapshot: Snapshot
+    guard: Guard
+    is_fresh: bool
+    """Whether every account in it was read just now."""
+
+
+class Remembered:
+    """What one store remembers, shared by its lanes."""
+
+    def __init__(self, clock: Clock | None) -> None:
+        self._clock = clock
+        self._accounts: Accounts = {}
+        self._leases: Leases = {}
+        self._ahead_us: int | None = None
+        self._latest = 0
+        self._shared_until = 0.0
+        self._wrong = 0
+        self._sits_out = 0
+
+    async def guess(self, connection: Executor, needs: Needs) -> Guess | None:
+        """A guess at what the batch needs, after a look at accounts that are not remembered; None if it needs more."""
+        if self._sits_out:
+            self._sits_out -= 1
+            return None
+        if not _is_simple(needs) or (leases := self._held(needs.jobs | needs.owned_jobs)) is None:
+            return None
+        owners = {leases[key][0].account_id for key in needs.owned_jobs}
+        names = needs.accounts | owners
+        accounts = {name: known for name in names if (known := self._accounts.get(name)) is not None}
+        missing = sorted(names - accounts.keys())
+        if missing:
+            accounts.update(await self._look(connection, missing))
+        now = self._now()
+        if now is None or accounts.keys() != names or any(_needs_more(a, owners) for a, _ in accounts.values()):
+            return None
+        snapshot = Snapshot(
+            now,
+            accounts={name: account for name, (account, _) in accounts.items()},
+            jobs={key: job for key, (job, _) in leases.items()},
+            keys=dict.fromkeys(needs.keys),
+            reservations_of={name: [] for name in needs.reservations_of},
+            parked={name: [] for name in names},
+        )
+        return Guess(snapshot, self._guard(needs, accounts, leases, now), 0 < len(missing) == len(names))
+
+    def _held(self, jobs: set[str]) -> Leases | None:
+        found = {key: known for key in jobs if (known := self._leases.get(key)) is not None}
+        return found if len(found) == len(jobs) else None
+
+    async def _look(self, connection: Executor, names: list[str]) -> Accounts:
+        rows = await connection.fetch(LOOK, names)
+        if rows:
+            self.heard(rows[0][1])
+        return {row[2]: (Account(*row[2:]), row[0]) for row in rows}
+
+    def _guard(self, needs: Needs, accounts: Accounts, leases: Leases, now: int) -> Guard:
+        """In key order, like all that locks rows."""
+        guard = Guard()
+        for condition, rows in ((ACCOUNTS_UNCHANGED, accounts), (LEASES_UNCHANGED, leases)):
+            if rows:
+                keys = sorted(rows)
+                guard.add(condition, literal("text", keys), literal("number", [rows[key][1] for key in keys]))
+        if needs.keys:
+            guard.add(KEYS_UNUSED, *(literal("text", list(column)) for column in zip(*sorted(needs.keys), strict=True)))
+        if self._clock is None:
+            guard.add(CLOCK_RIGHT, str(now))
+        return guard
+
+    # What came of it
+
+    def learn(self, changes: Changes, version: str) -> None:
+        """A batch was committed: these rows now have this version."""
+        if time.monotonic() >= self._shared_until:
+            for account in changes.accounts:
+                self._accounts.pop(account.id, None)
+                self._accounts[account.id] = account, version
+            _trim(self._accounts, MOST_ACCOUNTS)
+        for change in changes.jobs:
+            self._leases.pop(change.after.id, None)
+            if isinstance(change.after.place, Leased | Awaiting):
+                self._leases[change.after.id] = change.after, version
+        _trim(self._leases, MOST_LEASES)
+
+    def was_right(self) -> None:
+        self._wrong = 0
+
+    def was_wrong(self, guess: Guess) -> None:
+        """Somebody else writes to these rows, or a key was used before: be more careful for a while."""
+        for key in guess.snapshot.jobs:
+            self._leases.pop(key, None)
+        self._accounts.clear()
+        self._shared_until = time.monotonic() + SHARED_S
+        if guess.is_fresh:
+            self._wrong += 1
+            self._sits_out = min(2**self._wrong, MOST_SAT_OUT)
+
+    # The database's clock, without asking
+
+    def heard(self, now: int) -> None:
+        """What the database's clock showed a moment ago."""
+        self._ahead_us = now - time.monotonic_ns() // 1_000
+
+    def _now(self) -> int | None:
+        """The time, a little late and never earlier than the last one told, unless the database's clock was set back.
+
+        So no row is written with a time before the one at which it was seen.
+        """
+        if self._clock is not None:
+            return self._clock()
+        if self._ahead_us is None:
+            return None
+        now = self._ahead_us + time.monotonic_ns() // 1_000
+        if now < self._latest < now + CLOCK_SLACK_US:
+            now = self._latest
+        self._latest = now
+        return now
+
+
+def _is_simple(needs: Needs) -> bool:
+    """Whether accounts, leases and unused keys are all that it needs."""
+    return not (
+        needs.ready
+        or needs.pools
+        or needs.steps
+        or needs.contents
+        or needs.reservations
+        or needs.payloads
+        or needs.parked_of
+        or needs.leaders
+    )
+
+
+def _needs_more(account: Account, owners: set[str]) -> bool:
+    """Whether reservations or parked jobs of this account would have to be loaded too."""
+    return bool(account.reserved or (account.parked and account.id in owners))
+
+
+def _trim(rows: dict[str, tuple[Any, str]], most: int) -> None:
+    """Forgets what was written longest ago."""
+    while len(rows) > most:
+        del rows[next(iter(rows))]

@@ -1,0 +1,245 @@
+"""Batches decided on remembered rows: written in one round trip if the rows still stand, decided under locks if not."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from ficha.core import commands as c
+from ficha.core.invariants import violations
+from ficha.core.outcomes import Submitted
+from ficha.core.records import Account
+from ficha.store import base as q
+from ficha.store.base import Transient
+from ficha.store.postgres import PostgresStore, remembered
+from tests.stores.postgres_batches import connected, jobs, leased, opened, prepare, run, submit, until_waiting
+
+
+@asynccontextmanager
+async def two(url: str, **options: Any) -> AsyncIterator[tuple[PostgresStore, PostgresStore]]:
+    """The stores of two processes on one database."""
+    async with opened(url, lanes=1, **options) as mine, opened(url, lanes=1, **options) as other:
+        yield mine, other
+
+
+@asynccontextmanager
+async def heard(store: PostgresStore) -> AsyncIterator[list[str]]:
+    """The first words of what the store's only writer sends from now on."""
+    texts: list[str] = []
+
+    def log(logged: Any) -> None:
+        texts.append("guarded" if "guard AS" in logged.query else logged.query.split()[0])
+
+    async with store._writers.take() as connection:
+        connection.add_query_logger(log)
+    yield texts
+    connection.remove_query_logger(log)
+
+
+async def sent(store: PostgresStore, *batch: c.Command) -> tuple[list[Any], list[str]]:
+    async with heard(store) as texts:
+        outcomes = await run(store, *batch)
+        await asyncio.sleep(0)  # the driver logs a little later
+    return outcomes, texts
+
+
+async def account(store: PostgresStore, name: str = "ana") -> Account:
+    found = await store.read(q.GetAccount(name))
+    assert found is not None
+    return found
+
+
+async def test_what_is_remembered_costs_one_round_trip_and_what_is_not_two(postgres_url: str) -> None:
+    async with two(postgres_url) as (mine, other):
+        await prepare(mine)
+        job_id, epoch = await leased(mine)
+        for command in (
+            submit(),
+            c.Credit("ana", 5, "grant", key="k"),
+            c.Start(job_id, epoch),
+            c.Heartbeat(job_id, epoch),
+            c.SaveCheckpoint(job_id, epoch, "half", 50, "{}"),
+            c.Finish(job_id, c.Completed("{}"), epoch=epoch),
+        ):
+            [outcome], texts = await sent(mine, command)
+            assert texts == ["guarded"], command
+            assert outcome.changed if hasattr(outcome, "changed") else outcome
+        # Another process looks at the account first.
+        _, texts = await sent(other, submit())
+        assert texts == ["SELECT", "guarded"]
+        assert {job.status for job in await jobs(mine)} == {"queued", "completed"}
+        assert (await account(mine)).balance == 1_000 - 3 * 5 + 5
+
+
+@pytest.mark.req("D1")
+async def test_no_refusal_is_told_on_remembered_rows(postgres_url: str) -> None:
+    async with two(postgres_url) as (mine, other):
+        await run(mine, c.DeclarePool("gpu", None), c.OpenAccount("ana", "pro", 3))
+        await run(other, c.Credit("ana", 5, "grant"))
+        [submitted] = await run(mine, submit())
+        assert submitted.new_balance == 3
+
+
+@pytest.mark.req("D1")
+async def test_credits_that_another_process_spent_are_not_spent_again(postgres_url: str) -> None:
+    async with two(postgres_url) as (mine, other):
+        await run(mine, c.DeclarePool("gpu", None), c.OpenAccount("ana", "pro", 5))
+        await run(other, submit())
+        [refused], texts = await sent(mine, submit())
+        assert refused.code == "INSUFFICIENT_CREDITS"
+        assert texts[0] == "guarded"
+        assert texts[-1] == "ROLLBACK"
+        assert len(await jobs(mine)) == 1
+
+
+async def test_a_slot_that_another_process_reserved_counts(postgres_url: str) -> None:
+    async with two(postgres_url) as (mine, other):
+        await run(mine, c.DeclarePool("gpu", None), c.OpenAccount("ana", "single", 100))
+        await run(other, c.Reserve(str(uuid4()), "ana"))
+        [refused] = await run(mine, submit())
+        assert refused.code == "QUOTA_EXCEEDED"
+
+
+@pytest.mark.req("A6")
+async def test_a_job_that_another_process_ended_is_not_ended_again(postgres_url: str) -> None:
+    async with two(postgres_url) as (mine, other):
+        await prepare(mine)
+        job_id, epoch = await leased(mine)
+        await run(other, c.Finish(job_id, c.Failed("it broke"), epoch=epoch))
+        [finished] = await run(mine, c.Finish(job_id, c.Completed("{}"), epoch=epoch))
+        assert (finished.changed, finished.status, finished.refunded) == (False, "failed", 5)
+        assert (await account(mine)).balance == 1_000
+        assert violations(await mine.read(q.GetState())) == []
+
+
+async def test_a_lease_that_another_process_renewed_is_still_held(postgres_url: str) -> None:
+    async with two(postgres_url) as (mine, other):
+        await prepare(mine)
+        job_id, epoch = await leased(mine)
+        await run(other, c.Heartbeat(job_id, epoch))
+        [finished], texts = await sent(mine, c.Finish(job_id, c.Completed("{}"), epoch=epoch))
+        assert finished.changed
+        assert texts == ["guarded", "BEGIN", "WITH", "SELECT", "WITH", "COMMIT"]
+
+
+@pytest.mark.req("A5")
+async def test_a_key_that_was_used_before_leads_to_the_first_job(postgres_url: str) -> None:
+    async with two(postgres_url) as (mine, other):
+        await prepare(mine)
+        command = submit()
+        [first] = await run(other, command)
+        for store in (mine, other, mine):
+            [again], texts = await sent(store, command)
+            assert (again.job_id, again.idempotent_hit) == (first.job_id, True)
+            assert "COMMIT" not in texts
+        assert (await account(mine)).balance == 995
+
+
+async def test_a_row_that_was_changed_by_hand_is_seen(postgres_url: str) -> None:
+    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+        await prepare(store)
+        await connection.execute("UPDATE accounts SET balance = 7")
+        [submitted] = await run(store, submit())
+        assert submitted.new_balance == 2
+
+
+async def test_a_row_that_somebody_holds_is_waited_for(postgres_url: str) -> None:
+    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+        await prepare(store)
+        await connection.execute("BEGIN; SELECT FROM accounts FOR UPDATE")
+        submitting = asyncio.create_task(run(store, submit()))
+        await until_waiting(postgres_url)
+        assert not submitting.done()
+        await connection.execute("COMMIT")
+        [submitted] = await submitting
+        assert submitted.new_balance == 995
+
+
+@pytest.mark.parametrize("seconds", [3_600, -3_600])
+async def test_a_wrong_idea_of_the_databases_clock_is_mended(postgres_url: str, seconds: int) -> None:
+    async with opened(postgres_url, lanes=1) as store:
+        await prepare(store)
+        memory = store._remembered
+        assert memory._ahead_us is not None
+        memory._ahead_us += seconds * 1_000_000
+        [submitted], texts = await sent(store, submit())
+        assert texts[0] == "guarded"
+        assert texts[-1] == "COMMIT"
+        [row] = await store.read(q.GetJobs((submitted.job_id,)))
+        assert abs(row.job.created_at - time.time_ns() // 1_000) < 60_000_000
+        # The account is looked at anew for a while.
+        _, texts = await sent(store, submit())
+        assert texts == ["SELECT", "guarded"]
+
+
+async def test_where_even_a_fresh_look_is_old_batches_take_locks_at_once(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remembered, "SHARED_S", 3_600.0)
+    async with two(postgres_url) as (mine, other):
+        await prepare(mine)
+        memory = mine._remembered
+        memory._accounts.clear()
+        look = memory._look
+
+        async def late_look(connection: Any, names: list[str]) -> Any:
+            found = await look(connection, names)
+            await run(other, submit())
+            return found
+
+        memory._look = late_look  # type: ignore[method-assign]
+        for batches in (2, 4, 8, 16, 32, 64, 64):
+            _, texts = await sent(mine, submit())
+            assert texts[:3] == ["SELECT", "guarded", "BEGIN"]
+            for _ in range(batches):
+                _, texts = await sent(mine, submit())
+                assert texts[0] == "BEGIN"
+
+
+async def test_what_is_remembered_is_bounded(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembered, "MOST_ACCOUNTS", 2)
+    monkeypatch.setattr(remembered, "MOST_LEASES", 3)
+    async with opened(postgres_url) as store:
+        await prepare(store, "ana", "bob", "cid")
+        await run(store, *(submit(name) for name in ("ana", "bob", "cid", "ana")))
+        [claimed] = await run(store, c.Claim("w1", ("gpu",), 4))
+        assert len(claimed.leases) == 4
+        assert len(store._remembered._accounts) == 2
+        assert len(store._remembered._leases) == 3
+        for lease in claimed.leases:
+            [finished] = await run(store, c.Finish(lease.job.id, c.Completed("{}"), epoch=lease.epoch))
+            assert finished.changed
+        assert store._remembered._leases == {}
+
+
+@pytest.mark.req("A5", "D1")
+async def test_many_processes_at_once_spend_what_there_is_and_no_more(postgres_url: str) -> None:
+    async with AsyncExitStack() as stack:
+        stores = [await stack.enter_async_context(opened(postgres_url)) for _ in range(4)]
+        await run(stores[0], c.DeclarePool("gpu", None), *(c.OpenAccount(name, "pro", 200) for name in ("ana", "bob")))
+
+        async def spend(store: PostgresStore, name: str) -> int:
+            accepted = 0
+            for _ in range(12):
+                [outcome] = await _patiently(store, submit(name))
+                accepted += isinstance(outcome, Submitted)
+            return accepted
+
+        names = ["ana", "bob"] * len(stores)
+        accepted = await asyncio.gather(*(spend(store, name) for store, name in zip(stores * 2, names, strict=True)))
+        assert sum(accepted) == 2 * 200 // 5
+        state = await stores[0].read(q.GetState())
+        assert violations(state) == []
+        assert {account.balance for account in state.accounts.values()} == {0}
+
+
+async def _patiently(store: PostgresStore, command: c.Command) -> list[Any]:
+    """As the engine does: a conflict is run again."""
+    for _ in range(20):
+        with suppress(Transient):
+            return await run(store, command)
+    raise AssertionError("twenty conflicts in a row")
