@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-import uuid
 
 _lock = threading.Lock()
 _last = 0
@@ -17,5 +16,5 @@ def new_id() -> str:
     with _lock:
         _last = max(_last + 1, time.time_ns() // 1_000_000 << 12)
         stamp = _last
-    bits = (stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0b10 << 62 | secrets.randbits(62)
-    return str(uuid.UUID(int=bits))
+    digits = f"{stamp >> 12:012x}7{stamp & 0xFFF:03x}{0b10 << 62 | secrets.randbits(62):016x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -15,8 +15,9 @@ def claim(ws: Workspace, command: Claim) -> Claimed | Refusal:
         if ws.pool(name) is None:
             return no_pool(name)
     leases: list[Lease] = []
+    pools = _open_pools(ws, command.pools)
     while len(leases) < command.limit:
-        job = ws.next_ready(tuple(name for name in command.pools if _has_slot(ws, name)))
+        job = ws.next_ready(pools)
         if job is None:
             break
         job = moves.claimed(job, command.worker, ws.now, ws.policy.lease_ms)
@@ -25,7 +26,13 @@ def claim(ws: Workspace, command: Claim) -> Claimed | Refusal:
         held = job.place
         assert isinstance(held, Leased)
         leases.append(Lease(job, ws.payload(job.id), held.worker, job.epoch, held.expires_at, held.deadline_at))
+        if not _has_slot(ws, job.pool):
+            pools = _open_pools(ws, pools)
     return Claimed(tuple(leases))
+
+
+def _open_pools(ws: Workspace, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if _has_slot(ws, name))
 
 
 def _has_slot(ws: Workspace, name: str) -> bool:

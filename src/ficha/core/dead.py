@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from . import ledger
 from .commands import Discard, Requeue
 from .outcomes import Discarded, Refusal, Submitted
-from .records import Job, Parked, Ready
+from .records import WAITING, Job
 from .refusals import lacks_credits, no_job
 from .submit import waiting_place
 from .workspace import Workspace
@@ -37,7 +37,7 @@ def requeue(ws: Workspace, command: Requeue) -> Submitted | Refusal:
     ws.add_job(again, ws.payload(job.id))
     ws.put_account(replace(ws.owner(job), latest_job=again.id))
     ws.add_event(again, "submitted", requeue_of=job.id)
-    rank = again.place.rank if isinstance(again.place, Ready | Parked) else None
+    rank = again.place.rank if isinstance(again.place, WAITING) else None
     return Submitted(
         again.id,
         again.status,

@@ -17,7 +17,7 @@ from .commands import (
 from .outcomes import Finished, Refusal
 from .policy import MILLISECOND, aged_rank, backoff_ms
 from .promote import promote
-from .records import Awaiting, Content, Job, Leased, Parked
+from .records import HELD, Content, Job, Leased, Parked
 from .refusals import lease_lost, no_job
 from .workspace import Workspace
 
@@ -32,7 +32,7 @@ def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
     if job.place is None:
         _keep_late_word(ws, job, command.ending)
         return unchanged(ws, job)
-    if not isinstance(job.place, Leased | Awaiting):
+    if not isinstance(job.place, HELD):
         _keep_late_word(ws, job, command.ending)
         return lease_lost(job, command.epoch)
     match command.ending:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from .records import Account, Awaiting, Entry, Job, Leased, Parked, Ready, Status
+from .records import HELD, Account, Awaiting, Entry, Job, Leased, Parked, Ready, Status
 from .state import State
 from .states import BIRTHS, FINAL, is_legal
 
@@ -26,7 +26,7 @@ def violations(state: State) -> list[str]:
 
 def overfull_pools(state: State) -> list[str]:
     """Pools with more jobs started or running than slots. Right after a pool was made smaller that is no fault."""
-    busy = Counter(job.pool for job in state.jobs.values() if isinstance(job.place, Leased | Awaiting))
+    busy = Counter(job.pool for job in state.jobs.values() if isinstance(job.place, HELD))
     return [
         f"pool {pool.name} has {pool.limit} slots and {busy[pool.name]} jobs in them"
         for pool in state.pools.values()

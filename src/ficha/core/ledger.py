@@ -17,13 +17,17 @@ def post(
     *,
     job_id: str | None = None,
     reason: str | None = None,
+    **spending: int,
 ) -> Account:
-    """Writes one entry and returns the account after it. The caller has made sure that the balance allows it."""
+    """Writes one entry and returns the account after it, with its new spending if there is any to note.
+
+    The caller has made sure that the balance allows it.
+    """
     balance = account.balance + amount
     assert 0 < abs(amount) <= MAX_AMOUNT, f"an entry of {amount} credits is out of range"
     assert 0 <= balance < 2**63, f"account {account.id} would have {balance} credits"
     number = account.entries + 1
-    after = replace(account, balance=balance, entries=number)
+    after = replace(account, balance=balance, entries=number, **spending)
     ws.add_entry(Entry(account.id, number, kind, amount, balance, ws.now, job_id, reason))
     ws.put_account(after)
     return after
@@ -41,14 +45,17 @@ def charge(ws: Workspace, account: Account, job_id: str, cost: int) -> Account:
     """Takes a job's cost. A free job writes no entry."""
     if cost == 0:
         return account
-    spent = replace(
+    return post(
+        ws,
         account,
+        "charge",
+        -cost,
+        job_id=job_id,
         day_at=day_of(ws.now),
         day_spent=spent_today(account, ws.now) + cost,
         month_at=month_of(ws.now),
         month_spent=spent_this_month(account, ws.now) + cost,
     )
-    return post(ws, spent, "charge", -cost, job_id=job_id)
 
 
 def refund(ws: Workspace, job: Job, amount: int, reason: str) -> int:
@@ -62,11 +69,12 @@ def refund(ws: Workspace, job: Job, amount: int, reason: str) -> int:
     assert amount <= job.charged, f"job {job.id} was charged {job.charged}, cannot refund {amount}"
     account = ws.owner(job)
     now, created = ws.now, job.created_at
+    spending: dict[str, int] = {}
     if account.day_at == day_of(now) == day_of(created):
-        account = replace(account, day_spent=max(0, account.day_spent - amount))
+        spending["day_spent"] = max(0, account.day_spent - amount)
     if account.month_at == month_of(now) == month_of(created):
-        account = replace(account, month_spent=max(0, account.month_spent - amount))
-    post(ws, account, "refund", amount, job_id=job.id, reason=reason)
+        spending["month_spent"] = max(0, account.month_spent - amount)
+    post(ws, account, "refund", amount, job_id=job.id, reason=reason, **spending)
     ws.put_job(replace(job, refunded=amount))
     return amount
 

@@ -34,6 +34,8 @@ def canonical(value: Any, *, what: str, max_bytes: int, max_depth: int) -> str |
 
 
 def _problem(value: Any, where: str, depth: int) -> str | None:
+    if type(value) is str:
+        return text_problem(value, where)
     match value:
         case None | bool():
             return None
@@ -53,7 +55,9 @@ def _problem(value: Any, where: str, depth: int) -> str | None:
             for key, item in value.items():
                 if not isinstance(key, str):
                     return f"{where} has the key {_short(key)}, which is not text"
-                if (problem := text_problem(key, f"a key of {where}") or _problem(item, where, depth - 1)) is not None:
+                if text_problem(key, where) is not None:
+                    return text_problem(key, f"a key of {where}")
+                if (problem := _problem(item, where, depth - 1)) is not None:
                     return problem
             return None
         case list() | tuple():

@@ -85,6 +85,9 @@ class Awaiting(Record, frozen=True, tag=True):
 
 
 Place = Ready | Parked | Leased | Awaiting
+WAITING = (Ready, Parked)
+HELD = (Leased, Awaiting)
+"""The places of jobs that have not been started, and of those that hold a slot. (Faster to ask than a union type.)"""
 
 
 class Checkpoint(Record, frozen=True):

@@ -19,7 +19,7 @@ from .policy import (
     priority_of,
     submits_this_hour,
 )
-from .records import Account, Batch, Job, Key, Parked, Ready
+from .records import WAITING, Account, Batch, Job, Key, Parked, Ready
 from .refusals import lacks_credits, no_account, no_plan
 from .reserve import consumed, quota_warnings, refuse_quota, refuse_reservation
 from .workspace import Workspace
@@ -67,7 +67,7 @@ def _repeated(ws: Workspace, command: Submit, account: Account) -> Submitted | R
     assert key.job_id is not None
     job = ws.job(key.job_id)
     assert job is not None, f"key {command.key!r} names job {key.job_id}, which does not exist"
-    rank = job.place.rank if isinstance(job.place, Ready | Parked) else None
+    rank = job.place.rank if isinstance(job.place, WAITING) else None
     return Submitted(
         job.id,
         job.status,
@@ -88,6 +88,8 @@ def is_remembered(key: Key, now: int) -> bool:
 
 def _served_by_content(ws: Workspace, command: Submit) -> tuple[tuple[NewJob, ...], dict[str, str]]:
     """The jobs to make, and the results of those that an earlier result answers: they cost nothing."""
+    if not any(job.content_hash for job in command.jobs):
+        return command.jobs, {}
     served: dict[str, str] = {}
     jobs = []
     for job in command.jobs:
@@ -162,12 +164,14 @@ def _create(
     now = ws.now
     boost = ws.policy.first_job_boost if account.submitted == 0 else 0
     due_at = max(command.run_at or 0, now + command.delay_ms * MILLISECOND)
+    queued = [new.id for new in new_jobs if new.id not in served]
     ws.put_account(
         replace(
             account,
             submitted=account.submitted + len(new_jobs),
             hour_at=hour_of(now),
             hour_submits=submits_this_hour(account, now) + len(new_jobs),
+            latest_job=queued[-1] if queued else account.latest_job,
         )
     )
     first: Job | None = None
@@ -190,7 +194,7 @@ def _create(
         first.status,
         first.pool,
         first.priority,
-        first.place.rank if isinstance(first.place, Ready | Parked) else None,
+        first.place.rank if isinstance(first.place, WAITING) else None,
         cost,
         account.balance,
         jobs=len(new_jobs),
@@ -204,21 +208,22 @@ def _born(ws: Workspace, command: Submit, plan: Plan, new: NewJob, boost: int, d
     account = ws.account(command.account_id)
     assert account is not None
     now = ws.now
+    # In the order of the fields: this many by name would take longer than all else here.
     job = Job(
-        id=new.id,
-        account_id=account.id,
-        tool=new.tool,
-        pool=new.pool,
-        status="completed" if is_served else "queued",
-        place=None,
-        priority=priority_of(plan, new.priority, boost),
-        cost=new.cost,
-        units=new.units,
-        created_at=now,
-        timeout_ms=new.timeout_ms,
-        max_attempts=new.max_attempts,
-        backoff_ms=new.backoff_ms,
-        backoff_max_ms=new.backoff_max_ms,
+        new.id,
+        account.id,
+        new.tool,
+        new.pool,
+        "completed" if is_served else "queued",
+        None,
+        priority_of(plan, new.priority, boost),
+        new.cost,
+        new.units,
+        now,
+        new.timeout_ms,
+        new.max_attempts,
+        new.backoff_ms,
+        new.backoff_max_ms,
         wait_until_at=None if new.max_wait_ms is None else max(now, due_at) + new.max_wait_ms * MILLISECOND,
         session=command.session,
         batch_id=command.batch_id,
@@ -232,8 +237,6 @@ def _born(ws: Workspace, command: Submit, plan: Plan, new: NewJob, boost: int, d
     if not is_served:
         job = replace(job, place=waiting_place(ws, job, due_at))
     ws.add_job(job, new.payload)
-    if not is_served:
-        ws.put_account(replace(ws.owner(job), latest_job=job.id))
     ws.add_event(job, "submitted")
     return job
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from .needs import KeyName
 from .policy import Plan, Policy
 from .records import (
+    WAITING,
     Account,
     Awaiting,
     Batch,
@@ -155,18 +156,16 @@ class Workspace:
             heappush(self._parked[job.account_id], (new.rank, job.id))
 
     def _count(self, job: Job, old: Place | None, new: Place | None) -> None:
-        active = (new is not None) - (old is not None)
-        admitted = _is_admitted(new) - _is_admitted(old)
-        parked = _waits_for_account(new) - _waits_for_account(old)
-        if active or admitted or parked:
+        was, counts = _counts(old), _counts(new)
+        if was != counts:
             account = self.owner(job)
             latest = None if new is None and account.latest_job == job.id else account.latest_job
             self.put_account(
                 replace(
                     account,
-                    active=account.active + active,
-                    admitted=account.admitted + admitted,
-                    parked=account.parked + parked,
+                    active=account.active + counts[0] - was[0],
+                    admitted=account.admitted + counts[1] - was[1],
+                    parked=account.parked + counts[2] - was[2],
                     latest_job=latest,
                 )
             )
@@ -277,7 +276,7 @@ class Workspace:
 
 def _rank(job: Job | None) -> int:
     assert job is not None
-    assert isinstance(job.place, Ready | Parked), f"job {job.id} is listed as waiting but is not"
+    assert isinstance(job.place, WAITING), f"job {job.id} is listed as waiting but is not"
     return job.place.rank
 
 
@@ -285,9 +284,10 @@ def _holds_slot(place: Place | None) -> bool:
     return type(place) is Leased or type(place) is Awaiting
 
 
-def _is_admitted(place: Place | None) -> bool:
-    return place is not None and type(place) is not Parked
-
-
-def _waits_for_account(place: Place | None) -> bool:
-    return type(place) is Parked and place.due_at is None
+def _counts(place: Place | None) -> tuple[int, int, int]:
+    """What a job in this place adds to its account's counters: active, admitted, parked."""
+    if place is None:
+        return 0, 0, 0
+    if type(place) is Parked:
+        return 1, 0, int(place.due_at is None)
+    return 1, 1, 0

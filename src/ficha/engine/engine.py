@@ -12,7 +12,7 @@ from ..core.decide import decide
 from ..core.needs import needs
 from ..core.outcomes import Outcome
 from ..core.policy import Policy
-from ..core.records import Awaiting, Job, Leased, Ready
+from ..core.records import HELD, Job, Ready
 from ..core.snapshot import Changes, Snapshot
 from ..store.base import Store
 from .lane import CLOSED, Lane, LaneLimits
@@ -127,5 +127,5 @@ def _stirred_pools(changes: Changes) -> Iterable[str]:
 
 
 def _frees_slot(before: Job | None, after: Job) -> bool:
-    held = before is not None and isinstance(before.place, Leased | Awaiting)
-    return held and not isinstance(after.place, Leased | Awaiting)
+    held = before is not None and isinstance(before.place, HELD)
+    return held and not isinstance(after.place, HELD)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -21,6 +22,9 @@ from ..refused import Refused
 from ..store.base import ListEvents, ListJobs, StoreError
 from ..tools import Tool
 from .base import Operations, answer
+
+SLICES: Final = 6
+"""A large submit goes in by slices, so many at a time: one is checked while the database writes another."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -88,9 +92,22 @@ class Submits(Operations):
     async def submit_many(self, requests: Iterable[Request]) -> list[Receipt | Refused]:
         """Submits each by itself and returns, in order, its receipt or the exception that says why not."""
         wanted = list(requests)
-        results: list[Receipt | Refused | None] = [None] * len(wanted)
+        turns = asyncio.Semaphore(SLICES)
+        # A slice is never more than a batch, so that those of one account are decided in the order of the requests.
+        # It is a little less: where two lanes share it, two halves then still fit into one batch.
+        size = max(1, self.engine.limits.batch_weight * 9 // 10)
+
+        async def submit(start: int) -> list[Receipt | Refused]:
+            async with turns:
+                return await self._submit_slice(wanted[start : start + size])
+
+        slices = await asyncio.gather(*(submit(start) for start in range(0, len(wanted), size)))
+        return [result for results in slices for result in results]
+
+    async def _submit_slice(self, requests: Sequence[Request]) -> list[Receipt | Refused]:
+        results: list[Receipt | Refused | None] = [None] * len(requests)
         commands: dict[int, c.Submit] = {}
-        for index, request in enumerate(wanted):
+        for index, request in enumerate(requests):
             try:
                 commands[index] = self.submit_command(request)
             except Refused as refused:
@@ -174,11 +191,11 @@ class Submits(Operations):
 
     def _new_job(self, tool: Tool, payload: dict[str, Any], text: str, units: int) -> c.NewJob:
         return c.NewJob(
-            id=new_id(),
-            tool=tool.name,
-            pool=tool.pool,
-            payload=text,
-            cost=_passed(tool.cost_of(payload)),
+            new_id(),
+            tool.name,
+            tool.pool,
+            text,
+            _passed(tool.cost_of(payload)),
             units=units,
             priority=tool.priority,
             timeout_ms=int(tool.timeout * 1_000),

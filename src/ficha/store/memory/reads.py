@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...core.policy import MILLISECOND, SECOND
-from ...core.records import Account, Awaiting, Entry, Job, Key, Leased, Parked, Ready, Reservation, Step
+from ...core.records import HELD, Account, Awaiting, Entry, Job, Key, Leased, Parked, Ready, Reservation, Step
 from ...core.state import State
 from .. import base as q
 
@@ -166,7 +166,7 @@ def _get_due(store: MemoryStore, query: q.GetDue) -> q.Due:
 def _get_stats(store: MemoryStore, query: q.GetStats) -> q.Stats:
     stuck_at = store.clock() - query.stuck_ms * MILLISECOND
     active = [job for job in store.state.jobs.values() if job.place is not None]
-    held = [job for job in active if isinstance(job.place, Leased | Awaiting)]
+    held = [job for job in active if isinstance(job.place, HELD)]
     completed = [store.state.jobs[e.job_id] for e in store.state.events[-5_000:] if e.kind == "completed"]
     runs = [job.finished_at - job.started_at for job in completed if job.finished_at and job.started_at]
     return q.Stats(

@@ -9,7 +9,7 @@ from heapq import nsmallest
 from typing import Any, TypeVar
 
 from ...core.needs import PROMOTIONS_PER_SLOT, Needs
-from ...core.records import Awaiting, Entry, EntryKind, Job, Leased, Parked, Ready
+from ...core.records import WAITING, Awaiting, Entry, EntryKind, Job, Leased, Parked, Ready
 from ...core.snapshot import Changes, JobChange, Snapshot
 from ...core.state import State
 from ..base import Clock, Decide, Query, StoreError
@@ -106,7 +106,7 @@ class MemoryStore:
 
     def claim_order(self, job_id: str) -> tuple[int, str]:
         place = self.state.jobs[job_id].place
-        assert isinstance(place, Ready | Parked)
+        assert isinstance(place, WAITING)
         return place.rank, job_id
 
     def _apply(self, changes: Changes) -> None:

@@ -45,6 +45,10 @@ _PARAMETERS: Final[dict[Kind, str]] = {
 }
 
 
+_QUOTED: Final = frozenset(("text", "json"))
+_NUL: Final = "a text holds a NUL character, which PostgreSQL cannot store; leave it out"
+
+
 def written(name: str, kind: Kind) -> str:
     """The expression that turns a parameter's value into the column's. Instants are exact until the year 2255."""
     match kind:
@@ -63,7 +67,10 @@ def literal(kind: Kind, values: Sequence[Any]) -> str:
     whole column is put together in a few steps, whatever its length. `unnest` fills a shorter array up with nulls, so
     a column of nothing else costs nothing.
     """
-    is_quoted = kind in ("text", "json")
+    is_quoted = kind in _QUOTED
+    if len(values) == 1:
+        value = values[0]
+        return "{}" if value is None else f"{{{_quoted(value)}}}" if is_quoted else f"{{{value}}}"
     if None in values:
         words = [None if value is None else _quoted(value) if is_quoted else str(value) for value in values]
         return "{" + ",".join(word or "NULL" for word in words) + "}" if any(words) else "{}"
@@ -76,11 +83,13 @@ def _all_quoted(values: Sequence[str]) -> str:
     """Joined by a character that no text here may hold, so that all are escaped in one step."""
     joined = "\x00".join(values)
     if joined.count("\x00") != len(values) - 1:
-        raise StoreError("a text holds a NUL character, which PostgreSQL cannot store; leave it out")
+        raise StoreError(_NUL)
     return '{"' + _escaped(joined).replace("\x00", '","') + '"}'
 
 
 def _quoted(value: str) -> str:
+    if "\x00" in value:
+        raise StoreError(_NUL)
     return f'"{_escaped(value)}"'
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ...core.needs import Needs
-from ...core.records import Account, Awaiting, Job, Leased
+from ...core.records import HELD, Account, Job
 from ...core.snapshot import Changes, Snapshot
 from ..base import Clock
 from .apply import ACCOUNTS_UNCHANGED, CLOCK_RIGHT, CLOCK_SLACK_US, KEYS_UNUSED, LEASES_UNCHANGED, Executor, Guard
@@ -121,7 +121,7 @@ class Remembered:
             _trim(self._accounts, MOST_ACCOUNTS)
         for change in changes.jobs:
             self._leases.pop(change.after.id, None)
-            if isinstance(change.after.place, Leased | Awaiting):
+            if isinstance(change.after.place, HELD):
                 self._leases[change.after.id] = change.after, version
         _trim(self._leases, MOST_LEASES)
 
