@@ -13,7 +13,7 @@ from ficha.engine import sweeper
 from ficha.engine.engine import Engine
 from ficha.engine.sweeper import SweepReport
 from ficha.ids import new_id
-from ficha.store.base import StoreError, Unavailable
+from ficha.store.base import GetDue, StoreError, Unavailable
 from tests.engine.bench import COST, CREDITS, POLICY, Bench, claimed, one, opened, submit, submitted
 from tests.engine.watched import WatchedStore
 
@@ -380,7 +380,8 @@ def _sweeps() -> list[asyncio.Task]:
 
 
 @pytest.mark.req("A9")
-async def test_ordinary_calls_sweep_where_nothing_else_does(bench: Bench) -> None:
+async def test_ordinary_calls_sweep_where_nothing_else_does(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeper, "LONGEST_PAUSE_S", 0.0)
     store = await bench.watched()
     engine = await bench.engine(store, sweep=False, sweep_s=0.0)
     await opened(engine)
@@ -401,6 +402,36 @@ async def test_ordinary_calls_sweep_no_more_often_than_the_interval(memory: Benc
         await submitted(engine)
     assert not _sweeps()
     assert turns(store) == 0
+
+
+async def test_where_looking_is_slow_it_is_done_less_often(memory: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+
+    class Time:
+        @staticmethod
+        def monotonic() -> float:
+            return now
+
+    monkeypatch.setattr(sweeper, "time", Time)
+    monkeypatch.setattr(sweeper, "LONGEST_PAUSE_S", 10.0)
+    store = await memory.watched()
+    engine = await opened(await memory.engine(store, sweep=False, sweep_s=1.0))
+    read = store.read
+
+    async def slow_read(query: Any) -> Any:
+        nonlocal now
+        now += look_s if isinstance(query, GetDue) else 0.0
+        return await read(query)
+
+    monkeypatch.setattr(store, "read", slow_read)
+    for look_s, pause_s in ((0.01, 1.0), (0.2, 4.0), (2.0, 10.0)):
+        # The pause begins with the look.
+        for passed, looks in ((100.0, 1), (pause_s - look_s - 0.01, 0), (0.02, 1)):
+            now += passed
+            before = turns(store)
+            engine.sweeper.nudge()
+            await asyncio.gather(*_sweeps())
+            assert turns(store) - before == looks, (look_s, passed)
 
 
 @pytest.mark.req("A9")

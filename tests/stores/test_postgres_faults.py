@@ -13,6 +13,7 @@ from ficha.core.snapshot import Changes, Snapshot
 from ficha.store import base as q
 from ficha.store.base import CommitUnknown, SchemaMismatch, StoreError, Transient, Unavailable
 from ficha.store.postgres import PostgresStore
+from ficha.store.postgres.apply import MARKERS_KEPT
 from ficha.store.postgres.errors import after_commit, translated
 from tests.stores.postgres_batches import connected, jobs, look, opened, prepare, run, submit, until_waiting
 from tests.stores.proxy import ANYTHING, COMMIT, Cut, proxied
@@ -62,6 +63,16 @@ async def test_a_batch_that_changes_nothing_leaves_no_marker(postgres_url: str) 
         assert not await store.committed(lane, 1)
         async with connected(postgres_url) as connection:
             assert await connection.fetchval("SELECT count(*) FROM lanes") == 0
+
+
+async def test_a_lane_clears_the_markers_that_it_left_behind(postgres_url: str) -> None:
+    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+        await prepare(store)
+        lane = str(uuid4())
+        for number in range(1, MARKERS_KEPT + 2):
+            await run(store, submit(), lane=lane, number=number)
+        found = await connection.fetch("SELECT batch FROM lanes WHERE lane = $1 ORDER BY batch", lane)
+        assert [row[0] for row in found] == [MARKERS_KEPT, MARKERS_KEPT + 1]
 
 
 async def test_markers_of_processes_long_gone_are_forgotten(postgres_url: str) -> None:

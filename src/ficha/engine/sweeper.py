@@ -32,6 +32,9 @@ RENEW_S: Final = 10.0
 """A leader renews long before its lease ends, and trusts it only until then. At most so long: where the leases of jobs
 are short, that of the leader is half as long, so that its death delays no recovery."""
 STEP_DOWN_S: Final = 1.0
+LOOK_SHARE: Final = 0.05
+LONGEST_PAUSE_S: Final = 10.0
+"""Looking for what is due may take so much of the time: where it is slow, it is done less often, but at least so often."""
 MOST_ROUNDS: Final = 100
 """A sweep that finds this much work in a row leaves the rest to the next one."""
 
@@ -59,6 +62,7 @@ class Sweeper:
         self._leads_until = 0.0
         self._asks_again_at = 0.0
         self._swept_at = time.monotonic()
+        self._look_s = 0.0
         self._task: asyncio.Task[None] | None = None
         self._nudged: asyncio.Task[None] | None = None
         self._is_stopped = False
@@ -85,12 +89,15 @@ class Sweeper:
     def nudge(self) -> None:
         """Sweeps in the background if it is time: what keeps a deployment with no scheduler healing."""
         is_running = self._task is not None or (self._nudged is not None and not self._nudged.done())
-        if not is_running and not self._is_stopped and time.monotonic() - self._swept_at >= self._interval_s:
+        if not is_running and not self._is_stopped and time.monotonic() - self._swept_at >= self._pause_s():
             self._nudged = asyncio.create_task(self._turn(), name="ficha sweep")
+
+    def _pause_s(self) -> float:
+        return max(self._interval_s, min(self._look_s / LOOK_SHARE, LONGEST_PAUSE_S))
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(self._interval_s * random.uniform(0.8, 1.2))  # noqa: S311 (jitter, not a secret)
+            await asyncio.sleep(self._pause_s() * random.uniform(0.8, 1.2))  # noqa: S311 (jitter, not a secret)
             await self._turn()
 
     async def _turn(self) -> None:
@@ -119,7 +126,9 @@ class Sweeper:
         jobs: Counter[str] = Counter()
         reservations = keys = 0
         for _ in range(MOST_ROUNDS):
+            asked_at = time.monotonic()
             due = await self._engine.store.read(GetDue(policy.stuck_ms, policy.max_age_ms))
+            self._look_s = time.monotonic() - asked_at
             commands: list[Command] = [
                 *(Recover(job_id) for job_id in due.jobs),
                 *(ExpireReservation(reservation_id) for reservation_id in due.reservations),

@@ -266,15 +266,13 @@ CREATE TABLE leaders (
     expires_at  timestamptz NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- The last batch that each lane committed: how an ambiguous commit is resolved.
+-- The batches that each lane committed lately: how an ambiguous commit is resolved.
 CREATE TABLE lanes (
-    lane   uuid PRIMARY KEY,
+    lane   uuid NOT NULL,
     batch  bigint NOT NULL,
-    at     timestamptz NOT NULL
-) WITH (
-    fillfactor = 50,
-    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
-);
+    at     timestamptz NOT NULL,
+    PRIMARY KEY (lane, batch)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 -- A job whole, for people who read the database directly. Nothing in Ficha reads it.
 CREATE VIEW job_states WITH (security_invoker = true) AS

@@ -62,11 +62,11 @@ def _upsert(name: str, table: Table) -> Part:
     return _insert(name, table, f" ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {changed}")
 
 
-def _update(name: str, table: Table) -> Part:
+def _update(name: str, table: Table, tail: str = "") -> Part:
     changed = ", ".join(
         f"{c.name} = {written(f'v.{c.name}', c.kind)}" for c in table.columns if c.name not in table.key
     )
-    text = f"UPDATE {table.name} AS t SET {changed} FROM {{source}} WHERE {_same(table)}"
+    text = f"UPDATE {table.name} AS t SET {changed} FROM {{source}} WHERE {_same(table)}{tail}"
     return Part(name, table.columns, table.row, text)
 
 
@@ -80,8 +80,15 @@ def _same(table: Table) -> str:
     return " AND ".join(f"t.{name} = v.{name}" for name in table.key) + " AND {guard}"
 
 
-ACCOUNTS_NEW: Final = _insert("accounts_new", t.ACCOUNTS)
-ACCOUNTS_CHANGED: Final = _update("accounts_changed", t.ACCOUNTS)
+ACCOUNTS_NEW: Final = _insert("accounts_new", t.ACCOUNTS, " RETURNING id, ctid")
+ACCOUNTS_CHANGED: Final = _update("accounts_changed", t.ACCOUNTS, " RETURNING t.id, t.ctid")
+# Found by where they lie and not by their key: an account is written so often that, while a long transaction elsewhere
+# keeps its old versions alive, a search by key would walk over all of them.
+ACCOUNTS_SEATED: Final = _update(
+    "accounts_seated",
+    Table("accounts", ("ctid",), (*t.ACCOUNTS.columns, Column("ctid", "seat")), t.ACCOUNTS.row),
+    " RETURNING t.id, t.ctid",
+)
 BORN: Final = _insert("born", t.JOBS)
 ENDED: Final = _update("ended", t.JOB_ENDS)
 RELISTED: Final = _update("relisted", t.DEAD_MARKS)
@@ -109,8 +116,19 @@ LEADERS_NEW: Final = _insert("leaders_new", t.LEADERS)
 LEADERS_CHANGED: Final = _update("leaders_changed", t.LEADERS)
 ENTRIES: Final = _insert("entries_new", t.ENTRIES)
 EVENTS: Final = _insert("events_new", t.EVENTS)
-MARKER: Final = _upsert("marker", t.LANES)
+# A row for each batch, and not one that all of them write: its old versions would be in the way while a long
+# transaction elsewhere keeps them alive.
+MARKER: Final = _insert("marker", t.LANES)
+MARKERS_PASSED: Final = Part(
+    "markers_passed",
+    t.LANES.columns[:2],
+    tuple,
+    "DELETE FROM lanes AS t USING {source} WHERE t.lane = v.lane AND t.batch < v.batch AND {guard}",
+)
+MARKERS_KEPT: Final = 64
+"""Every so many batches a lane clears away what it left behind; only its last batch can ever be in doubt."""
 
+_SEATED: Final = (ACCOUNTS_NEW, ACCOUNTS_CHANGED, ACCOUNTS_SEATED)
 PARTS: Final = tuple(part for part in list(globals().values()) if isinstance(part, Part))
 """Every part there is, in the order in which they are put together."""
 
@@ -123,20 +141,23 @@ class Condition(Struct, frozen=True):
     cte: str = ""
 
 
-def _unchanged(name: str, table: str, key: str, kind: str) -> Condition:
-    """Rows by key are as they were: locked here, or else somebody has them or has written them since."""
-    return Condition(
-        2,
-        f"(SELECT count(*) FROM {name}) = cardinality({{0}}::text::{kind}[])",
-        f"""{name} AS MATERIALIZED (
-            SELECT FROM unnest({{0}}::text::{kind}[], {{1}}::text::xid[]) AS w ({key}, version)
-            JOIN {table} t ON t.{key} = w.{key} WHERE t.xmin = w.version FOR NO KEY UPDATE OF t SKIP LOCKED
-        )""",
-    )
-
-
-ACCOUNTS_UNCHANGED: Final = _unchanged("same_accounts", "accounts", "id", "text")
-LEASES_UNCHANGED: Final = _unchanged("same_leases", "leases", "job_id", "uuid")
+# Rows that are as they were get locked; one that is missing here is somebody else's just now, or was written since.
+ACCOUNTS_UNCHANGED: Final = Condition(
+    3,
+    "(SELECT count(*) FROM same_accounts) = cardinality({0}::text::text[])",
+    """same_accounts AS MATERIALIZED (
+        SELECT FROM unnest({0}::text::text[], {1}::text::xid[], {2}::text::tid[]) AS w (id, version, seat)
+        JOIN accounts t ON t.ctid = w.seat WHERE t.id = w.id AND t.xmin = w.version FOR NO KEY UPDATE OF t SKIP LOCKED
+    )""",
+)
+LEASES_UNCHANGED: Final = Condition(
+    2,
+    "(SELECT count(*) FROM same_leases) = cardinality({0}::text::uuid[])",
+    """same_leases AS MATERIALIZED (
+        SELECT FROM unnest({0}::text::uuid[], {1}::text::xid[]) AS w (job_id, version)
+        JOIN leases t ON t.job_id = w.job_id WHERE t.xmin = w.version FOR NO KEY UPDATE OF t SKIP LOCKED
+    )""",
+)
 KEYS_UNUSED: Final = Condition(
     3,
     """NOT EXISTS (
@@ -149,7 +170,7 @@ CLOCK_RIGHT: Final = Condition(1, f"abs({instant('clock_timestamp()')} - {{0}}::
 
 @lru_cache(maxsize=1024)
 def statement(parts: tuple[Part, ...], conditions: tuple[Condition, ...] = ()) -> str:
-    """The text for these parts, under these conditions; it answers with the version of the rows written, or nothing.
+    """The text for these parts, under these conditions. It answers, if it writes, with what `Written` holds.
 
     The same parts give the same text, which a connection then has prepared.
     """
@@ -168,7 +189,12 @@ def statement(parts: tuple[Part, ...], conditions: tuple[Condition, ...] = ()) -
     for part in parts:
         ctes.append(f"{part.name} AS ({part.text.format(source=part.source(first), guard=guard)})")
         first += len(part.columns)
-    return f"WITH {', '.join(ctes)} SELECT pg_current_xact_id()::xid::text WHERE {guard}"
+    seats = " UNION ALL ".join(f"SELECT id, ctid::text FROM {part.name}" for part in parts if part in _SEATED)
+    ctes.append(f"seats (id, seat) AS ({seats or 'SELECT NULL, NULL WHERE false'})")
+    return (
+        f"WITH {', '.join(ctes)} SELECT pg_current_xact_id()::xid::text, "
+        f"(SELECT array_agg(id) FROM seats), (SELECT array_agg(seat) FROM seats) WHERE {guard}"
+    )
 
 
 class Rows:
@@ -187,11 +213,22 @@ class Rows:
         self.values += [literal(column.kind, values) for column, values in zip(part.columns, columns, strict=True)]
 
 
+class Written(Struct, frozen=True):
+    """The version that all rows written by a batch have, and the seats of the accounts among them."""
+
+    version: str
+    seats: dict[str, str]
+
+
 class Guard(Struct):
-    """What must still be so for a batch to be written, and the values that say so."""
+    """What must still be so for a batch to be written, and the values that say so.
+
+    seats: where the accounts lie that the batch was decided on.
+    """
 
     conditions: list[Condition] = field(default_factory=list)
     values: list[str] = field(default_factory=list)
+    seats: dict[str, str] = field(default_factory=dict)
 
     def add(self, condition: Condition, *values: str) -> None:
         self.conditions.append(condition)
@@ -207,29 +244,38 @@ async def apply(
     changes: Changes,
     marker: tuple[str, int] | None = None,
     guard: Guard = _NO_GUARD,
-) -> str | None:
-    """Writes the changes, with the lane's marker where there is one, if the guard lets it.
+) -> Written | None:
+    """Writes the changes, with the batch's marker where there is one, if the guard lets it.
 
-    Answers with the version that all rows written now have; None if nothing was written.
+    Answers None if nothing was written.
     """
-    rows = sorted_rows(snapshot, changes)
+    rows = sorted_rows(snapshot, changes, guard.seats)
     if marker is not None:
         rows.add(MARKER, [(*marker, snapshot.now)])
+        if marker[1] % MARKERS_KEPT == 0:
+            rows.add(MARKERS_PASSED, [marker])
     if not rows.parts:
         return None
     text = statement(tuple(rows.parts), tuple(guard.conditions))
     found = await connection.fetch(text, *guard.values, *rows.values)
-    return str(found[0][0]) if found else None
+    if not found:
+        return None
+    version, names, seats = found[0]
+    return Written(version, dict(zip(names or (), seats or (), strict=True)))
 
 
-def sorted_rows(snapshot: Snapshot, changes: Changes) -> Rows:
-    """Changes by table.
+def sorted_rows(snapshot: Snapshot, changes: Changes, seats: Mapping[str, str]) -> Rows:
+    """Changes by table; accounts by their seats, where these are known.
 
     A record that the snapshot did not have is inserted and never overwrites: should another batch have made it since,
     the statement fails and the batch is decided again. Rows that no lock orders are written in key order.
     """
     rows = Rows()
-    _add_split(rows, ACCOUNTS_NEW, ACCOUNTS_CHANGED, snapshot.accounts, changes.accounts, t.ACCOUNTS.key)
+    if seats:
+        accounts = sorted(changes.accounts, key=attrgetter("id"))
+        rows.add(ACCOUNTS_SEATED, accounts, [seats[account.id] for account in accounts])
+    else:
+        _add_split(rows, ACCOUNTS_NEW, ACCOUNTS_CHANGED, snapshot.accounts, changes.accounts, t.ACCOUNTS.key)
     _add_jobs(rows, changes)
     rows.add(STEPS, changes.steps)
     _add_split(rows, KEYS_NEW, KEYS_CHANGED, snapshot.keys, changes.keys, t.KEYS.key)

@@ -33,7 +33,8 @@ from ...core.records import (
 )
 from ..base import StoreError
 
-Kind = Literal["text", "uuid", "number", "flag", "json", "instant"]
+Kind = Literal["text", "uuid", "number", "flag", "json", "instant", "seat"]
+"""A seat is where in its table a version of a row lies: PostgreSQL's `ctid`."""
 
 _PARAMETERS: Final[dict[Kind, str]] = {
     "text": "text[]",
@@ -42,10 +43,11 @@ _PARAMETERS: Final[dict[Kind, str]] = {
     "flag": "boolean[]",
     "json": "text[]",
     "instant": "bigint[]",
+    "seat": "tid[]",
 }
 
 
-_QUOTED: Final = frozenset(("text", "json"))
+_QUOTED: Final = frozenset(("text", "json", "seat"))
 _NUL: Final = "a text holds a NUL character, which PostgreSQL cannot store; leave it out"
 
 
@@ -258,7 +260,7 @@ CONTENTS: Final = Table(
     _columns({"tool": "text", "content_hash": "text", "job_id": "uuid"}),
     attrgetter("tool", "content_hash", "job_id"),
 )
-LANES: Final = Table("lanes", ("lane",), _columns({"lane": "uuid", "batch": "number", "at": "instant"}), tuple)
+LANES: Final = Table("lanes", ("lane", "batch"), _columns({"lane": "uuid", "batch": "number", "at": "instant"}), tuple)
 
 JOB_KINDS: Final[dict[str, Kind]] = {
     "id": "uuid",

@@ -43,15 +43,22 @@ WAITING_READY: Final = "SELECT pool, rank, job_id::text FROM ready ORDER BY pool
 WAITING_PARKED: Final = """
 SELECT account_id, rank, job_id::text, pool FROM parked WHERE due_at IS NULL ORDER BY account_id, rank, job_id
 """
-# Each cause has its own limit, so that many of one kind do not hide another. The heartbeat and the first start of a
-# lease have no index: there are as many leases as jobs that run, and a sweep reads them all in passing.
+# Each cause has its own limit, so that many of one kind do not hide another. What makes a lease due has no index of its
+# own: there are as many leases as jobs that run, and a sweep reads them all in one passing.
 DUE_JOBS: Final = f"""
+WITH held AS MATERIALIZED (
+    SELECT job_id, least(expires_at, deadline_at) <= {at("$1::bigint")} AS is_over,
+        heartbeat_at <= {at("$2::bigint")} AS is_stuck, started_at <= {at("$3::bigint")} AS is_old
+    FROM leases
+    WHERE least(expires_at, deadline_at) <= {at("$1::bigint")}
+        OR heartbeat_at <= {at("$2::bigint")} OR started_at <= {at("$3::bigint")}
+)
 SELECT DISTINCT job_id::text FROM (
-    (SELECT job_id FROM leases WHERE least(expires_at, deadline_at) <= {at("$1::bigint")} LIMIT $4)
+    (SELECT job_id FROM held WHERE is_over LIMIT $4)
     UNION ALL
-    (SELECT job_id FROM leases WHERE heartbeat_at <= {at("$2::bigint")} LIMIT $4)
+    (SELECT job_id FROM held WHERE is_stuck LIMIT $4)
     UNION ALL
-    (SELECT job_id FROM leases WHERE started_at <= {at("$3::bigint")} LIMIT $4)
+    (SELECT job_id FROM held WHERE is_old LIMIT $4)
     UNION ALL
     (SELECT job_id FROM parked WHERE due_at <= {at("$1::bigint")} ORDER BY due_at LIMIT $4)
     UNION ALL

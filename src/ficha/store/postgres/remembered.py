@@ -17,7 +17,16 @@ from ...core.needs import Needs
 from ...core.records import HELD, Account, Job
 from ...core.snapshot import Changes, Snapshot
 from ..base import Clock
-from .apply import ACCOUNTS_UNCHANGED, CLOCK_RIGHT, CLOCK_SLACK_US, KEYS_UNUSED, LEASES_UNCHANGED, Executor, Guard
+from .apply import (
+    ACCOUNTS_UNCHANGED,
+    CLOCK_RIGHT,
+    CLOCK_SLACK_US,
+    KEYS_UNUSED,
+    LEASES_UNCHANGED,
+    Executor,
+    Guard,
+    Written,
+)
 from .columns import ACCOUNTS, instant, literal
 
 MOST_ACCOUNTS: Final = 10_000
@@ -29,12 +38,12 @@ MOST_SAT_OUT: Final = 64
 
 # ruff: noqa: S608 (texts are put together from the names in columns.py; values are always parameters)
 LOOK: Final = (
-    f"SELECT a.xmin::text, {instant('clock_timestamp()')}, {ACCOUNTS.selected('a')} "
+    f"SELECT a.xmin::text, a.ctid::text, {instant('clock_timestamp()')}, {ACCOUNTS.selected('a')} "
     "FROM accounts a WHERE a.id = ANY ($1::text[])"
 )
 
-Accounts = dict[str, tuple[Account, str]]
-"""Accounts by id, each with the version of its row."""
+Accounts = dict[str, tuple[Account, str, str]]
+"""Accounts by id, each with the version and the seat of its row."""
 Leases = dict[str, tuple[Job, str]]
 """Jobs that a worker or a provider has, each with the version of its lease."""
 
@@ -75,11 +84,11 @@ class Remembered:
         if missing:
             accounts.update(await self._look(connection, missing))
         now = self._now()
-        if now is None or accounts.keys() != names or any(_needs_more(a, owners) for a, _ in accounts.values()):
+        if now is None or accounts.keys() != names or any(_needs_more(a, owners) for a, *_ in accounts.values()):
             return None
         snapshot = Snapshot(
             now,
-            accounts={name: account for name, (account, _) in accounts.items()},
+            accounts={name: account for name, (account, *_) in accounts.items()},
             jobs={key: job for key, (job, _) in leases.items()},
             keys=dict.fromkeys(needs.keys),
             reservations_of={name: [] for name in needs.reservations_of},
@@ -94,16 +103,19 @@ class Remembered:
     async def _look(self, connection: Executor, names: list[str]) -> Accounts:
         rows = await connection.fetch(LOOK, names)
         if rows:
-            self.heard(rows[0][1])
-        return {row[2]: (Account(*row[2:]), row[0]) for row in rows}
+            self.heard(rows[0][2])
+        return {row[3]: (Account(*row[3:]), row[0], row[1]) for row in rows}
 
     def _guard(self, needs: Needs, accounts: Accounts, leases: Leases, now: int) -> Guard:
         """In key order, like all that locks rows."""
-        guard = Guard()
-        for condition, rows in ((ACCOUNTS_UNCHANGED, accounts), (LEASES_UNCHANGED, leases)):
-            if rows:
-                keys = sorted(rows)
-                guard.add(condition, literal("text", keys), literal("number", [rows[key][1] for key in keys]))
+        guard = Guard(seats={name: seat for name, (_, _, seat) in accounts.items()})
+        if accounts:
+            names = sorted(accounts)
+            _, versions, seats = zip(*(accounts[name] for name in names), strict=True)
+            guard.add(ACCOUNTS_UNCHANGED, literal("text", names), literal("number", versions), literal("seat", seats))
+        if leases:
+            ids = sorted(leases)
+            guard.add(LEASES_UNCHANGED, literal("uuid", ids), literal("number", [leases[key][1] for key in ids]))
         if needs.keys:
             guard.add(KEYS_UNUSED, *(literal("text", list(column)) for column in zip(*sorted(needs.keys), strict=True)))
         if self._clock is None:
@@ -112,17 +124,17 @@ class Remembered:
 
     # What came of it
 
-    def learn(self, changes: Changes, version: str) -> None:
-        """A batch was committed: these rows now have this version."""
+    def learn(self, changes: Changes, written: Written) -> None:
+        """A batch was committed: this is what its rows are now, and where."""
         if time.monotonic() >= self._shared_until:
             for account in changes.accounts:
                 self._accounts.pop(account.id, None)
-                self._accounts[account.id] = account, version
+                self._accounts[account.id] = account, written.version, written.seats[account.id]
             _trim(self._accounts, MOST_ACCOUNTS)
         for change in changes.jobs:
             self._leases.pop(change.after.id, None)
             if isinstance(change.after.place, HELD):
-                self._leases[change.after.id] = change.after, version
+                self._leases[change.after.id] = change.after, written.version
         _trim(self._leases, MOST_LEASES)
 
     def was_right(self) -> None:
@@ -179,7 +191,7 @@ def _needs_more(account: Account, owners: set[str]) -> bool:
     return bool(account.reserved or (account.parked and account.id in owners))
 
 
-def _trim(rows: dict[str, tuple[Any, str]], most: int) -> None:
+def _trim(rows: dict[str, Any], most: int) -> None:
     """Forgets what was written longest ago."""
     while len(rows) > most:
         del rows[next(iter(rows))]

@@ -38,11 +38,8 @@ from .remembered import Remembered
 
 T = TypeVar("T")
 
-# Taking the marker's row waits for whoever is still writing it; the value does not change.
-_MARKER: Final = """
-INSERT INTO lanes (lane, batch, at) VALUES ($1, -1, now())
-ON CONFLICT (lane) DO UPDATE SET lane = excluded.lane RETURNING batch
-"""
+# Writing the marker oneself waits for whoever is still writing it, and works only if they did not. It is not kept.
+_MARKER: Final = "INSERT INTO lanes (lane, batch, at) VALUES ($1, $2, now()) ON CONFLICT DO NOTHING RETURNING true"
 _MARKER_WAIT_S: Final = 90.0
 _FORGET_LANES: Final = f"DELETE FROM lanes WHERE at < coalesce({at('$1::bigint')}, now()) - interval '7 days'"
 _NOTIFY: Final = f"SELECT pg_notify('{CHANNEL}', pool) FROM unnest($1::text[]) AS w (pool)"
@@ -115,10 +112,10 @@ class PostgresStore(migrator.PostgresMigrator):
                 if not changes:
                     return
                 with speaking(connection):
-                    version = await apply(connection, snapshot, changes, (lane, batch))
+                    written = await apply(connection, snapshot, changes, (lane, batch))
                 await commit(connection)
-        if version is not None:
-            self._remembered.learn(changes, version)
+        if written is not None:
+            self._remembered.learn(changes, written)
 
     async def _guessed(self, connection: Connection, marker: tuple[str, int], needs: Needs, decide: Decide) -> bool:
         """Decides on what is remembered and writes it in one statement; answers whether that was right.
@@ -133,18 +130,18 @@ class PostgresStore(migrator.PostgresMigrator):
             raise Unavailable("the connection was lost before anything was written")
         try:
             with committing(connection):
-                version = await apply(connection, guess.snapshot, changes, marker, guess.guard)
+                written = await apply(connection, guess.snapshot, changes, marker, guess.guard)
         except Transient:
-            version = None
-        if version is None:
+            written = None
+        if written is None:
             self._remembered.was_wrong(guess)
             return False
         self._remembered.was_right()
-        self._remembered.learn(changes, version)
+        self._remembered.learn(changes, written)
         return True
 
     async def committed(self, lane: str, batch: int) -> bool:
-        """Waits for an old connection's transaction by asking for its lock on the lane's row.
+        """Waits for an old connection's transaction by trying to write the same marker.
 
         Asks over a new connection, because an old one may lead to a server that is no longer the one. The database
         ends a transaction whose client is gone after 30 seconds, so this does not wait for ever.
@@ -154,8 +151,7 @@ class PostgresStore(migrator.PostgresMigrator):
             try:
                 async with self._connection() as connection, transaction(connection):
                     with speaking(connection):
-                        found = await connection.fetchval(_MARKER, lane)
-                    return int(found) >= batch
+                        return await connection.fetchval(_MARKER, lane, batch) is None
             except Transient as error:
                 if time.monotonic() > give_up_at:
                     raise CommitUnknown(
