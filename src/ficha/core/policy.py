@@ -88,6 +88,12 @@ def rank_of(priority: int, created_at: int) -> int:
     return (priority << _TIME_BITS) + time
 
 
+def ranks_of_priority(rank: int) -> tuple[int, int]:
+    """The lowest rank of the same priority, and the lowest of the next one."""
+    priority = rank >> _TIME_BITS
+    return priority << _TIME_BITS, (priority + 1) << _TIME_BITS
+
+
 def aged_rank(job: Job, plan: Plan | None, now: int) -> tuple[int, int | None]:
     """The rank after the waiting so far, and when it next improves."""
     if plan is None or not plan.ageing_s:

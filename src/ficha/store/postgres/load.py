@@ -8,6 +8,7 @@ skipped. Each stage is one statement, put together from the parts in `wanted.py`
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
@@ -21,6 +22,7 @@ from ..base import Clock, Transient
 from . import rows, wanted
 from .apply import Executor
 from .columns import uuids
+from .heads import Heads
 from .wanted import PART, PAYLOAD, REST
 
 TRIES: Final = 3
@@ -40,12 +42,12 @@ class Locked(Struct):
 
 
 async def load(
-    connection: Executor, needs: Needs, clock: Clock | None, resized: frozenset[str] = frozenset()
+    connection: Executor, needs: Needs, clock: Clock | None, heads: Heads, resized: frozenset[str] = frozenset()
 ) -> Snapshot:
     """The snapshot, under its locks; pools that are `resized` are locked and counted though they have no limit yet."""
     for _ in range(TRIES):
         locked = await lock(connection, needs, resized)
-        snapshot = await _read(connection, needs, locked, clock, resized)
+        snapshot = await _read(connection, needs, locked, clock, heads, resized)
         if not torn(needs, locked, snapshot):
             return snapshot
     raise Transient(f"rows kept moving while they were being locked, {TRIES} times; run the batch again")
@@ -97,14 +99,21 @@ async def lock(connection: Executor, needs: Needs, resized: frozenset[str] = fro
 
 
 async def _read(
-    connection: Executor, needs: Needs, locked: Locked, clock: Clock | None, resized: frozenset[str]
+    connection: Executor, needs: Needs, locked: Locked, clock: Clock | None, heads: Heads, resized: frozenset[str]
 ) -> Snapshot:
     """Stage 2."""
     promotions = _promotions(needs, locked)
+    stretches = {pool: heads.stretches(pool) for pool in needs.ready}
     ask = wanted.Ask()
     ask.add(wanted.JOBS, uuids(needs.jobs | needs.owned_jobs))
     ask.add(wanted.KEYS_AND_JOBS, *_columns(sorted(needs.keys), 3))
-    ask.add(wanted.CANDIDATES, list(needs.ready), list(needs.ready.values()), sorted(resized))
+    ask.add(
+        wanted.CANDIDATES,
+        list(needs.ready),
+        list(needs.ready.values()),
+        sorted(resized),
+        *_columns((stretch for found in stretches.values() for stretch in found), 3),
+    )
     parked = wanted.PARKED_WITH_PAYLOADS if needs.ready else wanted.PARKED_JOBS
     ask.add(parked, list(promotions), list(promotions.values()))
     ask.add(wanted.PAYLOADS, uuids(needs.payloads))
@@ -115,7 +124,19 @@ async def _read(
     ask.add(wanted.POOLS_NAMED, sorted(needs.pools))
     ask.add(wanted.CONTENTS, *_columns(sorted(needs.contents), 2))
     ask.add(wanted.NOW)
-    return _snapshot(needs, locked, await connection.fetch(ask.text(), *ask.values), clock)
+    asked_at = time.monotonic()
+    found = await connection.fetch(ask.text(), *ask.values)
+    took_s = time.monotonic() - asked_at
+    snapshot = _snapshot(needs, locked, found, clock)
+    for pool, ids in snapshot.ready.items():
+        heads.looked(stretches[pool], (_rank(snapshot.jobs[key]) for key in ids), took_s)
+    return snapshot
+
+
+def _rank(job: Job | None) -> int:
+    assert job is not None
+    assert isinstance(job.place, Ready)
+    return job.place.rank
 
 
 def _columns(tuples: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:

@@ -32,6 +32,7 @@ from .connections import (
     speaking,
     transaction,
 )
+from .heads import Heads
 from .listener import CHANNEL, Listener
 from .load import load, unlocked
 from .remembered import Remembered
@@ -78,6 +79,7 @@ class PostgresStore(migrator.PostgresMigrator):
         self._connect_listener = connector(listen_url or url, prepared=prepared)
         self._connect_writer = SettledConnector(url, prepared=prepared)
         self._remember = remember
+        self._heads = Heads()
         self._remembered = Remembered(clock)
         self._writers = Connections(self._connect_writer, lanes)
         self._readers = Connections(connect, pool_size)
@@ -176,12 +178,12 @@ class PostgresStore(migrator.PostgresMigrator):
     ) -> tuple[Snapshot, Changes]:
         """Loads and decides, once more where only the decision told what else had to be locked."""
         with speaking(ours):
-            snapshot = await load(connection, needs, self._clock)
+            snapshot = await load(connection, needs, self._clock, self._heads)
         self._remembered.heard(snapshot.now)
         changes = decide(snapshot)
         if pools := unlocked(needs, snapshot, changes):
             with speaking(ours):
-                snapshot = await load(connection, needs, self._clock, pools)
+                snapshot = await load(connection, needs, self._clock, self._heads, pools)
             changes = decide(snapshot)
         return snapshot, changes
 

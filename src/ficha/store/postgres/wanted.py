@@ -158,7 +158,7 @@ KEYS_AND_JOBS: Final = Part(
 )
 # The fence keeps the planner from running the scan, and so the locking, more than once per pool.
 CANDIDATES: Final = Part(
-    3,
+    6,
     (
         f"""(
             SELECT {rows.READY_JOB}, 'ready', j.payload::text, NULL::record
@@ -176,8 +176,12 @@ CANDIDATES: Final = Part(
         candidates AS MATERIALIZED (
             SELECT r.* FROM unnest({0}::text[], {1}::bigint[]) AS w (pool, most)
             CROSS JOIN LATERAL (
-                SELECT * FROM ready WHERE ready.pool = w.pool
-                ORDER BY rank, job_id LIMIT w.most FOR UPDATE SKIP LOCKED
+                SELECT found.* FROM unnest({3}::text[], {4}::bigint[], {5}::bigint[]) AS s (pool, first, beyond)
+                CROSS JOIN LATERAL (
+                    SELECT * FROM ready WHERE ready.pool = w.pool AND rank >= s.first AND rank < s.beyond
+                    ORDER BY rank, job_id LIMIT w.most FOR UPDATE SKIP LOCKED
+                ) found
+                WHERE s.pool = w.pool LIMIT w.most
             ) r
         )
     """,

@@ -1,0 +1,74 @@
+"""Where each queue begins: what a claim may pass over while old entries at the head of the ready list cannot go away.
+
+A claim reads its pool's ready list from the head. While a long transaction anywhere in the database keeps old versions
+alive, the entries of all jobs that were claimed since stay in the index, and every claim walks over them. Only once
+that has become slow, claims begin each priority a little before the job that the last claim found first there. A job
+that came back with an older rank is found by a look at the whole list, still taken as often as its cost allows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from msgspec import Struct, field
+
+from ...core.policy import SECOND, ranks_of_priority
+
+SLOW_S: Final = 0.005
+SLOW_PER_JOB_S: Final = 0.000_1
+"""A look at the whole list that takes longer than this, for so many jobs found, is slow."""
+WHOLE_SHARE: Final = 0.1
+"""The part of the time that slow looks at the whole list may take."""
+SLACK: Final = SECOND
+"""Ranks are times within a priority, and batches do not commit in the order of their times."""
+FIRST: Final = -(2**63)
+BEYOND: Final = 2**63 - 1
+
+Stretch = tuple[str, int, int]
+"""A pool, the first rank to look at and the first one not to."""
+
+
+class _Head(Struct):
+    """What is known of one pool: where each priority begins, by its lowest rank."""
+
+    begins: dict[int, int] = field(default_factory=dict)
+    whole_s: float = 0.0
+    is_slow: bool = False
+    whole_at: float = 0.0
+
+
+class Heads:
+    """What one process knows of the pools that it claims from."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._heads: dict[str, _Head] = {}
+
+    def stretches(self, pool: str) -> list[Stretch]:
+        """What of the pool's list to look at now, in order: all of it in one, or without what may be passed over."""
+        head = self._heads.get(pool)
+        if head is None or not head.is_slow or self._clock() - head.whole_at >= head.whole_s / WHOLE_SHARE:
+            return [(pool, FIRST, BEYOND)]
+        found: list[Stretch] = []
+        first = FIRST
+        for lowest, begin in sorted(head.begins.items()):
+            found.append((pool, first, lowest))
+            first = begin
+        return [*found, (pool, first, BEYOND)]
+
+    def looked(self, stretches: list[Stretch], ranks: Iterable[int], seconds: float) -> None:
+        """What a look at these stretches of one pool found, in order, and how long it took."""
+        pool = stretches[0][0]
+        head = self._heads.setdefault(pool, _Head())
+        count = 0
+        beyond = FIRST
+        for rank in ranks:
+            count += 1
+            if rank >= beyond:
+                lowest, beyond = ranks_of_priority(rank)
+                head.begins[lowest] = max(lowest, rank - SLACK)
+        if len(stretches) == 1 and stretches[0][1] == FIRST:
+            head.whole_s, head.whole_at = seconds, self._clock()
+            head.is_slow = seconds > SLOW_S + SLOW_PER_JOB_S * count

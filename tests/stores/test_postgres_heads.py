@@ -1,0 +1,128 @@
+"""Where a claim begins to look, once walking over old entries at the head of the queue has become slow."""
+
+from typing import Any
+
+import pytest
+
+from ficha.core import commands as c
+from ficha.core.policy import SECOND, rank_of
+from ficha.store.postgres import PostgresStore, heads
+from ficha.store.postgres.heads import BEYOND, FIRST, SLACK, Heads
+from ficha.testing import ManualClock
+from tests.stores.postgres_batches import connected, opened, prepare, run, submit
+
+WHOLE = [("gpu", FIRST, BEYOND)]
+SOON = 1_900_000_000 * SECOND
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def rank(priority: int, seconds: float = 0.0) -> int:
+    return rank_of(priority, SOON + int(seconds * SECOND))
+
+
+def test_while_looking_is_fast_the_whole_list_is_looked_at() -> None:
+    found = Heads(Time())
+    for took_s, count in ((0.0, 0), (heads.SLOW_S, 0), (heads.SLOW_S + 100 * heads.SLOW_PER_JOB_S, 100)):
+        assert found.stretches("gpu") == WHOLE
+        found.looked(WHOLE, [rank(10, n) for n in range(count)], took_s)
+    assert found.stretches("gpu") == WHOLE
+
+
+def test_once_it_is_slow_each_priority_begins_where_the_last_look_found_something() -> None:
+    clock = Time()
+    found = Heads(clock)
+    found.looked(WHOLE, [rank(10), rank(10, 1), rank(30, 5), rank(30, 6)], 0.2)
+    ten, thirty = ("gpu", FIRST, rank(10) - rank(10) % 2**51), rank(10) - SLACK
+    assert found.stretches("gpu") == [
+        ten,
+        ("gpu", thirty, 30 << 51),
+        ("gpu", rank(30, 5) - SLACK, BEYOND),
+    ]
+    # Other pools are not touched by it, and each look moves the beginnings on.
+    assert found.stretches("cpu") == [("cpu", FIRST, BEYOND)]
+    found.looked(found.stretches("gpu"), [rank(10, 7)], 0.001)
+    assert found.stretches("gpu")[1] == ("gpu", rank(10, 7) - SLACK, 30 << 51)
+    # A look that was slow is taken again when ten times as long has passed; if it is fast by then, all is as before.
+    clock.now += 1.99
+    assert len(found.stretches("gpu")) == 3
+    clock.now += 0.02
+    assert found.stretches("gpu") == WHOLE
+    found.looked(WHOLE, [], 0.001)
+    assert found.stretches("gpu") == WHOLE
+
+
+async def claim(store: PostgresStore, limit: int = 10) -> list[str]:
+    [claimed] = await run(store, c.Claim("w1", ("gpu",), limit))
+    return [lease.job.id for lease in claimed.leases]
+
+
+async def submitted(store: PostgresStore, **options: Any) -> str:
+    [outcome] = await run(store, submit(**options))
+    return str(outcome.job_id)
+
+
+@pytest.mark.req("A2")
+async def test_claims_keep_their_order_and_find_what_came_back(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heads, "SLOW_S", -1.0)
+    monkeypatch.setattr(heads, "WHOLE_SHARE", 0.000_001)
+    clock, time = ManualClock(), Time()
+    async with opened(postgres_url, clock=clock) as store:
+        store._heads = Heads(time)
+        await prepare(store)
+        first = await submitted(store)
+        assert await claim(store) == [first]
+        clock.advance(60)
+        late, urgent, patient = [await submitted(store, priority=offset) for offset in (0, -20, 20)]
+        assert len(store._heads.stretches("gpu")) == 2
+        assert await claim(store) == [urgent, late, patient]
+        assert len(store._heads.stretches("gpu")) == 4
+        # The first one comes back, with its old rank: it is found when the whole list is looked at again.
+        await run(store, c.Finish(first, c.RetryLater(1), epoch=1))
+        clock.advance(60)
+        await run(store, c.Recover(first))
+        later = await submitted(store)
+        assert await claim(store) == [later]
+        time.now += 1_000_000.0
+        assert await claim(store) == [first]
+
+
+async def test_entries_that_cannot_be_cleaned_away_are_passed_over(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heads, "SLACK", 0)
+    monkeypatch.setattr(heads, "WHOLE_SHARE", 0.000_001)
+    async with opened(postgres_url, lanes=1) as store, connected(postgres_url) as elsewhere:
+        await prepare(store)
+        await run(store, c.Credit("ana", 100_000, "grant"))
+        await elsewhere.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM jobs")
+        for _ in range(5):
+            await run(store, *(submit() for _ in range(190)))
+            assert len(await claim(store, 190)) == 190
+        visited = []
+        for slow_s in (1_000_000.0, -1.0):
+            monkeypatch.setattr(heads, "SLOW_S", slow_s)
+            await submitted(store)
+            assert len(await claim(store)) == 1
+            await submitted(store)
+            before = await _visited(store)
+            assert len(await claim(store)) == 1
+            visited.append(await _visited(store) - before)
+        assert visited[0] > 900
+        assert visited[1] < 100
+
+
+async def _visited(store: PostgresStore) -> int:
+    """Entries of the ready list's index that the store's only writer has read."""
+    async with store._writers.take() as connection:
+        await connection.execute("SELECT pg_stat_force_next_flush()")
+        text = "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'ready_in_order'"
+        return int(await connection.fetchval(text))
