@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import sys
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -13,19 +14,24 @@ import uvloop
 from rich.console import Console
 
 from . import machine, report
-from .databases import Kind, Postgres, databases
+from .awa_side import AwaSide
+from .ceiling_side import CeilingSide
+from .databases import Kind, databases
 from .ficha_side import FichaSide
-from .measurements import measurements, sample
-from .peer import Peer
+from .huey_side import HueySide
+from .measurements import Measurement, measurements, sample
+from .peer import Knob, Peer
 from .pgqueuer_side import PgQueuerSide
+from .procrastinate_side import ProcrastinateSide
+from .recording import recorded
+from .results import Results
 from .workload import QUICK, Size
 
 PEERS: Final[dict[str, list[type[Peer]]]] = {
-    "PostgreSQL": [FichaSide, PgQueuerSide],
-    "SQLite": [FichaSide],
+    "PostgreSQL": [FichaSide, PgQueuerSide, AwaSide, ProcrastinateSide, CeilingSide],
+    "SQLite": [FichaSide, HueySide],
 }
-BATCHES: Final = (50, 100, 200, 500, 1_000)
-"""Among these PgQueuer's best batch size is looked for."""
+NAMES: Final = [peer.name for peers in PEERS.values() for peer in peers if peer is not FichaSide]
 LOOPS: Final = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
 
 
@@ -33,11 +39,12 @@ def main(arguments: list[str] | None = None) -> None:
     options = _options(arguments)
     size = _size(options)
     console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
-    with databases(options.only) as kinds, asyncio.Runner(loop_factory=LOOPS[options.loop]) as runner:
+    kinds_of = databases(options.only, drops=not options.quick)
+    with kinds_of as kinds, asyncio.Runner(loop_factory=LOOPS[options.loop]) as runner:
         results = runner.run(_measure(kinds, size, options, console))
     if (folder := _folder(options)) is not None:
         report.write(results, folder)
-    report.show(results, Console(width=None if sys.stdout.isatty() else 120))
+    report.show(results, Console(width=None if sys.stdout.isatty() else 160))
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -48,6 +55,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, help="jobs in bulk, and in a queue that is emptied")
     parser.add_argument("--only", choices=["postgres", "sqlite"], help="one database instead of both")
     parser.add_argument("--measure", metavar="KEY", help="only measurements whose key starts so, such as submit_64")
+    parser.add_argument("--peer", action="append", choices=NAMES, help="only this one beside Ficha; may be repeated")
     parser.add_argument(
         "--loop", choices=list(LOOPS), default="uvloop", help="the event loop, for all peers (uvloop is PgQueuer's own)"
     )
@@ -59,7 +67,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 def _folder(options: argparse.Namespace) -> Path | None:
     """Where to write. A part of a run, or a quick one, must not take the place of a whole one's results."""
-    is_whole = not (options.quick or options.only or options.measure)
+    is_whole = not (options.quick or options.only or options.measure or options.peer)
     return options.output or (Path(__file__).parent if is_whole else None)
 
 
@@ -70,37 +78,66 @@ def _size(options: argparse.Namespace) -> Size:
     return replace(QUICK if options.quick else Size(), **given)
 
 
-async def _measure(kinds: list[Kind], size: Size, options: argparse.Namespace, console: Console) -> report.Results:
+async def _measure(kinds: list[Kind], size: Size, options: argparse.Namespace, console: Console) -> Results:
     if machine.is_busy() and not options.quick:
         console.print("[yellow]the machine is busy with other work: do not trust absolute figures")
     chosen = tuple(m for m in measurements() if m.key.startswith(options.measure or ""))
     if not chosen:
         raise SystemExit(f"no measurement starts with {options.measure!r}")
-    results = report.Results(await machine.facts(kinds, options.loop), size, chosen)
+    results = Results(await machine.facts(kinds, options.loop), size, chosen)
     for kind in kinds:
-        peers = PEERS[kind.name]
-        results.does |= {peer.name: peer.does for peer in peers}
-        if isinstance(kind, Postgres) and not options.quick and any(not m.is_submit for m in chosen):
-            PgQueuerSide.batch = await _best_batch(kind, size)
-            results.facts["PgQueuer"] += f", batches of {PgQueuerSide.batch}"
+        peers = [peer for peer in PEERS[kind.name] if peer is FichaSide or peer.name in (options.peer or NAMES)]
+        for peer in peers:
+            with console.status(f"{kind.name}: getting {peer.name} ready"):
+                await _get_ready(peer, kind, size, chosen, is_quick=options.quick)
+            _introduce(peer, results)
         for number in range(size.rounds):
             for measurement in chosen:
                 # Every other round the other way round, so that nobody always comes first.
                 for peer in peers if number % 2 == 0 else reversed(peers):
+                    if measurement.key in peer.lacks:
+                        continue
                     with console.status(f"{kind.name}, round {number + 1}: {measurement.title}, {peer.name}"):
                         found = await sample(measurement, peer(), kind, size)
                     results.add(kind.name, peer.name, measurement.key, found)
     return results
 
 
-async def _best_batch(kind: Kind, size: Size) -> int:
-    """PgQueuer's best batch size on this machine, by emptying a smaller queue with each."""
+async def _get_ready(
+    peer: type[Peer], kind: Kind, size: Size, chosen: tuple[Measurement, ...], *, is_quick: bool
+) -> None:
+    """What a peer needs once, before the first round."""
+    if issubclass(peer, CeilingSide):
+        if any(m.key not in peer.lacks for m in chosen):
+            peer.parts = await recorded(kind, size)
+    elif peer.knob and not is_quick and any(not m.is_submit for m in chosen):
+        peer.setting = await _best(peer, peer.knob, kind, size)
+
+
+async def _best(peer: type[Peer], knob: Knob, kind: Kind, size: Size) -> int:
+    """A peer's best setting on this machine, by having its worker empty a smaller queue with each."""
     work = next(m for m in measurements() if m.key == "work")
     rates: dict[int, float] = {}
-    for batch in BATCHES:
-        PgQueuerSide.batch = batch
-        rates[batch] = (await sample(work, PgQueuerSide(), kind, replace(size, jobs=-(-size.jobs // 2)))).per_second
-    return max(rates, key=lambda batch: rates[batch])
+    for value in knob.values:
+        peer.setting = value
+        rates[value] = (await sample(work, peer(), kind, replace(size, jobs=-(-size.jobs // 2)))).per_second
+    return max(rates, key=lambda value: rates[value])
+
+
+def _introduce(peer: type[Peer], results: Results) -> None:
+    """What the report has to say of a peer."""
+    if issubclass(peer, CeilingSide):
+        return
+    results.does[peer.name] = peer.does
+    setting = f", {peer.knob.name}: {peer.setting}" if peer.knob else ""
+    results.facts[peer.name] = version(peer.package) + setting
+    for m in results.measurements:
+        if why := peer.lacks.get(m.key):
+            results.remarks.append(f"**{peer.name}** has no figure for {m.title}: {why}.")
+    if peer.share < 1:
+        results.remarks.append(
+            f"**{peer.name}** is slow to empty a queue, so it is given {peer.share:.0%} of the jobs to empty."
+        )
 
 
 if __name__ == "__main__":

@@ -27,11 +27,20 @@ IDLE_S: Final = 0.02
 
 class FichaSide(Peer):
     name = "Ficha"
+    package = "ficha"
     does = "key, quotas, charge, ledger line, lease, result, event trail"
 
-    async def open(self, url: str) -> None:
+    async def install(self, url: str) -> None:
         if url.startswith("postgresql:"):
             await PostgresStore(url).migrate()
+
+    async def open(self, url: str) -> None:
+        await self.open_app(url)
+        names = {account(number) for number in range(ACCOUNTS)}
+        await asyncio.gather(*(self._app.open_account(name, plan="pro", credits=PLENTY) for name in names))
+
+    async def open_app(self, url: str) -> None:
+        """The application alone, on a database that may have accounts and jobs."""
         # Limits that nobody reaches: they are looked at with every submit, and refuse none.
         plan = Plan("pro", priority=10, max_running=PLENTY, max_active=PLENTY, per_hour=PLENTY, daily_limit=PLENTY)
         self._app = Ficha(url, plans=[plan], pools=[Pool(POOL)])
@@ -41,8 +50,6 @@ class FichaSide(Peer):
             return RESULT
 
         await self._app.open()
-        names = {account(number) for number in range(ACCOUNTS)}
-        await asyncio.gather(*(self._app.open_account(name, plan="pro", credits=PLENTY) for name in names))
 
     async def close(self) -> None:
         await self._app.close()

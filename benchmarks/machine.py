@@ -19,7 +19,6 @@ async def facts(kinds: list[Kind], loop: str) -> dict[str, str]:
         "Python": f"{platform.python_version()}, {loop} loop",
         **{kind.name: f"{await kind.version()}, fully durable, on {kind.filesystem()}" for kind in kinds},
         "Ficha": version("ficha"),
-        "PgQueuer": version("pgqueuer"),
         "asyncpg": version("asyncpg"),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import statistics
 import time
 from collections.abc import Awaitable, Callable
@@ -60,6 +61,10 @@ class Trial:
     async def fill(self, count: int) -> None:
         await self.peer.submit_many(self.numbers.take(count))
 
+    async def call(self, callers: int) -> list[float]:
+        """Callers submit until the time is up; how long each call took, in seconds."""
+        return await self.peer.call(min(callers, self.size.most_callers), self.size.seconds, self.numbers)
+
     async def empty(self) -> Tally:
         """Claims and finishes all that waits."""
         tally, last = Tally(), asyncio.Event()
@@ -69,15 +74,20 @@ class Trial:
         return tally
 
     async def warm_up(self) -> None:
-        await self.fill(self.size.warm_up)
+        await self.fill(self._share(self.size.warm_up))
         await self.kind.settle(self.url)
         await self.empty()
 
-    async def full_queue(self) -> None:
-        """Warm, with the measurement's jobs waiting."""
+    async def full_queue(self) -> int:
+        """Warm, with the measurement's jobs waiting; how many those are."""
         await self.warm_up()
-        await self.fill(self.size.jobs)
+        count = self._share(self.size.jobs)
+        await self.fill(count)
         await self.kind.settle(self.url)
+        return count
+
+    def _share(self, count: int) -> int:
+        return math.ceil(count * self.peer.share)
 
 
 @dataclass(frozen=True)
@@ -110,7 +120,7 @@ def _callers(count: int) -> str:
 
 async def sample(measurement: Measurement, peer: Peer, kind: Kind, size: Size) -> Sample:
     """One figure on a fresh database, with the proof that all was done."""
-    async with asyncio.timeout(LONGEST_S), kind.fresh() as url:
+    async with asyncio.timeout(LONGEST_S), kind.fresh(peer) as url:
         await peer.open(url)
         try:
             trial = Trial(peer, kind, url, size, Numbers())
@@ -126,9 +136,10 @@ def _submit(callers: int) -> Callable[[Trial], Awaitable[Sample]]:
 
     async def take(trial: Trial) -> Sample:
         await trial.warm_up()
-        await asyncio.gather(*(trial.peer.submit(number) for number in trial.numbers.take(callers)))
+        first = trial.numbers.take(min(callers, trial.size.most_callers))
+        await asyncio.gather(*(trial.peer.submit(number) for number in first))
         watch = Watch()
-        waits = await _call(trial, callers)
+        waits = await trial.call(callers)
         return watch.sample(len(waits), waits=waits)
 
     return take
@@ -143,7 +154,7 @@ def _life(callers: int) -> Callable[[Trial], Awaitable[Sample]]:
         watch = Watch()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(trial.peer.finish_all(tally, last))
-            submitted = len(await _call(trial, callers))
+            submitted = len(await trial.call(callers))
             last.set()
         _all_done(tally, submitted)
         trial.finished += tally.count
@@ -161,37 +172,21 @@ async def _bulk(trial: Trial) -> Sample:
 
 
 async def _claim_finish(trial: Trial) -> Sample:
-    await trial.full_queue()
+    waiting = await trial.full_queue()
     watch = Watch()
     tally = await trial.empty()
-    _all_done(tally, trial.size.jobs)
+    _all_done(tally, waiting)
     return watch.sample(tally.count, ended_at=tally.last_at)
 
 
 async def _work(trial: Trial) -> Sample:
-    await trial.full_queue()
+    waiting = await trial.full_queue()
     tally = Tally()
     watch = Watch()
     await trial.peer.work(tally)
-    _all_done(tally, trial.size.jobs)
+    _all_done(tally, waiting)
     trial.finished += tally.count
     return watch.sample(tally.count, ended_at=tally.last_at)
-
-
-async def _call(trial: Trial, callers: int) -> list[float]:
-    """Callers submit until the time is up; how long each call took, in seconds."""
-    waits: list[float] = []
-    ends_at = time.perf_counter() + trial.size.seconds
-
-    async def caller() -> None:
-        while (asked_at := time.perf_counter()) < ends_at:
-            await trial.peer.submit(trial.numbers.next())
-            waits.append(time.perf_counter() - asked_at)
-
-    async with asyncio.TaskGroup() as tasks:
-        for _ in range(callers):
-            tasks.create_task(caller())
-    return waits
 
 
 def _all_done(tally: Tally, expected: int) -> None:

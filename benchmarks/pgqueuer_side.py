@@ -19,7 +19,7 @@ from pgqueuer.ports.repository import EntrypointExecutionParameter
 from pgqueuer.queries import Queries
 from pgqueuer.types import QueueEntrypoint, QueueExecutionMode, QueueManagerId
 
-from .peer import Peer, Tally, Wrong
+from .peer import Knob, Peer, Tally, Wrong
 from .workload import payload
 
 ENTRYPOINT: Final = "upscale"
@@ -44,17 +44,22 @@ class _CountingQueries(Queries):
 
 class PgQueuerSide(Peer):
     name = "PgQueuer"
+    package = "pgqueuer"
     does = "a row while it waits, three log lines"
-    batch = 200
-    """Jobs that are taken at a time; `__main__` looks for the best before the first round."""
+    knob = Knob("jobs in a batch", (50, 100, 200, 500, 1_000))
+    setting = 200
+
+    async def install(self, url: str) -> None:
+        await self.open(url)
+        await self._queries.install()
+        await self._queries.optimize_autovacuum()
+        await self.close()
 
     async def open(self, url: str) -> None:
         logging.getLogger("pgqueuer").setLevel(logging.ERROR)
         self._url = url
         self._pool = await asyncpg.create_pool(url, min_size=POOL_MIN, max_size=POOL_MAX)
         self._queries = Queries(AsyncpgPoolDriver(self._pool))
-        await self._queries.install()
-        await self._queries.optimize_autovacuum()
 
     async def close(self) -> None:
         await self._pool.close()
@@ -77,7 +82,7 @@ class PgQueuerSide(Peer):
         worker = QueueManagerId(uuid.uuid4())
         for _ in range(MOST_CLAIMS):
             was_last = last.is_set()
-            jobs = await self._queries.dequeue(self.batch, wanted, worker, None, HEARTBEAT)
+            jobs = await self._queries.dequeue(self.setting, wanted, worker, None, HEARTBEAT)
             if jobs:
                 await self._queries.log_jobs([(job, "successful", None) for job in jobs])
                 tally.add(len(jobs))
@@ -99,7 +104,7 @@ class PgQueuerSide(Peer):
                 return None
 
             await manager.run(
-                batch_size=self.batch, mode=QueueExecutionMode.drain, dequeue_timeout=timedelta(milliseconds=20)
+                batch_size=self.setting, mode=QueueExecutionMode.drain, dequeue_timeout=timedelta(milliseconds=20)
             )
         finally:
             await connection.close()

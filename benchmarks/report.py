@@ -1,100 +1,47 @@
-"""Samples as results: medians, ratios within each round, a table for the terminal, JSON and Markdown for later."""
+"""Results for people and programs: tables for the terminal, Markdown and JSON for later, plots beside them."""
 
 from __future__ import annotations
 
 import json
-import statistics
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
 
-from .measurements import Measurement, Sample
-from .workload import CALLERS, Size
+from . import charts
+from .results import CEILING_OF, Results
+from .targets import CEILING, FASTEST
 
-OURS = "Ficha"
+NOTHING: Final = "–"  # noqa: RUF001 (a dash, as in any table)
 
 # What each measurement did, for whoever reads the results without the code.
-NOTES = """\
-- **submit**: each caller submits one job per call and waits for the answer; p50 and p99 are those waits.
-- **whole life**: the same while four loops claim and finish in batches, until the last job has ended.
+NOTES: Final = """\
+- **submit**: each caller submits one job per call and waits for the answer; p50 and p99 are those waits. Callers are
+  tasks of one event loop, or threads where a peer's calls block.
+- **whole life**: the same while four loops claim and finish in batches, until the last job has ended. A peer whose jobs
+  only its own worker can take runs that worker instead.
 - **claim and finish**: the same four loops on a full queue, without a worker around them.
 - **worker**: the peer's own worker runs a handler that does nothing.
+- **raw ceiling**: the rows that Ficha writes for the same jobs, written by the same statements in the same full
+  batches, prepared, each batch durable, over as many connections as Ficha writes with; no rules, no engine, nothing
+  read. Ficha then has to find all its invariants in what was written. For submits by many callers it is that of a bulk.
 - Client and worker are one Python process. Each figure is the median of the rounds, each taken on a fresh database
   after a warm-up; peers take turns. A ratio is the median of the ratios within each round, above 1 where Ficha is
-  faster.
+  faster. What a peer can be set to stands beside its version: before the first round it emptied a smaller queue with
+  several settings, and has kept the fastest.
 - **client's processor time**: of that one process, per job; other work on the machine hardly moves it. SQLite runs
   inside the process and is counted with it; PostgreSQL's own time is not.
 - After each measurement the peer has to prove its work: all jobs are there and have ended; on Ficha, every invariant
   holds and each job was charged once."""
 
 
-@dataclass
-class Results:
-    """All samples of a run: database → peer → measurement → one sample per round."""
-
-    facts: dict[str, str]
-    size: Size
-    measurements: tuple[Measurement, ...]
-    does: dict[str, str] = field(default_factory=dict)
-    samples: dict[str, dict[str, dict[str, list[Sample]]]] = field(default_factory=dict)
-
-    def add(self, database: str, peer: str, key: str, sample: Sample) -> None:
-        self.samples.setdefault(database, {}).setdefault(peer, {}).setdefault(key, []).append(sample)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "machine": self.facts,
-            "size": asdict(self.size),
-            "peers": self.does,
-            "databases": {
-                database: {
-                    peer: {key: _summary(samples) for key, samples in by_key.items()} for peer, by_key in peers.items()
-                }
-                for database, peers in self.samples.items()
-            },
-            "ratios": {
-                database: {
-                    peer: {key: _ratio(peers[OURS][key], by_key[key]) for key in by_key}
-                    | {name: _ratio(peers[OURS][life], by_key[submit]) for name, life, submit in self.lives()}
-                    for peer, by_key in peers.items()
-                    if peer != OURS
-                }
-                for database, peers in self.samples.items()
-            },
-        }
-
-    def lives(self) -> list[tuple[str, str, str]]:
-        """Our whole life beside a peer's bare submit, where both were measured: its key and those of the two."""
-        measured = {measurement.key for measurement in self.measurements}
-        pairs = [(f"life_{n}_to_submit_{n}", f"life_{n}", f"submit_{n}") for n in CALLERS]
-        return [pair for pair in pairs if measured.issuperset(pair[1:])]
-
-
-def _summary(samples: list[Sample]) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "per_second": round(statistics.median(sample.per_second for sample in samples), 1),
-        "rounds": [round(sample.per_second, 1) for sample in samples],
-        "cpu_us": round(statistics.median(sample.cpu_us for sample in samples), 1),
-    }
-    for name in ("p50_ms", "p99_ms"):
-        values = [value for sample in samples if (value := getattr(sample, name)) is not None]
-        if values:
-            found[name] = round(statistics.median(values), 2)
-    return found
-
-
-def _ratio(ours: list[Sample], theirs: list[Sample]) -> float:
-    return round(statistics.median(a.per_second / b.per_second for a, b in zip(ours, theirs, strict=True)), 2)
-
-
 def write(results: Results, folder: Path) -> None:
     found = results.as_json()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    (folder / "RESULTS.md").write_text(_markdown(results, found), encoding="utf-8")
+    plots = charts.draw(results, found, folder / "plots")
+    (folder / "RESULTS.md").write_text(_markdown(results, found, plots), encoding="utf-8")
 
 
 def show(results: Results, console: Console) -> None:
@@ -109,38 +56,70 @@ def show(results: Results, console: Console) -> None:
 
 def _tables(results: Results, found: dict[str, Any]) -> list[tuple[str, list[list[str]]]]:
     """Each table with its title, its first row the header."""
-    rates = [(f"{name}: jobs per second", _rates(results, found, name)) for name in found["databases"]]
-    return [*rates, ("Client's processor time per job, µs", _processor_times(results, found))]
+    tables = [("Targets", _targets(results, found))] if found["targets"] else []
+    for name in found["databases"]:
+        tables.append((f"{name}: jobs per second", _rates(results, found, name)))
+        if found["ratios"][name]:
+            tables.append((f"{name}: how many times as fast Ficha is", _ratios(results, found, name)))
+    return [*tables, ("Client's processor time per job, µs", _processor_times(results, found))]
+
+
+def _targets(results: Results, found: dict[str, Any]) -> list[list[str]]:
+    rows = [["", "jobs per second", "ratio", "target", "reached"]]
+    for target in found["targets"]:
+        ours, theirs = results.title(target["key"]), results.title(target["theirs"])
+        beside = f"the fastest peer's, {target['peer']}'s" if target["is_fastest"] else f"{target['peer']}'s"
+        if target["peer"] == CEILING:
+            beside = "the raw ceiling"
+        elif ours != theirs:
+            beside += f" {theirs}"
+        rows.append(
+            [
+                f"{target['database']}: {ours}, beside {beside}",
+                f"{target['ours_per_second']:,.0f} : {target['theirs_per_second']:,.0f}",
+                f"{target['ratio']:.2f}",
+                f"≥ {target['least']:g}",
+                "yes" if target["reached"] else "no",
+            ]
+        )
+    return rows
+
+
+def _rates(results: Results, found: dict[str, Any], database: str) -> list[list[str]]:
+    """A line per measurement, a column per peer."""
+    peers = found["databases"][database]
+    rows = [["", *peers]]
+    for m in results.measurements:
+        row = [m.title]
+        for peer, figures in peers.items():
+            figure = figures.get(CEILING_OF.get(m.key, "") if peer == CEILING else m.key)
+            row.append(_figure(figure) if figure else NOTHING)
+        rows.append(row)
+    return rows
+
+
+def _ratios(results: Results, found: dict[str, Any], database: str) -> list[list[str]]:
+    """The same lines with our ratio to each; then our whole life beside their bare submit."""
+    ratios, fastest = found["ratios"][database], found["fastest"][database]
+    titles = {m.key: (m.title, m.key) for m in results.measurements}
+    for name, life, submit in results.lives():
+        titles[name] = (f"our {results.title(life)} : their submit", submit)
+    rows = [["", *(f"to {'the ' if peer in (FASTEST, CEILING) else ''}{peer}" for peer in ratios)]]
+    for key, (title, theirs) in titles.items():
+        row = [title]
+        for peer, by_key in ratios.items():
+            ratio = f"{by_key[key]:.2f}" if key in by_key else NOTHING
+            row.append(f"{ratio} ({fastest[theirs]})" if peer == FASTEST and key in by_key else ratio)
+        rows.append(row)
+    return rows
 
 
 def _processor_times(results: Results, found: dict[str, Any]) -> list[list[str]]:
     sides = [(name, peer) for name, peers in found["databases"].items() for peer in peers]
     rows = [["", *(f"{peer}, {name}" for name, peer in sides)]]
     for m in results.measurements:
-        rows.append([m.title, *(f"{found['databases'][name][peer][m.key]['cpu_us']:,.0f}" for name, peer in sides)])
-    return rows
-
-
-def _rates(results: Results, found: dict[str, Any], database: str) -> list[list[str]]:
-    """A line per measurement; a column per peer, and one for our ratio to it."""
-    peers, ratios = found["databases"][database], found["ratios"][database]
-    others = [peer for peer in peers if peer != OURS]
-    rows = [["", *peers, *(f"{OURS} : {peer}" for peer in others)]]
-    for m in results.measurements:
-        rows.append(
-            [m.title, *(_figure(peers[peer][m.key]) for peer in peers), *(f"{ratios[p][m.key]:.2f}" for p in others)]
-        )
-    titles = {m.key: m.title for m in results.measurements}
-    for key, life, submit in results.lives() if others else ():
-        theirs = [f"{peers[peer][submit]['per_second']:,.0f}" for peer in others]
-        rows.append(
-            [
-                f"our {titles[life]} : their {titles[submit].partition(',')[0]}",
-                _figure(peers[OURS][life]),
-                *theirs,
-                *(f"{ratios[peer][key]:.2f}" for peer in others),
-            ]
-        )
+        figures = [found["databases"][name][peer].get(m.key) for name, peer in sides]
+        rows.append([m.title, *(f"{figure['cpu_us']:,.0f}" if figure else NOTHING for figure in figures)])
     return rows
 
 
@@ -149,7 +128,7 @@ def _figure(summary: dict[str, Any]) -> str:
     return f"{rate} ({summary['p50_ms']:.1f} / {summary['p99_ms']:.1f} ms)" if "p50_ms" in summary else rate
 
 
-def _markdown(results: Results, found: dict[str, Any]) -> str:
+def _markdown(results: Results, found: dict[str, Any], plots: list[tuple[str, str]]) -> str:
     size = results.size
     lines = [
         "# Results",
@@ -166,7 +145,11 @@ def _markdown(results: Results, found: dict[str, Any]) -> str:
         lines += [f"## {title}", "", _line(header), _line(["---"] + ["---:"] * (len(header) - 1))]
         lines += [_line(row) for row in rows]
         lines.append("")
-    return "\n".join([*lines, "## What was measured", "", NOTES, ""])
+    lines += ["## Plots", ""]
+    for title, file in plots:
+        lines += [f"![{title}](plots/{file})", ""]
+    notes = "\n".join([NOTES, *(f"- {remark}" for remark in found["remarks"])])
+    return "\n".join([*lines, "## What was measured", "", notes, ""])
 
 
 def _line(cells: list[str]) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+import threading
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,11 +20,13 @@ class Size:
     seconds: how long callers submit in one measurement.
     jobs: how many jobs are submitted in bulk, and how many wait when a queue is emptied.
     rounds: how often each measurement is taken; the median counts.
+    most_callers: whatever a measurement asks for, there are no more; only a smoke run has fewer than it asks for.
     """
 
     seconds: float = 2.0
     jobs: int = 20_000
     rounds: int = 3
+    most_callers: int = max(CALLERS)
 
     @property
     def warm_up(self) -> int:
@@ -33,20 +34,21 @@ class Size:
         return min(self.jobs, 1_000)
 
 
-QUICK: Final = Size(seconds=0.1, jobs=200, rounds=1)
+QUICK: Final = Size(seconds=0.05, jobs=100, rounds=1, most_callers=16)
 """A smoke run: everything happens, and no figure means anything."""
 
 
 @dataclass
 class Numbers:
-    """Hands out the numbers of jobs, each once, and knows how many it has handed out."""
+    """Hands out the numbers of jobs, each once, to any thread, and knows how many it has handed out."""
 
     used: int = 0
-    _counter: Iterator[int] = field(default_factory=itertools.count)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def next(self) -> int:
-        self.used += 1
-        return next(self._counter)
+        with self._lock:
+            self.used += 1
+            return self.used - 1
 
     def take(self, count: int) -> list[int]:
         return [self.next() for _ in range(count)]

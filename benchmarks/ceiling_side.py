@@ -1,0 +1,113 @@
+"""The raw ceiling: the rows that Ficha writes for these jobs, written again by the same statements in the same batches,
+prepared, each batch durable; with no rules, no engine and no reading. No queue with these tables can be faster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+import asyncpg
+
+from .ficha_side import FichaSide
+from .peer import Peer, Tally, Wrong
+from .recording import Batch, Part
+from .workload import CALLERS
+
+NOBODY: Final = "batches of rows have neither callers nor handlers"
+
+
+class CeilingSide(Peer):
+    name = "raw ceiling"
+    package = "asyncpg"
+    does = "the same rows in the same tables, and nothing else"
+    lacks: ClassVar = {
+        key: NOBODY for key in (*(f"{what}_{n}" for what in ("submit", "life") for n in CALLERS), "work")
+    }
+    parts: Sequence[Part] = ()
+    """What is written: a part for each call that will come. `__main__` has it recorded before the first round."""
+
+    async def install(self, url: str) -> None:
+        await FichaSide().install(url)
+
+    async def open(self, url: str) -> None:
+        self._url = url
+        self._next = iter(self.parts)
+        self._writers: dict[object, _Writer] = {}
+        for part in self.parts:
+            for batch in part.batches:
+                if batch.writer not in self._writers:
+                    self._writers[batch.writer] = _Writer(await asyncpg.connect(url))
+                await self._writers[batch.writer].prepare(batch)
+        await self._write()
+
+    async def close(self) -> None:
+        for writer in self._writers.values():
+            await writer.connection.close()
+
+    async def submit_many(self, numbers: Sequence[int]) -> None:
+        if await self._write() != len(numbers):
+            raise Wrong("these are not the submits that were recorded")
+
+    async def finish_all(self, tally: Tally, last: asyncio.Event) -> None:
+        tally.add(await self._write())
+
+    async def _write(self) -> int:
+        """Writes the next part, each writer's batches on a connection of its own."""
+        part = next(self._next)
+        batches: dict[object, list[Batch]] = defaultdict(list)
+        for batch in part.batches:
+            batches[batch.writer].append(batch)
+        claimed = [asyncio.Event() for _ in range(part.claims)]
+        claims = iter(claimed)
+        own = {id(batch): next(claims) for batch in part.batches if batch.is_claim}
+
+        async def write(writer: _Writer, batches: list[Batch]) -> None:
+            for batch in batches:
+                for claim in claimed[: batch.after]:
+                    await claim.wait()
+                await writer.write(batch)
+                if id(batch) in own:
+                    own[id(batch)].set()
+
+        async with asyncio.TaskGroup() as tasks:
+            for name, theirs in batches.items():
+                tasks.create_task(write(self._writers[name], theirs))
+        return part.jobs
+
+    async def check(self, submitted: int, finished: int) -> None:
+        """By Ficha itself: it must find what it would have written."""
+        ficha = FichaSide()
+        await ficha.open_app(self._url)
+        try:
+            await ficha.check(submitted, finished)
+        finally:
+            await ficha.close()
+
+
+class _Writer:
+    """One connection with its prepared statements."""
+
+    def __init__(self, connection: asyncpg.Connection[Any]) -> None:
+        self.connection = connection
+        self._prepared: dict[str, Any] = {}
+
+    async def prepare(self, batch: Batch) -> None:
+        for setting in batch.settings:
+            await self.connection.execute(f"SET {setting}")
+        for text, _ in batch.writes:
+            if text not in self._prepared:
+                self._prepared[text] = await self.connection.prepare(text)
+
+    async def write(self, batch: Batch) -> None:
+        if len(batch.writes) == 1:
+            # A statement by itself is a transaction, and durable when it returns.
+            await self._send(*batch.writes[0])
+        else:
+            async with self.connection.transaction():
+                for text, values in batch.writes:
+                    await self._send(text, values)
+
+    async def _send(self, text: str, values: Sequence[Any]) -> None:
+        await self._prepared[text].fetch(*values)

@@ -1,0 +1,132 @@
+"""Samples as results: medians, and ratios within each round."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from .measurements import Measurement, Sample
+from .targets import CEILING, FASTEST, OURS, TARGETS, Target
+from .workload import CALLERS, Size
+
+CEILING_OF: Final = {
+    **{f"submit_{n}": "bulk" for n in CALLERS if n > 1},
+    "bulk": "bulk",
+    "claim_finish": "claim_finish",
+}
+"""Which of the ceiling's figures a measurement has above it. Many callers' submits share batches, as a bulk's do."""
+
+
+@dataclass
+class Results:
+    """All samples of a run: database → peer → measurement → one sample per round."""
+
+    facts: dict[str, str]
+    size: Size
+    measurements: tuple[Measurement, ...]
+    does: dict[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    samples: dict[str, dict[str, dict[str, list[Sample]]]] = field(default_factory=dict)
+
+    def add(self, database: str, peer: str, key: str, sample: Sample) -> None:
+        self.samples.setdefault(database, {}).setdefault(peer, {}).setdefault(key, []).append(sample)
+
+    def title(self, key: str) -> str:
+        return next(measurement.title for measurement in self.measurements if measurement.key == key)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "machine": self.facts,
+            "size": asdict(self.size),
+            "peers": self.does,
+            "remarks": self.remarks,
+            "databases": {
+                database: {
+                    peer: {key: _summary(samples) for key, samples in by_key.items()} for peer, by_key in peers.items()
+                }
+                for database, peers in self.samples.items()
+            },
+            "ratios": {database: self._ratios(database) for database in self.samples},
+            "fastest": {
+                database: {m.key: peer for m in self.measurements if (peer := self._fastest(database, m.key))}
+                for database in self.samples
+            },
+            "targets": [found for target in TARGETS if (found := self._reached(target))],
+        }
+
+    def lives(self) -> list[tuple[str, str, str]]:
+        """Our whole life beside a peer's bare submit, where both were measured: its key and those of the two."""
+        measured = {measurement.key for measurement in self.measurements}
+        pairs = [(f"life_{n}_to_submit_{n}", f"life_{n}", f"submit_{n}") for n in CALLERS]
+        return [pair for pair in pairs if measured.issuperset(pair[1:])]
+
+    def _ratios(self, database: str) -> dict[str, dict[str, float]]:
+        """Ours to each other's, to the fastest of several, and to the ceiling, by measurement."""
+        ratios: dict[str, dict[str, float]] = {}
+        others = self._others(database)
+        for peer in (*others, *([FASTEST] if len(others) > 1 else []), CEILING):
+            pairs = [(m.key, m.key, CEILING_OF.get(m.key) if peer == CEILING else m.key) for m in self.measurements]
+            pairs += self.lives() if peer != CEILING else []
+            found = {
+                name: round(ratio, 2)
+                for name, key, theirs in pairs
+                if theirs and (ratio := self._ratio(database, key, peer, theirs)) is not None
+            }
+            if found:
+                ratios[peer] = found
+        return ratios
+
+    def _ratio(self, database: str, key: str, peer: str, theirs: str) -> float | None:
+        """The median of the ratios within each round."""
+        if peer == FASTEST:
+            peer = self._fastest(database, theirs) or ""
+        peers = self.samples[database]
+        ours, others = peers[OURS].get(key), peers.get(peer, {}).get(theirs)
+        if not ours or not others:
+            return None
+        return statistics.median(a.per_second / b.per_second for a, b in zip(ours, others, strict=True))
+
+    def _fastest(self, database: str, key: str) -> str | None:
+        rates = {peer: _rate(self.samples[database][peer].get(key, [])) for peer in self._others(database)}
+        return max((peer for peer in rates if rates[peer]), key=lambda peer: rates[peer], default=None)
+
+    def _others(self, database: str) -> list[str]:
+        return [peer for peer in self.samples[database] if peer not in (OURS, CEILING)]
+
+    def _reached(self, target: Target) -> dict[str, Any] | None:
+        if target.database not in self.samples:
+            return None
+        ratio = self._ratio(target.database, target.key, target.peer, target.theirs)
+        if ratio is None:
+            return None
+        peer = (self._fastest(target.database, target.theirs) or "") if target.peer == FASTEST else target.peer
+        peers = self.samples[target.database]
+        return {
+            **asdict(target),
+            "peer": peer,
+            "is_fastest": target.peer == FASTEST,
+            "ours_per_second": round(_rate(peers[OURS][target.key]), 1),
+            "theirs_per_second": round(_rate(peers[peer][target.theirs]), 1),
+            # Rounded down: what fell short must not look as if it had not.
+            "ratio": math.floor(ratio * 100 + 1e-6) / 100,
+            "reached": ratio >= target.least,
+        }
+
+
+def _rate(samples: list[Sample]) -> float:
+    return statistics.median(sample.per_second for sample in samples) if samples else 0.0
+
+
+def _summary(samples: list[Sample]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "per_second": round(_rate(samples), 1),
+        "rounds": [round(sample.per_second, 1) for sample in samples],
+        "cpu_us": round(statistics.median(sample.cpu_us for sample in samples), 1),
+    }
+    for name in ("p50_ms", "p99_ms"):
+        values = [value for sample in samples if (value := getattr(sample, name)) is not None]
+        if values:
+            found[name] = round(statistics.median(values), 2)
+    return found
