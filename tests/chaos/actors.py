@@ -24,7 +24,7 @@ from ficha import Overloaded, Refused
 from ficha.engine.sweeper import Sweeper
 from ficha.store.base import StoreError
 from ficha.store.postgres import PostgresStore
-from tests.chaos.application import ACCOUNTS, LEASE_S, RecordedFicha, application
+from tests.chaos.application import ACCOUNTS, HANDLER_S, LEASE_S, RecordedFicha, application
 from tests.chaos.board import DRAIN, LEAVE, RUN, Board
 from tests.chaos.crashes import Act, Crash, Point
 from tests.chaos.disk import FaultyDisk
@@ -32,7 +32,6 @@ from tests.chaos.records import Record, lines
 
 T = TypeVar("T")
 
-CALLERS: Final = 3
 WAITING_MOST: Final = 150
 """Ready jobs beyond which a submitter waits."""
 LOOK_S: Final = 0.02
@@ -42,7 +41,9 @@ PR_SET_PDEATHSIG: Final = 1
 class Habits(Struct, frozen=True):
     """What is different about the processes of one load.
 
+    callers: how many a submitter has, and `accounts`, in whose names they call.
     pace_s: the pause between two submits of a caller.
+    handler_s: how long a job takes.
     clock_ahead_s: how far this process's wall clock is ahead of the true one.
     hears: whether hints between processes work.
     leads_always: whether it sweeps though another one leads.
@@ -50,7 +51,10 @@ class Habits(Struct, frozen=True):
     lease_s: how long a worker holds a job without a heartbeat.
     """
 
+    callers: int = 3
+    accounts: tuple[str, ...] = tuple(ACCOUNTS)
     pace_s: float = 0.02
+    handler_s: float = HANDLER_S
     clock_ahead_s: int = 0
     hears: bool = True
     leads_always: bool = False
@@ -129,7 +133,7 @@ def _adopt(order: Order, board: Board) -> None:
 
 
 async def _live(order: Order, board: Board, record: Record) -> None:
-    app = application(order.database, record, lease_s=order.habits.lease_s)
+    app = application(order.database, record, lease_s=order.habits.lease_s, handler_s=order.habits.handler_s)
     await insist(app.open)
     try:
         await (submit if order.role == "submit" else work)(app, order, board, record)
@@ -153,7 +157,10 @@ async def submit(app: RecordedFicha, order: Order, board: Board, record: Record)
     room = asyncio.create_task(_watch_room(app, board))
     try:
         await asyncio.gather(
-            *(_call(app, order, board, record, caller, _last(told, order.name, caller)) for caller in range(CALLERS))
+            *(
+                _call(app, order, board, record, caller, _last(told, order.name, caller))
+                for caller in range(order.habits.callers)
+            )
         )
     finally:
         room.cancel()
@@ -181,7 +188,7 @@ async def _watch_room(app: RecordedFicha, board: Board) -> None:
 async def _call(app: RecordedFicha, order: Order, board: Board, record: Record, caller: int, number: int) -> None:
     """One caller: key after key, each until it is answered; now and then one of the keys before once more."""
     choice = random.Random(f"{order.name}.{caller}.{order.life}")
-    account = ACCOUNTS[caller % len(ACCOUNTS)]
+    account = order.habits.accounts[caller % len(order.habits.accounts)]
 
     async def ask(number: int) -> None:
         key = f"{order.name}.{caller}.{number}"

@@ -21,7 +21,9 @@ from tests.chaos.records import Record
 
 COST: Final = 4
 CREDITS: Final = 1_000_000_000
-ACCOUNTS: Final = ("ana", "bo")
+OPEN_ACCOUNTS: Final = ("ana", "cy", "di", "ed", "fay", "gus")
+ACCOUNTS: Final = {"ana": "open", "bo": "two", **dict.fromkeys(OPEN_ACCOUNTS[1:], "open")}
+"""Who pays, and by which plan."""
 LEASE_S: Final = 1.0
 HEARTBEAT_S: Final = 0.2
 SWEEP_S: Final = 0.25
@@ -105,13 +107,13 @@ class RecordedFicha(Ficha):
         """Called for each job that this process has ended, after it was written down."""
 
 
-def application(database: str, record: Record, **settings: Any) -> RecordedFicha:
+def application(database: str, record: Record, *, handler_s: float = HANDLER_S, **settings: Any) -> RecordedFicha:
     app = RecordedFicha(database, record, **settings)
 
     @app.tool(cost=COST, timeout=4 * 3_600)
     async def draw(job: JobContext, number: int) -> Any:
         app.record.write(ran=job.id, number=number)
-        await asyncio.sleep(HANDLER_S)
+        await asyncio.sleep(handler_s)
         match end_of(number):
             case End("failed", _):
                 raise FinalError("the provider said no")

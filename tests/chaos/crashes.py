@@ -45,7 +45,17 @@ class Crash:
         """Wraps both stores; a process has one of them."""
         for store in (postgres.PostgresStore, sqlite.SqliteStore):
             store.transact = self._watched(store.transact)  # type: ignore[method-assign]
-        commit, sync_commit = postgres.commit, sqlite.SqliteStore._commit
+        apply, commit, sync_commit = postgres.apply, postgres.commit, sqlite.SqliteStore._commit
+
+        async def apply_and_die(*args: Any) -> str | None:
+            """With a guard, to apply is to commit: nothing lies between, so it dies while that is under way."""
+            is_guarded = len(args) > 4
+            if is_guarded and self._is_doomed_at("applied"):
+                asyncio.get_running_loop().call_later(0.001, _die)
+            version = await apply(*args)
+            if is_guarded and version is not None:
+                self._reach("committed")
+            return version
 
         async def commit_and_die(connection: Any) -> None:
             self._reach("applied")
@@ -57,7 +67,7 @@ class Crash:
             sync_commit(store, db)
             self._reach("committed")
 
-        postgres.commit = commit_and_die
+        postgres.apply, postgres.commit = apply_and_die, commit_and_die
         sqlite.SqliteStore._commit = sync_commit_and_die  # type: ignore[method-assign]
 
     def _watched(self, transact: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
@@ -83,8 +93,15 @@ class Crash:
         return watched
 
     def _reach(self, point: Point) -> None:
-        if point == self._point and self._doomed is not None and self._doomed == _here():
-            os.kill(os.getpid(), signal.SIGKILL)
+        if self._is_doomed_at(point):
+            _die()
+
+    def _is_doomed_at(self, point: Point) -> bool:
+        return point == self._point and self._doomed is not None and self._doomed == _here()
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _here() -> object:

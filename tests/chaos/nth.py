@@ -42,7 +42,7 @@ async def fail_each(folder: Path, operations: int) -> dict[str, Any]:
     # The name keeps it registered.
     disk = FaultyDisk(fault)
     async with application(f"sqlite:///{folder / 'ficha.db'}", memory, sweep_by_itself=False) as app:  # type: ignore[arg-type]
-        for account, plan in zip(ACCOUNTS, ("open", "two"), strict=True):
+        for account, plan in ACCOUNTS.items():
             await app.open_account(account, plan=plan, credits=CREDITS)
         for kind in ("broken", "full"):
             fault.kind = kind

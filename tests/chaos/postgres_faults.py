@@ -11,6 +11,7 @@ import asyncpg
 from tests.chaos.faults import Fault
 from tests.chaos.proxy import BadNetwork
 from tests.chaos.servers import FragileServer, crash
+from tests.chaos.space import FileSizes, Space
 from tests.chaos.supervisor import Load
 
 OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -28,6 +29,49 @@ def crash_the_server(server: FragileServer, every_s: float = 1.5) -> Fault:
         return struck
 
     return fault
+
+
+def run_out_of_space(server: FragileServer) -> Fault:
+    """PostgreSQL's disk is full: its log cannot begin a new file, so it crashes, and cannot recover either.
+
+    Then there is space again, the server is started as a service manager would, and work goes on. Where only the size
+    of files can be limited, it does recover, and crashes again with the next file.
+    """
+
+    async def fault(load: Load, seconds: float) -> int:
+        until, struck = time.monotonic() + seconds, 0
+        while struck == 0 or time.monotonic() < until:
+            space: Space = server.disk or FileSizes(server.processes, 8 * 2**20, server.user)
+            space.fill()
+            try:
+                await _crash_for_want_of_space(server)
+                assert server.disk is None or await load.stands_still(20.0), "the server was down, and work went on"
+            finally:
+                space.free()
+            if not server.processes:
+                await asyncio.to_thread(server.start_again)
+            struck += 1
+            await load.progress(5, 20.0)
+        return struck
+
+    return fault
+
+
+async def _crash_for_want_of_space(server: FragileServer) -> None:
+    """Has it begin new files of its log until it can begin no more, and for a moment longer."""
+    crashed_at = 0.0
+    until = time.monotonic() + 30.0
+    while not crashed_at or time.monotonic() < crashed_at + 1.0:
+        assert time.monotonic() < until, "the server found space"
+        try:
+            connection = await asyncpg.connect(server.url(), timeout=2.0)
+            try:
+                await connection.execute("SELECT pg_logical_emit_message(true, 'chaos', 'x'); SELECT pg_switch_wal()")
+            finally:
+                connection.terminate()
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            crashed_at = crashed_at or time.monotonic()
+        await asyncio.sleep(0.05)
 
 
 async def terminate_backends(load: Load, seconds: float) -> int:

@@ -43,7 +43,7 @@ async def cut_power(folder: Path, seconds: float, seed: int) -> dict[str, Any]:
     cuts = lost = 0
     wrong: list[str] = []
     async with app:
-        for account, plan in zip(ACCOUNTS, ("open", "two"), strict=True):
+        for account, plan in ACCOUNTS.items():
             await app.open_account(account, plan=plan, credits=CREDITS)
         load = [asyncio.create_task(_submit(app, memory, caller)) for caller in range(4)]
         load.append(asyncio.create_task(app.run_worker()))
@@ -69,7 +69,7 @@ async def cut_power(folder: Path, seconds: float, seed: int) -> dict[str, Any]:
 
 async def _submit(app: RecordedFicha, memory: Memory, caller: int) -> None:
     for number in range(1, 1_000_000):
-        key, account = f"here.{caller}.{number}", ACCOUNTS[caller % 2]
+        key, account = f"here.{caller}.{number}", tuple(ACCOUNTS)[caller]
         receipt = await app.submit("draw", {"number": number}, account=account, idempotency_key=key)
         memory.write(told="submitted", key=key, job=receipt.job_id, account=account, cost=receipt.cost)
         await asyncio.sleep(0.005)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from tests.chaos.space import SmallDisk, small_disk
 from tests.postgres import SETTINGS, Server, server_folder
 
 FRAGILE = {
@@ -30,6 +31,7 @@ class FragileServer(Server):
 
     def __init__(self, folder: Path, programs: Path | None = None) -> None:
         super().__init__(folder)
+        self.disk: SmallDisk | None = None
         self._found = programs
 
     def _programs(self) -> Path:
@@ -42,17 +44,46 @@ class FragileServer(Server):
         self._run(self._programs() / "pg_ctl", "stop", "--mode=immediate", "--wait")
 
     def start_again(self) -> None:
-        self._run(self._programs() / "pg_ctl", "start", "--wait", f"--log={self.data / 'log'}")
+        # Not into the data: there may be no space there.
+        self._run(self._programs() / "pg_ctl", "start", "--wait", f"--log={self.folder / 'log'}")
+
+    @property
+    def user(self) -> str:
+        """Whose the server is."""
+        return self.folder.owner()
+
+    @property
+    def processes(self) -> list[int]:
+        """The server's own process and all that it has started; none while it is down."""
+        try:
+            first = int((self.data / "postmaster.pid").read_text().split()[0])
+            children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        except (OSError, IndexError):
+            return []
+        return [first, *map(int, children)]
 
 
 @contextmanager
-def fragile_server(like: Server | None = None) -> Iterator[FragileServer]:
-    """A running server; one that is `like` another that runs already uses that one's programs."""
+def fragile_server(like: Server | None = None, disk_mib: int = 0) -> Iterator[FragileServer]:
+    """A running server; one that is `like` another that runs already uses that one's programs.
+
+    With `disk_mib` its data is on a small file system of its own, where that can be had.
+    """
     copies = [] if like is None else sorted(like.folder.glob("*/pginstall18/bin"))
-    with server_folder() as server:
+    with server_folder() as server, ExitStack() as stack:
         fragile = FragileServer(server.folder, copies[0] if copies else None)
+        if disk_mib:
+            owner = server.folder.stat()
+            fragile.data.mkdir()
+            options = f",uid={owner.st_uid},gid={owner.st_gid}"
+            fragile.disk = stack.enter_context(small_disk(fragile.data, disk_mib, options))
+            if fragile.disk is None:
+                fragile.data.rmdir()
         fragile.start()
         yield fragile
+        # It goes before its file system does, which cannot be taken away under it.
+        if fragile.disk is not None:
+            fragile.stop_at_once()
 
 
 async def crash(server: FragileServer, down_s: float) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 
+from tests.chaos.faults import Fault
+from tests.chaos.space import FileSizes, Space
 from tests.chaos.supervisor import Load
 
 
@@ -30,6 +34,38 @@ async def fill_the_disk(load: Load, seconds: float) -> int:
         load.board.is_disk_full = False
         await asyncio.sleep(0.3)
     return load.disk_faults
+
+
+def run_out_of(space: Callable[[Load], Space]) -> Fault:
+    """The system refuses to write until everything stands still; who is started then cannot write either.
+
+    Then there is space again, and work goes on.
+    """
+
+    async def fault(load: Load, seconds: float) -> int:
+        until, struck = time.monotonic() + seconds, 0
+        while struck == 0 or time.monotonic() < until:
+            taken = space(load)
+            taken.fill()
+            try:
+                assert await load.stands_still(20.0), "there was space after all"
+                for actor in (load.submitters[0], load.workers[0]):
+                    actor.send(signal.SIGKILL)
+                await asyncio.sleep(0.5)
+            finally:
+                taken.free()
+            struck += 1
+            await load.progress(5, 15.0)
+        return struck
+
+    return fault
+
+
+def files_as_they_are(load: Load) -> Space:
+    """No file may be longer than the journal is now; what the processes write down for the oracle stays below that."""
+    records = max(path.stat().st_size for path in (*load.folder.glob("*.record"), *load.folder.glob("*.log")))
+    assert records < journal_bytes(load), "the load has to run for a while before"
+    return FileSizes([actor.pid for actor in load.actors if actor.pid is not None], journal_bytes(load))
 
 
 async def hold_a_reader(load: Load, seconds: float) -> int:

@@ -34,6 +34,8 @@ BOUND_S: Final = LEASE_S + 1.2 * SWEEP_S
 """How long work that a fault has stopped may lie still: the lease, and one sweep."""
 SLACK_S: Final = 6.0
 """What a busy machine may add to that, and the backlog's own time."""
+STILL_S: Final = 0.6
+"""How long nothing may end before the load is said to stand still: many times a job's own time."""
 
 # Processes come from a server that has imported everything: a restart then costs milliseconds, not half a second.
 _processes: Final = multiprocessing.get_context("forkserver")
@@ -52,6 +54,10 @@ class Actor:
     @property
     def is_alive(self) -> bool:
         return self._process is not None and self._process.is_alive()
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
 
     def start(self, crash: tuple[Point, Act, int] | None = None) -> None:
         self.order = replace(self.order, life=self.order.life + 1, crash=crash)
@@ -146,7 +152,7 @@ class Load:
 
     async def __aenter__(self) -> Self:
         async with application(self.direct, Record(self.folder, "supervisor", 0), sweep_by_itself=False) as app:
-            for account, plan in zip(ACCOUNTS, ("open", "two"), strict=True):
+            for account, plan in ACCOUNTS.items():
                 await app.open_account(account, plan=plan, credits=CREDITS)
         # Opened before the faults: a file that a stopped process has locked cannot be opened.
         self._store = await connect(self.direct)
@@ -191,12 +197,18 @@ class Load:
     def disk_faults(self) -> int:
         return self.board.counted(2, len(self.actors))
 
-    def rate(self, since: float, until: float) -> float:
-        """Jobs ended per second between two moments."""
-        inside = [sample for sample in self.samples if since <= sample[0] <= until]
-        if len(inside) < 2:
-            return 0.0
-        return (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0])
+    def rates(self, since: float, width_s: float) -> list[tuple[float, float]]:
+        """Every stretch of that width from a moment on: when it began, and how many jobs per second ended in it."""
+        inside = [sample for sample in self.samples if sample[0] >= since]
+        found = []
+        last = 0
+        for began_at, ended in inside:
+            while last < len(inside) and inside[last][0] < began_at + width_s:
+                last += 1
+            if last == len(inside):
+                break
+            found.append((began_at, (inside[last][1] - ended) / (inside[last][0] - began_at)))
+        return found
 
     async def progress(self, jobs: int, most_s: float) -> float:
         """Waits until so many more jobs were ended, and says how long that took."""
@@ -206,6 +218,16 @@ class Load:
                 raise AssertionError(f"{jobs} jobs were not ended within {most_s} s\n{self.last_words()}")
             await asyncio.sleep(0.01)
         return time.monotonic() - began_at
+
+    async def stands_still(self, most_s: float) -> bool:
+        """Whether, within that time, the workers came to end nothing any more."""
+        until = time.monotonic() + most_s
+        while time.monotonic() < until:
+            before = self.ended
+            await asyncio.sleep(STILL_S)
+            if self.ended == before:
+                return True
+        return False
 
     async def settled(self, most_s: float) -> float:
         """How long it takes from now until every job that is active now is at its end, under the same load."""

@@ -52,6 +52,16 @@ async def test_a_server_that_crashes_under_load_loses_nothing_acknowledged(
     assert struck >= 2
 
 
+async def test_a_server_whose_disk_is_full_goes_down_and_loses_nothing_once_there_is_space(
+    postgres_server: Server, tmp_path: Path
+) -> None:
+    """On a small file system of its own; where none can be mounted, files that may not grow."""
+    with fragile_server(like=postgres_server, disk_mib=160) as server:
+        await PostgresStore(server.url()).migrate()
+        _, verdict = await under(broken.run_out_of_space(server), 0.0, Load(server.url(), tmp_path))
+    assert verdict.wrong == []
+
+
 async def test_connections_that_are_all_taken_delay_and_break_nothing(
     server: FragileServer, fragile_url: str, tmp_path: Path
 ) -> None:

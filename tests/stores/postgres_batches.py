@@ -18,9 +18,7 @@ from ficha.core.snapshot import Changes, Snapshot
 from ficha.store.base import ListJobs
 from ficha.store.postgres import PostgresStore
 
-POLICY = Policy(
-    plans={"pro": Plan("pro"), "solo": Plan("solo", max_running=1), "single": Plan("single", max_active=1)}
-)
+POLICY = Policy(plans={"pro": Plan("pro"), "solo": Plan("solo", max_running=1), "single": Plan("single", max_active=1)})
 NUMBERS = count(1)
 
 

@@ -1,0 +1,308 @@
+"""A database with a crowd in it: a million jobs that wait, as many that have ended, and all that belongs to them.
+
+The first row of each kind is written by the rules and the store themselves, and then multiplied inside the database. So
+a row has every column that the store gives it, also one that came only yesterday.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
+from typing import Any, Final
+from uuid import uuid4
+
+from msgspec import Struct
+
+from ficha.core import commands as c
+from ficha.core.decide import decide
+from ficha.core.needs import needs
+from ficha.core.outcomes import Refusal
+from ficha.core.policy import DAY, SECOND, Plan, Policy
+from ficha.core.snapshot import Changes, Snapshot
+from ficha.store.base import Store
+
+MILLION: Final = 1_000_000
+WHALE: Final = "whale"
+WHALE_RUNS: Final = 100
+POLICY: Final = Policy(
+    plans={
+        "pro": Plan("pro"),
+        "crew": Plan("crew", max_running=42, ageing_s=60.0),
+        "whale": Plan("whale", max_running=WHALE_RUNS),
+        "solo": Plan("solo", max_running=1),
+    }
+)
+
+KINDS: Final = (
+    *("ended", "dead", "ready", "parked", "whale", "due", "later", "leased", "lapsed", "awaiting", "whaled"),
+    *("batch", "held", "expired", "used"),
+)
+"""What is numbered from zero. `parked` waits for its account's own concurrency, and so does `whale`, which one account
+owns; `due` and `later` wait for a time that has come or not; a worker holds `leased` and has lost `lapsed`; `whaled`
+are the whale's leases. The last three are reservations."""
+
+Run = Callable[..., Awaitable[list[Any]]]
+"""Runs one batch of commands, and gives their outcomes."""
+
+
+def uuid_of(kind: str, number: int) -> str:
+    """The id of one of a kind. All digits are decimal, so that SQL can put it together."""
+    return f"{_PREFIX}{_first(kind) + number}"
+
+
+_PREFIX: Final = "00000000-0000-7000-8000-"
+
+
+def _first(kind: str) -> int:
+    return 100_000_000_000 + KINDS.index(kind) * 10_000_000
+
+
+def account_of(number: int) -> str:
+    return f"account-{1_000_000 + number}"
+
+
+class Crowd:
+    """How many of each kind there are, and whose."""
+
+    def __init__(self, size: int = MILLION) -> None:
+        self.size = size
+        self.accounts = size // 100
+        self.counts = {
+            "ended": size,
+            "dead": size // 100,
+            "ready": size * 40 // 100,
+            "parked": size * 10 // 100,
+            "whale": size * 45 // 100,
+            "due": size * 4 // 100,
+            "later": size // 100,
+            "leased": self.accounts,
+            "lapsed": self.accounts // 2,
+            "awaiting": 10,
+            "whaled": WHALE_RUNS,
+            "batch": size // 1000,
+            "held": self.accounts // 2,
+            "expired": self.accounts // 2,
+            "used": size // 10,
+        }
+        self._given = dict.fromkeys(self.counts, 0)
+        self._named = 0
+
+    def take(self, kind: str, count: int) -> list[str]:
+        """The ids of some that nobody has used yet."""
+        return [uuid_of(kind, number) for number in self.numbers(kind, count)]
+
+    def numbers(self, kind: str, count: int) -> range:
+        first = self._given[kind]
+        self._given[kind] += count
+        assert self._given[kind] <= self.counts[kind], f"there are no more {kind}"
+        return range(first, first + count)
+
+    def sum(self, *kinds: str) -> int:
+        return sum(self.counts[kind] for kind in kinds)
+
+    def names(self, count: int) -> list[str]:
+        """Accounts without a limit, of which nothing is parked or reserved: others each time."""
+        self._named += count
+        assert self._named <= self.accounts // 2
+        return [account_of(self.accounts - self._named + number) for number in range(count)]
+
+
+# The first of each kind
+
+
+def runner(store: Store) -> Run:
+    """Batches of the real rules on a store; a refusal is a fault of the test."""
+    lane, numbers = str(uuid4()), count(1)
+
+    async def run(*batch: c.Command) -> list[Any]:
+        outcomes: list[Any] = []
+
+        def decided(snapshot: Snapshot) -> Changes:
+            changes, outcomes[:] = decide(snapshot, batch, POLICY)
+            return changes
+
+        await store.transact(lane, next(numbers), needs(batch), decided)
+        refused = [outcome for outcome in outcomes if isinstance(outcome, Refusal)]
+        assert not refused, refused[0]
+        return outcomes
+
+    return run
+
+
+def submit(
+    account: str, job_id: str, *, key: str | None = None, content: str | None = None, **options: Any
+) -> c.Submit:
+    job = c.NewJob(job_id, "draw", "gpu", '{"prompt": "a cat"}', 1, content_hash=content)
+    return c.Submit(account, (job,), fingerprint="f", key=key, **options)
+
+
+def _founder(kind: str) -> str:
+    """The id of the first of a kind, which the rules made."""
+    return uuid_of(kind, 9_999_999)
+
+
+async def found(run: Run) -> None:
+    """One of each kind, made by the rules."""
+    await run(
+        c.DeclarePool("gpu", None),
+        c.DeclarePool("tight", 20),
+        c.OpenAccount("founder", "pro", 1_000_000),
+        c.OpenAccount("crowded", "solo", 1_000_000),
+        c.OpenAccount(WHALE, "whale", 1_000_000),
+    )
+    for kind in ("ended", "dead", "leased", "awaiting"):
+        await run(submit("founder", _founder(kind), key=kind, content=kind))
+        [claimed] = await run(c.Claim("worker", ("gpu",), 1))
+        epoch = claimed.leases[0].epoch
+        await run(c.Start(_founder(kind), epoch), c.SaveStep(_founder(kind), epoch, "step", '"done"'))
+        await run(c.SaveCheckpoint(_founder(kind), epoch, "half-way", 50))
+        match kind:
+            case "ended":
+                await run(c.Finish(_founder(kind), c.Completed('{"image": "cat.png"}'), epoch))
+            case "dead":
+                await run(c.Finish(_founder(kind), c.Failed("no"), epoch))
+            case "awaiting":
+                await run(c.Finish(_founder(kind), c.AcceptedByProvider("ref"), epoch))
+    batch = (c.NewJob(_founder("batch"), "draw", "gpu", "{}", 1), c.NewJob(_founder("whaled"), "draw", "gpu", "{}", 1))
+    await run(
+        submit("crowded", _founder("ready")),
+        submit("crowded", _founder("parked")),
+        submit("founder", _founder("due"), delay_ms=1_000),
+        c.Submit("founder", batch, batch_id=_founder("batch")),
+        c.Reserve(_founder("held"), "founder", 86_400_000),
+        c.Reserve(_founder("used"), "founder"),
+    )
+    await run(c.Consume(_founder("used")))
+
+
+# And all the others
+
+
+class Dialect(Struct, frozen=True):
+    """How a database says it: a series of numbers `n`, a UUID from a text, an instant from microseconds."""
+
+    series: str
+    uuid: str
+    instant: str
+
+
+class Growth(Struct, frozen=True):
+    """Rows like the one that `like` finds, numbered from 0, with other values in some columns."""
+
+    table: str
+    like: str
+    rows: int
+    values: dict[str, str]
+
+    def text(self, columns: list[str], dialect: Dialect) -> str:
+        assert self.values.keys() <= set(columns), (self.table, self.values.keys() - set(columns))
+        selected = ", ".join(f"{self.values.get(name, f'p.{name}')}" for name in columns)
+        series = dialect.series.format(self.rows - 1)
+        return (
+            f"INSERT INTO {self.table} ({', '.join(columns)}) SELECT {selected} "
+            f"FROM (SELECT * FROM {self.table} WHERE {self.like} LIMIT 1) p CROSS JOIN {series}"
+        )
+
+
+def growths(crowd: Crowd, dialect: Dialect) -> Iterator[Growth]:
+    """Everything, table by table. Rows come in the order of their key, which both databases take in fastest."""
+    now = time.time_ns() // 1_000
+    past, future = dialect.instant.format(now - 60 * SECOND), dialect.instant.format(now + 10 * DAY)
+    half = crowd.accounts // 2
+
+    def uuid(kind: str, number: str = "n") -> str:
+        return dialect.uuid.format(f"'{_PREFIX}' || ({_first(kind)} + {number})")
+
+    def account(number: str) -> str:
+        return f"'account-' || (1000000 + {number})"
+
+    def some(every: int, at: int, value: str, otherwise: str = "NULL") -> str:
+        return f"CASE WHEN n % {every} = {at} THEN {value} ELSE {otherwise} END"
+
+    of_all, of_half = account(f"n % {crowd.accounts}"), account(f"n % {half}")
+    owners = {
+        **dict.fromkeys(("parked", "due", "later", "lapsed"), of_half),
+        **dict.fromkeys(("whale", "whaled"), f"'{WHALE}'"),
+    }
+    alike = {"whale": "parked", "later": "due", "lapsed": "leased", "whaled": "leased"}
+    wait, tight = some(4, 1, past), some(10, 0, "'tight'", "'gpu'")
+
+    def like(table: str, kind: str, **values: str) -> Growth:
+        """Rows of one kind of job, like the first of it."""
+        key = "id" if table == "jobs" else "job_id"
+        named = {key: uuid(kind), "account_id": owners.get(kind, of_all), **values}
+        return Growth(table, f"{key} = '{_founder(alike.get(kind, kind))}'", crowd.counts[kind], named)
+
+    yield like("jobs", "ended", batch_id=some(10, 0, uuid("batch", "n / 1000")))
+    yield like("jobs", "dead")
+    yield like("jobs", "ready", pool=tight, wait_until_at=wait)
+    yield like("jobs", "parked", wait_until_at=wait)
+    for kind in ("whale", "due", "later", "leased", "lapsed"):
+        yield like("jobs", kind)
+    yield like("jobs", "awaiting", pool="'tight'")
+    yield like("jobs", "whaled")
+    yield like("ready", "ready", rank="p.rank + n", pool=tight, wait_until_at=wait, ages_at=some(4, 0, past))
+    yield like("parked", "parked", rank="p.rank + n", wait_until_at=wait)
+    yield like("parked", "whale", rank="p.rank + n")
+    yield like("parked", "due", due_at=past)
+    yield like("parked", "later", due_at=future)
+    yield like("leases", "leased", worker="'worker-' || (n % 50)", expires_at=future, deadline_at=future)
+    yield like("leases", "lapsed", expires_at=past, deadline_at=some(10, 1, past, future))
+    yield like("leases", "awaiting", ref="'ref-' || n", pool="'tight'", deadline_at=future)
+    yield like("leases", "whaled", expires_at=future, deadline_at=future)
+    for table in ("checkpoints", "steps"):
+        for kind, rows in (("ended", crowd.size // 10), ("leased", crowd.counts["leased"])):
+            yield Growth(table, f"job_id = '{_founder(kind)}'", rows, {"job_id": uuid(kind)})
+
+    # A hundred of each account, one account after the other.
+    payer, paid = account("n / 100"), uuid("ended", f"(n % 100) * {crowd.accounts} + n / 100")
+    grant, charge = "account_id = 'founder' AND kind = 'grant'", f"job_id = '{_founder('ended')}' AND kind = 'charge'"
+    yield Growth("entries", grant, crowd.accounts, {"account_id": account("n")})
+    yield Growth("entries", charge, crowd.size, {"account_id": payer, "number": "2 + n % 100", "job_id": paid})
+    key = {"account_id": payer, "key": "'key-' || n", "job_id": paid, "expires_at": some(100, 1, past, future)}
+    yield Growth("keys", "key = 'ended'", crowd.size, key)
+    completed = f"job_id = '{_founder('ended')}' AND kind = 'completed'"
+    yield Growth("events", completed, crowd.size, {"job_id": uuid("ended"), "account_id": of_all})
+    contents = {"content_hash": "'hash-' || (1000000 + n)", "job_id": uuid("ended")}
+    yield Growth("contents", "content_hash = 'ended'", crowd.size // 10, contents)
+    batch = {"id": uuid("batch"), "account_id": of_all}
+    yield Growth("batches", f"id = '{_founder('batch')}'", crowd.counts["batch"], batch)
+    for kind, until in (("held", future), ("expired", past)):
+        held = {"id": uuid(kind), "account_id": account("n"), "expires_at": until}
+        yield Growth("reservations", f"id = '{_founder('held')}'", crowd.counts[kind], held)
+    used = {"id": uuid("used"), "account_id": of_all}
+    yield Growth("reservations", f"id = '{_founder('used')}'", crowd.counts["used"], used)
+
+    # Counters as the rows above make them. The first half of the accounts has everything, the other half no limit.
+    is_first = _if(f"n < {half}")
+    parked, timed = (crowd.sum(*kinds) // half for kinds in (("parked",), ("due", "later")))
+    running = f"{crowd.counts['ready'] // crowd.accounts + 1} + {is_first} + {_if('n < 10')}"
+    yield Growth(
+        "accounts",
+        "id = 'founder'",
+        crowd.accounts,
+        {
+            "id": account("n"),
+            "plan": f"CASE WHEN n < {half} THEN 'crew' ELSE 'pro' END",
+            "admitted": running,
+            "parked": f"{parked} * {is_first}",
+            "active": f"{running} + {parked + timed} * {is_first}",
+            "reserved": f"2 * {is_first}",
+            "submitted": "100",
+            "entries": "101",
+        },
+    )
+
+
+def whale(crowd: Crowd) -> str:
+    """The account that owns nearly half of all that waits, and is at its limit."""
+    parked = crowd.counts["whale"]
+    return (
+        f"UPDATE accounts SET parked = {parked}, admitted = {WHALE_RUNS}, active = {parked + WHALE_RUNS} "
+        f"WHERE id = '{WHALE}'"
+    )
+
+
+def _if(condition: str) -> str:
+    return f"(CASE WHEN {condition} THEN 1 ELSE 0 END)"

@@ -1,0 +1,59 @@
+"""The crowd in PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from ficha.store.postgres import PostgresStore
+from tests.stores.crowd import Crowd, Dialect, found, growths, runner, whale
+
+DIALECT = Dialect(
+    series="generate_series(0, {0}) AS s (n)",
+    uuid="({0})::uuid",
+    instant="('epoch'::timestamptz + {0} * interval '1 microsecond')",
+)
+
+COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND attidentity = ''"
+TABLES = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+# Those that are no constraint: they are made faster at once than row by row.
+INDEXES = """
+SELECT c.relname, pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+WHERE c.relnamespace = 'public'::regnamespace AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid)
+"""
+
+
+async def grow(connection: asyncpg.Connection, crowd: Crowd) -> None:
+    """All the others. Nothing but rows changes: plans that are kept stay as they are."""
+    for growth in growths(crowd, DIALECT):
+        columns = [name for (name,) in await connection.fetch(COLUMNS, growth.table)]
+        await connection.execute(growth.text(columns, DIALECT))
+    await connection.execute(whale(crowd))
+
+
+async def keep_still(connection: asyncpg.Connection) -> None:
+    """Nobody is to look at the tables by himself, and nobody needs the rows after a crash."""
+    for (table,) in await connection.fetch(TABLES):
+        await connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
+        await connection.execute(f"ALTER TABLE {table} SET UNLOGGED")
+
+
+async def fill(url: str, crowd: Crowd) -> None:
+    """A crowd in a fresh database, as quickly as can be, with statistics."""
+    store = PostgresStore(url)
+    await store.migrate()
+    await store.open()
+    await found(runner(store))
+    await store.close()
+    connection = await asyncpg.connect(url)
+    try:
+        await keep_still(connection)
+        indexes = await connection.fetch(INDEXES)
+        for name, _ in indexes:
+            await connection.execute(f"DROP INDEX {name}")
+        await grow(connection, crowd)
+        await connection.execute("SET maintenance_work_mem = '256MB'")
+        for _, text in indexes:
+            await connection.execute(text)
+        await connection.execute("VACUUM ANALYZE")
+    finally:
+        await connection.close()

@@ -1,0 +1,278 @@
+"""Every command there is, in the batches that come of it, on a crowded database; and every question.
+
+A story runs each kind of batch with rows that nobody has touched yet, and again with what the first one left behind,
+since a store may take another way where it remembers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+from uuid import uuid4
+
+from msgspec import Struct
+
+from ficha.core import commands as c
+from ficha.core.records import Status
+from ficha.store import base as q
+from tests.stores.crowd import WHALE, Crowd, Run, account_of, submit, uuid_of
+
+MANY: Final = 40
+"""Commands in a batch."""
+
+
+def asked(batch: tuple[c.Command, ...]) -> int:
+    """How much a batch asks for: what its work may be a small multiple of."""
+    return sum(map(_asked, batch))
+
+
+def _asked(command: c.Command) -> int:
+    match command:
+        case c.Submit():
+            return len(command.jobs)
+        case c.Claim():
+            # Where slots are counted, as many as are busy.
+            return command.limit * len(command.pools) + (10 if "tight" in command.pools else 0)
+        case c.ChangePlan():
+            # All that the account has parked may have room now.
+            return 1 + 20
+        case _:
+            return 1
+
+
+def _new(count: int = MANY) -> list[str]:
+    return [str(uuid4()) for _ in range(count)]
+
+
+async def submits(run: Run, crowd: Crowd) -> None:
+    names = crowd.names(MANY)
+    for _ in range(2):
+        batch = [submit(name, new, key=new) for name, new in zip(names, _new(), strict=True)]
+        await run(*batch)
+    await run(*batch)
+    await run(*(submit(name, new, key="mine") for name, new in zip(crowd.names(1) * MANY, _new(), strict=True)))
+    await run(*(submit(WHALE, new, key=new) for new in _new()))
+
+
+async def submits_of_all_sorts(run: Run, crowd: Crowd) -> None:
+    names, other = crowd.names(MANY), _new()
+    known = [submit(names[n], other[n], content=f"hash-{1_000_000 + n}") for n in range(10)]
+    fresh = [submit(names[n], other[n], content=other[n]) for n in range(10, 15)]
+    later = [submit(names[n], other[n], delay_ms=5_000) for n in range(15, 20)]
+    held = zip(crowd.numbers("held", 10), other[20:30], strict=True)
+    reserved = [submit(account_of(n), new, reservation_id=uuid_of("held", n)) for n, new in held]
+    await run(*known, *fresh, *later, *reserved)
+    jobs = tuple(c.NewJob(new, "draw", "gpu", "{}", 1) for new in _new())
+    await run(c.Submit(names[30], jobs, batch_id=other[30]))
+
+
+async def submits_alone(run: Run, crowd: Crowd) -> None:
+    """What can also take part in a transaction of the caller's own."""
+    [name] = crowd.names(1)
+    jobs = tuple(c.NewJob(new, "draw", "gpu", "{}", 1) for new in _new())
+    for _ in range(2):
+        await run(submit(name, *_new(1), key="alone"))
+    await run(submit(WHALE, *_new(1), key="alone"))
+    await run(submit(name, *_new(1), content=f"hash-{1_000_000 + 50}"))
+    [held] = crowd.numbers("held", 1)
+    await run(submit(account_of(held), *_new(1), delay_ms=5_000, reservation_id=uuid_of("held", held)))
+    await run(c.Submit(name, jobs, batch_id=str(uuid4())))
+
+
+async def claims(run: Run, crowd: Crowd) -> None:
+    await run(c.Claim("w", ("gpu",), MANY))
+    await run(c.Claim("w", ("gpu", "tight"), 5), c.Claim("x", ("tight",), 1))
+    await run(c.Claim("w", ("gpu",), 1))
+
+
+async def lives(run: Run, crowd: Crowd) -> None:
+    """From a claim to the end, by one process, each act in a batch of its own."""
+    [claimed] = await run(c.Claim("w", ("gpu",), MANY))
+    held = [(lease.job.id, lease.epoch) for lease in claimed.leases]
+    await run(*(c.Start(*lease) for lease in held))
+    await run(*(c.Heartbeat(*lease) for lease in held))
+    await run(*(c.SaveCheckpoint(*lease, "here") for lease in held))
+    await run(*(c.Finish(job_id, c.Completed("{}"), epoch) for job_id, epoch in held))
+    await run(submit(crowd.names(1)[0], *_new(1)))
+
+
+ENDINGS: Final = (
+    c.Completed("{}"),
+    c.Completed("{}", 1, 2),
+    c.Failed("no"),
+    c.Failed("no", final=True),
+    c.RetryLater(1_000),
+    c.CancelledByHandler("no"),
+    c.AcceptedByProvider("ref"),
+)
+
+
+async def leases(run: Run, crowd: Crowd) -> None:
+    """What workers of other processes hold, whose accounts have more that waits."""
+    held = crowd.take("leased", MANY)
+    await run(*(c.Heartbeat(job_id, 1) for job_id in held))
+    await run(
+        *(c.Heartbeat(job_id, 1) for job_id in held[:10]),
+        *(c.SaveCheckpoint(job_id, 1, "here", 70, "{}") for job_id in held[10:20]),
+        *(c.SaveStep(job_id, 1, name, "1") for job_id in held[20:30] for name in ("step", "new")),
+        c.Claim("w", ("gpu",), 10),
+    )
+    await run(*(c.Finish(job_id, ENDINGS[n % len(ENDINGS)], 1) for n, job_id in enumerate(held)))
+    await run(*(c.Finish(job_id, c.Completed("{}")) for job_id in crowd.take("awaiting", 5)))
+    await run(c.Finish(*crowd.take("leased", 1), c.Completed("{}"), 1))
+
+
+async def a_whale_at_its_limit(run: Run, crowd: Crowd) -> None:
+    mine = crowd.take("whaled", 45)
+    await run(*(c.Finish(job_id, c.Completed("{}"), 1) for job_id in mine[:MANY]))
+    await run(*(c.Cancel(job_id) for job_id in (*crowd.take("whale", 20), *mine[MANY:])))
+
+
+async def cancels(run: Run, crowd: Crowd) -> None:
+    await run(*(c.Cancel(job_id) for kind in ("ready", "parked", "later", "leased") for job_id in crowd.take(kind, 10)))
+
+
+async def reservations(run: Run, crowd: Crowd) -> None:
+    names, new = crowd.names(MANY), _new()
+    await run(*(c.Reserve(held, name) for held, name in zip(new, names, strict=True)))
+    await run(*map(c.Consume, new[:20]), *map(c.Release, new[20:]))
+
+
+async def sweeps(run: Run, crowd: Crowd) -> None:
+    late = [*crowd.take("lapsed", 10), *crowd.take("due", 10), *crowd.take("ready", 10), *crowd.take("parked", 10)]
+    await run(*map(c.Recover, late))
+    await run(
+        *map(c.ExpireReservation, crowd.take("expired", 20)),
+        *(c.ForgetKey(account_of(n), "submit", f"key-{100 * n + 1}") for n in range(20)),
+    )
+
+
+async def dead_letters(run: Run, crowd: Crowd) -> None:
+    dead = crowd.take("dead", MANY)
+    await run(*map(c.Requeue, dead[:20], _new(20)), *map(c.Discard, dead[20:]))
+
+
+async def accounts(run: Run, crowd: Crowd) -> None:
+    new = _new()
+    await run(*(c.OpenAccount(name, "pro", 10) for name in new))
+    for _ in range(2):
+        await run(*(c.Credit(name, 1, "grant", key="one") for name in new))
+    await run(c.ChangePlan(account_of(60), "pro"))
+
+
+async def pools(run: Run, crowd: Crowd) -> None:
+    await run(c.DeclarePool("other", 5), c.Elect("sweeping", "w", 1_000))
+    await run(c.PausePool("other"), c.ResizePool("other", 3), c.Elect("sweeping", "w", 1_000))
+
+
+async def mixtures(run: Run, crowd: Crowd) -> None:
+    """What a store with a single lane gets."""
+    for _ in range(2):
+        held = crowd.take("leased", 10)
+        await run(
+            *(submit(name, new, key=new) for name, new in zip(crowd.names(10), _new(10), strict=True)),
+            c.Claim("w", ("gpu",), 10),
+            *(c.Heartbeat(job_id, 1) for job_id in held[:5]),
+            *(c.Finish(job_id, c.Completed("{}"), 1) for job_id in held[5:]),
+            *(c.Cancel(job_id) for job_id in crowd.take("ready", 5)),
+            *map(c.Recover, crowd.take("lapsed", 5)),
+        )
+
+
+Story = Callable[[Run, Crowd], Awaitable[None]]
+STORIES: Final[tuple[Story, ...]] = (
+    submits,
+    submits_of_all_sorts,
+    submits_alone,
+    claims,
+    lives,
+    leases,
+    a_whale_at_its_limit,
+    cancels,
+    reservations,
+    sweeps,
+    dead_letters,
+    accounts,
+    pools,
+    mixtures,
+)
+
+
+class Question(Struct, frozen=True):
+    """A question, and how much it asks for: the rows that its answer may have."""
+
+    query: q.Query[Any]
+    asks: int
+
+
+def questions() -> dict[str, Question]:
+    """Every question of the read side, in the forms in which the face puts it."""
+    name, job, batch = account_of(7), uuid_of("ended", 7), uuid_of("batch", 7)
+    some = tuple(uuid_of(kind, n) for kind in ("ended", "ready", "parked", "leased") for n in range(100, 110))
+    over: tuple[Status, ...] = ("completed", "failed", "cancelled")
+    held: tuple[Status, ...] = ("starting", "running")
+    key = (name, "key-750", "submit")
+    pages = {
+        "jobs": q.ListJobs(),
+        "jobs, a later page": q.ListJobs(before=uuid_of("ended", 900)),
+        "jobs of an account": q.ListJobs(name),
+        "jobs of an account, a later page": q.ListJobs(name, before=uuid_of("leased", 1)),
+        "jobs of the whale": q.ListJobs(WHALE),
+        "queued jobs of an account": q.ListJobs(name, ("queued",)),
+        "held jobs of an account": q.ListJobs(name, held),
+        "ended jobs of an account": q.ListJobs(name, over),
+        "jobs of an account by tool and pool": q.ListJobs(name, tool="draw", pool="gpu"),
+        "jobs of an account's session": q.ListJobs(name, session="none"),
+        "queued jobs of the whale": q.ListJobs(WHALE, ("queued",)),
+        "queued jobs": q.ListJobs(statuses=("queued",)),
+        "queued jobs of a pool": q.ListJobs(statuses=("queued",), pool="gpu"),
+        "held jobs": q.ListJobs(statuses=held),
+        "ended jobs": q.ListJobs(statuses=over),
+        "active jobs": q.ListJobs(statuses=("queued", *held)),
+        "jobs of a tool that has none": q.ListJobs(tool="none"),
+        "stuck jobs": q.ListJobs(stuck_before_at=1),
+        "dead letters": q.ListJobs(dead=True),
+        "dead letters of an account": q.ListJobs(name, dead=True),
+        "accounts": q.ListAccounts(name),
+        "entries": q.ListEntries(name),
+        "entries, a later page": q.ListEntries(name, before=50),
+        "reservations": q.ListReservations(),
+        "reservations of an account": q.ListReservations(name),
+        "reservations of an account, a later page": q.ListReservations(name, before=uuid_of("used", 900)),
+        "keys of an account": q.ListKeys(name),
+        "keys of an account, a later page": q.ListKeys(name, key),
+        "keys, a later page": q.ListKeys(after=key),
+    }
+    found = {
+        **{words: Question(query, 50) for words, query in pages.items()},
+        "jobs by id": Question(q.GetJobs(some), len(some)),
+        "one job": Question(q.GetJobs(some[:1]), 1),
+        "jobs of a batch": Question(q.ListJobs(batch_id=batch, limit=1_000), 100),
+        "queued jobs of a batch": Question(q.ListJobs(batch_id=batch, statuses=("queued",), limit=1_000), 100),
+        "a batch": Question(q.GetBatch(batch), 100),
+        "an account": Question(q.GetAccount(name), 1),
+        "events of a job": Question(q.ListEvents(job), 100),
+        "events of an account": Question(q.ListEvents(account_id=name), 100),
+        "events of an account's job": Question(q.ListEvents(job, name, 3), 100),
+        "events": Question(q.ListEvents(after=1_000), 100),
+        "steps": Question(q.ListSteps(job), 1),
+        "what is due": Question(q.GetDue(600_000, 86_400_000, 200), 200),
+        "pools": Question(q.ListPools(), 10),
+        "figures": Question(q.GetStats(600_000), 10),
+        "a part for verify": Question(q.GetState(name, 10, texts=True), 10 * 150),
+        "the look at all that waits": Question(q.GetWaiting(), 10),
+    }
+    assert {type(question.query) for question in found.values()} == set(q.Query.__subclasses__())
+    return found
+
+
+class Nature(Struct, frozen=True):
+    """Why a question may do more work than its answer has rows: how much more, which tables it reads whole, and why."""
+
+    asks: int
+    whole: frozenset[str]
+    why: str
+
+
+def nature(asks: int, why: str, *whole: str) -> Nature:
+    return Nature(asks, frozenset(whole), why)

@@ -1,0 +1,209 @@
+"""What the statements cost in PostgreSQL when a million jobs wait and as many have ended: no more than with none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from ficha.core import commands as c
+from ficha.core.decide import decide
+from ficha.core.needs import needs
+from ficha.core.snapshot import Changes, Snapshot
+from ficha.store.postgres import PostgresStore
+from tests.postgres import Server, new_database
+from tests.stores.crowd import POLICY, Crowd, Run, found, runner
+from tests.stores.postgres_batches import connected
+from tests.stores.postgres_crowd import INDEXES, fill, grow, keep_still
+from tests.stores.postgres_plans import Watch, Work, watched
+from tests.stores.stories import (
+    STORIES,
+    Nature,
+    Story,
+    a_whale_at_its_limit,
+    asked,
+    claims,
+    nature,
+    questions,
+    submits_alone,
+    submits_of_all_sorts,
+)
+
+ROWS, PAGES = 8, 150
+"""How many rows any step of a plan may handle, and how many pages a statement may look at, for each thing asked for."""
+CATALOGUE = 300
+"""Pages beside those: what a connection does for the first time, it looks up."""
+SMALL = 30_000
+"""Enough for a walk over all of it to be noticed."""
+
+
+def too_much(who: str, asks: int, works: Iterable[Work], whole: frozenset[str] = frozenset()) -> list[str]:
+    """What is wrong with this work, in words."""
+    return [
+        f"{who} ({asks}): {work.rows} rows, {work.pages} pages, all of {set(work.whole) or 'nothing'}: "
+        f"{' '.join(work.text.split())[:300]}"
+        for work in works
+        if work.rows > ROWS * asks or work.pages > PAGES * asks + CATALOGUE or not work.whole <= whole
+    ]
+
+
+async def tell(
+    stories: Iterable[Story], run: Run, watch: Watch, crowd: Crowd
+) -> tuple[set[type[c.Command]], list[str]]:
+    """Runs the stories and judges the work of each batch; which commands there were, and what was wrong."""
+    used: set[type[c.Command]] = set()
+    wrong: list[str] = []
+
+    async def run_and_judge(*batch: c.Command) -> list[Any]:
+        watch.take()
+        outcomes = await run(*batch)
+        names = {type(command) for command in batch}
+        used.update(names)
+        wrong.extend(too_much(" ".join(sorted(name.__name__ for name in names)), asked(batch), watch.take()))
+        return outcomes
+
+    for story in stories:
+        await story(run_and_judge, crowd)
+    return used, wrong
+
+
+def within(store: PostgresStore, connection: asyncpg.Connection) -> Run:
+    """Commands inside a transaction of the caller's own, where the planner chooses freely."""
+
+    async def run(*batch: c.Command) -> list[Any]:
+        outcomes: list[Any] = []
+
+        def decided(snapshot: Snapshot) -> Changes:
+            changes, outcomes[:] = decide(snapshot, batch, POLICY)
+            return changes
+
+        await store.transact_within(connection, needs(batch), decided)
+        return outcomes
+
+    return run
+
+
+async def ask(words: str, store: PostgresStore, watch: Watch, natures: dict[str, Nature]) -> list[str]:
+    """Puts a question, and judges the work that it takes; what was wrong."""
+    question = questions()[words]
+    watch.take()
+    await store.read(question.query)
+    allowed = natures.get(words, nature(question.asks, ""))
+    return too_much(words, allowed.asks, watch.take(), allowed.whole)
+
+
+def natures(crowd: Crowd) -> dict[str, Nature]:
+    """The questions that by their nature look at more rows than they answer with."""
+    held = crowd.sum("leased", "lapsed", "awaiting", "whaled")
+    waiting = crowd.sum("ready", "parked", "whale", "due", "later")
+    everything = crowd.sum(*crowd.counts)
+    running = "all that run are looked through, and there are as many as there are workers"
+    newer = "those that wait and are newer are passed over"
+    return {
+        "held jobs of an account": nature(held, running, "leases"),
+        "queued jobs": nature(held, running, "leases"),
+        "queued jobs of a pool": nature(held, running, "leases"),
+        "stuck jobs": nature(held, f"{running}: an index would be written with every heartbeat", "leases"),
+        "what is due": nature(held, f"{running}, for those that are silent or too old", "leases"),
+        "jobs of a batch": nature(held, running, "leases"),
+        "jobs of a tool that has none": nature(
+            everything, "an operator's question, for which there is no index", "jobs"
+        ),
+        "dead letters of an account": nature(crowd.counts["dead"], "the account's among all dead letters"),
+        "dead letters": nature(everything, newer),
+        "ended jobs": nature(everything, newer),
+        "pools": nature(waiting, "counts what is ready in each"),
+        "figures": nature(waiting, "counts all that is active", "ready", "parked", "leases", "checkpoints"),
+        "the look at all that waits": nature(waiting, "one look serves every position until the next"),
+        "a part for verify": nature(
+            everything, "the planner may read tables whole for it", "leases", "checkpoints", "contents", "steps"
+        ),
+    }
+
+
+@pytest.mark.timeout(400)
+async def test_with_a_million_jobs_waiting_no_statement_does_more_work(
+    postgres_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd = Crowd()
+    async with new_database(postgres_server) as url:
+        await fill(url, crowd)
+        async with watched(url, monkeypatch) as (store, watch):
+            used, wrong = await tell(STORIES, runner(store), watch, crowd)
+            assert used == set(c.Command.__subclasses__())
+            connection = await asyncpg.connect(url)
+            await connection.execute("BEGIN")
+            wrong += (await tell([submits_alone], within(store, connection), watch, crowd))[1]
+            await connection.execute("ROLLBACK")
+            await store.committed(str(uuid4()), 1)
+            await store.notify(["gpu"])
+            wrong += too_much("marker and hint", 1, watch.take())
+            for words in questions():
+                wrong += await ask(words, store, watch, natures(crowd))
+            assert await watch.overlooked() == []
+            await connection.close()
+    assert wrong == []
+
+
+@pytest.mark.timeout(240)
+async def test_a_plan_that_was_made_on_empty_tables_and_kept_does_for_full_ones(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connected(postgres_url) as plain, watched(postgres_url, monkeypatch) as (store, watch):
+        # First it is found out what is sent.
+        await keep_still(plain)
+        await move_in(store, plain)
+        await tell(STORIES, runner(store), watch, Crowd(SMALL))
+        [writer] = {connection for connection, text in watch.sent if "INSERT" in text and not connection.is_closed()}
+        sent = {text: values for (connection, text), values in watch.sent.items() if connection is writer}
+        await store.migrate(0)
+        await store.migrate()
+        await keep_still(plain)
+        # Then the plans are made, while the tables are empty.
+        made = {text: await writer.plan(text, values) for text, values in sent.items()}
+        await move_in(store, plain)
+        _, wrong = await tell(STORIES, runner(store), watch, Crowd(SMALL))
+        assert {text: watch.costs[writer, text] for text in sent} == made, "plans were made anew"
+    assert wrong == []
+
+
+async def move_in(store: PostgresStore, plain: asyncpg.Connection) -> None:
+    """A crowd, without a word to the planner."""
+    await found(runner(store))
+    await grow(plain, Crowd(SMALL))
+
+
+NEEDED_BY: dict[str, Story | str] = {
+    "ready_in_order": claims,
+    "leases_of_pool": claims,
+    "parked_in_order": a_whale_at_its_limit,
+    "reservations_active": submits_of_all_sorts,
+    "jobs_of_account": "jobs of an account",
+    "events_of_job": "events of a job",
+    "events_of_account": "events of an account",
+    "reservations_of_account": "reservations of an account",
+    **dict.fromkeys(("parked_due", "parked_waiting", "ready_waiting", "ready_ageing", "keys_expiring"), "what is due"),
+}
+
+
+async def test_a_statement_that_has_lost_its_index_is_found_out(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd = Crowd(SMALL)
+    await fill(postgres_url, crowd)
+    async with connected(postgres_url) as plain, watched(postgres_url, monkeypatch) as (store, watch):
+
+        async def look(needed_by: Story | str) -> list[str]:
+            if isinstance(needed_by, str):
+                return await ask(needed_by, store, watch, natures(crowd))
+            return (await tell([needed_by], runner(store), watch, crowd))[1]
+
+        indexes = dict(await plain.fetch(INDEXES))
+        for name, needed_by in NEEDED_BY.items():
+            assert await look(needed_by) == []
+            await plain.execute(f"DROP INDEX {name}")
+            assert await look(needed_by) != [], f"nobody misses {name}"
+            await plain.execute(indexes[name])

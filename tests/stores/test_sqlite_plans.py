@@ -1,0 +1,160 @@
+"""What the statements cost in SQLite when a million jobs wait and as many have ended: no more than with none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import apsw
+import pytest
+
+from ficha.core import commands as c
+from ficha.store.sqlite import SqliteStore
+from tests.stores.crowd import Crowd, runner
+from tests.stores.sqlite_crowd import INDEXES, fill
+from tests.stores.sqlite_plans import Watch, Work, scans_and_sorts, watched
+from tests.stores.stories import (
+    STORIES,
+    Nature,
+    Story,
+    a_whale_at_its_limit,
+    asked,
+    claims,
+    nature,
+    questions,
+)
+
+STEPS = 600
+"""How many steps of SQLite's machine a statement may take for each thing asked for."""
+ROWS = 8
+"""How many rows of a scan it may pass over, likewise."""
+SMALL = 30_000
+
+
+def too_much(who: str, asks: int, works: list[Work]) -> list[str]:
+    return [
+        f"{who} ({asks}): {work.steps} steps, {work.scanned} rows scanned, by {work.runs} of: {work.text}"
+        for work in works
+        if work.steps > STEPS * asks or work.scanned > ROWS * asks
+    ]
+
+
+async def tell(
+    stories: Iterable[Story], store: SqliteStore, watch: Watch, crowd: Crowd
+) -> tuple[set[type[c.Command]], list[str]]:
+    """Runs the stories and judges the work of each batch; which commands there were, and what was wrong."""
+    used: set[type[c.Command]] = set()
+    texts: set[str] = set()
+    wrong: list[str] = []
+    run, held = runner(store), crowd.sum("leased", "lapsed", "awaiting", "whaled")
+
+    async def run_and_judge(*batch: c.Command) -> list[Any]:
+        watch.take()
+        outcomes = await run(*batch)
+        works = watch.take()
+        names = {type(command) for command in batch}
+        used.update(names)
+        texts.update(work.text for work in works)
+        who = " ".join(sorted(name.__name__ for name in names))
+        for work in works:
+            # Slots are counted: as many as are busy.
+            asks = held if "count(*) FROM leases" in work.text else asked(batch)
+            wrong.extend(too_much(who, asks, [work]))
+        return outcomes
+
+    for story in stories:
+        await story(run_and_judge, crowd)
+    # A connection that was asked before would answer from memory.
+    db = apsw.Connection(store._path)
+    wrong += [f"{found}: {text}" for text in texts if (found := scans_and_sorts(db, text))]
+    db.close()
+    return used, wrong
+
+
+async def ask(words: str, store: SqliteStore, watch: Watch, natures: dict[str, Nature]) -> list[str]:
+    """Puts a question, and judges the work that it takes; what was wrong."""
+    question = questions()[words]
+    watch.take()
+    await store.read(question.query)
+    return too_much(words, natures[words].asks if words in natures else question.asks, watch.take())
+
+
+def natures(crowd: Crowd) -> dict[str, Nature]:
+    """The questions that by their nature look at more rows than they answer with."""
+    held = crowd.sum("leased", "lapsed", "awaiting", "whaled")
+    waiting = crowd.sum("ready", "parked", "whale", "due", "later")
+    everything = crowd.sum(*crowd.counts)
+    running = "all that run are looked through, and there are as many as there are workers"
+    walked = "all that wait are walked through by their ids"
+    return {
+        "held jobs of an account": nature(held, running),
+        "stuck jobs": nature(held, running),
+        "what is due": nature(held, running),
+        "queued jobs of an account": nature(waiting, walked),
+        "queued jobs of the whale": nature(waiting, walked),
+        "queued jobs of a batch": nature(waiting, walked),
+        "ended jobs": nature(everything, "those that wait and are newer are passed over"),
+        "jobs of a tool that has none": nature(everything, "an operator's question, for which there is no index"),
+        "pools": nature(waiting, "counts what is ready in each"),
+        "figures": nature(waiting, "counts all that is active"),
+        "the look at all that waits": nature(waiting, "one look serves every position until the next"),
+        "a part for verify": nature(everything, "steps and contents are read whole for it"),
+    }
+
+
+@pytest.mark.timeout(400)
+async def test_with_a_million_jobs_waiting_no_statement_does_more_work(tmp_path: Path) -> None:
+    path, crowd = tmp_path / "ficha.db", Crowd()
+    wrong: list[str] = []
+    try:
+        await fill(str(path), crowd)
+        for is_analyzed in (False, True):
+            if is_analyzed:
+                # SQLite makes no statistics by itself, but somebody may, and they change its mind.
+                apsw.Connection(str(path)).execute("PRAGMA analysis_limit = 1000; ANALYZE")
+            async with watched(str(path)) as (store, watch):
+                used, found = await tell(STORIES, store, watch, crowd)
+                assert used == set(c.Command.__subclasses__())
+                await store.committed(str(uuid4()), 1)
+                wrong += [*found, *too_much("marker", 1, watch.take())]
+                for words in questions():
+                    wrong += await ask(words, store, watch, natures(crowd))
+    finally:
+        # The folder of a test outlives it.
+        path.unlink()
+    assert wrong == []
+
+
+NEEDED_BY: dict[str, Story | str] = {
+    "ready_in_claim_order": claims,
+    "leases_by_pool": claims,
+    "parked_in_claim_order": a_whale_at_its_limit,
+    "jobs_by_account": "jobs of an account",
+    "jobs_by_batch": "a batch",
+    "jobs_dead": "dead letters",
+    "events_by_job": "events of a job",
+    "events_by_account": "events of an account",
+    "reservations_by_account": "reservations of an account",
+    **dict.fromkeys(("parked_due", "parked_waiting", "ready_waiting", "ready_ageing", "keys_by_expiry"), "what is due"),
+}
+
+
+async def test_a_statement_that_has_lost_its_index_is_found_out(tmp_path: Path) -> None:
+    path, crowd = str(tmp_path / "ficha.db"), Crowd(SMALL)
+    await fill(path, crowd)
+    db = apsw.Connection(path)
+    indexes = dict(db.execute(INDEXES))
+    async with watched(path) as (store, watch):
+
+        async def look(needed_by: Story | str) -> list[str]:
+            if isinstance(needed_by, str):
+                return await ask(needed_by, store, watch, natures(crowd))
+            return (await tell([needed_by], store, watch, crowd))[1]
+
+        for name, needed_by in NEEDED_BY.items():
+            assert await look(needed_by) == []
+            db.execute(f"DROP INDEX {name}")
+            assert await look(needed_by) != [], f"nobody misses {name}"
+            db.execute(indexes[name])
