@@ -70,8 +70,8 @@ CREATE TABLE jobs (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 
 CREATE INDEX jobs_of_account ON jobs (account_id, id);
-CREATE INDEX jobs_of_batch ON jobs (batch_id) WHERE batch_id IS NOT NULL;
-CREATE INDEX jobs_dead ON jobs (dead_at) WHERE dead_at IS NOT NULL;
+CREATE INDEX jobs_of_batch ON jobs (batch_id, id) WHERE batch_id IS NOT NULL;
+CREATE INDEX jobs_dead ON jobs (id) WHERE dead_at IS NOT NULL;
 
 -- One narrow row per claimable job. A claim deletes it.
 CREATE TABLE ready (

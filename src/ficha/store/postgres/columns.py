@@ -383,6 +383,11 @@ LEASES: Final = Table(
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
+def uuid_in(text: str) -> str | None:
+    """An id for a uuid column to be compared with; one that no such column can hold equals nothing."""
+    return text if _UUID.fullmatch(text) else None
+
+
 def uuids(ids: Iterable[str]) -> list[str]:
     """The ids that a uuid column can hold, sorted. Others name nothing that exists; they must not fail a statement."""
     return sorted(filter(_UUID.fullmatch, ids))

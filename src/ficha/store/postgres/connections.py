@@ -19,24 +19,32 @@ from .errors import after_commit, is_lost, translated
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 # The plans are pinned to the indexes and made once. A plan that was made while a table was empty would otherwise read
-# all of it after it has grown, until the next ANALYZE. The time-outs make the database itself end a transaction whose
-# client is gone, so that a lane's marker is not locked for ever.
-SETTINGS: Final = {
-    "lock_timeout": "5s",
-    "statement_timeout": "30s",
-    "idle_in_transaction_session_timeout": "30s",
+# all of it after it has grown, until the next ANALYZE; and a plan made for each call costs more than the call.
+PLANS: Final = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "jit": "off",
 }
+# The time-outs make the database itself end a transaction whose client is gone, so that a batch's marker is not locked
+# for ever.
+SETTINGS: Final = {
+    "lock_timeout": "5s",
+    "statement_timeout": "30s",
+    "idle_in_transaction_session_timeout": "30s",
+    **PLANS,
+}
 BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED; " + "; ".join(
     f"SET LOCAL {name} = '{value}'" for name, value in SETTINGS.items()
 )
 BEGIN_SET_UP: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 """For a connection that was opened with the settings."""
-BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '600s'"
+# What is read in several statements is large: there the planner is free.
+BEGIN_READING: Final = (
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '600s'; "
+    + "; ".join(f"SET LOCAL {name} = {'auto' if name == 'plan_cache_mode' else 'on'}" for name in PLANS)
+)
 _ROLLBACK_S: Final = 5.0
 
 
@@ -177,10 +185,10 @@ class SettledConnector:
     and each transaction brings the settings along.
     """
 
-    def __init__(self, url: str, *, prepared: bool) -> None:
+    def __init__(self, url: str, settings: dict[str, str], *, prepared: bool) -> None:
         self._plain = connector(url, prepared=prepared)
         # No transaction is begun for a single statement, so its isolation level is a setting as well.
-        settings = {**SETTINGS, "default_transaction_isolation": "read committed"}
+        settings = {**settings, "default_transaction_isolation": "read committed"}
         self._settled = connector(url, prepared=prepared, server_settings=settings)
         self.is_settled = prepared
 

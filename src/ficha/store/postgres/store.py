@@ -23,6 +23,8 @@ from .columns import at
 from .connections import (
     BEGIN,
     BEGIN_SET_UP,
+    PLANS,
+    SETTINGS,
     Connection,
     Connections,
     SettledConnector,
@@ -77,19 +79,20 @@ class PostgresStore(migrator.PostgresMigrator):
         self._clock = clock
         self._pool_size = pool_size
         self._connect_listener = connector(listen_url or url, prepared=prepared)
-        self._connect_writer = SettledConnector(url, prepared=prepared)
+        self._connect_writer = SettledConnector(url, SETTINGS, prepared=prepared)
+        self._connect_reader = SettledConnector(url, PLANS, prepared=prepared)
         self._remember = remember
         self._heads = Heads()
         self._remembered = Remembered(clock)
         self._writers = Connections(self._connect_writer, lanes)
-        self._readers = Connections(connect, pool_size)
+        self._readers = Connections(self._connect_reader, pool_size)
         self._listeners: list[Listener] = []
 
     async def open(self) -> None:
         await self.close()
         self._writers = Connections(self._connect_writer, self.lanes)
         self._remembered = Remembered(self._clock)
-        self._readers = Connections(self._connect, self._pool_size)
+        self._readers = Connections(self._connect_reader, self._pool_size)
         async with self._readers.take() as connection:
             await migrator.check(connection)
             # The markers of processes that are long gone. On a standby this fails, and reading goes on.
