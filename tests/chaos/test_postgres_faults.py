@@ -141,7 +141,26 @@ async def test_a_process_whose_clock_is_far_ahead_forgets_no_marker_of_others(
     await connection.close()
 
 
-# Options of the URL, for poolers
+# Poolers, and the options of the URL for them
+
+
+async def test_a_pooler_that_takes_no_settings_gets_none(url: str) -> None:
+    """Even if nobody said that there is one: then batches take locks and bring their settings along."""
+    with pooled(url) as pooled_url:
+        store = PostgresStore(pooled_url.partition("&ficha_")[0])
+        for connections, connect in (
+            (store._writers, store._connect_writer),
+            (store._readers, store._connect_reader),
+        ):
+            async with connections.take() as connection:
+                assert await connection.fetchval("SHOW enable_seqscan") == "on"
+            assert not connect.is_settled
+        await store.close()
+        direct = PostgresStore(url)
+        for connections in (direct._writers, direct._readers):
+            async with connections.take() as connection:
+                assert await connection.fetchval("SHOW enable_seqscan") == "off"
+        await direct.close()
 
 
 async def test_options_in_the_url_reach_the_store_and_not_the_database(url: str) -> None:
