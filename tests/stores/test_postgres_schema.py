@@ -101,6 +101,7 @@ def statements() -> Iterator[str]:
         yield wanted.statement(order)
         yield from (wanted.statement((part,)) for part in order)
     yield apply.statement(apply.PARTS)
+    yield apply.statement(apply.PARTS, is_single=True)
     yield from (apply.statement((part,)) for part in apply.PARTS)
     for module in (reads, whole):
         yield from (

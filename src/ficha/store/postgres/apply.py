@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ...core.snapshot import Changes, Snapshot, job_rows
 from . import columns as t
-from .columns import Column, Row, Table, instant, literal, written
+from .columns import Column, Row, Table, array, instant, literal, source, written
 
 CLOCK_SLACK_US: Final = 500_000
 """How far this process's idea of the database's clock may be off."""
@@ -39,11 +39,6 @@ class Part(Struct, frozen=True):
     columns: tuple[Column, ...]
     row: Row
     text: str
-
-    def source(self, first: int) -> str:
-        """The rows as a set, their parameters numbered from `first`."""
-        parameters = ", ".join(f"${n}::text::{column.parameter}" for n, column in enumerate(self.columns, first))
-        return f"unnest({parameters}) AS v ({', '.join(column.name for column in self.columns)})"
 
 
 def _insert(name: str, table: Table, tail: str = "") -> Part:
@@ -134,60 +129,62 @@ PARTS: Final = tuple(part for part in list(globals().values()) if isinstance(par
 
 
 class Condition(Struct, frozen=True):
-    """Something that a guard asks of rows; `{0}`, `{1}`, … in the texts stand for its parameters."""
+    """Something that a guard asks of rows: that the text finds each of them, or (`finds_all` is False) none."""
 
-    width: int
-    holds: str
-    cte: str = ""
+    name: str
+    columns: tuple[Column, ...]
+    text: str
+    finds_all: bool = True
 
 
 # Rows that are as they were get locked; one that is missing here is somebody else's just now, or was written since.
 ACCOUNTS_UNCHANGED: Final = Condition(
-    3,
-    "(SELECT count(*) FROM same_accounts) = cardinality({0}::text::text[])",
-    """same_accounts AS MATERIALIZED (
-        SELECT FROM unnest({0}::text::text[], {1}::text::xid[], {2}::text::tid[]) AS w (id, version, seat)
-        JOIN accounts t ON t.ctid = w.seat WHERE t.id = w.id AND t.xmin = w.version FOR NO KEY UPDATE OF t SKIP LOCKED
-    )""",
+    "same_accounts",
+    (Column("id", "text"), Column("version", "version"), Column("seat", "seat")),
+    "SELECT FROM {source} JOIN accounts t ON t.ctid = v.seat WHERE t.id = v.id AND t.xmin = v.version "
+    "FOR NO KEY UPDATE OF t SKIP LOCKED",
 )
 LEASES_UNCHANGED: Final = Condition(
-    2,
-    "(SELECT count(*) FROM same_leases) = cardinality({0}::text::uuid[])",
-    """same_leases AS MATERIALIZED (
-        SELECT FROM unnest({0}::text::uuid[], {1}::text::xid[]) AS w (job_id, version)
-        JOIN leases t ON t.job_id = w.job_id WHERE t.xmin = w.version FOR NO KEY UPDATE OF t SKIP LOCKED
-    )""",
+    "same_leases",
+    (Column("job_id", "uuid"), Column("version", "version")),
+    "SELECT FROM {source} JOIN leases t ON t.job_id = v.job_id WHERE t.xmin = v.version "
+    "FOR NO KEY UPDATE OF t SKIP LOCKED",
 )
 KEYS_UNUSED: Final = Condition(
-    3,
-    """NOT EXISTS (
-        SELECT FROM unnest({0}::text::text[], {1}::text::text[], {2}::text::text[]) AS w (account_id, scope, key)
-        JOIN keys k ON k.account_id = w.account_id AND k.scope = w.scope AND k.key = w.key
-    )""",
+    "used_keys",
+    t.KEYS.columns[:3],
+    "SELECT FROM {source} JOIN keys k ON k.account_id = v.account_id AND k.scope = v.scope AND k.key = v.key",
+    finds_all=False,
 )
-CLOCK_RIGHT: Final = Condition(1, f"abs({instant('clock_timestamp()')} - {{0}}::text::bigint) < {CLOCK_SLACK_US}")
+CLOCK_RIGHT: Final = Condition(
+    "clock",
+    (Column("at", "instant"),),
+    f"SELECT FROM {{source}} WHERE abs({instant('clock_timestamp()')} - v.at) < {CLOCK_SLACK_US}",
+)
 
 
 @lru_cache(maxsize=1024)
-def statement(parts: tuple[Part, ...], conditions: tuple[Condition, ...] = ()) -> str:
-    """The text for these parts, under these conditions. It answers, if it writes, with what `Written` holds.
+def statement(parts: tuple[Part, ...], conditions: tuple[Condition, ...] = (), *, is_single: bool = False) -> str:
+    """The text for these parts, under these conditions; `is_single`: for one row of each.
 
-    The same parts give the same text, which a connection then has prepared.
+    It answers, if it writes, with what `Written` holds. The same parts give the same text, which a connection then has
+    prepared.
     """
     ctes, holds = [], []
     first = 1
-    for condition in conditions:
-        parameters = [f"${n}" for n in range(first, first + condition.width)]
-        first += condition.width
-        holds.append(condition.holds.format(*parameters))
-        if condition.cte:
-            ctes.append(condition.cte.format(*parameters))
+    for asked in conditions:
+        rows = source(asked.columns, first, is_single=is_single)
+        ctes.append(f"{asked.name} AS MATERIALIZED ({asked.text.format(source=rows)})")
+        count = "1" if is_single else f"cardinality({array(asked.columns[0].kind, first)})"
+        holds.append(f"(SELECT count(*) FROM {asked.name}) = {count if asked.finds_all else 0}")
+        first += len(asked.columns)
     guard = "true"
     if conditions:
         ctes.append(f"guard AS MATERIALIZED (SELECT {' AND '.join(holds)} AS holds)")
         guard = "(SELECT holds FROM guard)"
     for part in parts:
-        ctes.append(f"{part.name} AS ({part.text.format(source=part.source(first), guard=guard)})")
+        rows = source(part.columns, first, is_single=is_single)
+        ctes.append(f"{part.name} AS ({part.text.format(source=rows, guard=guard)})")
         first += len(part.columns)
     seats = " UNION ALL ".join(f"SELECT id, ctid::text FROM {part.name}" for part in parts if part in _SEATED)
     ctes.append(f"seats (id, seat) AS ({seats or 'SELECT NULL, NULL WHERE false'})")
@@ -197,20 +194,43 @@ def statement(parts: tuple[Part, ...], conditions: tuple[Condition, ...] = ()) -
     )
 
 
-class Rows:
-    """The parts of one batch and the values for them."""
+What = TypeVar("What", Part, Condition)
+
+
+class Filled(Generic[What]):
+    """Parts or conditions, each with its columns of values."""
 
     def __init__(self) -> None:
-        self.parts: list[Part] = []
-        self.values: list[str] = []
+        self.whats: list[What] = []
+        self._columns: list[Sequence[Sequence[Any]]] = []
+
+    def fill(self, what: What, columns: Sequence[Sequence[Any]]) -> None:
+        self.whats.append(what)
+        self._columns.append(columns)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether each has one row."""
+        return all(len(columns[0]) == 1 for columns in self._columns)
+
+    def values(self, *, is_single: bool) -> list[Any]:
+        """The parameters of the statement."""
+        if is_single:
+            return [column[0] for columns in self._columns for column in columns]
+        return [
+            literal(column.kind, values)
+            for what, columns in zip(self.whats, self._columns, strict=True)
+            for column, values in zip(what.columns, columns, strict=True)
+        ]
+
+
+class Rows(Filled[Part]):
+    """The parts of one batch with their rows."""
 
     def add(self, part: Part, records: Sequence[Any], *beside: Sequence[Any]) -> None:
         """Adds a part if it has rows. `beside` are the last columns, where their values are not in the records."""
-        if not records:
-            return
-        self.parts.append(part)
-        columns = (*zip(*map(part.row, records), strict=True), *beside)
-        self.values += [literal(column.kind, values) for column, values in zip(part.columns, columns, strict=True)]
+        if records:
+            self.fill(part, (*zip(*map(part.row, records), strict=True), *beside))
 
 
 class Written(Struct, frozen=True):
@@ -220,22 +240,15 @@ class Written(Struct, frozen=True):
     seats: dict[str, str]
 
 
-class Guard(Struct):
-    """What must still be so for a batch to be written, and the values that say so.
+class Guard(Filled[Condition]):
+    """What must still be so for a batch to be written, and where the accounts lie that it was decided on."""
 
-    seats: where the accounts lie that the batch was decided on.
-    """
-
-    conditions: list[Condition] = field(default_factory=list)
-    values: list[str] = field(default_factory=list)
-    seats: dict[str, str] = field(default_factory=dict)
-
-    def add(self, condition: Condition, *values: str) -> None:
-        self.conditions.append(condition)
-        self.values += values
+    def __init__(self, seats: Mapping[str, str]) -> None:
+        super().__init__()
+        self.seats = seats
 
 
-_NO_GUARD: Final = Guard()
+_NO_GUARD: Final = Guard({})
 
 
 async def apply(
@@ -254,10 +267,11 @@ async def apply(
         rows.add(MARKER, [(*marker, snapshot.now)])
         if marker[1] % MARKERS_KEPT == 0:
             rows.add(MARKERS_PASSED, [marker])
-    if not rows.parts:
+    if not rows.whats:
         return None
-    text = statement(tuple(rows.parts), tuple(guard.conditions))
-    found = await connection.fetch(text, *guard.values, *rows.values)
+    is_single = rows.is_single and guard.is_single
+    text = statement(tuple(rows.whats), tuple(guard.whats), is_single=is_single)
+    found = await connection.fetch(text, *guard.values(is_single=is_single), *rows.values(is_single=is_single))
     if not found:
         return None
     version, names, seats = found[0]

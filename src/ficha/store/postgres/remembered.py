@@ -27,7 +27,7 @@ from .apply import (
     Guard,
     Written,
 )
-from .columns import ACCOUNTS, instant, literal
+from .columns import ACCOUNTS, instant
 
 MOST_ACCOUNTS: Final = 10_000
 MOST_LEASES: Final = 10_000
@@ -108,18 +108,18 @@ class Remembered:
 
     def _guard(self, needs: Needs, accounts: Accounts, leases: Leases, now: int) -> Guard:
         """In key order, like all that locks rows."""
-        guard = Guard(seats={name: seat for name, (_, _, seat) in accounts.items()})
+        guard = Guard({name: seat for name, (_, _, seat) in accounts.items()})
         if accounts:
             names = sorted(accounts)
             _, versions, seats = zip(*(accounts[name] for name in names), strict=True)
-            guard.add(ACCOUNTS_UNCHANGED, literal("text", names), literal("number", versions), literal("seat", seats))
+            guard.fill(ACCOUNTS_UNCHANGED, (names, versions, seats))
         if leases:
             ids = sorted(leases)
-            guard.add(LEASES_UNCHANGED, literal("uuid", ids), literal("number", [leases[key][1] for key in ids]))
+            guard.fill(LEASES_UNCHANGED, (ids, [leases[key][1] for key in ids]))
         if needs.keys:
-            guard.add(KEYS_UNUSED, *(literal("text", list(column)) for column in zip(*sorted(needs.keys), strict=True)))
+            guard.fill(KEYS_UNUSED, tuple(zip(*sorted(needs.keys), strict=True)))
         if self._clock is None:
-            guard.add(CLOCK_RIGHT, str(now))
+            guard.fill(CLOCK_RIGHT, ([now],))
         return guard
 
     # What came of it
