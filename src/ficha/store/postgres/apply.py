@@ -75,6 +75,7 @@ def _same(table: Table) -> str:
     return " AND ".join(f"t.{name} = v.{name}" for name in table.key) + " AND {guard}"
 
 
+ACCOUNT_IDS: Final = _insert("account_ids_new", t.ACCOUNT_IDS)
 ACCOUNTS_NEW: Final = _insert("accounts_new", t.ACCOUNTS, " RETURNING id, ctid")
 ACCOUNTS_CHANGED: Final = _update("accounts_changed", t.ACCOUNTS, " RETURNING t.id, t.ctid")
 # Found by where they lie and not by their key: an account is written so often that, while a long transaction elsewhere
@@ -285,11 +286,12 @@ def sorted_rows(snapshot: Snapshot, changes: Changes, seats: Mapping[str, str]) 
     the statement fails and the batch is decided again. Rows that no lock orders are written in key order.
     """
     rows = Rows()
-    if seats:
-        accounts = sorted(changes.accounts, key=attrgetter("id"))
-        rows.add(ACCOUNTS_SEATED, accounts, [seats[account.id] for account in accounts])
-    else:
-        _add_split(rows, ACCOUNTS_NEW, ACCOUNTS_CHANGED, snapshot.accounts, changes.accounts, t.ACCOUNTS.key)
+    accounts = sorted(changes.accounts, key=attrgetter("id"))
+    seated = [account for account in accounts if account.id in seats]
+    rows.add(ACCOUNTS_SEATED, seated, [seats[account.id] for account in seated])
+    rows.add(ACCOUNT_IDS, [account for account in accounts if snapshot.accounts.get(account.id) is None])
+    others = [account for account in accounts if account.id not in seats]
+    _add_split(rows, ACCOUNTS_NEW, ACCOUNTS_CHANGED, snapshot.accounts, others, t.ACCOUNTS.key)
     _add_jobs(rows, changes)
     rows.add(STEPS, changes.steps)
     _add_split(rows, KEYS_NEW, KEYS_CHANGED, snapshot.keys, changes.keys, t.KEYS.key)

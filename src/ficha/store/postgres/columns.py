@@ -206,6 +206,7 @@ ACCOUNTS: Final = _table(
         "entries": "number",
     },
 )
+ACCOUNT_IDS: Final = Table("account_ids", ("id",), _columns({"id": "text"}), lambda account: (account.id,))
 ENTRIES: Final = _table(
     "entries",
     Entry,

@@ -27,7 +27,7 @@ _GONE_CLASSES: Final = ("08", "53", "57P", "58", "25P")
 
 _RACES: Final = frozenset(
     {
-        *("accounts_pkey", "contents_pkey", "entries_pkey", "keys_pkey", "leaders_pkey"),
+        *("account_ids_pkey", "contents_pkey", "entries_pkey", "keys_pkey", "leaders_pkey"),
         *("pools_pkey", "reservations_pkey", "steps_pkey"),
     }
 )
