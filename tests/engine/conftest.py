@@ -10,6 +10,7 @@ from ficha.store.memory import MemoryStore
 from ficha.testing import ManualClock
 from tests.engine.bench import Bench
 from tests.engine.databases import emptied, migrated_database
+from tests.engine.looking import Seconds
 from tests.postgres import Server
 
 
@@ -22,6 +23,11 @@ def database(postgres_server: Server) -> Iterator[str]:
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
+
+
+@pytest.fixture
+def seconds() -> Seconds:
+    return Seconds()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Positions: right at once for what this process did, soon for what others did, and cheap however many ask."""
+"""Positions: right at once for what this process did, and soon for what others did."""
 
 import asyncio
 import random
@@ -7,46 +7,13 @@ import pytest
 
 from ficha.core import commands as c
 from ficha.core.records import Job, Parked, Ready
+from ficha.core.snapshot import Changes, JobChange
 from ficha.core.state import State
 from ficha.engine import positions
-from ficha.engine.engine import Engine
-from ficha.engine.positions import Positions, Standing
-from ficha.engine.queries import Queries
+from ficha.engine.positions import Standing
 from ficha.ids import new_id
-from ficha.store.base import GetWaiting, Unavailable
-from tests.engine.bench import Bench, claimed, one, opened, submit, submitted
-from tests.engine.watched import WatchedStore
-
-
-class Seconds:
-    """The process's own clock, moved by hand."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def seconds() -> Seconds:
-    return Seconds()
-
-
-async def looking(bench: Bench, store: WatchedStore, seconds: Seconds) -> Engine:
-    """An engine whose looks at the queue follow the test's own clock."""
-    engine = await bench.engine(store)
-    engine.positions = Positions(store, seconds)
-    return engine
-
-
-async def places(engine: Engine, *jobs: str) -> list[int | None]:
-    found = [await engine.positions.of(job) for job in jobs]
-    return [None if standing is None else standing.position for standing in found]
-
-
-def looks(store: WatchedStore) -> int:
-    return store.reads["GetWaiting"]
+from tests.engine.bench import Bench, claimed, one, opened, submitted
+from tests.engine.looking import Seconds, looking, looks, places
 
 
 def counted(state: State, job: Job) -> int | None:
@@ -72,7 +39,7 @@ async def test_positions_are_right_after_each_act_of_this_process_without_anothe
     engine = await opened(await looking(bench, store, seconds), "ana", "ben")
     one_, two, three = [await submitted(engine) for _ in range(3)]
     assert await places(engine, one_, two, three) == [1, 2, 3]
-    reads = store.reads.total()
+    reads = store.reads.copy()
     four = await submitted(engine, "ben")
     assert await places(engine, one_, two, three, four) == [1, 2, 3, 4]
     (lease,) = await claimed(engine)
@@ -87,7 +54,7 @@ async def test_positions_are_right_after_each_act_of_this_process_without_anothe
     for lease in await claimed(engine, limit=3):
         await one(engine, c.Finish(lease.job.id, c.Completed("1"), lease.epoch))
     assert await places(engine, one_, two, four) == [None, None, None]
-    assert store.reads.total() == reads
+    assert store.reads - reads == {"GetJobs": 6}, "only those that do not wait were read, to make sure"
 
 
 async def test_a_better_priority_goes_before_whoever_waits(bench: Bench, seconds: Seconds) -> None:
@@ -179,10 +146,96 @@ async def test_what_another_process_did_shows_with_the_next_look(bench: Bench, s
     mine = await submitted(here)
     assert await places(here, mine) == [1]
     theirs = await submitted(there, "pat")
-    assert await places(here, mine, theirs) == [1, None]
+    assert await places(here, mine) == [1]
+    assert looks(store) == 1
     seconds.now += 1
-    assert await places(here, mine, theirs) == [2, 1]
-    assert looks(store) == 2
+    assert await places(here, mine) == [2]
+    await claimed(there)
+    assert await places(here, mine) == [2]
+    seconds.now += 1
+    assert await places(here, mine, theirs) == [1, None]
+    assert looks(store) == 3
+
+
+async def test_a_job_that_another_process_made_is_read_once_and_then_found_by_the_look(
+    bench: Bench, seconds: Seconds
+) -> None:
+    store = await bench.watched()
+    here, there = await looking(bench, store, seconds), await bench.engine()
+    await opened(here, "ana", plan="one")
+    ready, parked, parked_too = [await submitted(there) for _ in range(3)]
+    assert await places(here, ready, parked, parked_too) == [1, 2, 3]
+    assert store.reads == {"GetWaiting": 1, "GetJobs": 3}
+    seconds.now += 1
+    (lease,) = await claimed(there)
+    await one(there, c.Finish(ready, c.Completed("1"), lease.epoch))
+    # One of them is ready by now, and it needs no word about that but the look.
+    assert await places(here, parked, parked_too) == [1, 2]
+    assert store.reads == {"GetWaiting": 2, "GetJobs": 3}
+    new = await submitted(there)
+    assert await places(here, new, new) == [3, 3], "it has a place before any look has seen it"
+    assert store.reads == {"GetWaiting": 2, "GetJobs": 5}
+    seconds.now += 1
+    assert await places(here, new, parked) == [3, 1]
+    assert store.reads == {"GetWaiting": 3, "GetJobs": 5}
+
+
+async def test_a_job_whose_rank_another_process_improved_is_found_again(bench: Bench, seconds: Seconds) -> None:
+    store = await bench.watched()
+    here, there = await looking(bench, store, seconds), await bench.engine()
+    await opened(here, "ana", plan="ageing")
+    old = await submitted(here)
+    bench.clock.advance(1)
+    await one(here, c.OpenAccount("pat", "pro", 100))
+    better = await submitted(here, "pat")
+    assert await places(here, better, old) == [1, 2]
+    bench.clock.advance(500)
+    assert (await there.sweep()).jobs == {"aged": 1}
+    seconds.now += 1
+    assert await places(here, old, better) == [1, 2]
+    assert store.reads == {"GetWaiting": 2, "GetJobs": 1}
+
+
+async def test_what_does_not_wait_has_no_position(bench: Bench, seconds: Seconds) -> None:
+    engine = await opened(await looking(bench, await bench.watched(), seconds))
+    assert await places(engine, new_id()) == [None]
+    scheduled = await submitted(engine, delay_ms=60_000)
+    assert await places(engine, scheduled) == [None]
+    assert await engine.positions.of_new(scheduled) is None
+    bench.clock.advance(60)
+    await engine.sweep()
+    assert await places(engine, scheduled) == [1]
+
+
+async def test_only_so_many_jobs_are_remembered_and_those_asked_about_stay(
+    memory: Bench, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(positions, "REMEMBERED", 3)
+    store = await memory.watched()
+    engine = await opened(await looking(memory, store, seconds))
+    first, second, third = [await submitted(engine) for _ in range(3)]
+    assert await places(engine, first, second, third) == [1, 2, 3]
+    assert store.reads["GetJobs"] == 0
+    assert await places(engine, first) == [1]
+    fourth = await submitted(engine)
+    assert len(engine.positions._remembered) == 3
+    assert await places(engine, first, third, fourth) == [1, 3, 4]
+    assert store.reads["GetJobs"] == 0
+    assert await places(engine, second) == [2], "it made room, and was read"
+    assert store.reads["GetJobs"] == 1
+    assert await places(engine, second, third, fourth) == [2, 3, 4]
+    assert store.reads["GetJobs"] == 1
+    assert await places(engine, first) == [1]
+    assert store.reads["GetJobs"] == 2
+    # To read a job is to ask about it.
+    await engine.positions.of_job(await memory.job(third))
+    await engine.positions.of_job(await memory.job(second))
+    assert await places(engine, first, second, third) == [1, 2, 3]
+    assert store.reads["GetJobs"] == 2
+    # Whoever leaves makes room too.
+    await one(engine, c.Cancel(second))
+    await one(engine, c.Cancel(third))
+    assert len(engine.positions._remembered) == 1
 
 
 async def test_a_job_that_was_just_read_has_a_position_before_any_look_has_seen_it(
@@ -235,207 +288,40 @@ async def test_what_is_committed_during_a_look_is_in_it(memory: Bench, seconds: 
         assert await places(engine, gone, stays) == [1, 2]
 
 
-# What it costs
-
-
-async def test_many_who_ask_at_once_share_one_look(bench: Bench, seconds: Seconds) -> None:
-    store = await bench.watched()
-    engine = await opened(await looking(bench, store, seconds))
-    jobs = [await submitted(engine) for _ in range(5)]
-    for _ in range(3):
-        seconds.now += 1
-        before = store.reads.total()
-        store.read_gate.clear()
-        polls = [asyncio.create_task(engine.positions.of(job)) for job in jobs for _ in range(100)]
-        await store.until(lambda before=before: store.reads.total() > before)
-        store.read_gate.set()
-        standings = await asyncio.gather(*polls)
-        assert {standing.position for standing in standings} == {1, 2, 3, 4, 5}
-        assert store.reads.total() == before + 1
-    for _ in range(100):
-        await places(engine, *jobs)
-    assert store.reads.total() == before + 1
-
-
-@pytest.mark.parametrize(
-    ("cost_s", "pace_s"),
-    [(0.0, positions.SHORTEST_S), (0.0001, positions.SHORTEST_S), (0.01, 0.5), (0.05, 2.5), (0.3, 15.0), (5.0, 30.0)],
-)
-async def test_a_look_is_taken_again_at_a_pace_that_its_cost_sets(
-    memory: Bench, seconds: Seconds, cost_s: float, pace_s: float
-) -> None:
-    store = await memory.watched()
-    engine = await opened(await looking(memory, store, seconds))
-    job = await submitted(engine)
-    read = store.inner.read
-
-    async def dear(query: object) -> object:
-        if isinstance(query, GetWaiting):
-            seconds.now += cost_s
-        return await read(query)
-
-    store.inner.read = dear
-    await engine.positions.of(job)
-    await _settled(engine)
-    assert looks(store) == 1
-    seconds.now += pace_s * 0.99
-    await engine.positions.of(job)
-    await _settled(engine)
-    assert looks(store) == 1
-    seconds.now += pace_s * 0.02
-    await engine.positions.of(job)
-    await _settled(engine)
-    assert looks(store) == 2
-
-
-async def _settled(engine: Engine) -> None:
-    """After any look that goes on in the background."""
-    looking = [task for task in asyncio.all_tasks() if task.get_name() == "ficha positions"]
-    await asyncio.gather(*looking)
-
-
-async def test_nobody_waits_for_a_look_that_is_dear(memory: Bench, seconds: Seconds) -> None:
-    store = await memory.watched()
-    engine = await opened(await looking(memory, store, seconds))
-    job = await submitted(engine)
-    read = store.inner.read
-
-    async def dear(query: object) -> object:
-        seconds.now += 1.0
-        return await read(query)
-
-    store.inner.read = dear
-    await engine.positions.of(job)
-    seconds.now += 100
-    store.read_gate.clear()
-    async with asyncio.timeout(5):
-        assert await places(engine, job) == [1]
-    await store.until(lambda: looks(store) == 2)
-    store.read_gate.set()
-    await _settled(engine)
-
-
-async def test_a_submit_does_not_wait_for_a_look_that_is_due(memory: Bench, seconds: Seconds) -> None:
-    store = await memory.watched()
-    engine = await opened(await looking(memory, store, seconds))
-    await engine.positions.of(await submitted(engine))
-    seconds.now += 100
-    store.read_gate.clear()
-    async with asyncio.timeout(5):
-        outcome = await one(engine, submit())
-        standing = await engine.positions.of_new(outcome.job_id)
-    assert standing == Standing(2, None)
-    store.read_gate.set()
-    await _settled(engine)
-
-
-async def test_a_look_that_fails_leaves_the_places_as_they_were_known(memory: Bench, seconds: Seconds) -> None:
-    store = await memory.watched()
-    engine = await opened(await looking(memory, store, seconds))
-    jobs = [await submitted(engine), await submitted(engine)]
-    assert await places(engine, *jobs) == [1, 2]
-    store.read_fault = Unavailable("the database is away")
-    seconds.now += 1
-    await claimed(engine)
-    assert await places(engine, *jobs) == [None, 1]
-    store.read_fault = None
-    seconds.now += 1
-    assert await places(engine, *jobs) == [None, 1]
-
-
-async def test_somebody_who_stops_asking_does_not_take_the_look_from_the_others(
+async def test_what_is_committed_while_a_look_is_brought_up_to_date_is_in_it_too(
     memory: Bench, seconds: Seconds
 ) -> None:
+    """Others get their turn while what was committed during a look is added to it, and then they may commit more."""
     store = await memory.watched()
-    engine = await opened(await looking(memory, store, seconds))
-    job = await submitted(engine)
-    store.read_gate.clear()
-    leaves, stays = (asyncio.create_task(engine.positions.of(job)) for _ in range(2))
-    await store.until(lambda: looks(store) == 1)
-    leaves.cancel()
-    await asyncio.gather(leaves, return_exceptions=True)
-    store.read_gate.set()
-    assert await stays == Standing(1, None)
-    assert looks(store) == 1
+    engine, elsewhere = await opened(await looking(memory, store, seconds)), await memory.engine()
+    stays = await submitted(engine)
+    read = store.inner.read
+    has_read, may_answer = asyncio.Event(), asyncio.Event()
 
+    async def early(query: object) -> object:
+        answer = await read(query)
+        has_read.set()
+        await may_answer.wait()
+        return answer
 
-async def test_the_end_does_not_cancel_somebody_who_asks(memory: Bench, seconds: Seconds) -> None:
-    store = await memory.watched()
-    engine = await opened(await looking(memory, store, seconds))
-    job = await submitted(engine)
-    store.read_gate.clear()
-    asked = asyncio.create_task(engine.positions.of(job))
-    await store.until(lambda: looks(store) == 1)
-    await engine.stop(1.0)
-    assert await asked is None
+    store.inner.read = early
+    asked = asyncio.create_task(engine.positions.of(stays))
+    await has_read.wait()
+    store.inner.read = read
+    during = [await submitted(engine) for _ in range(3)]
+    last = await memory.job(await submitted(elsewhere))
 
+    async def commit_meanwhile() -> bool:
+        await may_answer.wait()
+        for _ in during[1:]:
+            await asyncio.sleep(0)
+        engine.positions.follow(Changes(jobs=[JobChange(None, last)]))
+        return asked.done()
 
-# How long it will take
-
-
-async def test_the_estimated_wait_follows_the_pace_at_which_the_pool_takes_jobs(bench: Bench, seconds: Seconds) -> None:
-    engine = await opened(await looking(bench, await bench.watched(), seconds), credits=10_000)
-    job_id = await submitted(engine)
-    await one(engine, submit(jobs=200))
-    last = (await bench.job(await submitted(engine))).id
-    assert await engine.positions.of(job_id) == Standing(1, None), "nothing is known of the pool's pace yet"
-    for _ in range(5):
-        await claimed(engine, limit=4)
-        seconds.now += 1
-        await engine.positions.of(last)
-    standing = await engine.positions.of(last)
-    assert standing == Standing(202 - 20, round((202 - 20) / 4, 1))
-    # Twice the pace pulls the estimate down, step by step.
-    for _ in range(10):
-        await claimed(engine, limit=8)
-        seconds.now += 1
-        await engine.positions.of(last)
-    faster = await engine.positions.of(last)
-    assert faster.position == 202 - 100
-    assert faster.position / 8 < faster.estimated_wait_s < faster.position / 4
-
-
-async def test_a_long_silence_says_nothing_about_the_pace(memory: Bench, seconds: Seconds) -> None:
-    engine = await opened(await looking(memory, await memory.watched(), seconds))
-    jobs = [await submitted(engine) for _ in range(20)]
-    await engine.positions.of(jobs[-1])
-    await claimed(engine, limit=10)
-    seconds.now += 10 * positions.WINDOW_S + 1
-    assert await engine.positions.of(jobs[-1]) == Standing(10, None)
-
-
-# Why it waits
-
-
-async def test_a_job_says_why_it_waits(bench: Bench) -> None:
-    engine = await opened(await bench.engine(), "ana", plan="one")
-    await one(engine, c.OpenAccount("ben", "free", 100))
-    await one(engine, c.DeclarePool("gpu", 1))
-
-    async def reason(job_id: str) -> str | None:
-        view = await Queries(bench.store, engine.positions).job(job_id)
-        assert view is not None
-        return view.waiting_for
-
-    first, limited = await submitted(engine), await submitted(engine)
-    scheduled, next_one = await submitted(engine, "ben", delay_ms=1_000), await submitted(engine, "ben")
-    assert await reason(first) == "place"
-    assert await reason(limited) == "account_limit"
-    assert await reason(scheduled) == "schedule"
-    assert await reason(next_one) == "place"
-    (lease,) = await claimed(engine)
-    assert lease.job.id == first
-    assert await reason(first) is None
-    assert await reason(next_one) == "pool_full"
-    await one(engine, c.PausePool("gpu"))
-    assert await reason(next_one) == "pool_paused"
-    assert await reason(limited) == "account_limit"
-    await one(engine, c.PausePool("gpu", paused=False))
-    await one(engine, c.ResizePool("gpu", 2))
-    assert await reason(next_one) == "place"
-    await one(engine, c.Finish(first, c.Completed("1"), lease.epoch))
-    assert await reason(limited) == "place"
-    bench.clock.advance(1)
-    await engine.sweep()
-    assert await reason(scheduled) == "place"
-    assert await reason(first) is None
+    meanwhile = asyncio.create_task(commit_meanwhile())
+    await asyncio.sleep(0)
+    may_answer.set()
+    assert await meanwhile is False, "the look was not ready yet"
+    assert await asked == Standing(1, None)
+    assert await places(engine, stays, *during, last.id) == [1, 2, 3, 4, 5]
+    assert store.reads == {"GetWaiting": 1}

@@ -205,9 +205,11 @@ class Watcher:
         for event in changes.events:
             self._events_of[event.job_id].append(event)
         accounts = {account.id for account in changes.accounts} | {job.account_id for job in jobs.values()}
+        accounts |= {held.account_id for held in changes.reservations}
         for account_id in sorted(accounts):
             mine = State(
                 accounts={account_id: state.accounts[account_id]},
+                reservations={key: held for key, held in state.reservations.items() if held.account_id == account_id},
                 jobs=self._jobs_of[account_id],
                 entries=self._entries_of[account_id],
             )

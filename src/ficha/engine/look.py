@@ -1,4 +1,4 @@
-"""A look at all that waits: the lines as the database had them at one moment, and what this process did to them since."""
+"""A look at all that waits: the lines as the database had them, and what this process did to them since."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Look:
 
 
 class Keys:
-    """Keys in order, as a few runs that each rise.
+    """A set of keys in order, as a few runs that each rise; the run with the highest end comes first.
 
     Jobs of one priority come in the order of time, so that a key nearly always goes to the end of a run. In one list,
     each job of a better priority would push all the others along.
@@ -60,21 +60,22 @@ class Keys:
             if run[-1] < key:
                 run.append(key)
                 return
+            if run[bisect_left(run, key)] == key:
+                return
         if len(self._runs) < RUNS:
             self._runs.append([key])
         else:
             insort(min(self._runs, key=len), key)
 
-    def remove(self, key: Key) -> bool:
-        """Takes the key out; answers whether it was there."""
-        for number, run in enumerate(self._runs):
+    def remove(self, key: Key) -> None:
+        """Takes the key out, if it is there."""
+        for run in self._runs:
             index = bisect_left(run, key)
             if index < len(run) and run[index] == key:
                 del run[index]
-                if not run:
-                    del self._runs[number]
-                return True
-        return False
+                if index == len(run):
+                    self._runs = sorted(filter(None, self._runs), key=_end, reverse=True)
+                return
 
     def find(self, key: Key) -> tuple[int, bool]:
         """How many keys come before this one, and whether it is there itself."""
@@ -87,6 +88,10 @@ class Keys:
 
     def __len__(self) -> int:
         return sum(map(len, self._runs))
+
+
+def _end(run: list[Key]) -> Key:
+    return run[-1]
 
 
 class _Since(Struct):
@@ -105,20 +110,22 @@ class Queue:
         self._since: dict[str, _Since] = {}
 
     def add(self, owner: str, key: Key) -> None:
-        since = self._touched(owner)
-        # The look may have seen it already.
-        if not since.taken.remove(key) and not self.lines.find(since.line, key)[1]:
+        since = self._since.get(owner) or self._begun(owner)
+        if self.lines.find(since.line, key)[1]:
+            # It is back, or the look has seen it already.
+            since.taken.remove(key)
+        else:
             since.added.add(key)
 
     def take(self, owner: str, key: Key) -> None:
-        since = self._touched(owner)
-        if not since.added.remove(key) and self.lines.find(since.line, key)[1]:
+        since = self._since.get(owner) or self._begun(owner)
+        if self.lines.find(since.line, key)[1]:
             since.taken.add(key)
+        else:
+            since.added.remove(key)
 
-    def _touched(self, owner: str) -> _Since:
-        since = self._since.get(owner)
-        if since is None:
-            since = self._since[owner] = _Since(self.lines.line(owner))
+    def _begun(self, owner: str) -> _Since:
+        since = self._since[owner] = _Since(self.lines.line(owner))
         return since
 
     def find(self, owner: str, key: Key) -> tuple[int, bool]:

@@ -6,15 +6,15 @@ from bisect import bisect_left
 from collections import Counter
 from typing import Final
 
-from ..store.lines import Lines
+from ..store.lines import Key, Lines
 
 WINDOW_S: Final = 5.0
 """A pool's pace is counted over windows of this length; a gap of many windows between two looks says nothing."""
 WINDOW_WEIGHT: Final = 0.3
-GROUP: Final = 16
+GROUP: Final = 8
 """Neighbours in a line that are judged together."""
 SEARCHED: Final = 8_192
-"""How many jobs are looked through, at most, for one that may have come forward."""
+"""So many jobs may have come in ahead of one that has come forward itself, for it to be found again."""
 
 
 class Pace:
@@ -57,8 +57,8 @@ def gone(before: Lines, after: Lines, pool: str) -> int:
     groups = range(-(-len(line) // GROUP))
 
     def missing(group: int) -> int:
-        members = line[group * GROUP : (group + 1) * GROUP]
-        return sum(not _waits(before, index, after, later) for index in members)
+        members = range(len(line))[group * GROUP : (group + 1) * GROUP]
+        return sum(not _waits(before.key(line[index]), index, after, later) for index in members)
 
     def stays(group: int) -> bool:
         return 2 * missing(group) <= GROUP
@@ -70,9 +70,13 @@ def gone(before: Lines, after: Lines, pool: str) -> int:
     return GROUP * max(first - 1, 0) + sum(missing(group) for group in (first - 1, first) if group in groups)
 
 
-def _waits(before: Lines, index: int, after: Lines, later: range) -> bool:
-    """Whether a job of the look before still waits. Where waiting improves a job's rank, it has another key by now and
-    stands further ahead; with that many ahead of its old place, it cannot have had its turn."""
-    key = before.key(index)
+def _waits(key: Key, index: int, after: Lines, later: range) -> bool:
+    """Whether the job that stood at this index still waits.
+
+    Where waiting improves a job's rank, it may have another key by now, and then it stands further ahead, where it is
+    searched for. That would take long for one that stood far behind, and such a one has hardly had its turn.
+    """
     ahead, is_there = after.find(later, key)
-    return is_there or ahead > SEARCHED or after.has_id(later[:ahead], key[1])
+    if is_there or (ahead > SEARCHED and index > SEARCHED):
+        return True
+    return after.has_id(later[: min(ahead, index + SEARCHED)], key[1])

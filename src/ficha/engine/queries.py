@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -15,6 +16,9 @@ from . import views as v
 from .positions import Positions, Standing
 
 T = TypeVar("T")
+
+POOLS_S: Final = 0.1
+"""How long an answer about pools is good for others who ask."""
 
 
 class Page(Struct, Generic[T], frozen=True):
@@ -32,6 +36,7 @@ class Queries:
         self._positions = positions
         self._pools: dict[str, q.PoolCounts] = {}
         self._pools_at = float("-inf")
+        self._asking: asyncio.Task[dict[str, q.PoolCounts]] | None = None
 
     async def job(self, job_id: str) -> v.JobView | None:
         rows = await self._store.read(q.GetJobs((job_id,)))
@@ -44,7 +49,7 @@ class Queries:
         return Page(items, items[-1].id if len(items) == query.limit else None)
 
     async def standing(self, job_id: str) -> Standing | None:
-        """Where a job stands, from the shared look alone: what a client may ask every few seconds."""
+        """Where a job stands, from the shared look: what a client may ask every few seconds."""
         return await self._positions.of(job_id)
 
     async def _view(self, row: q.JobRow) -> v.JobView:
@@ -56,13 +61,28 @@ class Queries:
     async def _why_waiting(self, job: Job) -> WaitReason | None:
         if not isinstance(job.place, Ready):
             return why_waiting(job, None, 0)
-        # Shared for a moment: thousands who poll ask the same few pools.
-        if time.monotonic() - self._pools_at > 0.1:
-            self._pools = {counts.pool.name: counts for counts in await self._store.read(q.ListPools())}
-            self._pools_at = time.monotonic()
-        counts = self._pools.get(job.pool)
+        counts = (await self._slots()).get(job.pool)
         pool: Pool | None = None if counts is None else counts.pool
         return why_waiting(job, pool, 0 if counts is None else counts.occupied)
+
+    async def _slots(self) -> dict[str, q.PoolCounts]:
+        """Pools and their occupied slots, as of a moment ago: thousands who poll ask for the same few, and ask once."""
+        if time.monotonic() - self._pools_at <= POOLS_S:
+            return self._pools
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask_pools(), name="ficha pools")
+        asking = self._asking
+        # Whoever stops waiting does not take the answer from the others.
+        await asyncio.wait({asking})
+        return asking.result()
+
+    async def _ask_pools(self) -> dict[str, q.PoolCounts]:
+        try:
+            found = await self._store.read(q.ListPools(count_ready=False))
+            self._pools, self._pools_at = {counts.pool.name: counts for counts in found}, time.monotonic()
+            return self._pools
+        finally:
+            self._asking = None
 
     async def account(self, account_id: str) -> v.AccountView | None:
         account = await self._store.read(q.GetAccount(account_id))

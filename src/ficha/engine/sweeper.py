@@ -34,7 +34,7 @@ are short, that of the leader is half as long, so that its death delays no recov
 STEP_DOWN_S: Final = 1.0
 LOOK_SHARE: Final = 0.05
 LONGEST_PAUSE_S: Final = 10.0
-"""Looking for what is due may take so much of the time: where it is slow, it is done less often, but at least so often."""
+"""Looking for what is due may take so much of the time: where it is slow, it is done less often, down to this."""
 MOST_ROUNDS: Final = 100
 """A sweep that finds this much work in a row leaves the rest to the next one."""
 

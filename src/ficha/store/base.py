@@ -15,6 +15,7 @@ from ..core.needs import KeyName, Needs
 from ..core.records import Account, Batch, Entry, Event, Job, Key, Pool, Reservation, Status, Step
 from ..core.snapshot import Changes, Snapshot
 from ..core.state import State
+from .lines import CHUNK, Lines
 
 T = TypeVar("T")
 Clock = Callable[[], int]
@@ -190,18 +191,25 @@ class PoolCounts(Struct, frozen=True):
 class ListPools(Query[list[PoolCounts]], frozen=True):
     """All pools, by name."""
 
+    count_ready: bool = True
+    """Whether ready jobs are counted, which takes the longer the more there are. If not, there are said to be none."""
+
 
 class Waiting(Struct, frozen=True):
-    """Who waits: per pool the ready jobs, per account the jobs parked for its own concurrency, each in claim order."""
+    """Who waits: per pool the ready jobs, per account the jobs parked for its own concurrency."""
 
-    ready: dict[str, list[tuple[int, str]]]
-    """pool → (rank, job id)"""
-    parked: dict[str, list[tuple[int, str, str]]]
-    """account → (rank, job id, pool)"""
+    ready: Lines
+    parked: Lines
 
 
 class GetWaiting(Query[Waiting], frozen=True):
-    """One scan that serves every position asked for until the next."""
+    """One scan that serves every position asked for until the next.
+
+    page: jobs that a database hands over at once. Copying that many takes a millisecond or two, so that the event loop
+        goes on meanwhile; larger pages are no faster.
+    """
+
+    page: int = CHUNK
 
 
 class Due(Struct, frozen=True):

@@ -9,103 +9,157 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
 from msgspec import Struct, field
 
-PAGE: Final = 16_384
-"""Jobs that a database hands over at once. Copying that many takes a millisecond or two, so the event loop goes on;
-larger pages are no faster."""
-ID_BYTES: Final = 16
+CHUNK: Final = 16_384
+"""How many jobs are kept in one piece. Pieces of one size leave no holes in memory, and none is ever copied again."""
 
 Key = tuple[int, str]
 """A rank and a job id: the order of claims."""
 
 
-def _column() -> array[int]:
-    return array("q")
+class Chunk(Struct):
+    """For each of some jobs its rank and the two halves of its id."""
+
+    ranks: array[int]
+    highs: array[int]
+    lows: array[int]
+
+    @classmethod
+    def of(cls, ranks: bytes, ids: bytes) -> Chunk:
+        """From 8 and 16 bytes per job, the highest byte first."""
+        columns = array("q", ranks), array("Q", ids)
+        if sys.byteorder == "little":
+            for column in columns:
+                column.byteswap()
+        return cls(columns[0], columns[1][::2], columns[1][1::2])
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+    def __getitem__(self, part: slice) -> Chunk:
+        return Chunk(self.ranks[part], self.highs[part], self.lows[part])
+
+    def extend(self, other: Chunk) -> None:
+        self.ranks += other.ranks
+        self.highs += other.highs
+        self.lows += other.lows
+
+    def key(self, index: int) -> Key:
+        digits = f"{self.highs[index]:016x}{self.lows[index]:016x}"
+        job_id = f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+        return self.ranks[index], job_id
+
+    def find(self, key: Key, start: int, stop: int) -> tuple[int, bool]:
+        """Where in this part the key belongs, and whether the job with this key is there."""
+        rank, job_id = key
+        ranks, highs, lows = self.ranks, self.highs, self.lows
+        first = bisect_left(ranks, rank, start, stop)
+        if first == stop or ranks[first] != rank:
+            return first, False
+        # Jobs that were submitted together share their rank.
+        last = bisect_right(ranks, rank, first, stop)
+        high, low = _halves(job_id)
+        first = bisect_left(highs, high, first, last)
+        if first == last or highs[first] != high:
+            return first, False
+        if lows[first] != low:
+            first = bisect_left(lows, low, first, bisect_right(highs, high, first, last))
+        return first, first < last and highs[first] == high and lows[first] == low
+
+    def has_id(self, job_id: str) -> bool:
+        high, low = _halves(job_id)
+        highs, sought, at = self.highs.tobytes(), high.to_bytes(8, sys.byteorder), -1
+        while (at := highs.find(sought, at + 1)) >= 0:
+            if at % 8 == 0 and self.lows[at // 8] == low:
+                return True
+        return False
 
 
 class Lines(Struct):
     """Lines of jobs, one after the other: by owner, and each in claim order. Job ids must be UUIDs.
 
     owners: whose line each is, a pool or an account, in the order of code points.
-    ends: where each line ends in the two columns below; it begins where the one before it ends.
-    ranks, ids: a number and 16 bytes per job.
+    ends: where each line ends, counted in jobs; it begins where the one before it ends.
+    chunks: the jobs, `CHUNK` by `CHUNK`.
+    heads: the first key of each chunk.
     """
 
     owners: list[str] = field(default_factory=list)
-    ends: array[int] = field(default_factory=_column)
-    ranks: array[int] = field(default_factory=_column)
-    ids: bytearray = field(default_factory=bytearray)
+    ends: array[int] = field(default_factory=lambda: array("q"))
+    chunks: list[Chunk] = field(default_factory=list)
+    heads: list[Key] = field(default_factory=list)
 
-    def append(self, owners: Sequence[str], counts: Iterable[int], ranks: bytes, ids: bytes) -> bool:
-        """Takes in the page after `last`: how many jobs each owner has in it, their ranks (8 bytes each, the highest
-        first) and their ids. Answers whether the page was full, so that there may be another."""
-        column = array("q", ranks)
-        if sys.byteorder == "little":
-            column.byteswap()
+    def append(self, owners: Sequence[str], counts: Iterable[int], ranks: bytes, ids: bytes) -> int:
+        """Takes in the page after `last`: how many jobs each owner has in it, their ranks (8 bytes each) and their ids
+        (16 bytes each), the highest byte first. Answers how many jobs it had."""
+        page, start = Chunk.of(ranks, ids), len(self)
+        room = -start % CHUNK
+        if room:
+            self.chunks[-1].extend(page[:room])
+        for at in range(room, len(page), CHUNK):
+            self.chunks.append(page[at : at + CHUNK])
+            self.heads.append(page.key(at))
         if self.owners and self.owners[-1] == owners[0]:
             # The line goes on where the last page broke off.
             del self.owners[-1], self.ends[-1]
         self.owners += owners
-        ends = accumulate(counts, initial=len(self.ranks))
+        ends = accumulate(counts, initial=start)
         next(ends)
         self.ends.extend(ends)
-        self.ranks += column
-        self.ids += ids
-        return len(column) == PAGE
+        return len(page)
+
+    def __len__(self) -> int:
+        return self.ends[-1] if self.ends else 0
 
     @property
     def last(self) -> tuple[str, int, str]:
         """The owner, rank and id of the last job; before all others if there is none yet."""
-        return (self.owners[-1], *self.key(-1)) if self.owners else ("", 0, id_text(bytes(ID_BYTES)))
+        if not self.owners:
+            return "", 0, "00000000-0000-0000-0000-000000000000"
+        return self.owners[-1], *self.chunks[-1].key(-1)
 
     def line(self, owner: str) -> range:
-        """Where the owner's line is in the columns; empty if there is none."""
+        """Where the owner's line is, counted in jobs; empty if there is none."""
         index = bisect_left(self.owners, owner)
         if index == len(self.owners) or self.owners[index] != owner:
             return range(0)
         return range(self.ends[index - 1] if index else 0, self.ends[index])
 
     def key(self, index: int) -> Key:
-        start = index % len(self.ranks) * ID_BYTES
-        return self.ranks[index], id_text(self.ids[start : start + ID_BYTES])
+        return self.chunks[index // CHUNK].key(index % CHUNK)
 
     def find(self, line: range, key: Key) -> tuple[int, bool]:
         """How many of the line come before this key, and whether the job with this key is in the line."""
-        rank, job_id = key
-        first = bisect_left(self.ranks, rank, line.start, line.stop)
-        if first == line.stop or self.ranks[first] != rank:
-            return first - line.start, False
-        # Jobs that were submitted together share their rank.
-        sought = id_bytes(job_id)
-        last = bisect_right(self.ranks, rank, first, line.stop)
-        index = bisect_left(range(last), sought, first, last, key=self._id)
-        return index - line.start, index < last and self._id(index) == sought
+        start, stop = line.start, line.stop
+        if start == stop:
+            return 0, False
+        number, last = start // CHUNK, (stop - 1) // CHUNK
+        if number < last:
+            # The chunks after the first begin with jobs of this line.
+            number = bisect_right(self.heads, key, number + 1, last + 1) - 1
+        begin = number * CHUNK
+        from_, to = start - begin, stop - begin
+        at, is_there = self.chunks[number].find(key, from_ if from_ > 0 else 0, to if to < CHUNK else CHUNK)
+        return at - from_, is_there
 
     def has_id(self, line: range, job_id: str) -> bool:
-        """Whether the job is in this part of the columns, whatever its rank: this looks at all of it."""
-        sought, stop = id_bytes(job_id), line.stop * ID_BYTES
-        at = self.ids.find(sought, line.start * ID_BYTES, stop)
-        while at >= 0 and at % ID_BYTES:
-            at = self.ids.find(sought, at + 1, stop)
-        return at >= 0
+        """Whether the job is in this part of the jobs, whatever its rank: this looks at all of them."""
+        return any(chunk.has_id(job_id) for chunk in self._parts(line))
 
-    def _id(self, index: int) -> bytearray:
-        return self.ids[index * ID_BYTES : (index + 1) * ID_BYTES]
+    def _parts(self, line: range) -> Iterator[Chunk]:
+        for begin in range(line.start // CHUNK * CHUNK, line.stop, CHUNK):
+            yield self.chunks[begin // CHUNK][max(line.start - begin, 0) : line.stop - begin]
 
     def jobs(self) -> dict[str, list[Key]]:
         """The same as plain values, by owner."""
         return {owner: [self.key(index) for index in self.line(owner)] for owner in self.owners}
 
 
-def id_bytes(job_id: str) -> bytes:
-    return bytes.fromhex(job_id.replace("-", ""))
-
-
-def id_text(job_id: bytes | bytearray) -> str:
-    digits = job_id.hex()
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+def _halves(job_id: str) -> tuple[int, int]:
+    number = int(job_id.replace("-", ""), 16)
+    return number >> 64, number & 0xFFFF_FFFF_FFFF_FFFF

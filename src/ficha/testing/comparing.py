@@ -17,6 +17,7 @@ from ..core.records import Checkpoint, Content, Entry, Event, Step
 from ..core.snapshot import Snapshot
 from ..core.state import State
 from ..store.base import JobRow
+from ..store.lines import Lines
 
 _JSON_TEXTS: Final[dict[type[Struct], frozenset[str]]] = {
     Checkpoint: frozenset({"data"}),
@@ -45,6 +46,8 @@ def comparable(value: Any) -> Any:
             return {**plain, "entries": _entries(value.entries), "events": _events(value.events)}
         case Event(data=data):
             return {**_fields(value), "data": _json_value(data)}
+        case Lines():
+            return comparable(value.jobs())
         case Struct():
             return _fields(value)
         case dict():

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
 
 from ...core.policy import MILLISECOND, SECOND
 from ...core.records import HELD, Account, Awaiting, Entry, Job, Key, Leased, Parked, Ready, Reservation, Step
 from ...core.state import State
 from .. import base as q
+from ..lines import Lines
 
 if TYPE_CHECKING:
     from .store import MemoryStore
@@ -114,19 +116,23 @@ def _get_batch(store: MemoryStore, query: q.GetBatch) -> q.BatchCounts | None:
 
 def _list_pools(store: MemoryStore, query: q.ListPools) -> list[q.PoolCounts]:
     return [
-        q.PoolCounts(pool, len(store.held[name]), len(store.ready[name]))
+        q.PoolCounts(pool, len(store.held[name]), len(store.ready[name]) if query.count_ready else 0)
         for name, pool in sorted(store.state.pools.items())
     ]
 
 
 def _get_waiting(store: MemoryStore, query: q.GetWaiting) -> q.Waiting:
-    ready = {pool: sorted(map(store.claim_order, ids)) for pool, ids in store.ready.items() if ids}
-    parked: dict[str, list[tuple[int, str, str]]] = {
-        account: sorted((*store.claim_order(key), store.state.jobs[key].pool) for key in ids)
-        for account, ids in store.parked.items()
-        if ids
-    }
-    return q.Waiting(ready, parked)
+    return q.Waiting(_lines(store, store.ready), _lines(store, store.parked))
+
+
+def _lines(store: MemoryStore, lists: Mapping[str, set[str]]) -> Lines:
+    lines = Lines()
+    for owner, ids in sorted(lists.items()):
+        if ids:
+            keys = sorted(map(store.claim_order, ids))
+            ranks = b"".join(rank.to_bytes(8, "big", signed=True) for rank, _ in keys)
+            lines.append([owner], [len(keys)], ranks, b"".join(UUID(job_id).bytes for _, job_id in keys))
+    return lines
 
 
 def _get_due(store: MemoryStore, query: q.GetDue) -> q.Due:

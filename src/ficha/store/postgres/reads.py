@@ -7,7 +7,7 @@ locks, and nothing here decides: what is "due" or "stuck" is the question's own 
 # ruff: noqa: S608 (texts are put together from the names in columns.py; values are always parameters)
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
@@ -17,8 +17,9 @@ from ...core.state import State
 from ...core.states import ACTIVE
 from .. import base as q
 from ..base import Clock
+from ..lines import Lines
 from . import rows, whole
-from .columns import ACCOUNTS, BATCHES, ENTRIES, EVENTS, KEYS, POOLS, RESERVATIONS, STEPS, at, instant, uuids
+from .columns import ACCOUNTS, BATCHES, ENTRIES, EVENTS, KEYS, POOLS, RESERVATIONS, STEPS, at, instant, uuid_in, uuids
 from .connections import BEGIN_READING, Connection, transaction
 
 T = TypeVar("T")
@@ -28,21 +29,40 @@ NOW: Final = f"SELECT {instant('clock_timestamp()')}"
 
 GET_JOBS: Final = f"{_JOB_ROWS} WHERE j.id = ANY ($1::uuid[])"
 GET_ACCOUNT: Final = f"SELECT {ACCOUNTS.selected('a')} FROM accounts a WHERE a.id = $1"
-LIST_STEPS: Final = f"SELECT {STEPS.selected('s')} FROM steps s WHERE s.job_id = ANY ($1::uuid[]) ORDER BY s.number"
-GET_BATCH: Final = f"SELECT {BATCHES.selected('b')} FROM batches b WHERE b.id = ANY ($1::uuid[])"
+LIST_STEPS: Final = f"SELECT {STEPS.selected('s')} FROM steps s WHERE s.job_id = $1::uuid ORDER BY s.number"
+GET_BATCH: Final = f"SELECT {BATCHES.selected('b')} FROM batches b WHERE b.id = $1::uuid"
 COUNT_BATCH: Final = """
 SELECT coalesce(l.status, j.status), count(*) FROM jobs j LEFT JOIN leases l ON l.job_id = j.id
-WHERE j.batch_id = ANY ($1::uuid[]) GROUP BY 1
+WHERE j.batch_id = $1::uuid GROUP BY 1
 """
 LIST_POOLS: Final = f"""
 SELECT {POOLS.selected("q")},
-    (SELECT count(*) FROM leases WHERE leases.pool = q.name), (SELECT count(*) FROM ready WHERE ready.pool = q.name)
+    (SELECT count(*) FROM leases WHERE leases.pool = q.name),
+    (SELECT count(*) FROM ready WHERE ready.pool = q.name AND $1)
 FROM pools q ORDER BY q.name
 """
-WAITING_READY: Final = "SELECT pool, rank, job_id::text FROM ready ORDER BY pool, rank, job_id"
-WAITING_PARKED: Final = """
-SELECT account_id, rank, job_id::text, pool FROM parked WHERE due_at IS NULL ORDER BY account_id, rank, job_id
+
+
+def _waiting(owner: str, rows: str) -> str:
+    """One page of lines as four columns, put together by the database: aggregates take the rows in their order."""
+    return f"""
+SELECT array_agg(owner), array_agg(jobs), string_agg(ranks, ''::bytea), string_agg(ids, ''::bytea) FROM (
+    SELECT
+        owner, count(*) AS jobs,
+        string_agg(int8send(rank), ''::bytea) AS ranks, string_agg(uuid_send(job_id), ''::bytea) AS ids
+    FROM (
+        SELECT {owner} AS owner, rank, job_id FROM {rows} AND ({owner}, rank, job_id) > ($1, $2, $3)
+        ORDER BY {owner}, rank, job_id LIMIT $4
+    ) AS page GROUP BY owner ORDER BY owner
+) AS lines
 """
+
+
+WAITING_READY: Final = _waiting("pool", "ready WHERE TRUE")
+WAITING_PARKED: Final = _waiting("account_id", "parked WHERE due_at IS NULL")
+NOT_FOR_WAITING: Final = ("enable_seqscan", "enable_bitmapscan", "enable_sort", "jit")
+"""Each page goes on in the index where the last one ended. With old statistics the planner might sort the whole table
+for each of them instead, and where it believes in many rows, compile a statement for longer than it runs."""
 # Each cause has its own limit, so that many of one kind do not hide another. What makes a lease due has no index of its
 # own: there are as many leases as jobs that run, and a sweep reads them all in one passing.
 DUE_JOBS: Final = f"""
@@ -146,7 +166,7 @@ async def _list_jobs(connection: Connection, query: q.ListJobs, clock: Clock | N
         if value is not None:
             page.where(f"j.{column} = {{}}", value)
     if query.batch_id is not None:
-        page.where("j.batch_id = ANY ({}::uuid[])", uuids([query.batch_id]))
+        page.where("j.batch_id = {}::uuid", uuid_in(query.batch_id))
     if query.dead:
         page.where("j.dead_at IS NOT NULL")
     if query.stuck_before_at is not None:
@@ -180,7 +200,7 @@ async def _list_events(connection: Connection, query: q.ListEvents, clock: Clock
     page = Page(f"SELECT v.number, {EVENTS.selected('v')} FROM events v")
     page.where("v.number > {}", query.after)
     if query.job_id is not None:
-        page.where("v.job_id = ANY ({}::uuid[])", uuids([query.job_id]))
+        page.where("v.job_id = {}::uuid", uuid_in(query.job_id))
     if query.account_id is not None:
         page.where("v.account_id = {}", query.account_id)
     found = await connection.fetch(page.text("v.number", query.limit), *page.values)
@@ -188,7 +208,7 @@ async def _list_events(connection: Connection, query: q.ListEvents, clock: Clock
 
 
 async def _list_steps(connection: Connection, query: q.ListSteps, clock: Clock | None) -> list[Step]:
-    return [Step(*row) for row in await connection.fetch(LIST_STEPS, uuids([query.job_id]))]
+    return [Step(*row) for row in await connection.fetch(LIST_STEPS, uuid_in(query.job_id))]
 
 
 async def _list_reservations(
@@ -214,27 +234,34 @@ async def _list_keys(connection: Connection, query: q.ListKeys, clock: Clock | N
 
 async def _get_batch(connection: Connection, query: q.GetBatch, clock: Clock | None) -> q.BatchCounts | None:
     async with transaction(connection, BEGIN_READING):
-        row = await connection.fetchrow(GET_BATCH, uuids([query.batch_id]))
+        row = await connection.fetchrow(GET_BATCH, uuid_in(query.batch_id))
         if row is None:
             return None
-        counts = await connection.fetch(COUNT_BATCH, uuids([query.batch_id]))
+        counts = await connection.fetch(COUNT_BATCH, uuid_in(query.batch_id))
         return q.BatchCounts(Batch(*row), {status: count for status, count in counts})
 
 
 async def _list_pools(connection: Connection, query: q.ListPools, clock: Clock | None) -> list[q.PoolCounts]:
-    found = await connection.fetch(LIST_POOLS)
+    found = await connection.fetch(LIST_POOLS, query.count_ready)
     return [q.PoolCounts(Pool(*pool), occupied, ready) for *pool, occupied, ready in found]
 
 
 async def _get_waiting(connection: Connection, query: q.GetWaiting, clock: Clock | None) -> q.Waiting:
-    ready: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
-    parked: defaultdict[str, list[tuple[int, str, str]]] = defaultdict(list)
-    async with transaction(connection, BEGIN_READING):
-        for pool, rank, job_id in await connection.fetch(WAITING_READY):
-            ready[pool].append((rank, job_id))
-        for account_id, rank, job_id, pool in await connection.fetch(WAITING_PARKED):
-            parked[account_id].append((rank, job_id, pool))
-    return q.Waiting(dict(ready), dict(parked))
+    begin = "; ".join((BEGIN_READING, *(f"SET LOCAL {way} = off" for way in NOT_FOR_WAITING)))
+    async with transaction(connection, begin):
+        ready = await _lines(connection, WAITING_READY, query.page)
+        return q.Waiting(ready, await _lines(connection, WAITING_PARKED, query.page))
+
+
+async def _lines(connection: Connection, statement: str, page: int) -> Lines:
+    lines, taken = Lines(), page
+    while taken == page:
+        columns = await connection.fetchrow(statement, *lines.last, page)
+        assert columns is not None
+        if columns[0] is None:
+            break
+        taken = lines.append(*columns)
+    return lines
 
 
 async def _get_due(connection: Connection, query: q.GetDue, clock: Clock | None) -> q.Due:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import apsw
+from msgspec import json
 
 from ...core.policy import MILLISECOND, SECOND
 from ...core.records import Batch, Status
 from .. import base as q
+from ..lines import Lines
 from . import rows
 from .rows import listed
 
@@ -20,10 +22,20 @@ BATCH_COUNTS = (
 POOLS = "SELECT name, slots, resized, paused FROM pools ORDER BY name"
 POOL_OCCUPIED = "SELECT pool, count(*) FROM leases GROUP BY pool"
 POOL_READY = "SELECT pool, count(*) FROM ready GROUP BY pool"
-WAITING_READY = "SELECT pool, rank, job_id FROM ready ORDER BY pool, rank, job_id"
-WAITING_PARKED = (
-    "SELECT account_id, rank, job_id, pool FROM parked WHERE due_at IS NULL ORDER BY account_id, rank, job_id"
+# One page of lines as four columns, put together outside of Python, where nobody has to wait for it.
+_WAITING = """
+SELECT json_group_array(owner), json_group_array(jobs), group_concat(ranks, ''), group_concat(ids, '') FROM (
+    SELECT
+        owner, count(*) AS jobs,
+        group_concat(printf('%016x', rank), '') AS ranks, group_concat(replace(job_id, '-', ''), '') AS ids
+    FROM (
+        SELECT {0} AS owner, rank, job_id FROM {1} AND ({0}, rank, job_id) > (?, ?, ?)
+        ORDER BY {0}, rank, job_id LIMIT ?
+    ) GROUP BY owner ORDER BY owner
 )
+"""
+WAITING_READY = _WAITING.format("pool", "ready WHERE TRUE")
+WAITING_PARKED = _WAITING.format("account_id", "parked WHERE due_at IS NULL")
 
 DUE_JOBS = (
     "SELECT job_id FROM leases WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit",
@@ -64,18 +76,23 @@ def get_batch(db: apsw.Connection, query: q.GetBatch, now: int) -> q.BatchCounts
 
 def list_pools(db: apsw.Connection, query: q.ListPools, now: int) -> list[q.PoolCounts]:
     occupied: dict[str, int] = dict(db.execute(POOL_OCCUPIED))
-    ready: dict[str, int] = dict(db.execute(POOL_READY))
+    ready: dict[str, int] = dict(db.execute(POOL_READY)) if query.count_ready else {}
     pools = map(rows.pool_of, db.execute(POOLS))
     return [q.PoolCounts(pool, occupied.get(pool.name, 0), ready.get(pool.name, 0)) for pool in pools]
 
 
 def get_waiting(db: apsw.Connection, query: q.GetWaiting, now: int) -> q.Waiting:
-    waiting = q.Waiting({}, {})
-    for pool, rank, job_id in db.execute(WAITING_READY):
-        waiting.ready.setdefault(pool, []).append((rank, job_id))
-    for account_id, rank, job_id, pool in db.execute(WAITING_PARKED):
-        waiting.parked.setdefault(account_id, []).append((rank, job_id, pool))
-    return waiting
+    return q.Waiting(_lines(db, WAITING_READY, query.page), _lines(db, WAITING_PARKED, query.page))
+
+
+def _lines(db: apsw.Connection, statement: str, page: int) -> Lines:
+    lines, taken = Lines(), page
+    while taken == page:
+        [(owners, counts, ranks, ids)] = db.execute(statement, (*lines.last, page))
+        if ranks is None:
+            break
+        taken = lines.append(json.decode(owners), json.decode(counts), bytes.fromhex(ranks), bytes.fromhex(ids))
+    return lines
 
 
 def get_due(db: apsw.Connection, query: q.GetDue, now: int) -> q.Due:

@@ -110,8 +110,8 @@ class BatchConformance:
         assert all(isinstance(outcome, Submitted) for outcome in outcomes)
         await driver.check()
         waiting = await driver.read(GetWaiting())
-        assert len(waiting.ready["gpu"]) == 50
-        assert sum(map(len, waiting.parked.values())) == 150
+        assert len(waiting.ready.line("gpu")) == 50
+        assert [len(waiting.parked.line(account)) for account in accounts] == [3] * 50
 
     async def test_ten_thousand_jobs_are_submitted_run_and_cancelled_as_one_batch(self, driver: Driver) -> None:
         await driver.run(c.OpenAccount("ana", "pro", 1_000_000), c.DeclarePool("gpu", None))

@@ -7,9 +7,10 @@ from ...core.invariants import violations
 from ...core.records import Parked, Ready
 from ...core.state import State
 from ...store.base import GetState, GetStats, GetWaiting, Stats, Waiting
+from ...store.lines import Key, Lines
 from ..comparing import comparable
 from ..driver import Driver
-from .scenes import finish, lease, one_in_each_place, open_house, submit
+from .scenes import finish, lease, new_job, one_in_each_place, open_house, submit
 
 
 class FigureConformance:
@@ -20,23 +21,30 @@ class FigureConformance:
         for account in ("bob", "eva", "ana"):
             for priority in (0, 5, -5, -100, 0):
                 await submit(driver, account, priority=priority, pool="cpu" if priority else "gpu")
-        ready: dict[str, list[tuple[int, str]]] = {}
-        parked: dict[str, list[tuple[int, str, str]]] = {}
-        for job in driver.expected.jobs.values():
-            match job.place:
-                case Ready(rank):
-                    ready.setdefault(job.pool, []).append((rank, job.id))
-                case Parked(rank, None):
-                    parked.setdefault(job.account_id, []).append((rank, job.id, job.pool))
-        expected = Waiting(
-            {pool: sorted(jobs) for pool, jobs in ready.items()},
-            {account: sorted(jobs) for account, jobs in parked.items()},
-        )
-        assert set(parked) == {"bob"}
-        assert comparable(await driver.read(GetWaiting())) == comparable(expected)
+        ready, parked = _who_waits(driver)
+        assert (set(ready), set(parked)) == ({"cpu", "gpu"}, {"bob"})
+        waiting = await driver.read(GetWaiting())
+        assert (waiting.ready.jobs(), waiting.parked.jobs()) == (ready, parked)
+
+    async def test_who_waits_is_the_same_in_pages_of_any_size(self, driver: Driver) -> None:
+        await open_house(driver)
+        names = ["A", "a", "ana's", 'b"c', "z,z", "~", "é", "\N{OLD ITALIC LETTER A}", "\uffee"]
+        await driver.run(*(c.OpenAccount(name, "free", 100) for name in names))
+        # Many share a rank, and then the ids say who comes first, whoever was made first.
+        owners = [*names, "ana", "ana", "ana", "bob"]
+        for pool in ("gpu", "cpu"):
+            ids = sorted((driver.new_id() for _ in owners), reverse=True)
+            jobs = [new_job(job_id, pool=pool) for job_id in ids]
+            await driver.run(*(c.Submit(owner, (job,)) for owner, job in zip(owners, jobs, strict=True)))
+        await driver.run(*(c.Submit("bob", (new_job(driver.new_id()),)) for _ in range(5)))
+        ready, parked = _who_waits(driver)
+        assert (len(ready["gpu"]), len(ready["cpu"]), len(parked)) == (13, 3, 10)
+        for page in (1, 2, 3, 5, 6, 13, 15, 16, 17, 1_000):
+            waiting = await driver.read(GetWaiting(page))
+            assert (waiting.ready.jobs(), waiting.parked.jobs()) == (ready, parked), f"in pages of {page}"
 
     async def test_nobody_waits_in_an_empty_store(self, driver: Driver) -> None:
-        assert await driver.read(GetWaiting()) == Waiting({}, {})
+        assert await driver.read(GetWaiting()) == Waiting(Lines(), Lines())
         assert await driver.read(GetStats(1_000)) == Stats({}, {}, 0, 0, None)
         assert await driver.read(GetState(texts=True)) == State()
 
@@ -109,6 +117,21 @@ class FigureConformance:
             if part not in ("payloads", "results", "steps", "events"):
                 assert value == full[part], part
         assert violations(bare) == []
+
+
+def _who_waits(driver: Driver) -> tuple[dict[str, list[Key]], dict[str, list[Key]]]:
+    """By pool the ready jobs, and by account the parked ones, as the rules have them."""
+    ready: dict[str, list[Key]] = {}
+    parked: dict[str, list[Key]] = {}
+    for job in driver.expected.jobs.values():
+        match job.place:
+            case Ready(rank):
+                ready.setdefault(job.pool, []).append((rank, job.id))
+            case Parked(rank, None):
+                parked.setdefault(job.account_id, []).append((rank, job.id))
+    for keys in (*ready.values(), *parked.values()):
+        keys.sort()
+    return ready, parked
 
 
 def _join(whole: State, part: State) -> None:

@@ -305,6 +305,14 @@ class ListingConformance:
             PoolCounts(Pool("tpu", 3), 3, 0),
             PoolCounts(Pool("é", None), 0, 0),
         ]
+        uncounted = await driver.read(ListPools(count_ready=False))
+        assert [(counts.pool.name, counts.occupied, counts.ready) for counts in uncounted] == [
+            ("Zoo", 0, 0),
+            ("cpu", 0, 0),
+            ("gpu", 0, 0),
+            ("tpu", 3, 0),
+            ("é", 0, 0),
+        ]
 
     async def test_an_empty_store_answers_every_list_with_nothing(self, driver: Driver) -> None:
         job_id = driver.new_id()

@@ -211,7 +211,7 @@ class RecordConformance:
         await driver.check()
         rows = await driver.rows()
         assert [rows[job_id].job.priority for job_id in ids] == [PRIORITY_MAX, 10, 0, -1, PRIORITY_MIN]
-        waiting = (await driver.read(GetWaiting())).ready["gpu"]
+        waiting = (await driver.read(GetWaiting())).ready.jobs()["gpu"]
         assert [job_id for _, job_id in waiting] == ids[::-1]
         assert waiting[0][0] < 0 < waiting[-1][0]
         claimed = await driver.one(c.Claim("w1", ("gpu",), limit=9), Claimed)

@@ -1,0 +1,34 @@
+"""Engines whose looks at the queue follow a clock that the test moves, and where jobs stand for them."""
+
+from __future__ import annotations
+
+from ficha.engine.engine import Engine
+from ficha.engine.positions import Positions
+from tests.engine.bench import Bench
+from tests.engine.watched import WatchedStore
+
+
+class Seconds:
+    """The process's own clock, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def looking(bench: Bench, store: WatchedStore, seconds: Seconds) -> Engine:
+    """An engine whose looks at the queue follow the test's own clock."""
+    engine = await bench.engine(store)
+    engine.positions = Positions(store, seconds)
+    return engine
+
+
+async def places(engine: Engine, *jobs: str) -> list[int | None]:
+    found = [await engine.positions.of(job) for job in jobs]
+    return [None if standing is None else standing.position for standing in found]
+
+
+def looks(store: WatchedStore) -> int:
+    return store.reads["GetWaiting"]

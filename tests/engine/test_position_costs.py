@@ -1,0 +1,221 @@
+"""Positions are cheap however many ask, and say how long it will take and why."""
+
+import asyncio
+
+import pytest
+
+from ficha.core import commands as c
+from ficha.engine import positions
+from ficha.engine.engine import Engine
+from ficha.engine.pace import WINDOW_S
+from ficha.engine.positions import Standing
+from ficha.engine.queries import Queries
+from ficha.store.base import GetWaiting, Unavailable
+from tests.engine.bench import Bench, claimed, one, opened, submit, submitted
+from tests.engine.looking import Seconds, looking, looks, places
+
+
+async def test_many_who_ask_at_once_share_one_look(bench: Bench, seconds: Seconds) -> None:
+    store = await bench.watched()
+    engine = await opened(await looking(bench, store, seconds))
+    jobs = [await submitted(engine) for _ in range(5)]
+    for _ in range(3):
+        seconds.now += 1
+        before = store.reads.total()
+        store.read_gate.clear()
+        polls = [asyncio.create_task(engine.positions.of(job)) for job in jobs for _ in range(100)]
+        await store.until(lambda before=before: store.reads.total() > before)
+        store.read_gate.set()
+        standings = await asyncio.gather(*polls)
+        assert {standing.position for standing in standings} == {1, 2, 3, 4, 5}
+        assert store.reads.total() == before + 1
+    for _ in range(100):
+        await places(engine, *jobs)
+    assert store.reads.total() == before + 1
+
+
+@pytest.mark.parametrize(
+    ("cost_s", "pace_s"),
+    [(0.0, positions.SHORTEST_S), (0.0001, positions.SHORTEST_S), (0.01, 0.5), (0.05, 2.5), (0.3, 15.0), (5.0, 30.0)],
+)
+async def test_a_look_is_taken_again_at_a_pace_that_its_cost_sets(
+    memory: Bench, seconds: Seconds, cost_s: float, pace_s: float
+) -> None:
+    store = await memory.watched()
+    engine = await opened(await looking(memory, store, seconds))
+    job = await submitted(engine)
+    read = store.inner.read
+
+    async def dear(query: object) -> object:
+        if isinstance(query, GetWaiting):
+            seconds.now += cost_s
+        return await read(query)
+
+    store.inner.read = dear
+    await engine.positions.of(job)
+    await _settled(engine)
+    assert looks(store) == 1
+    seconds.now += pace_s * 0.99
+    await engine.positions.of(job)
+    await _settled(engine)
+    assert looks(store) == 1
+    seconds.now += pace_s * 0.02
+    await engine.positions.of(job)
+    await _settled(engine)
+    assert looks(store) == 2
+
+
+async def _settled(engine: Engine) -> None:
+    """After any look that goes on in the background."""
+    looking = [task for task in asyncio.all_tasks() if task.get_name() == "ficha positions"]
+    await asyncio.gather(*looking)
+
+
+async def test_nobody_waits_for_a_look_that_is_dear(memory: Bench, seconds: Seconds) -> None:
+    store = await memory.watched()
+    engine = await opened(await looking(memory, store, seconds))
+    job = await submitted(engine)
+    read = store.inner.read
+
+    async def dear(query: object) -> object:
+        seconds.now += 1.0
+        return await read(query)
+
+    store.inner.read = dear
+    await engine.positions.of(job)
+    seconds.now += 100
+    store.read_gate.clear()
+    async with asyncio.timeout(5):
+        assert await places(engine, job) == [1]
+    await store.until(lambda: looks(store) == 2)
+    store.read_gate.set()
+    await _settled(engine)
+
+
+async def test_a_submit_does_not_wait_for_a_look_that_is_due(memory: Bench, seconds: Seconds) -> None:
+    store = await memory.watched()
+    engine = await opened(await looking(memory, store, seconds))
+    await engine.positions.of(await submitted(engine))
+    seconds.now += 100
+    store.read_gate.clear()
+    async with asyncio.timeout(5):
+        outcome = await one(engine, submit())
+        standing = await engine.positions.of_new(outcome.job_id)
+    assert standing == Standing(2, None)
+    store.read_gate.set()
+    await _settled(engine)
+
+
+async def test_a_look_that_fails_leaves_the_places_as_they_were_known(memory: Bench, seconds: Seconds) -> None:
+    store = await memory.watched()
+    engine = await opened(await looking(memory, store, seconds))
+    jobs = [await submitted(engine), await submitted(engine)]
+    assert await places(engine, *jobs) == [1, 2]
+    store.read_fault = Unavailable("the database is away")
+    seconds.now += 1
+    await claimed(engine)
+    assert await places(engine, jobs[1]) == [1]
+    with pytest.raises(Unavailable):
+        # It may have come back; nobody can tell now.
+        await places(engine, jobs[0])
+    store.read_fault = None
+    seconds.now += 1
+    assert await places(engine, *jobs) == [None, 1]
+
+
+async def test_somebody_who_stops_asking_does_not_take_the_look_from_the_others(
+    memory: Bench, seconds: Seconds
+) -> None:
+    store = await memory.watched()
+    engine = await opened(await looking(memory, store, seconds))
+    job = await submitted(engine)
+    store.read_gate.clear()
+    leaves, stays = (asyncio.create_task(engine.positions.of(job)) for _ in range(2))
+    await store.until(lambda: looks(store) == 1)
+    leaves.cancel()
+    await asyncio.gather(leaves, return_exceptions=True)
+    store.read_gate.set()
+    assert await stays == Standing(1, None)
+    assert looks(store) == 1
+
+
+async def test_the_end_does_not_cancel_somebody_who_asks(memory: Bench, seconds: Seconds) -> None:
+    store = await memory.watched()
+    engine = await opened(await looking(memory, store, seconds))
+    job = await submitted(engine)
+    store.read_gate.clear()
+    asked = asyncio.create_task(engine.positions.of(job))
+    await store.until(lambda: looks(store) == 1)
+    await engine.stop(1.0)
+    assert await asked is None
+
+
+# How long it will take
+
+
+async def test_the_estimated_wait_follows_the_pace_at_which_the_pool_takes_jobs(bench: Bench, seconds: Seconds) -> None:
+    engine = await opened(await looking(bench, await bench.watched(), seconds), credits=10_000)
+    job_id = await submitted(engine)
+    await one(engine, submit(jobs=200))
+    last = (await bench.job(await submitted(engine))).id
+    assert await engine.positions.of(job_id) == Standing(1, None), "nothing is known of the pool's pace yet"
+    for _ in range(5):
+        await claimed(engine, limit=4)
+        seconds.now += 1
+        await engine.positions.of(last)
+    standing = await engine.positions.of(last)
+    assert standing == Standing(202 - 20, round((202 - 20) / 4, 1))
+    # Twice the pace pulls the estimate down, step by step.
+    for _ in range(10):
+        await claimed(engine, limit=8)
+        seconds.now += 1
+        await engine.positions.of(last)
+    faster = await engine.positions.of(last)
+    assert faster.position == 202 - 100
+    assert faster.position / 8 < faster.estimated_wait_s < faster.position / 4
+
+
+async def test_a_long_silence_says_nothing_about_the_pace(memory: Bench, seconds: Seconds) -> None:
+    engine = await opened(await looking(memory, await memory.watched(), seconds))
+    jobs = [await submitted(engine) for _ in range(20)]
+    await engine.positions.of(jobs[-1])
+    await claimed(engine, limit=10)
+    seconds.now += 10 * WINDOW_S + 1
+    assert await engine.positions.of(jobs[-1]) == Standing(10, None)
+
+
+# Why it waits
+
+
+async def test_a_job_says_why_it_waits(bench: Bench) -> None:
+    engine = await opened(await bench.engine(), "ana", plan="one")
+    await one(engine, c.OpenAccount("ben", "free", 100))
+    await one(engine, c.DeclarePool("gpu", 1))
+
+    async def reason(job_id: str) -> str | None:
+        view = await Queries(bench.store, engine.positions).job(job_id)
+        assert view is not None
+        return view.waiting_for
+
+    first, limited = await submitted(engine), await submitted(engine)
+    scheduled, next_one = await submitted(engine, "ben", delay_ms=1_000), await submitted(engine, "ben")
+    assert await reason(first) == "place"
+    assert await reason(limited) == "account_limit"
+    assert await reason(scheduled) == "schedule"
+    assert await reason(next_one) == "place"
+    (lease,) = await claimed(engine)
+    assert lease.job.id == first
+    assert await reason(first) is None
+    assert await reason(next_one) == "pool_full"
+    await one(engine, c.PausePool("gpu"))
+    assert await reason(next_one) == "pool_paused"
+    assert await reason(limited) == "account_limit"
+    await one(engine, c.PausePool("gpu", paused=False))
+    await one(engine, c.ResizePool("gpu", 2))
+    assert await reason(next_one) == "place"
+    await one(engine, c.Finish(first, c.Completed("1"), lease.epoch))
+    assert await reason(limited) == "place"
+    bench.clock.advance(1)
+    await engine.sweep()
+    assert await reason(scheduled) == "place"
+    assert await reason(first) is None
