@@ -50,6 +50,7 @@ format: setup ## format the code and mend what the linter can mend
 
 bench: setup ## measure Ficha and its peers
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.endurance
 
 simulate: setup ## run SEEDS seeds (default 1000) of the simulator, from START on
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --start $(START)
