@@ -57,33 +57,53 @@ def _upsert(name: str, table: Table) -> Part:
     return _insert(name, table, f" ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {changed}")
 
 
-def _update(name: str, table: Table, tail: str = "") -> Part:
-    changed = ", ".join(
-        f"{c.name} = {written(f'v.{c.name}', c.kind)}" for c in table.columns if c.name not in table.key
-    )
-    text = f"UPDATE {table.name} AS t SET {changed} FROM {{source}} WHERE {_same(table)}{tail}"
+def _update(name: str, table: Table) -> Part:
+    text = f"UPDATE {table.name} AS t SET {_changed(table)} FROM {_found(table)} WHERE t.ctid = v.seat AND {{guard}}"
     return Part(name, table.columns, table.row, text)
 
 
 def _delete(name: str, table: Table) -> Part:
     """The rows with these keys."""
     key = tuple(c for c in table.columns if c.name in table.key)
-    return Part(name, key, tuple, f"DELETE FROM {table.name} AS t USING {{source}} WHERE {_same(table)}")
+    text = f"DELETE FROM {table.name} AS t USING {_found(table)} WHERE t.ctid = v.seat AND {{guard}}"
+    return Part(name, key, tuple, text)
 
 
-def _same(table: Table) -> str:
-    return " AND ".join(f"t.{name} = v.{name}" for name in table.key) + " AND {guard}"
+def _changed(table: Table) -> str:
+    columns = (column for column in table.columns if column.name not in table.key)
+    return ", ".join(f"{column.name} = {written(f'v.{column.name}', column.kind)}" for column in columns)
+
+
+def _found(table: Table) -> str:
+    """The rows, each with the seat of the row of the table that has its key.
+
+    Looked up one by one, and never as a join: where the planner was told that the table is empty, as it may have been
+    when its figures were taken, it would read all of the table first. Whoever writes a row holds it, so it stays put.
+    """
+    same = " AND ".join(f"k.{name} = v.{name}" for name in table.key)
+    seat = f"SELECT k.ctid AS seat FROM {table.name} k WHERE {same} OFFSET 0"
+    return f"(SELECT v.*, found.seat FROM {{source}} CROSS JOIN LATERAL ({seat}) AS found) AS v"
 
 
 ACCOUNT_IDS: Final = _insert("account_ids_new", t.ACCOUNT_IDS)
 ACCOUNTS_NEW: Final = _insert("accounts_new", t.ACCOUNTS, " RETURNING id, ctid")
-ACCOUNTS_CHANGED: Final = _update("accounts_changed", t.ACCOUNTS, " RETURNING t.id, t.ctid")
+_ACCOUNTS_WRITTEN = (
+    f"UPDATE accounts AS t SET {_changed(t.ACCOUNTS)} FROM {{rows}} "
+    "WHERE t.ctid = v.seat AND {{guard}} RETURNING t.id, t.ctid"
+)
+ACCOUNTS_CHANGED: Final = Part(
+    "accounts_changed",
+    t.ACCOUNTS.columns,
+    t.ACCOUNTS.row,
+    _ACCOUNTS_WRITTEN.format(rows=_found(t.ACCOUNTS)),
+)
 # Found by where they lie and not by their key: an account is written so often that, while a long transaction elsewhere
 # keeps its old versions alive, a search by key would walk over all of them.
-ACCOUNTS_SEATED: Final = _update(
+ACCOUNTS_SEATED: Final = Part(
     "accounts_seated",
-    Table("accounts", ("ctid",), (*t.ACCOUNTS.columns, Column("ctid", "seat")), t.ACCOUNTS.row),
-    " RETURNING t.id, t.ctid",
+    (*t.ACCOUNTS.columns, Column("seat", "seat")),
+    t.ACCOUNTS.row,
+    _ACCOUNTS_WRITTEN.format(rows="{source}"),
 )
 BORN: Final = _insert("born", t.JOBS)
 ENDED: Final = _update("ended", t.JOB_ENDS)
@@ -148,13 +168,14 @@ ACCOUNTS_UNCHANGED: Final = Condition(
 LEASES_UNCHANGED: Final = Condition(
     "same_leases",
     (Column("job_id", "uuid"), Column("version", "version")),
-    "SELECT FROM {source} JOIN leases t ON t.job_id = v.job_id WHERE t.xmin = v.version "
-    "FOR NO KEY UPDATE OF t SKIP LOCKED",
+    "SELECT FROM {source} CROSS JOIN LATERAL "
+    "(SELECT FROM leases t WHERE t.job_id = v.job_id AND t.xmin = v.version FOR NO KEY UPDATE SKIP LOCKED) AS found",
 )
 KEYS_UNUSED: Final = Condition(
     "used_keys",
     t.KEYS.columns[:3],
-    "SELECT FROM {source} JOIN keys k ON k.account_id = v.account_id AND k.scope = v.scope AND k.key = v.key",
+    "SELECT FROM {source} CROSS JOIN LATERAL "
+    "(SELECT FROM keys k WHERE k.account_id = v.account_id AND k.scope = v.scope AND k.key = v.key OFFSET 0) AS found",
     finds_all=False,
 )
 CLOCK_RIGHT: Final = Condition(

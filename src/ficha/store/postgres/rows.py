@@ -59,10 +59,24 @@ ANY_JOB: Final = job_columns(
 )
 """A job wherever it is, with `HOT_ROWS`."""
 
+
 HOT_ROWS: Final = (
     "LEFT JOIN leases l ON l.job_id = j.id LEFT JOIN ready r ON r.job_id = j.id "
     "LEFT JOIN parked p ON p.job_id = j.id LEFT JOIN checkpoints c ON c.job_id = j.id"
 )
+"""For lists, which may start from any of them."""
+
+
+def beside(table: str, alias: str, job_id: str) -> str:
+    """A job's row of a table, if it has one: looked up, and never found by reading all of it (see `apply.py`)."""
+    found = f"SELECT * FROM {table} k WHERE k.job_id = {job_id} OFFSET 0"  # noqa: S608 (names of our own)
+    return f"LEFT JOIN LATERAL ({found}) AS {alias} ON true"
+
+
+OWN_HOT_ROWS: Final = " ".join(
+    beside(table, table[0], "j.id") for table in ("leases", "ready", "parked", "checkpoints")
+)
+"""For jobs that are known."""
 
 
 def job(row: Row) -> Job:

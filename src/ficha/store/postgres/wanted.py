@@ -126,6 +126,11 @@ PAYLOAD: Final = rows.JOB_WIDTH + 1
 REST: Final = rows.JOB_WIDTH + 2
 
 
+def _job(job_id: str) -> str:
+    """Looked up, and never found by reading all jobs (see `apply.py`)."""
+    return f"CROSS JOIN LATERAL (SELECT * FROM jobs k WHERE k.id = {job_id} OFFSET 0) AS j"
+
+
 def _other(part: str, rest: str, source: str, payload: str = "NULL::text") -> str:
     """A select of anything but jobs."""
     return f"SELECT {_NO_JOB}, '{part}', {payload}, ROW({rest}) FROM {source}"
@@ -136,7 +141,7 @@ JOBS: Final = Part(
     (
         f"""
         SELECT {rows.ANY_JOB}, 'job', NULL::text, NULL::record
-        FROM unnest({{0}}::uuid[]) AS w (id) JOIN jobs j ON j.id = w.id {rows.HOT_ROWS}
+        FROM unnest({{0}}::uuid[]) AS w (id) {_job("w.id")} {rows.OWN_HOT_ROWS}
         """,
     ),
 )
@@ -145,14 +150,17 @@ KEYS_AND_JOBS: Final = Part(
     (
         f"""
         SELECT {rows.ANY_JOB}, 'job', NULL::text, NULL::record
-        FROM keyed JOIN jobs j ON j.id = keyed.job_id {rows.HOT_ROWS}
+        FROM keyed {_job("keyed.job_id")} {rows.OWN_HOT_ROWS}
         """,
         _other("key", KEYS.selected("k"), "keyed k"),
     ),
     cte="""
         keyed AS MATERIALIZED (
             SELECT k.* FROM unnest({0}::text[], {1}::text[], {2}::text[]) AS w (account_id, scope, key)
-            JOIN keys k ON k.account_id = w.account_id AND k.scope = w.scope AND k.key = w.key
+            CROSS JOIN LATERAL (
+                SELECT * FROM keys k
+                WHERE k.account_id = w.account_id AND k.scope = w.scope AND k.key = w.key OFFSET 0
+            ) AS k
         )
     """,
 )
@@ -162,7 +170,7 @@ CANDIDATES: Final = Part(
     (
         f"""(
             SELECT {rows.READY_JOB}, 'ready', j.payload::text, NULL::record
-            FROM candidates r JOIN jobs j ON j.id = r.job_id LEFT JOIN checkpoints c ON c.job_id = r.job_id
+            FROM candidates r {_job("r.job_id")} {rows.beside("checkpoints", "c", "r.job_id")}
             ORDER BY r.pool, r.rank, r.job_id
         )""",
         _other(
@@ -199,7 +207,7 @@ def _parked(payload: str) -> Part:
                     SELECT * FROM parked WHERE parked.account_id = w.account_id AND due_at IS NULL
                     ORDER BY rank, job_id LIMIT w.most
                 ) p
-                JOIN jobs j ON j.id = p.job_id LEFT JOIN checkpoints c ON c.job_id = p.job_id
+                {_job("p.job_id")} {rows.beside("checkpoints", "c", "p.job_id")}
                 ORDER BY p.account_id, p.rank, p.job_id
             )""",
         ),
@@ -217,7 +225,7 @@ STEPS: Final = Part(
             "step",
             "s.job_id::text, s.name, s.result::text",
             "unnest({0}::uuid[], {1}::text[]) AS w (job_id, name) "
-            "JOIN steps s ON s.job_id = w.job_id AND s.name = w.name",
+            "CROSS JOIN LATERAL (SELECT * FROM steps k WHERE k.job_id = w.job_id AND k.name = w.name OFFSET 0) AS s",
         ),
     ),
 )
@@ -242,7 +250,8 @@ CONTENTS: Final = Part(
             "content",
             "t.tool, t.content_hash, t.job_id::text, j.result::text",
             "unnest({0}::text[], {1}::text[]) AS w (tool, content_hash) "
-            "JOIN contents t ON t.tool = w.tool AND t.content_hash = w.content_hash JOIN jobs j ON j.id = t.job_id",
+            "CROSS JOIN LATERAL (SELECT * FROM contents k WHERE k.tool = w.tool AND k.content_hash = w.content_hash "
+            f"OFFSET 0) AS t {_job('t.job_id')}",
         ),
     ),
 )
