@@ -24,6 +24,16 @@ TICK = 0.000_001
 NOTHING = SweepReport({})
 
 
+class Time:
+    """What the sweeper takes for the module of that name: it passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
 async def sweep_at_the_edge(bench: Bench, engine: Engine, seconds: float) -> SweepReport:
     """Sweeps a microsecond before the time is up, which finds nothing, and then when it is."""
     bench.clock.advance(seconds - TICK)
@@ -353,23 +363,17 @@ async def test_one_of_two_engines_leads_and_the_other_takes_over_when_it_stops_r
 async def test_a_leader_that_lost_touch_trusts_its_lease_no_longer_than_the_database(
     memory: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = 100.0
-
-    class Time:
-        @staticmethod
-        def monotonic() -> float:
-            return now
-
-    monkeypatch.setattr(sweeper, "time", Time)
+    time = Time()
+    monkeypatch.setattr(sweeper, "time", time)
     monkeypatch.setattr(sweeper, "RENEW_S", 1_000_000.0)
     store = await memory.watched()
     engine = await opened(await memory.engine(store, sweep_s=0.0))
     for passed, leads in ((0.0, True), (28.0, True), (1.5, False), (100.0, False)):
-        now += passed
+        time.now += passed
         before = turns(store)
         engine.sweeper.nudge()
         await asyncio.gather(*_sweeps())
-        assert (turns(store) > before) is leads, now
+        assert (turns(store) > before) is leads, time.now
 
 
 def _sweeps() -> list[asyncio.Task]:
@@ -405,29 +409,22 @@ async def test_ordinary_calls_sweep_no_more_often_than_the_interval(memory: Benc
 
 
 async def test_where_looking_is_slow_it_is_done_less_often(memory: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-
-    class Time:
-        @staticmethod
-        def monotonic() -> float:
-            return now
-
-    monkeypatch.setattr(sweeper, "time", Time)
+    time = Time()
+    monkeypatch.setattr(sweeper, "time", time)
     monkeypatch.setattr(sweeper, "LONGEST_PAUSE_S", 10.0)
     store = await memory.watched()
     engine = await opened(await memory.engine(store, sweep=False, sweep_s=1.0))
     read = store.read
 
     async def slow_read(query: Any) -> Any:
-        nonlocal now
-        now += look_s if isinstance(query, GetDue) else 0.0
+        time.now += look_s if isinstance(query, GetDue) else 0.0
         return await read(query)
 
     monkeypatch.setattr(store, "read", slow_read)
     for look_s, pause_s in ((0.01, 1.0), (0.2, 4.0), (2.0, 10.0)):
         # The pause begins with the look.
         for passed, looks in ((100.0, 1), (pause_s - look_s - 0.01, 0), (0.02, 1)):
-            now += passed
+            time.now += passed
             before = turns(store)
             engine.sweeper.nudge()
             await asyncio.gather(*_sweeps())

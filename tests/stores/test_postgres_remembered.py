@@ -147,6 +147,24 @@ async def test_a_row_that_was_changed_by_hand_is_seen(postgres_url: str) -> None
         assert submitted.new_balance == 2
 
 
+@pytest.mark.req("A6")
+@pytest.mark.parametrize("remember", [True, False], ids=["remembered", "loaded"])
+async def test_an_end_is_not_lost_to_an_edit_by_hand(postgres_url: str, remember: bool) -> None:
+    async with opened(postgres_url, remember=remember) as store, connected(postgres_url) as connection:
+        await prepare(store)
+        job_id, epoch = await leased(store)
+        await connection.execute("BEGIN; UPDATE jobs SET session = 'edited'")
+        finish = c.Finish(job_id, c.Completed("{}"), epoch=epoch)
+        finishing = asyncio.create_task(_patiently(store, finish))
+        await until_waiting(postgres_url)
+        await connection.execute("COMMIT")
+        [finished] = await finishing
+        assert finished.changed
+        [job] = await jobs(store)
+        assert (job.status, job.session) == ("completed", "edited")
+        assert violations(await store.read(q.GetState())) == []
+
+
 async def test_a_row_that_somebody_holds_is_waited_for(postgres_url: str) -> None:
     async with opened(postgres_url) as store, connected(postgres_url) as connection:
         await prepare(store)

@@ -13,6 +13,7 @@ from ficha.store import base as q
 from ficha.store.base import SchemaMismatch, StoreError
 from ficha.store.postgres import PostgresStore, apply, columns, reads, wanted, whole
 from ficha.store.postgres.connections import BEGIN, BEGIN_READING
+from ficha.store.postgres.values import literal
 from tests.stores.postgres_batches import connected, leased, opened, prepare, run, submit
 
 OBJECTS = """
@@ -180,13 +181,13 @@ TEXTS = ["", "NULL", "null", '"', "\\", '\\"', "{}", "a,b", " x ", "\n\t", "é",
 @pytest.mark.parametrize("values", [TEXTS, [*TEXTS, None], [None, None], ["x"], [None, "x", None]])
 async def test_a_column_of_texts_arrives_as_it_was_sent(postgres_url: str, values: list[str | None]) -> None:
     async with connected(postgres_url) as connection:
-        arrived = await connection.fetchval("SELECT $1::text::text[]", columns.literal("text", values))
+        arrived = await connection.fetchval("SELECT $1::text::text[]", literal("text", values))
     assert arrived == ([] if values == [None, None] else values)
 
 
 def test_a_text_with_a_nul_character_cannot_pass_for_two() -> None:
     with pytest.raises(StoreError, match="NUL"):
-        columns.literal("text", ["a\x00b", "c"])
+        literal("text", ["a\x00b", "c"])
 
 
 @pytest.mark.parametrize("change", ["UPDATE entries SET amount = 1", "DELETE FROM entries", "TRUNCATE entries"])

@@ -20,7 +20,8 @@ from msgspec import Struct
 
 from ...core.snapshot import Changes, Snapshot, job_rows
 from . import columns as t
-from .columns import Column, Row, Table, array, instant, literal, source, written
+from .columns import Row, Table
+from .values import Column, array, instant, literal, source, written
 
 CLOCK_SLACK_US: Final = 500_000
 """How far this process's idea of the database's clock may be off."""
@@ -57,9 +58,9 @@ def _upsert(name: str, table: Table) -> Part:
     return _insert(name, table, f" ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {changed}")
 
 
-def _update(name: str, table: Table) -> Part:
-    text = f"UPDATE {table.name} AS t SET {_changed(table)} FROM {_found(table)} WHERE t.ctid = v.seat AND {{guard}}"
-    return Part(name, table.columns, table.row, text)
+def _update(name: str, table: Table, tail: str = "") -> Part:
+    rows = f"FROM {_found(table)} WHERE t.ctid = v.seat AND {{guard}}"
+    return Part(name, table.columns, table.row, f"UPDATE {table.name} AS t SET {_changed(table)} {rows}{tail}")
 
 
 def _delete(name: str, table: Table) -> Part:
@@ -87,26 +88,20 @@ def _found(table: Table) -> str:
 
 ACCOUNT_IDS: Final = _insert("account_ids_new", t.ACCOUNT_IDS)
 ACCOUNTS_NEW: Final = _insert("accounts_new", t.ACCOUNTS, " RETURNING id, ctid")
-_ACCOUNTS_WRITTEN = (
-    f"UPDATE accounts AS t SET {_changed(t.ACCOUNTS)} FROM {{rows}} "
-    "WHERE t.ctid = v.seat AND {{guard}} RETURNING t.id, t.ctid"
-)
-ACCOUNTS_CHANGED: Final = Part(
-    "accounts_changed",
-    t.ACCOUNTS.columns,
-    t.ACCOUNTS.row,
-    _ACCOUNTS_WRITTEN.format(rows=_found(t.ACCOUNTS)),
-)
+ACCOUNTS_CHANGED: Final = _update("accounts_changed", t.ACCOUNTS, " RETURNING t.id, t.ctid")
 # Found by where they lie and not by their key: an account is written so often that, while a long transaction elsewhere
 # keeps its old versions alive, a search by key would walk over all of them.
 ACCOUNTS_SEATED: Final = Part(
     "accounts_seated",
     (*t.ACCOUNTS.columns, Column("seat", "seat")),
     t.ACCOUNTS.row,
-    _ACCOUNTS_WRITTEN.format(rows="{source}"),
+    f"UPDATE accounts AS t SET {_changed(t.ACCOUNTS)} FROM {{source}} WHERE t.ctid = v.seat AND {{guard}} "
+    "RETURNING t.id, t.ctid",
 )
 BORN: Final = _insert("born", t.JOBS)
-ENDED: Final = _update("ended", t.JOB_ENDS)
+# Nothing locks the wide row: whoever may end a job holds its narrow one. Should somebody edit it by hand just then, the
+# end must not get lost; `statement` counts these.
+ENDED: Final = _update("ended", t.JOB_ENDS, " RETURNING 1")
 RELISTED: Final = _update("relisted", t.DEAD_MARKS)
 READY_GONE: Final = _delete("ready_gone", t.READY)
 READY_NEW: Final = _insert("ready_new", t.READY)
@@ -204,15 +199,20 @@ def statement(parts: tuple[Part, ...], conditions: tuple[Condition, ...] = (), *
     if conditions:
         ctes.append(f"guard AS MATERIALIZED (SELECT {' AND '.join(holds)} AS holds)")
         guard = "(SELECT holds FROM guard)"
+    ends = "1"
     for part in parts:
         rows = source(part.columns, first, is_single=is_single)
         ctes.append(f"{part.name} AS ({part.text.format(source=rows, guard=guard)})")
+        if part is ENDED:
+            count = "1" if is_single else f"cardinality({array(part.columns[0].kind, first)})"
+            # A statement has no other way to fail than by an error: this one divides by zero.
+            ends = f"1 / (SELECT (count(*) = {count})::int FROM ended)"
         first += len(part.columns)
     seats = " UNION ALL ".join(f"SELECT id, ctid::text FROM {part.name}" for part in parts if part in _SEATED)
     ctes.append(f"seats (id, seat) AS ({seats or 'SELECT NULL, NULL WHERE false'})")
     return (
         f"WITH {', '.join(ctes)} SELECT pg_current_xact_id()::xid::text, "
-        f"(SELECT array_agg(id) FROM seats), (SELECT array_agg(seat) FROM seats) WHERE {guard}"
+        f"(SELECT array_agg(id) FROM seats), (SELECT array_agg(seat) FROM seats), {ends} WHERE {guard}"
     )
 
 
@@ -296,7 +296,7 @@ async def apply(
     found = await connection.fetch(text, *guard.values(is_single=is_single), *rows.values(is_single=is_single))
     if not found:
         return None
-    version, names, seats = found[0]
+    version, names, seats, _ = found[0]
     return Written(version, dict(zip(names or (), seats or (), strict=True)))
 
 

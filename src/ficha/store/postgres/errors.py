@@ -9,6 +9,7 @@ import asyncpg
 from ..base import CommitUnknown, SchemaMismatch, StoreError, Transient, Unavailable
 
 _CONFLICTS: Final = {
+    "22012": "a row was edited by hand while its job ended",
     "40001": "a concurrent transaction got in the way",
     "40P01": "a deadlock with another transaction was broken",
     "55P03": "another transaction held a lock for too long",

@@ -21,8 +21,8 @@ from ...core.snapshot import Changes, Snapshot
 from ..base import Clock, Transient
 from . import rows, wanted
 from .apply import Executor
-from .columns import uuids
 from .heads import Heads
+from .values import uuids
 from .wanted import PART, PAYLOAD, REST
 
 TRIES: Final = 3

@@ -19,8 +19,9 @@ from .. import base as q
 from ..base import Clock
 from ..lines import Lines
 from . import rows, whole
-from .columns import ACCOUNTS, BATCHES, ENTRIES, EVENTS, KEYS, POOLS, RESERVATIONS, STEPS, at, instant, uuid_in, uuids
+from .columns import ACCOUNTS, BATCHES, ENTRIES, EVENTS, KEYS, POOLS, RESERVATIONS, STEPS
 from .connections import BEGIN_READING, Connection, transaction
+from .values import at, instant, uuid_in, uuids
 
 T = TypeVar("T")
 

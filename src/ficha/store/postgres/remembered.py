@@ -27,7 +27,8 @@ from .apply import (
     Guard,
     Written,
 )
-from .columns import ACCOUNTS, instant
+from .columns import ACCOUNTS
+from .values import instant
 
 MOST_ACCOUNTS: Final = 10_000
 MOST_LEASES: Final = 10_000

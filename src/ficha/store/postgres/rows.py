@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from ...core.records import Awaiting, Checkpoint, Event, Job, Leased, Parked, Place, Ready
-from .columns import JOB_KINDS, Kind, instant, read
+from .columns import JOB_KINDS
+from .values import Kind, instant, read
 
 Row = Sequence[Any]
 

@@ -19,7 +19,6 @@ from ...core.snapshot import Changes, Snapshot
 from ..base import Clock, CommitUnknown, Decide, Query, StoreError, Transient, Unavailable
 from . import migrator, reads
 from .apply import apply
-from .columns import at
 from .connections import (
     BEGIN,
     BEGIN_SET_UP,
@@ -38,6 +37,7 @@ from .heads import Heads
 from .listener import CHANNEL, Listener
 from .load import load, unlocked
 from .remembered import Remembered
+from .values import at
 
 T = TypeVar("T")
 

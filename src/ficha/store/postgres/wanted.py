@@ -14,7 +14,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from . import rows
-from .columns import ACCOUNTS, KEYS, LEADERS, POOLS, RESERVATIONS, instant, nulls
+from .columns import ACCOUNTS, KEYS, LEADERS, POOLS, RESERVATIONS
+from .values import instant, nulls
 
 
 class Part(Struct, frozen=True):
