@@ -5,6 +5,7 @@ from .arguments import Limits
 from .core.policy import Plan
 from .core.records import Pool
 from .engine.lane import LaneLimits
+from .manager import CheckpointManager
 from .operations import Request
 from .refused import (
     ActiveJobExists,
@@ -23,12 +24,13 @@ from .refused import (
     TooLarge,
     UnknownTool,
 )
-from .worker import Accepted, Cancel, FinalError, JobContext, Partial, Retry
+from .worker import Accepted, Cancel, FinalError, JobContext, Partial, Retry, StepMismatch, ThreadJobContext
 
 __all__ = [
     "Accepted",
     "ActiveJobExists",
     "Cancel",
+    "CheckpointManager",
     "CostLimit",
     "Ficha",
     "FinalError",
@@ -51,6 +53,8 @@ __all__ = [
     "Refused",
     "Request",
     "Retry",
+    "StepMismatch",
+    "ThreadJobContext",
     "TooLarge",
     "UnknownTool",
 ]

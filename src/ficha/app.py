@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -14,18 +15,29 @@ from .core.commands import DeclarePool
 from .core.outcomes import PoolChanged
 from .core.policy import Plan, Policy
 from .core.records import Pool
-from .declarations import PRIORITY_BOUND, checked_plans, checked_pools, is_seconds, is_whole, name_problem
+from .declarations import (
+    LINGER_MS,
+    PRIORITY_BOUND,
+    CheckpointOrder,
+    checked_plans,
+    checked_pools,
+    declared_tool,
+    is_seconds,
+    is_whole,
+    name_problem,
+)
 from .engine.engine import Engine
 from .engine.lane import LaneLimits
 from .engine.queries import Queries
 from .operations import Accounts, Batches, Leases, Operating
 from .store.base import Store
 from .store.connect import connect
-from .tools import Cost, Tool, payload_type
+from .tools import Cost, Isolation, Tool
 from .worker import Worker
 
 DEFAULT_URL: Final = "sqlite:///ficha.db"
 DEFAULT_POOL: Final = "default"
+LIFELINE_GRACE_S: Final = 2.0
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -138,14 +150,27 @@ class Ficha(Accounts, Batches, Leases, Operating):
         items: str | None = None,
         max_items: int | None = None,
         dedupe: bool = False,
+        isolation: Isolation = "auto",
+        memory_mb: int | None = None,
+        recycle_after: int | None = None,
+        batch: int | None = None,
+        linger_ms: int = LINGER_MS,
+        checkpoints: CheckpointOrder | None = None,
+        fatal: type[Exception] | tuple[type[Exception], ...] = (),
+        stop_grace: float = 5.0,
     ) -> Callable[[Handler], Handler]:
         """Declares a function as a tool; its signature is the payload's schema, the options are those of `Tool`."""
 
         def declare(handler: Handler) -> Handler:
             called = _tool_name(name, handler)
-            tool = Tool(
-                name=called,
-                handler=handler,
+            if called in self._tools:
+                raise ValueError(f"the tool {called!r} is declared twice; give one of them another name")
+            if pool not in tuple(self._pools):
+                raise ValueError(f"tool {called!r} names the pool {pool!r}, which is not declared; add Pool({pool!r})")
+            self._tools[called] = declared_tool(
+                called,
+                handler,
+                longest_s=self.policy.max_age_ms / 1_000,
                 cost=cost,
                 pool=pool,
                 timeout=timeout,
@@ -157,14 +182,15 @@ class Ficha(Accounts, Batches, Leases, Operating):
                 items=items,
                 max_items=max_items,
                 dedupe=dedupe,
-                payload_type=payload_type(called, handler),
+                isolation=isolation,
+                memory_mb=memory_mb,
+                recycle_after=recycle_after,
+                batch=batch,
+                linger_ms=linger_ms,
+                checkpoints=checkpoints,
+                fatal=fatal,
+                stop_grace=stop_grace,
             )
-            if called in self._tools:
-                raise ValueError(f"the tool {called!r} is declared twice; give one of them another name")
-            if pool not in self._pools:
-                raise ValueError(f"tool {called!r} names the pool {pool!r}, which is not declared; add Pool({pool!r})")
-            tool.check(longest_s=self.policy.max_age_ms / 1_000)
-            self._tools[called] = tool
             return handler
 
         return declare
@@ -211,22 +237,56 @@ class Ficha(Accounts, Batches, Leases, Operating):
         burst: bool = False,
         max_seconds: float | None = None,
     ) -> int:
-        """Runs jobs in this process until cancelled, and returns how many.
+        """Runs jobs in this process until cancelled, and returns how many; what then still runs is handed back.
 
         pools: what it serves. Defaults to all declared pools.
         concurrency: handlers at a time. Defaults to 10.
         worker: its name. Defaults to WORKER_ID, then to the host's name and the process id.
         burst: return when the queue is empty. max_seconds: claim nothing more after this time.
         """
-        runner = Worker(
+        return await self.worker(pools, concurrency=concurrency, name=worker).run(burst=burst, max_seconds=max_seconds)
+
+    def worker(
+        self,
+        pools: Sequence[str] | None = None,
+        *,
+        concurrency: int = 10,
+        name: str | None = None,
+        hung: Callable[[], None] | None = None,
+    ) -> Worker:
+        """A worker, not yet running, for whoever wants to `stop` it: `run_worker` says what the arguments mean.
+
+        hung: called, on another thread, when a handler blocks the event loop beyond its time.
+        """
+        has_lifeline = self._store is None and not self.database.startswith("memory:")
+        return Worker(
             self,
             self.tools,
-            pools=tuple(self._pools) if pools is None else pools,
+            pools=tuple(self._pools) if pools is None else arg.names(pools, "pool"),
             concurrency=arg.count(concurrency, "concurrency", self.limits.claim_jobs),
-            name=worker or os.environ.get("WORKER_ID") or f"{socket.gethostname()}-{os.getpid()}",
+            name=arg.name(
+                name or os.environ.get("WORKER_ID") or f"{socket.gethostname()}-{os.getpid()}", "a worker's name"
+            ),
             heartbeat_s=self.heartbeat_s,
+            lifeline=self.lifeline if has_lifeline else None,
+            hung=hung,
         )
-        return await runner.run(burst=burst, max_seconds=max_seconds)
+
+    @asynccontextmanager
+    async def lifeline(self) -> AsyncIterator[Leases]:
+        """What a worker does, over a connection of its own: for a thread beside the application's, which may be open
+        or not."""
+        store = await connect(self.database)
+        try:
+            await store.open()
+            engine = Engine(store, self.policy, self._lane_limits, sweep_interval_s=self._sweep_s)
+            await engine.start(sweep=False, listen=False)
+            try:
+                yield _Lifeline(engine, self.tools, self.limits)
+            finally:
+                await engine.stop(LIFELINE_GRACE_S)
+        finally:
+            await store.close()
 
     async def close(self, grace_s: float = 10.0) -> None:
         """Answers or refuses every call under way, then ends the connections."""
@@ -247,6 +307,24 @@ class Ficha(Accounts, Batches, Leases, Operating):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+
+class _Lifeline(Leases):
+    """A worker's calls, on another engine than the application's."""
+
+    def __init__(self, engine: Engine, tools: Mapping[str, Tool], limits: Limits) -> None:
+        self._engine = engine
+        self._queries = Queries(engine.store, engine.positions)
+        self.tools = tools
+        self.limits = limits
+
+    @property
+    def engine(self) -> Engine:
+        return self._engine
+
+    @property
+    def queries(self) -> Queries:
+        return self._queries
 
 
 def _tool_name(name: str | None, handler: Callable[..., Any]) -> str:

@@ -1,13 +1,21 @@
-"""The plans and pools that an application declares, checked when it does: what cannot work is refused at once."""
+"""The plans, pools and tools that an application declares, checked when it does: what cannot work is refused at once,
+and not when somebody pays for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from inspect import Parameter
+from itertools import chain
+from typing import Any, Final, get_args
 
-from .core.payload import text_problem
+from .core.checkpoints import Checkpoints
+from .core.outcomes import Refusal
+from .core.payload import MAX_INTEGER, text_problem
 from .core.policy import MAX_BALANCE, Plan
 from .core.records import Pool
+from .payloads import payload_of
+from .tools import Isolation, Tool
 
 NAME_LENGTH: Final = 255
 PRIORITY_BOUND: Final = 1_000
@@ -15,6 +23,13 @@ PRIORITY_BOUND: Final = 1_000
 SLOTS_MOST: Final = 1_000_000
 LONGEST_S: Final = 100 * 365 * 86_400
 """A hundred years: the longest duration that is taken."""
+BATCH_MOST: Final = 1_000
+LINGER_MS_MOST: Final = 60_000
+LINGER_MS: Final = 20
+CHECKPOINTS_MOST: Final = 1_000
+
+CheckpointOrder = Sequence[str] | Mapping[str, Iterable[str]]
+"""A line of checkpoints, or for each of them those that may follow it."""
 
 
 def checked_plans(plans: Iterable[Plan]) -> Mapping[str, Plan]:
@@ -64,6 +79,167 @@ def _problems(plan: Plan) -> Iterable[str]:
             yield f"{field} must be whole credits from 0 up or None, not {value!r}"
     if plan.ageing_s is not None and not is_seconds(plan.ageing_s):
         yield f"ageing_s must be a number of seconds from a millisecond up or None, not {plan.ageing_s!r}"
+
+
+def declared_tool(
+    name: str,
+    handler: Callable[..., Any],
+    *,
+    longest_s: float,
+    checkpoints: CheckpointOrder | None,
+    fatal: Any,
+    **options: Any,
+) -> Tool:
+    """The tool that a handler and its options make; `longest_s` is how long a job may run at all."""
+    payload = payload_of(name, handler, is_batched=options["batch"] is not None)
+    try:
+        tool = Tool(
+            name=name,
+            handler=handler,
+            payload=payload,
+            checkpoints=None if checkpoints is None else declared_checkpoints(checkpoints),
+            fatal=fatal if isinstance(fatal, tuple) else (fatal,),
+            asked=_fields_asked(options["cost"]),
+            **options,
+        )
+        for problem in chain(_unfit_numbers(tool, longest_s), _unfit_fields(tool), _unfit_running(tool)):
+            raise ValueError(problem)
+    except ValueError as error:
+        raise ValueError(f"tool {name!r}: {error}") from error
+    return tool
+
+
+def _unfit_numbers(tool: Tool, longest_s: float) -> Iterator[str]:
+    if not callable(tool.cost) and isinstance(tool.cost_of({}), Refusal):
+        yield f"cost must be whole credits from 0 up, not {tool.cost!r}"
+    if not is_seconds(tool.timeout) or tool.timeout > longest_s:
+        yield f"timeout must be a number of seconds from a millisecond up to max_age_s ({longest_s:g})"
+    for option in ("max_wait", "backoff", "backoff_max"):
+        value = getattr(tool, option)
+        if not is_seconds(value) and (option, value) != ("max_wait", None):
+            yield f"{option} must be a number of seconds from a millisecond up, not {value!r}"
+    if tool.backoff > tool.backoff_max:
+        yield "backoff must not be longer than backoff_max"
+    if not is_whole(tool.attempts, 1, 1_000_000):
+        yield f"attempts must be a whole number from 1 to 1000000, not {tool.attempts!r}"
+    if not is_whole(tool.priority, -PRIORITY_BOUND, PRIORITY_BOUND):
+        yield f"priority must be a whole number within ±{PRIORITY_BOUND}, not {tool.priority!r}"
+    if tool.max_items is not None and not is_whole(tool.max_items, 1, MAX_INTEGER):
+        yield f"max_items must be a whole number from 1 up, not {tool.max_items!r}"
+    if not is_seconds(tool.stop_grace) and (tool.stop_grace != 0 or isinstance(tool.stop_grace, bool)):
+        yield f"stop_grace must be a number of seconds, 0 or from a millisecond up, not {tool.stop_grace!r}"
+
+
+def _unfit_fields(tool: Tool) -> Iterator[str]:
+    if not isinstance(tool.dedupe, bool):
+        yield f"dedupe must be True or False, not {tool.dedupe!r}"
+    if tool.max_items is not None and tool.items is None:
+        yield "max_items needs items"
+    if tool.items is not None:
+        schema = tool.schema()
+        field = schema.get("properties", {}).get(tool.items)
+        if field is None:
+            yield f"its payload has no field {tool.items!r}"
+        elif not _counts(field):
+            yield f"its field {tool.items!r} counts nothing: items must name a whole number or a list"
+    known = tool.payload.names
+    for name in sorted((tool.asked or frozenset()) - known):
+        # What a cost function has a default for, or what an open payload may hold, need not be there.
+        if not tool.payload.is_open and inspect.signature(tool.cost).parameters[name].default is Parameter.empty:  # type: ignore[arg-type]
+            yield f"its cost asks for {name!r}, which its payload does not have"
+
+
+def _counts(schema: Mapping[str, Any]) -> bool:
+    """Whether a field may be a whole number or a list, as far as its schema tells."""
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    return any(map(_counts, choices)) if choices else schema.get("type", "array") in ("integer", "array")
+
+
+def _fields_asked(cost: Any) -> frozenset[str] | None:
+    """The fields that a cost function asks for by name; None if it takes whatever there is."""
+    if not callable(cost):
+        return frozenset()
+    if inspect.iscoroutinefunction(cost):
+        raise ValueError("its cost is a coroutine function; a price must be there at once, so write a plain function")
+    parameters = inspect.signature(cost).parameters.values()
+    for parameter in parameters:
+        if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.POSITIONAL_ONLY):
+            raise ValueError(f"its cost takes {parameter}; it gets the payload's fields by name")
+    if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return frozenset(parameter.name for parameter in parameters)
+
+
+def _unfit_running(tool: Tool) -> Iterator[str]:
+    if tool.isolation not in get_args(Isolation):
+        yield f"isolation must be 'auto' or 'process', not {tool.isolation!r}"
+    is_process = tool.isolation == "process"
+    if is_process and (problem := _import_problem(tool.handler)) is not None:
+        yield f"isolation='process' needs a handler that a new process can import: {problem}"
+    for option in ("memory_mb", "recycle_after"):
+        value = getattr(tool, option)
+        if value is not None and not is_whole(value, 1, MAX_INTEGER):
+            yield f"{option} must be a whole number from 1 up or None, not {value!r}"
+        if value is not None and not is_process:
+            yield f"{option} needs isolation='process'"
+    if not is_whole(tool.linger_ms, 0, LINGER_MS_MOST):
+        yield f"linger_ms must be a whole number from 0 to {LINGER_MS_MOST}, not {tool.linger_ms!r}"
+    if tool.batch is None and tool.linger_ms != LINGER_MS:
+        yield "linger_ms needs batch"
+    if tool.batch is not None and not is_whole(tool.batch, 1, BATCH_MOST):
+        yield f"batch must be a whole number from 1 to {BATCH_MOST} or None, not {tool.batch!r}"
+    if tool.batch is not None and is_process:
+        yield "batch does not go with isolation='process'"
+    kind: Any
+    for kind in tool.fatal:
+        if not isinstance(kind, type) or not issubclass(kind, Exception):
+            yield f"fatal must be an exception class or a tuple of them (subclasses of Exception), not {kind!r}"
+
+
+def _import_problem(handler: Any) -> str | None:
+    """Why a new process could not find the handler by the name of its module and its own, if so.
+
+    Whether it is really there cannot be asked yet: a decorated function gets its name only after this.
+    """
+    if not inspect.isfunction(handler):
+        return f"{handler!r} is no function with a name of its own"
+    name = handler.__qualname__
+    if "<lambda>" in name:
+        return "a lambda has no name; write a function at the top of a module"
+    return f"{name} is local to a function; move it to the top of its module" if "<locals>" in name else None
+
+
+def declared_checkpoints(order: CheckpointOrder) -> Checkpoints:
+    """The order of a tool's checkpoints, whichever way it was written."""
+    if isinstance(order, Mapping):
+        follow = {name: _names(after, f"what may follow {name!r}") for name, after in order.items()}
+    else:
+        line = _names(order, "checkpoints")
+        follow = {name: line[at : at + 1] for at, name in enumerate(line, 1)}
+    if not 1 <= len(follow) <= CHECKPOINTS_MOST:
+        raise ValueError(f"checkpoints must name from 1 to {CHECKPOINTS_MOST} of them; leave the option out for any")
+    followers = {name for after in follow.values() for name in after}
+    for name in (*follow, *followers):
+        if (problem := name_problem(name, f"the checkpoint {name!r}")) is not None:
+            raise ValueError(problem)
+        if name not in follow:
+            raise ValueError(f"the checkpoint {name!r} follows another but is not declared; add {name!r}: []")
+    # Where each follows another, as in a loop, a job begins with the one that is named first.
+    first = tuple(name for name in follow if name not in followers) or tuple(follow)[:1]
+    declared = Checkpoints(follow, first)
+    for name in follow:
+        if name not in first and not any(declared.lies_before(begin, name) for begin in first):
+            raise ValueError(f"the checkpoint {name!r} can never be reached from {', '.join(map(repr, first))}")
+    return declared
+
+
+def _names(value: Any, what: str) -> tuple[Any, ...]:
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence | set | frozenset):
+        raise ValueError(f"{what} must be a list of names, not {value!r}")
+    names = tuple(sorted(value) if isinstance(value, set | frozenset) else value)
+    if len(set(names)) < len(names):
+        raise ValueError(f"{what} names a checkpoint twice")
+    return names
 
 
 def name_problem(value: Any, what: str) -> str | None:

@@ -1,42 +1,62 @@
-"""Tools: kinds of job. A handler's signature is the schema of its payload."""
+"""Tools: kinds of job, with all that their jobs have in common."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from copy import copy
-from functools import partial
-from itertools import chain
-from typing import Any, get_type_hints
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
-import msgspec
 from msgspec import Struct
+from pydantic import ValidationError
 
+from .core.checkpoints import Checkpoints
 from .core.outcomes import Refusal
-from .core.payload import MAX_INTEGER
 from .core.policy import MAX_AMOUNT, split
-from .declarations import PRIORITY_BOUND, is_seconds, is_whole
+from .payloads import Payload, problems
 
 Cost = int | Callable[..., int]
+Isolation = Literal["auto", "process"]
+
+
+class PayloadMismatch(Exception):
+    """The payload does not fit the tool's handler, or not any more; the message names each field that does not."""
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """A kind of job.
+    """A kind of job. Its handler's signature is the schema of its payload.
 
-    cost: credits for one job: a number, or a function that takes the payload's fields by name (those it asks for).
+    cost: credits for one job: a number, or a function that takes the payload's fields by name (those it asks for), as
+        the handler gets them.
     pool: whose slots and workers it uses. Defaults to "default".
     timeout: seconds in `starting` or `running` before a job is failed and refunded. Defaults to 600.
     max_wait: seconds in the queue before a job is cancelled and refunded. Defaults to no bound.
     attempts: runs before an error is final. Defaults to 1: the first error is.
-    backoff, backoff_max: seconds before the first retry, doubling up to the second number. Default to 1 and 300.
+    backoff, backoff_max: seconds before the first retry, doubling up to the second number. Chance takes off up to half
+        of each, so that jobs that failed together do not come back together. Default to 1 and 300.
     priority: added to the plan's priority; a positive number serves the tool later. Defaults to 0.
     items: the payload's field that says how many things are asked for: a number, or a list of them.
     max_items: larger requests are split at submit into jobs of at most this many, as one batch.
     dedupe: the same payload is computed once; later submits get the stored result, free.
+    isolation: where the handler runs. "auto": a coroutine on the worker's loop, a plain function in a thread;
+        "process": in a child process, for code that keeps a core busy or may crash. Defaults to "auto".
+    memory_mb: what a child process may use, in MiB. Defaults to no limit. Only with isolation="process".
+    recycle_after: jobs after which a child process is replaced. Defaults to never. Only with isolation="process".
+    batch: up to so many jobs are handed to one call, `handler(jobs)` or `handler(jobs, payloads: list[Model])`; each
+        still has its own outcome, charge and lease. Defaults to one job a call.
+    linger_ms: how long a batch that is not full waits for more jobs. Defaults to 20.
+    checkpoints: those that a handler may save. A list of names is a line: a job begins with the first, and each may
+        follow only the one before it. A mapping gives for each name those that may follow it; a job begins with one
+        that follows no other. The same name may be saved again, and one that lies behind the job changes nothing.
+        Defaults to any name in any order.
+    fatal: an exception class, or several, that running again cannot help: the job fails at once, whatever attempts are
+        left, as it does for `FinalError`.
+    stop_grace: seconds that a cancelled handler gets to clean up before it is abandoned (a thread) or killed (a
+        process). Defaults to 5.
     """
 
     name: str
     handler: Callable[..., Any]
+    payload: Payload
     cost: Cost = 0
     pool: str = "default"
     timeout: float = 600.0
@@ -48,103 +68,76 @@ class Tool(Struct, frozen=True, kw_only=True):
     items: str | None = None
     max_items: int | None = None
     dedupe: bool = False
-    payload_type: Any = None
-
-    def check(self, longest_s: float) -> None:
-        """Fails where the options cannot work, when the tool is declared and not when somebody pays for it."""
-        fields = {field.name for field in msgspec.structs.fields(self.payload_type)}
-        for problem in chain(self._unfit_numbers(longest_s), self._unfit_fields(fields)):
-            raise ValueError(f"tool {self.name!r}: {problem}")
-
-    def _unfit_numbers(self, longest_s: float) -> Iterator[str]:
-        if not callable(self.cost) and isinstance(self.cost_of({}), Refusal):
-            yield f"cost must be whole credits from 0 up, not {self.cost!r}"
-        if not is_seconds(self.timeout) or self.timeout > longest_s:
-            yield f"timeout must be a number of seconds from a millisecond up to max_age_s ({longest_s:g})"
-        for option in ("max_wait", "backoff", "backoff_max"):
-            value = getattr(self, option)
-            if not is_seconds(value) and (option, value) != ("max_wait", None):
-                yield f"{option} must be a number of seconds from a millisecond up, not {value!r}"
-        if self.backoff > self.backoff_max:
-            yield "backoff must not be longer than backoff_max"
-        if not is_whole(self.attempts, 1, 1_000_000):
-            yield f"attempts must be a whole number from 1 to 1000000, not {self.attempts!r}"
-        if not is_whole(self.priority, -PRIORITY_BOUND, PRIORITY_BOUND):
-            yield f"priority must be a whole number within ±{PRIORITY_BOUND}, not {self.priority!r}"
-        if self.max_items is not None and not is_whole(self.max_items, 1, MAX_INTEGER):
-            yield f"max_items must be a whole number from 1 up, not {self.max_items!r}"
-
-    def _unfit_fields(self, fields: set[str]) -> Iterator[str]:
-        if self.items is not None and self.items not in fields:
-            yield f"its payload has no field {self.items!r}"
-        if self.max_items is not None and self.items is None:
-            yield "max_items needs items"
-        if callable(self.cost) and self.payload_type.__struct_config__.forbid_unknown_fields:
-            for name, parameter in inspect.signature(self.cost).parameters.items():
-                is_filled = parameter.default is not parameter.empty or name in fields
-                if not is_filled and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                    yield f"its cost asks for {name!r}, which its payload does not have"
-        try:
-            msgspec.convert({}, self.payload_type)
-        except msgspec.ValidationError:
-            pass
-        except TypeError as error:
-            yield f"no payload can have these types: {error}"
+    isolation: Isolation = "auto"
+    memory_mb: int | None = None
+    recycle_after: int | None = None
+    batch: int | None = None
+    linger_ms: int = 20
+    checkpoints: Checkpoints | None = None
+    fatal: tuple[type[Exception], ...] = ()
+    stop_grace: float = 5.0
+    asked: frozenset[str] | None = None
+    """The fields that a cost function asks for; None if it takes whatever there is."""
 
     def schema(self) -> dict[str, Any]:
-        """The payload's JSON Schema."""
-        return msgspec.json.schema(self.payload_type)
+        """The payload's JSON Schema, with the handler's docstring as its description."""
+        words = inspect.getdoc(self.handler) if inspect.isroutine(self.handler) else None
+        return {**self.payload.schema(), "title": self.name} | ({"description": words} if words else {})
 
-    def problem(self, payload: dict[str, Any]) -> Refusal | None:
-        """Why the payload does not fit the handler's signature, if so."""
+    @property
+    def takes_payloads(self) -> bool:
+        """Whether a batched handler asks for the payloads beside the jobs."""
+        return self.payload.is_item
+
+    def arguments(self, text: str) -> Any:
+        """What the handler gets for a payload: its keyword arguments, with the defaults; or, if it is batched, the item
+        for its list of payloads. A payload that does not fit the signature (any more) raises PayloadMismatch."""
         try:
-            msgspec.convert(payload, self.payload_type)
-        except msgspec.ValidationError as error:
-            return Refusal("INVALID_PAYLOAD", f"the payload does not fit tool {self.name}: {error}.")
-        return None
+            return self.payload.read(text)
+        except ValidationError as error:
+            raise PayloadMismatch(f"the payload does not fit tool {self.name}: {problems(error)}") from None
 
-    def cost_of(self, payload: dict[str, Any]) -> int | Refusal:
-        """What a payload costs. A cost function that answers nonsense is refused before anything is charged."""
+    def cost_of(self, value: Any) -> int | Refusal:
+        """What a payload costs; `value` is what the handler would get. A cost that makes no sense is refused before
+        anything is charged."""
         cost: Any = self.cost
         if callable(cost):
-            asked = inspect.signature(cost).parameters
-            fields = {**self._defaults(), **payload}
-            cost = cost(**{name: fields[name] for name in asked if name in fields})
+            fields = self.payload.fields(value)
+            asked = fields if self.asked is None else fields.keys() & self.asked
+            cost = cost(**{name: fields[name] for name in asked})
         if isinstance(cost, bool) or not isinstance(cost, int) or not 0 <= cost <= MAX_AMOUNT:
             return Refusal(
                 "INVALID_PAYLOAD",
-                f"the cost of tool {self.name} came out as {cost!r}; it must be a whole number from 0 to {MAX_AMOUNT}.",
+                f"the cost of tool {self.name} came out as {_short(cost)}; it must be a whole number from 0 to "
+                f"{MAX_AMOUNT}.",
             )
         return cost
 
-    def units_of(self, payload: dict[str, Any]) -> int | Refusal:
-        """How many things a payload asks for."""
+    def units_of(self, payload: Mapping[str, Any], value: Any) -> int | Refusal:
+        """How many things a payload asks for; `value` is what the handler would get."""
         if self.items is None:
             return 1
-        asked = {**self._defaults(), **payload}.get(self.items, 1)
+        asked = self._asked(self.items, payload, value)
         units = len(asked) if isinstance(asked, list | tuple) else asked
         if isinstance(units, bool) or not isinstance(units, int) or units < 1:
-            return Refusal("INVALID_PAYLOAD", f"tool {self.name} needs {self.items} to be at least 1, not {asked!r}.")
+            return Refusal(
+                "INVALID_PAYLOAD", f"tool {self.name} needs {self.items} to be at least 1, not {_short(asked)}."
+            )
         return units
 
-    def _defaults(self) -> dict[str, Any]:
-        """The fields that a payload may leave out, with what they then are."""
-        return {
-            field.name: field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-            for field in msgspec.structs.fields(self.payload_type)
-            if not field.required
-        }
+    def _asked(self, items: str, payload: Mapping[str, Any], value: Any) -> Any:
+        return payload[items] if items in payload else self.payload.json(value).get(items, 1)
 
     def jobs_for(self, units: int) -> int:
         """How many jobs so many things are split into."""
         return 1 if self.max_items is None else -(-units // self.max_items)
 
-    def parts(self, payload: dict[str, Any], units: int) -> list[tuple[dict[str, Any], int]]:
+    def parts(self, payload: Mapping[str, Any], value: Any, units: int) -> list[tuple[Mapping[str, Any], int]]:
         """The payload as one job or, where the tool splits, as several: each with its count."""
         if self.items is None or self.max_items is None or units <= self.max_items:
             return [(payload, units)]
-        asked = payload.get(self.items)
-        parts: list[tuple[dict[str, Any], int]] = []
+        asked = self._asked(self.items, payload, value)
+        parts: list[tuple[Mapping[str, Any], int]] = []
         start = 0
         for size in split(units, self.max_items):
             share = asked[start : start + size] if isinstance(asked, list | tuple) else size
@@ -153,33 +146,6 @@ class Tool(Struct, frozen=True, kw_only=True):
         return parts
 
 
-def payload_type(name: str, handler: Callable[..., Any]) -> Any:
-    """The type of a handler's payload: its parameters after the job, by name.
-
-    A handler that takes `**fields` accepts further fields; any other refuses them.
-    """
-    parameters = list(inspect.signature(handler).parameters.values())
-    if not parameters:
-        raise TypeError(f"the handler of tool {name!r} takes no argument; its first one must be the job")
-    hints = get_type_hints(handler)
-    fields: list[Any] = []
-    is_open = False
-    for parameter in parameters[1:]:
-        if parameter.kind is parameter.VAR_KEYWORD:
-            is_open = True
-        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
-            raise TypeError(f"the handler of tool {name!r} takes {parameter}; a payload's fields are named")
-        else:
-            hint = hints.get(parameter.name, Any)
-            is_required = parameter.default is parameter.empty
-            fields.append(
-                (parameter.name, hint) if is_required else (parameter.name, hint, _default(parameter.default))
-            )
-    return msgspec.defstruct(name, fields, forbid_unknown_fields=not is_open, kw_only=True)
-
-
-def _default(value: Any) -> Any:
-    """A mutable default is made anew for each payload, as msgspec demands."""
-    if isinstance(value, list | dict | set):
-        return msgspec.field(default_factory=partial(copy, value))
-    return value
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:40] + "…"

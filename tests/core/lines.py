@@ -14,8 +14,8 @@ OPTIONS = frozenset(
     re.findall(
         r"\w+",
         """after as at attempts backoff backoff_max batch body by content correlation cost credits data delay delivered
-        error final jitter key limit max_wait of pool priority reason ref reservation result session slots timeout
-        times tool ttl units""",
+        error final jitter key limit lost max_wait of partial pool priority progress reason ref reservation result
+        session slots starts text timeout times tool ttl units""",
     )
 )
 """The options of commands; the settings take the names of the fields they set."""
@@ -82,4 +82,8 @@ def ending_of(line: Line, word: str) -> c.Ending:
             return c.CancelledByHandler(options.get("reason", "not wanted"))
         case "accepted":
             return c.AcceptedByProvider(options.get("ref", "ref-1"))
+        case "interrupted":
+            return c.Interrupted(options.get("reason", "the worker stops"), options.get("lost") == "yes")
+        case "timed_out":
+            return c.TimedOut()
     raise AssertionError(f"a run does not end with {word!r}")

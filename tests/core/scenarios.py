@@ -14,7 +14,8 @@ named. `says`, `warns` and `spending` are texts, of which the part given has to 
 be refused. After every line all invariants have to hold, and a refusal has to have changed nothing. A story begins on
 Tuesday 2026-03-10 at 00:00 UTC with one pool, `gpu`, without a limit.
 
-settings    clock 10:00 | clock 2026-01-31T23:59 | +10s | -1h | plan NAME … | no-plan NAME | policy … | tool NAME …
+settings    clock 10:00 | clock 2026-01-31T23:59 | +10s | -1h | plan NAME … | no-plan NAME | policy … | tool NAME … |
+            checkpoints A B C (a line) | checkpoints A>B,C B> C> (what may follow each)
 commands    open, grant, adjust, change-plan, submit, submit-each, claim, start, beat, checkpoint, step, finish,
             webhook, cancel, reserve, consume, release, expire, recover, forget, requeue, discard, pool, pause, resume,
             resize, elect; lines indented below `together` are one batch
@@ -30,9 +31,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from ficha.core import commands as c
+from ficha.core.checkpoints import Checkpoints
 from ficha.core.policy import Plan
 from ficha.core.pools import why_waiting
 from ficha.core.records import Awaiting, Leased, Ready
+from ficha.declarations import declared_checkpoints
 from tests.core.lines import OPTIONS, Line, duration, ending_of, epoch_of, is_duration, listed, slots_of
 from tests.core.telling import Told, told
 from tests.core.world import World
@@ -66,6 +69,7 @@ class _Story:
         self.world = World()
         self.world.declare_pools(gpu=None)
         self.tools: dict[str, dict[str, str]] = {}
+        self.declared: Checkpoints | None = None
 
     def play(self, block: list[str], number: int) -> None:
         lines = [Line(text) for text in block if text.strip() != "together"]
@@ -156,6 +160,11 @@ class _Story:
     def _set_tool(self, line: Line) -> None:
         self.tools[line.words[0]] = line.options
 
+    def _set_checkpoints(self, line: Line) -> None:
+        parts = [word.partition(">") for word in line.words]
+        branches = {name: after.split(",") if after else [] for name, _, after in parts}
+        self.declared = declared_checkpoints(branches if any(mark for _, mark, _ in parts) else line.words)
+
     # Commands
 
     def _commands(self, line: Line) -> list[c.Command]:
@@ -236,7 +245,22 @@ class _Story:
 
     def _do_claim(self, line: Line) -> c.Command:
         pools, worker = line.words
-        return c.Claim(worker, tuple(pools.split(",")), int(line.options.get("limit", 1)))
+        starts = line.options.get("starts") == "yes"
+        return c.Claim(worker, tuple(pools.split(",")), int(line.options.get("limit", 1)), starts)
+
+    def _do_take(self, line: Line) -> c.Command:
+        """A claim of one job by its id."""
+        job, pool, worker = line.words
+        return c.ClaimJob(worker, pool, job, line.options.get("starts") == "yes")
+
+    def _do_report(self, line: Line) -> c.Command:
+        progress = line.options.get("progress")
+        return c.Report(
+            line.words[0], epoch_of(line), None if progress is None else int(progress), line.options.get("partial")
+        )
+
+    def _do_note(self, line: Line) -> c.Command:
+        return c.Note(line.words[0], epoch_of(line), line.options["text"])
 
     def _do_start(self, line: Line) -> c.Command:
         return c.Start(line.words[0], epoch_of(line))
@@ -246,7 +270,8 @@ class _Story:
 
     def _do_checkpoint(self, line: Line) -> c.Command:
         job, _, name, progress = line.words
-        return c.SaveCheckpoint(job, epoch_of(line), name, int(progress.rstrip("%")), line.options.get("data", "{}"))
+        data = line.options.get("data", "{}")
+        return c.SaveCheckpoint(job, epoch_of(line), name, int(progress.rstrip("%")), data, self.declared)
 
     def _do_step(self, line: Line) -> c.Command:
         job, _, name, result = line.words

@@ -22,6 +22,7 @@ from hypothesis.strategies import SearchStrategy
 from msgspec.structs import replace
 
 from ficha.core import commands as c
+from ficha.core.checkpoints import Checkpoints
 from ficha.core.policy import HOUR, SECOND, Plan, Policy
 from ficha.core.records import Awaiting, Job, Leased
 from tests.core.world import World
@@ -131,6 +132,9 @@ class _Teller:
                 return replace(draft, reservation_id=self._new_id())
             case c.Consume() | c.Release() | c.ExpireReservation():
                 return replace(draft, reservation_id=self._reservation(draft.reservation_id))
+            case c.ClaimJob():
+                job = self._world.state.jobs.get(job_id := self._job(draft.job_id))
+                return replace(draft, job_id=job_id, pool=draft.pool or ("gpu" if job is None else job.pool))
             case _ if hasattr(draft, "job_id"):
                 job_id = self._job(draft.job_id)
                 if getattr(draft, "epoch", None) is None:
@@ -205,7 +209,7 @@ _NEW_JOBS = st.fixed_dictionaries(
         "timeout_ms": _pick(600_000, 30_000, 172_800_000),
         "max_wait_ms": _pick(None, None, 60_000),
         "max_attempts": _pick(1, 2, 3),
-        "content_hash": _pick(None, None, None, "c1", "c2", "c2"),
+        "content_hash": _pick(None, None, "c1", "c2", "c2"),
     }
 ).map(lambda drawn: c.NewJob(id="", payload='{"n": 1}', **drawn))
 
@@ -230,14 +234,35 @@ _ENDINGS = _pick(
     c.CancelledByHandler("not wanted"),
     c.AcceptedByProvider("ref-1"),
     c.AcceptedByProvider("ref-2"),
+    c.Interrupted("the worker stops"),
+    c.Interrupted("its process died", lost=True),
+    c.TimedOut(),
 )
-_CLAIMS = _make(c.Claim, worker=_pick("w1", "w2"), pools=_POOL_SETS, limit=_pick(1, 2, 4))
+_CLAIMS = _make(
+    c.Claim, worker=_pick("w1", "w2"), pools=_POOL_SETS, limit=_pick(1, 2, 4), starts=_pick(False, False, True)
+)
+_CLAIMS_BY_ID = _make(
+    c.ClaimJob, worker=_pick("w1", "w2"), pool=_pick("", "", "net"), job_id=_ACTIVE, starts=_pick(False, True)
+)
 _STARTS = _make(c.Start, job_id=_HELD, epoch=_EPOCHS)
 _HEARTBEATS = _make(c.Heartbeat, job_id=_HELD, epoch=_EPOCHS)
 _CHECKPOINTS = _make(
-    c.SaveCheckpoint, job_id=_HELD, epoch=_EPOCHS, name=_pick("HALF", "NEARLY"), progress=_pick(50, 90)
+    c.SaveCheckpoint,
+    job_id=_HELD,
+    epoch=_EPOCHS,
+    name=_pick("HALF", "NEARLY", "AWAY"),
+    progress=_pick(50, 90),
+    declared=_pick(
+        None,
+        Checkpoints({"HALF": ("NEARLY",), "NEARLY": ()}, first=("HALF",)),
+        Checkpoints({"HALF": ("NEARLY", "AWAY"), "NEARLY": (), "AWAY": ("HALF",)}, first=("HALF",)),
+    ),
 )
 _STEPS = _make(c.SaveStep, job_id=_HELD, epoch=_EPOCHS, name=_pick("fetch", "paint"), result=_pick('"x"', '"y"'))
+_REPORTS = _make(
+    c.Report, job_id=_HELD, epoch=_EPOCHS, progress=_pick(None, 10, 90), partial=_pick(None, "[1]", "[1, 2]")
+)
+_NOTES = _make(c.Note, job_id=_HELD, epoch=_EPOCHS, text=_pick("so far so good"))
 _FINISHES = _make(c.Finish, job_id=_HELD, ending=_ENDINGS, epoch=_EPOCHS, jitter=_pick(0.0, 0.25, 0.999))
 _CALL_BACKS = _make(c.Finish, job_id=_found("away", "held", "any"), ending=_ENDINGS)
 _CANCELS = _make(c.Cancel, job_id=_ACTIVE, account_id=_OWNERS, reason=_pick(None, "enough"))
@@ -270,11 +295,13 @@ _KINDS: list[SearchStrategy[Any]] = [
     *[_RECOVERIES] * 6,
     *[_CALL_BACKS] * 2,
     *[_CANCELS] * 2,
+    *[_CLAIMS_BY_ID] * 2,
     *[_REQUEUES] * 2,
     *[_CREDITS] * 2,
     *[_RESERVES] * 2,
     *[_RESERVATION_ENDS] * 2,
     _CHANGES_OF_PLAN,
-    *(_STARTS, _HEARTBEATS, _CHECKPOINTS, _STEPS, _DISCARDS, _OPENS, _FORGETS, _PAUSES, _RESIZES, _ELECTIONS),
+    *(_STARTS, _HEARTBEATS, _CHECKPOINTS, _STEPS, _REPORTS, _NOTES),
+    *(_DISCARDS, _OPENS, _FORGETS, _PAUSES, _RESIZES, _ELECTIONS),
 ]
 """Each kind of command as often as it makes for an eventful story."""

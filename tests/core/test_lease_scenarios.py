@@ -184,3 +184,119 @@ def test_another_accounts_job_is_not_found() -> None:
         cancel j1 by=ana reason="changed my mind"  -> cancelled refunded=1
         job j1                                     -> cancelled error="changed my mind"
     """)
+
+
+# Claims that start, and claims by id
+
+
+@pytest.mark.req("B3")
+def test_a_claim_can_start_what_it_takes_and_the_history_shows_both_moves() -> None:
+    play("""
+        clock 10:00
+        plan free
+        open ana free credits=9
+        submit ana j1 timeout=5m
+        claim gpu w1 starts=yes                    -> j1 epoch=1 until=10:01 deadline=10:05
+        job j1                                     -> running place=leased started_at=10:00
+        events j1                                  -> submitted claimed started
+        finish j1 e1 completed                     -> completed
+        events j1                                  -> submitted claimed started completed
+    """)
+
+
+def test_a_job_can_be_taken_by_its_id_ahead_of_those_before_it() -> None:
+    play("""
+        plan free
+        open ana free credits=9
+        submit ana j1
+        submit ana j2
+        take j2 gpu w1 starts=yes                  -> j2 epoch=1 worker=w1
+        job j2                                     -> running place=leased
+        claim gpu w1 limit=9                       -> j1
+    """)
+
+
+def test_a_job_that_cannot_be_taken_says_why() -> None:
+    play("""
+        plan free max_running=1
+        pool gpu slots=1
+        open ana free credits=9
+        open bob free credits=9
+        submit ana j1
+        submit ana j2
+        submit bob j3
+        take j9 gpu w1      -> NOT_FOUND
+        take j1 cpu w1      -> NOT_FOUND
+        take j2 gpu w1      -> INVALID_STATE says="its account is at its limit"
+        take j1 gpu w1      -> j1
+        take j1 gpu w2      -> INVALID_STATE says="it is starting, and w1 has it."
+        take j3 gpu w2      -> INVALID_STATE says="its pool gpu is full or paused."
+        finish j1 e1 completed -> completed
+        take j1 gpu w2      -> INVALID_STATE says="it is completed."
+    """)
+
+
+# Handed back, lost, timed out
+
+
+@pytest.mark.req("B5")
+def test_a_job_that_is_handed_back_is_claimable_at_once_and_counts_for_nothing() -> None:
+    play(f"""
+        {HELD}
+        finish j1 e1 interrupted reason=deploy     -> queued
+        job j1                                     -> queued place=ready attempts=0 recoveries=0 epoch=1
+        event j1 returned                          -> worker=w1 epoch=1 recoveries=0 reason=deploy
+        finish j1 e1 completed                     -> LEASE_LOST
+        claim gpu w2                               -> j1 epoch=2
+        ledger ana                                 -> grant 99, charge -5
+    """)
+
+
+@pytest.mark.req("B4")
+def test_a_run_that_takes_its_process_down_is_a_recovery_and_the_third_is_poison() -> None:
+    play("""
+        plan free
+        open ana free credits=9
+        submit ana j1 cost=5 attempts=9
+        claim gpu w1                               -> j1
+        finish j1 e1 interrupted lost=yes          -> queued
+        job j1                                     -> queued recoveries=1 attempts=0
+        claim gpu w1                               -> j1
+        finish j1 e2 interrupted lost=yes          -> queued
+        claim gpu w1                               -> j1
+        finish j1 e3 interrupted lost=yes          -> failed refunded=5
+        job j1                                     -> failed recoveries=3 attempts=0 dead=yes
+        ledger ana                                 -> grant 9, charge -5, refund 5
+    """)
+
+
+@pytest.mark.req("A8")
+def test_a_run_that_timed_out_ends_its_job_whatever_attempts_are_left() -> None:
+    play(f"""
+        {HELD}
+        finish j1 e1 timed_out                     -> failed refunded=5
+        job j1                                     -> failed error="timed out after 600 s" attempts=0 dead=yes
+    """)
+
+
+# Telling those who watch
+
+
+@pytest.mark.req("E1")
+def test_progress_and_partial_results_leave_where_the_job_goes_on_from_as_it_is() -> None:
+    play(f"""
+        {HELD}
+        report j1 e1 progress=10                   -> starting
+        job j1                                     -> starting checkpoint= progress=10
+        checkpoint j1 e1 HALF 50% data='[3]'       -> starting
+        report j1 e1 partial='[1]'                 -> starting
+        report j1 e1 progress=60                   -> starting
+        job j1                                     -> starting checkpoint=HALF progress=60 data=[3]
+        checkpoint j1 e1 NEARLY 90%                -> starting
+        job j1                                     -> starting checkpoint=NEARLY progress=90
+        note j1 e1 text=hello                      -> starting
+        event j1 log                               -> text=hello
+        events j1           -> submitted claimed progress checkpoint partial progress checkpoint log
+        report j1 e9 progress=99                   -> LEASE_LOST
+        note j1 e9 text=late                       -> LEASE_LOST
+    """)

@@ -20,7 +20,7 @@ from ficha.core.policy import HOUR, Plan
 from ficha.core.records import Awaiting, Leased, Ready
 from ficha.core.snapshot import Changes, Snapshot
 from ficha.core.state import State
-from ficha.core.states import BIRTHS, FINAL, is_legal
+from ficha.core.states import BIRTHS, FINAL, HOLDS_SLOT, is_legal
 from ficha.core.workspace import NotLoaded
 from tests.core.rows import Rows
 from tests.core.strategies import POLICY, START_AT, Story, stories
@@ -119,8 +119,9 @@ def test_no_job_moves_outside_the_table(story: Story) -> None:
             if was is None:
                 assert job.status in BIRTHS
             elif was.status != job.status:
-                through_running = is_legal(was.status, "running") and is_legal("running", job.status)
-                assert is_legal(was.status, job.status) or through_running, f"{was.status} to {job.status}"
+                # A claim may start the job at once, and a finish implies the start: two moves, each a legal one.
+                ways = (is_legal(was.status, via) and is_legal(via, job.status) for via in HOLDS_SLOT)
+                assert is_legal(was.status, job.status) or any(ways), f"{was.status} to {job.status}"
 
 
 @modest
@@ -130,7 +131,7 @@ def test_an_epoch_only_rises_and_what_has_ended_never_changes(story: Story) -> N
     for world, before, command, _ in one_by_one(story):
         for was in before.jobs.values():
             job = world.state.jobs[was.id]
-            assert job.epoch == was.epoch + (was.status == "queued" and job.status == "starting"), f"{command}"
+            assert job.epoch == was.epoch + (was.status == "queued" and job.status in HOLDS_SLOT), f"{command}"
             if was.status in FINAL:
                 assert msgspec.structs.replace(job, dead_at=None) == msgspec.structs.replace(was, dead_at=None)
                 assert world.state.results.get(was.id) == before.results.get(was.id)
@@ -353,7 +354,7 @@ def test_these_stories_are_eventful() -> None:
     """A property that nothing ever puts to the test proves nothing."""
     seen: set[str] = set()
 
-    @settings(max_examples=200, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
+    @settings(max_examples=600, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
     @given(stories())
     def look(story: Story) -> None:
         for world, before, command, outcome in one_by_one(story):
@@ -366,7 +367,7 @@ def test_these_stories_are_eventful() -> None:
     assert set(CODES.split()) - seen == set()
 
 
-EVENTS = """submitted reused claimed started checkpoint step accepted retried recovered completed failed cancelled late
-    requeued discarded"""
+EVENTS = """submitted reused claimed started checkpoint step progress partial log accepted retried recovered returned
+    completed failed cancelled late requeued discarded"""
 CODES = """ACTIVE_JOB_EXISTS COST_LIMIT IDEMPOTENCY_MISMATCH INSUFFICIENT_CREDITS INVALID_ARGUMENT INVALID_STATE
     LEASE_LOST NOT_FOUND QUOTA_EXCEEDED RATE_LIMITED"""

@@ -71,7 +71,7 @@ MAKERS = {
     "claimed": ("starting", lambda job: moves.claimed(job, "w1", 0, 60_000)),
     "started": ("running", moves.started),
     "retried": ("queued", lambda job: moves.retried(job, Parked(1, 10), failed=True)),
-    "recovered": ("queued", lambda job: moves.recovered(job, Ready(1))),
+    "taken_back": ("queued", lambda job: moves.taken_back(job, Ready(1), lost=True)),
     "completed": ("completed", lambda job: moves.completed(job, 1, 0)),
     "failed": ("failed", lambda job: moves.failed(job, "it broke", 0, dead=True)),
     "cancelled": ("cancelled", lambda job: moves.cancelled(job, None, 0)),

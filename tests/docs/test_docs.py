@@ -4,8 +4,9 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from ficha.cli.main import app as command_line
 from ficha.core import invariants, states
 from ficha.core.outcomes import HTTP_STATUS, RETRYABLE, Code
 from ficha.refused import Refused
+from ficha.tools import Tool
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs/reference.md").read_text()
@@ -38,6 +40,14 @@ def test_the_readme_example_runs(tmp_path: Path) -> None:
         [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "1 95\n{'image': 'CAT.PNG x2'}\n"
+
+
+def test_the_example_of_the_reference_runs(tmp_path: Path) -> None:
+    [example] = re.findall(r"```python\n(.*?)```", REFERENCE, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "Draws pictures.\n"
 
 
 def test_the_demonstration_runs_and_all_is_well() -> None:
@@ -70,16 +80,21 @@ def test_every_setting_of_an_application_is_documented(function: object) -> None
     assert set(inspect.signature(function).parameters) - {"self"} <= rows(REFERENCE)  # type: ignore[arg-type]
 
 
+def test_every_option_of_a_tool_is_explained_where_it_is_declared() -> None:
+    words = inspect.getdoc(Tool) or ""
+    for option in set(inspect.signature(Ficha.tool).parameters) - {"self", "name"}:
+        assert re.search(rf"^({option}|\w+, {option}|{option}, \w+): ", words, re.MULTILINE), option
+
+
 def test_every_environment_variable_is_documented() -> None:
     code = "\n".join(path.read_text() for path in (ROOT / "src/ficha").rglob("*.py"))
     assert set(re.findall(r'"((?:FICHA|JOB|WORKER)_[A-Z_]+)"', code)) <= rows(REFERENCE)
 
 
 def test_every_code_is_documented_with_its_exception_status_and_whether_to_repeat() -> None:
-    documented = dict(re.findall(r"^\| `([A-Z_]+)` \|(.*)\|$", REFERENCE, re.MULTILINE))
-    assert set(documented) - {"FICHA_DATABASE_URL", "JOB_LOCK_TTL_MS", "JOB_HEARTBEAT_INTERVAL_MS", "WORKER_ID"} == set(
-        get_args(Code)
-    )
+    codes = REFERENCE.partition("## Codes")[2].partition("\n## ")[0]
+    documented = dict(re.findall(r"^\| `([A-Z_]+)` \|(.*)\|$", codes, re.MULTILINE))
+    assert set(documented) == set(get_args(Code))
     for code, status in HTTP_STATUS.items():
         exception, _, http, repeat = [cell.strip() for cell in documented[code].split("|")]
         assert http == str(status)
@@ -94,12 +109,31 @@ def test_every_event_is_documented_and_the_histories_know_those_that_move_a_job(
     assert set(invariants._STATUS_AFTER) <= events
 
 
-def test_every_command_is_documented() -> None:
-    def verbs(command: object, path: str) -> list[str]:
-        inner = getattr(command, "commands", {})
-        return [verb for name, sub in inner.items() for verb in verbs(sub, f"{path} {name}")] if inner else [path]
+def verbs(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Every command that can be typed, by its words."""
+    inner = getattr(command, "commands", {})
+    if not inner:
+        yield path, command
+    for name, sub in inner.items():
+        yield from verbs(sub, f"{path} {name}")
 
-    assert set(verbs(get_command(command_line), "ficha")) <= rows(REFERENCE)
+
+def test_every_command_is_documented_with_every_option() -> None:
+    command = get_command(command_line)
+    described = {
+        line.split("`")[1]: set(re.findall("`(--[a-z-]+)`", line))
+        for line in REFERENCE.splitlines()
+        if line.startswith("| `ficha ")
+    }
+    of_all = {name for name in rows(REFERENCE) if name.startswith("--")}
+    assert options(command) | {"--version", "--debug"} <= of_all
+    assert {path: options(verb) - of_all for path, verb in verbs(command, "ficha")} == {
+        path: names - of_all for path, names in described.items()
+    }
+
+
+def options(command: Any) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts if name.startswith("--")} - {"--help"}
 
 
 def test_every_table_is_documented() -> None:

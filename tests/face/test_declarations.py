@@ -11,12 +11,20 @@ import pytest
 
 import ficha
 from ficha import Ficha, JobContext, Plan, Pool, Refused
+from ficha.core.checkpoints import Checkpoints
 from ficha.core.outcomes import RETRYABLE, Code, Refusal
 
 HTTP_ONLY = {"FORBIDDEN", "UNAUTHENTICATED"}
 """Codes that only a request from outside can meet."""
 INFINITE = float("inf")
 NAN = float("nan")
+
+
+def at_the_top(job: JobContext) -> None: ...
+
+
+async def later(n: int) -> int:
+    return n
 
 
 def test_the_public_names_are_sorted_and_all_there() -> None:
@@ -149,14 +157,58 @@ async def test_the_default_pool_can_be_given_slots() -> None:
             ({"items": "n", "max_items": value}, "max_items must be a whole number")
             for value in (0, -1, 2.5, "4", True)
         ),
+        ({"items": "title"}, "its field 'title' counts nothing"),
+        ({"dedupe": "yes"}, "dedupe must be True or False"),
+        ({"pool": ["gpu"]}, "which is not declared"),
         pytest.param({"cost": lambda n, m: n}, "its cost asks for 'm'", id="a cost of an unknown field"),
+        pytest.param({"cost": lambda *n: 1}, "its cost takes *n", id="a cost of unnamed fields"),
+        pytest.param({"cost": lambda n, /: 1}, "its cost takes n", id="a cost of a field by place"),
+        pytest.param({"cost": later}, "its cost is a coroutine function", id="a cost that must be awaited"),
+        *(({"isolation": value}, "isolation must be 'auto' or 'process'") for value in ("thread", None, True)),
+        ({"isolation": "process"}, "draw is local to a function; move it to the top of its module"),
+        ({"memory_mb": 512}, "memory_mb needs isolation='process'"),
+        ({"recycle_after": 10}, "recycle_after needs isolation='process'"),
+        *(
+            ({option: value}, f"{option} must be a whole number from 1 up or None")
+            for option in ("memory_mb", "recycle_after")
+            for value in (0, -1, 2.5, "3", True)
+        ),
+        ({"linger_ms": 5}, "linger_ms needs batch"),
+        *(({"linger_ms": value}, "linger_ms must be a whole number from 0") for value in (-1, 60_001, 2.5, "3", True)),
+        *(
+            ({"stop_grace": value}, "stop_grace must be a number of seconds")
+            for value in (-1, NAN, INFINITE, "5", True, False, None, 1e12)
+        ),
+        *(
+            ({"fatal": value}, "fatal must be an exception class or a tuple of them")
+            for value in ("ValueError", [ValueError], (ValueError, 3), ValueError("x"), KeyboardInterrupt, int, None)
+        ),
+        *(
+            ({"checkpoints": value}, words)
+            for value, words in (
+                ("ABC", "checkpoints must be a list of names"),
+                (3, "checkpoints must be a list of names"),
+                ([], "checkpoints must name from 1 to 1000 of them"),
+                ({}, "checkpoints must name from 1 to 1000 of them"),
+                ([f"C{number}" for number in range(1_001)], "checkpoints must name from 1 to 1000 of them"),
+                (["A", "B", "A"], "checkpoints names a checkpoint twice"),
+                (["A", ""], "the checkpoint '' must be text of 1 to 255 characters"),
+                (["A", 7], "the checkpoint 7 must be text"),
+                (["A", "B\n"], "holds a control character"),
+                ({"A": "B", "B": []}, "what may follow 'A' must be a list of names"),
+                ({"A": None}, "what may follow 'A' must be a list of names"),
+                ({"A": ["B", "B"], "B": []}, "what may follow 'A' names a checkpoint twice"),
+                ({"A": ["B"]}, "the checkpoint 'B' follows another but is not declared; add 'B': []"),
+                ({"A": [], "B": ["C"], "C": ["B"]}, "the checkpoint 'B' can never be reached from 'A'"),
+            )
+        ),
     ],
     ids=str,
 )
 def test_a_tool_that_cannot_work_is_refused_with_words(options: dict[str, Any], words: str | None) -> None:
     app = Ficha("memory:")
 
-    def draw(job: JobContext, n: int = 1) -> None: ...
+    def draw(job: JobContext, n: int = 1, title: str = "") -> None: ...
 
     if words is None:
         app.tool(**options)(draw)
@@ -165,6 +217,53 @@ def test_a_tool_that_cannot_work_is_refused_with_words(options: dict[str, Any], 
     with pytest.raises(ValueError, match=re.escape(words)):
         app.tool(**options)(draw)
     assert dict(app.tools) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        *(
+            ({"batch": value}, "batch must be a whole number from 1 to 1000")
+            for value in (0, -1, 1_001, 2.5, "3", True)
+        ),
+        ({"batch": 4, "isolation": "process"}, "batch does not go with isolation='process'"),
+    ],
+    ids=str,
+)
+def test_a_batched_tool_that_cannot_work_is_refused_with_words(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        Ficha("memory:").tool(**options)(at_the_top)
+
+
+def test_a_handler_that_a_new_process_could_not_import_is_refused() -> None:
+    app = Ficha("memory:")
+    for handler, words in (
+        (lambda job: None, "a lambda has no name"),
+        (partial(at_the_top), "is no function with a name of its own"),
+        (print, "is no function with a name of its own"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            app.tool(name="it", isolation="process")(handler)
+    app.tool(isolation="process", memory_mb=512, recycle_after=100)(at_the_top)
+    assert app.tools["at_the_top"].memory_mb == 512
+
+
+def test_options_at_their_edges_are_taken() -> None:
+    app = Ficha("memory:")
+    for name, options in {
+        "least": {"batch": 1, "linger_ms": 0, "stop_grace": 0, "fatal": ()},
+        "most": {"batch": 1_000, "linger_ms": 60_000, "stop_grace": 0.001, "fatal": (ValueError, KeyError)},
+        "one": {"fatal": OSError, "checkpoints": ["A"]},
+        "many": {"checkpoints": {"A": ("B", "C"), "B": ["D"], "C": {"D"}, "D": []}},
+    }.items():
+        app.tool(name=name, **options)(at_the_top)
+    tools = app.tools
+    assert (tools["least"].batch, tools["least"].linger_ms, tools["least"].stop_grace) == (1, 0, 0)
+    assert (tools["least"].fatal, tools["most"].fatal, tools["one"].fatal) == ((), (ValueError, KeyError), (OSError,))
+    assert tools["least"].checkpoints is None
+    assert tools["one"].checkpoints == Checkpoints({"A": ()}, first=("A",))
+    assert tools["many"].checkpoints is not None
+    assert tools["many"].checkpoints.first == ("A",)
 
 
 def test_a_heartbeat_longer_than_the_lease_is_refused_and_by_default_is_a_third_of_it() -> None:
@@ -198,27 +297,6 @@ def test_a_handler_must_take_the_job_and_name_its_fields() -> None:
     with pytest.raises(ValueError, match="give it a name"):
         app.tool()(partial(lambda job: None))
     assert dict(app.tools) == {}
-
-
-def test_a_handler_whose_types_no_payload_can_have_is_refused() -> None:
-    app = Ficha("memory:")
-
-    def confused(job: JobContext, things: list[int] | set[str]) -> None: ...
-
-    with pytest.raises(ValueError, match="tool 'confused'"):
-        app.tool()(confused)
-
-
-def test_the_signature_is_the_schema() -> None:
-    app = Ficha("memory:")
-
-    @app.tool()
-    def draw(job: JobContext, prompt: str, n: int = 1, tags: list[str] = [], *, seed: int | None = None) -> None: ...  # noqa: B006
-
-    schema = app.tools["draw"].schema()["$defs"]["draw"]
-    assert schema["required"] == ["prompt"]
-    assert schema["properties"]["n"] == {"type": "integer", "default": 1}
-    assert schema["additionalProperties"] is False
 
 
 async def test_a_handler_stays_a_function_that_can_be_called() -> None:

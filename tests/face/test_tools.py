@@ -1,9 +1,20 @@
 """What a tool makes of a payload: its price, its parts, its place in the queue, and work that is not done twice."""
 
-import pytest
+from datetime import UTC, datetime
+from typing import Annotated
 
-from ficha import Ficha, InvalidPayload, Limits, TooLarge
+import pytest
+from pydantic import BaseModel, Field
+
+from ficha import Ficha, InvalidArgument, InvalidPayload, InvalidState, JobContext, LeaseLost, Limits, TooLarge
+from ficha.engine.views import Lease
 from tests.face.shop import World, balance, claim_one, history, state
+
+
+class Photo(BaseModel):
+    taken_at: datetime
+    tags: list[str] = []
+
 
 # Large requests
 
@@ -43,6 +54,40 @@ async def test_a_list_is_split_by_its_items(app: Ficha) -> None:
     assert [lease.payload["texts"] for lease in leases] == [texts[:4], texts[4:7], texts[7:]]
     with pytest.raises(InvalidPayload, match="at least 1"):
         await app.submit("embed_all", {"texts": []}, account="ana")
+
+
+@pytest.mark.req("D6")
+async def test_a_default_is_split_like_what_is_asked_for() -> None:
+    app = Ficha("memory:")
+
+    @app.tool(items="names", max_items=2)
+    async def greet(job: JobContext, names: list[str] = ["a", "b", "c"]) -> None: ...  # noqa: B006
+
+    @app.tool(items="n", max_items=2)
+    async def count(job: JobContext, n: int = 3) -> None: ...
+
+    async with app:
+        await app.open_account("ana")
+        assert (await app.submit("greet", account="ana")).jobs == 2
+        assert (await app.submit("count", account="ana")).jobs == 2
+        leases = await app.claim("default", limit=4, worker="w1")
+        assert [lease.payload for lease in leases] == [{"names": ["a", "b"]}, {"names": ["c"]}, {"n": 2}, {"n": 1}]
+
+
+@pytest.mark.req("D6")
+async def test_a_part_that_would_not_fit_the_tool_refuses_the_whole() -> None:
+    app = Ficha("memory:")
+
+    @app.tool(items="names", max_items=2)
+    async def pair(job: JobContext, names: Annotated[list[str], Field(min_length=2)]) -> None: ...
+
+    async with app:
+        await app.open_account("ana")
+        before = await state(app)
+        with pytest.raises(InvalidPayload, match="names: List should have at least 2 items"):
+            await app.submit("pair", {"names": ["a", "b", "c"]}, account="ana")
+        assert await state(app) == before
+        assert (await app.submit("pair", {"names": ["a", "b", "c", "d"]}, account="ana")).jobs == 2
 
 
 async def test_a_split_request_is_all_or_nothing(app: Ficha) -> None:
@@ -152,3 +197,83 @@ async def test_failed_content_is_computed_again(app: Ficha) -> None:
     await app.fail(await claim_one(app, "cpu"), "no")
     assert (await app.submit("embed", {"text": "hello"}, account="ana")).status == "queued"
     assert await balance(app) == 998
+
+
+# What is stored is what the handler gets
+
+
+async def test_the_payload_of_a_claimed_job_becomes_what_its_handler_names(app: Ficha) -> None:
+    @app.tool()
+    async def develop(job: JobContext, photo: Photo, title: str = "—") -> None: ...
+
+    payload = {"photo": {"taken_at": "2026-03-10T12:30:00+01:00", "tags": ["日本"]}}
+    receipt = await app.submit("develop", payload, account="ana")
+    lease = await claim_one(app, "default")
+    taken_at = datetime(2026, 3, 10, 11, 30, tzinfo=UTC)
+    assert app.tools[lease.tool].arguments(lease.core.payload) == {
+        "photo": Photo(taken_at=taken_at, tags=["日本"]),
+        "title": "—",
+    }
+    assert (await app.job(receipt.job_id)).payload == payload
+
+
+# Checkpoints that are declared
+
+
+async def claimed_painting(app: Ficha) -> Lease:
+    app.tool(
+        name="paint",
+        cost=5,
+        checkpoints={"ASKED": ["DRAWN", "FOUND"], "DRAWN": ["SENT"], "FOUND": ["SENT"], "SENT": []},
+    )(lambda job: None)
+    await app.submit("paint", account="ana")
+    return await claim_one(app, "default")
+
+
+@pytest.mark.req("E2")
+async def test_a_declared_checkpoint_is_saved_in_its_order_with_its_data(app: Ficha) -> None:
+    lease = await claimed_painting(app)
+    for name, kind, words in (
+        ("ASKD", InvalidArgument, "declares no checkpoint 'ASKD', only 'ASKED', 'DRAWN', 'FOUND', 'SENT'"),
+        ("SENT", InvalidState, "may save 'ASKED', not 'SENT'"),
+    ):
+        before = await state(app)
+        with pytest.raises(kind, match=words):
+            await app.checkpoint(lease, name, progress=50, data={"page": 1})
+        assert await state(app) == before
+    await app.checkpoint(lease, "ASKED", progress=10)
+    await app.checkpoint(lease, "FOUND", progress=50, data={"page": 3})
+    with pytest.raises(InvalidState, match="may save 'SENT', not 'DRAWN'") as caught:
+        await app.checkpoint(lease, "DRAWN", progress=60)
+    assert caught.value.details == {"checkpoint": "FOUND", "may_follow": ["SENT"]}
+    job = await app.job(lease.job_id)
+    assert (job.checkpoint, job.progress, job.resume_data) == ("FOUND", 50, {"page": 3})
+    assert await history(app, lease.job_id) == ["submitted", "claimed", "checkpoint", "checkpoint"]
+
+
+@pytest.mark.req("E2", "E3")
+async def test_a_resumed_run_that_begins_from_the_top_loses_no_checkpoint(world: World, app: Ficha) -> None:
+    lease = await claimed_painting(app)
+    await app.checkpoint(lease, "ASKED", progress=10)
+    await app.checkpoint(lease, "DRAWN", progress=50, data={"page": 3})
+    world.clock.advance(61)
+    await app.sweep()
+    again = await claim_one(app, "default", worker="w2")
+    with pytest.raises(LeaseLost):
+        await app.checkpoint(lease, "SENT", progress=90)
+    until = await app.checkpoint(again, "ASKED", progress=10, data={"page": 0})
+    assert until > lease.expires_at
+    job = await app.job(lease.job_id)
+    assert (job.checkpoint, job.progress, job.resume_data) == ("DRAWN", 50, {"page": 3})
+    await app.checkpoint(again, "SENT", progress=90)
+    assert (await app.job(lease.job_id)).checkpoint == "SENT"
+    assert await app.verify() == []
+
+
+@pytest.mark.req("E2")
+async def test_where_nothing_is_declared_any_checkpoint_is_saved_in_any_order(app: Ficha) -> None:
+    await app.submit("anything", account="ana")
+    lease = await claim_one(app, "cpu")
+    for name in ("B", "A", "B", "whatever"):
+        await app.checkpoint(lease, name)
+        assert (await app.job(lease.job_id)).checkpoint == name

@@ -77,10 +77,13 @@ class Watcher:
     def _word(self, command: Any, outcome: Any) -> Iterator[str]:
         """A worker is heard only under the newest epoch, and only while it holds the job."""
         match command, outcome:
-            case c.Claim(), o.Claimed(leases):
+            case (c.Claim() | c.ClaimJob()), o.Claimed(leases):
                 for lease in leases:
                     yield from self._leased(lease.job.id, lease.epoch)
-            case ((c.Start() | c.Heartbeat() | c.SaveCheckpoint() | c.SaveStep()), (o.Held() | o.StepSaved())):
+            case (
+                (c.Start() | c.Heartbeat() | c.SaveCheckpoint() | c.SaveStep() | c.Report() | c.Note()),
+                (o.Held() | o.StepSaved()),
+            ):
                 if self._holder.get(command.job_id) != command.epoch:
                     yield self._stale(command)
             case c.Finish(), o.Finished(changed=True):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from . import moves
-from .commands import Claim
+from .commands import Claim, ClaimJob
 from .outcomes import Claimed, Lease, Refusal
-from .records import Leased
-from .refusals import no_pool
+from .records import HELD, Job, Leased, Ready
+from .refusals import no_job, no_pool
 from .workspace import Workspace
 
 
@@ -20,15 +20,43 @@ def claim(ws: Workspace, command: Claim) -> Claimed | Refusal:
         job = ws.next_ready(pools)
         if job is None:
             break
-        job = moves.claimed(job, command.worker, ws.now, ws.policy.lease_ms)
-        ws.put_job(job)
-        ws.add_event(job, "claimed", worker=command.worker, epoch=job.epoch)
-        held = job.place
-        assert isinstance(held, Leased)
-        leases.append(Lease(job, ws.payload(job.id), held.worker, job.epoch, held.expires_at, held.deadline_at))
+        leases.append(_lease(ws, job, command.worker, command.starts))
         if not _has_slot(ws, job.pool):
             pools = _open_pools(ws, pools)
     return Claimed(tuple(leases))
+
+
+def claim_job(ws: Workspace, command: ClaimJob) -> Claimed | Refusal:
+    job = ws.job(command.job_id)
+    if job is None or job.pool != command.pool:
+        return no_job(command.job_id)
+    if not isinstance(job.place, Ready):
+        return Refusal(
+            "INVALID_STATE", f"job {job.id} cannot be taken now: {_why_not(job)}.", details={"status": job.status}
+        )
+    if not _has_slot(ws, job.pool):
+        return Refusal("INVALID_STATE", f"job {job.id} cannot be taken now: its pool {job.pool} is full or paused.")
+    return Claimed((_lease(ws, job, command.worker, command.starts),))
+
+
+def _why_not(job: Job) -> str:
+    if job.place is None:
+        return f"it is {job.status}"
+    if isinstance(job.place, HELD):
+        return f"it is {job.status}, and {job.place.worker if isinstance(job.place, Leased) else 'a provider'} has it"
+    return "its account is at its limit, or its time has not come"
+
+
+def _lease(ws: Workspace, job: Job, worker: str, starts: bool) -> Lease:
+    job = moves.claimed(job, worker, ws.now, ws.policy.lease_ms)
+    ws.add_event(job, "claimed", worker=worker, epoch=job.epoch)
+    if starts:
+        job = moves.started(job)
+        ws.add_event(job, "started", epoch=job.epoch)
+    ws.put_job(job)
+    held = job.place
+    assert isinstance(held, Leased)
+    return Lease(job, ws.payload(job.id), held.worker, job.epoch, held.expires_at, held.deadline_at)
 
 
 def _open_pools(ws: Workspace, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from .checkpoints import Checkpoints
 from .records import KeyScope
 
 
@@ -72,11 +73,21 @@ class Submit(Command, frozen=True):
 
 
 class Claim(Command, frozen=True):
-    """Takes up to `limit` ready jobs of the pools, best rank first."""
+    """Takes up to `limit` ready jobs of the pools, best rank first. With `starts`, their handlers begin at once."""
 
     worker: str
     pools: tuple[str, ...]
     limit: int = 1
+    starts: bool = False
+
+
+class ClaimJob(Command, frozen=True):
+    """Takes one job by its id, for whoever was told to do this very job; `pool` is the job's own."""
+
+    worker: str
+    pool: str
+    job_id: str
+    starts: bool = False
 
 
 class Start(Command, frozen=True):
@@ -97,6 +108,8 @@ class SaveCheckpoint(Command, frozen=True):
     name: str
     progress: int = 0
     data: str = "{}"
+    declared: Checkpoints | None = None
+    """What the tool declares; None where it declares none and any name is taken."""
 
 
 class SaveStep(Command, frozen=True):
@@ -104,6 +117,23 @@ class SaveStep(Command, frozen=True):
     epoch: int
     name: str
     result: str
+
+
+class Report(Command, frozen=True):
+    """How far the job is (percent), and what of its result is there already (JSON text); None leaves it as it was."""
+
+    job_id: str
+    epoch: int
+    progress: int | None = None
+    partial: str | None = None
+
+
+class Note(Command, frozen=True):
+    """A line for the job's history, from its handler."""
+
+    job_id: str
+    epoch: int
+    text: str
 
 
 class Completed(Struct, frozen=True, gc=False, tag=True):
@@ -138,7 +168,19 @@ class AcceptedByProvider(Struct, frozen=True, gc=False, tag=True):
     ref: str
 
 
-Ending = Completed | Failed | RetryLater | CancelledByHandler | AcceptedByProvider
+class Interrupted(Struct, frozen=True, gc=False, tag=True):
+    """The run was broken off through no word of its handler: the worker stops, or (`lost`) its process died, which
+    counts as a recovery."""
+
+    reason: str
+    lost: bool = False
+
+
+class TimedOut(Struct, frozen=True, gc=False, tag=True):
+    """The run took as long as its job may run. This ends the job, whatever attempts are left."""
+
+
+Ending = Completed | Failed | RetryLater | CancelledByHandler | AcceptedByProvider | Interrupted | TimedOut
 
 
 class Finish(Command, frozen=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
+from msgspec.structs import replace
+
 from . import ledger, moves
 from .commands import (
     AcceptedByProvider,
@@ -12,12 +14,14 @@ from .commands import (
     Ending,
     Failed,
     Finish,
+    Interrupted,
     RetryLater,
+    TimedOut,
 )
 from .outcomes import Finished, Refusal
 from .policy import MILLISECOND, aged_rank, backoff_ms
 from .promote import promote
-from .records import HELD, Content, Job, Leased, Parked
+from .records import HELD, Content, Job, Leased, Parked, Ready
 from .refusals import lease_lost, no_job
 from .workspace import Workspace
 
@@ -50,6 +54,10 @@ def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
             return cancel_now(ws, job, reason)
         case AcceptedByProvider(ref):
             return _accept(ws, job, ref)
+        case Interrupted(reason, lost):
+            return take_back(ws, job, reason, lost=lost)
+        case TimedOut():
+            return time_out(ws, job)
         case _ as never:
             assert_never(never)
 
@@ -99,6 +107,11 @@ def fail(ws: Workspace, job: Job, error: str, *, dead: bool, counts: bool = Fals
     return _ended(ws, job, refunded)
 
 
+def time_out(ws: Workspace, job: Job) -> Finished:
+    """Ends a job that was started or running for as long as it may."""
+    return fail(ws, job, f"timed out after {job.timeout_ms / 1000:g} s", dead=True)
+
+
 def cancel_now(ws: Workspace, job: Job, reason: str | None) -> Finished:
     """Ends a job as cancelled and gives everything back."""
     job = moves.cancelled(job, reason, ws.now)
@@ -129,6 +142,25 @@ def _accept(ws: Workspace, job: Job, ref: str) -> Finished | Refusal:
     job = moves.accepted(job, job.place, ref, ws.now)
     ws.put_job(job)
     ws.add_event(job, "accepted", ref=ref)
+    return Finished(job.id, job.status, True, 0, ws.owner(job).balance)
+
+
+def take_back(ws: Workspace, job: Job, reason: str, *, lost: bool) -> Finished:
+    """Returns a job whose run was broken off to the queue. One that took too many processes down with it is poison."""
+    lease = job.place
+    if not isinstance(lease, Leased):
+        return unchanged(ws, job)
+    if lost and job.recoveries + 1 >= ws.policy.max_recoveries:
+        job = replace(job, recoveries=job.recoveries + 1)
+        lost_runs = f"{job.recoveries} runs were lost with their process"
+        return fail(ws, job, f"{lost_runs}; the job is taken for poison", dead=True)
+    job = moves.taken_back(job, Ready(*aged_rank(job, ws.plan(ws.owner(job)), ws.now)), lost=lost)
+    ws.put_job(job)
+    said: dict[str, Any] = {"worker": lease.worker, "epoch": job.epoch, "recoveries": job.recoveries, "reason": reason}
+    if lost:
+        ws.add_event(job, "recovered", **said)
+    else:
+        ws.add_event(job, "returned", **said)
     return Finished(job.id, job.status, True, 0, ws.owner(job).balance)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from . import moves
-from .commands import Heartbeat, SaveCheckpoint, SaveStep, Start
+from . import checkpoints, moves
+from .commands import Heartbeat, Note, Report, SaveCheckpoint, SaveStep, Start
 from .outcomes import Held, Refusal, StepSaved
 from .policy import MILLISECOND
 from .records import Checkpoint, Job, Leased, Step
@@ -29,12 +29,21 @@ def heartbeat(ws: Workspace, command: Heartbeat) -> Held | Refusal:
 
 
 def save_checkpoint(ws: Workspace, command: SaveCheckpoint) -> Held | Refusal:
-    """Where the job goes on from, with its data, in one act; it is a sign of life too."""
+    """Where the job goes on from, with its data, in one act; it is a sign of life too.
+
+    A declared checkpoint that lies behind the job changes nothing.
+    """
     job = held_job(ws, command.job_id, command.epoch)
     if isinstance(job, Refusal):
         return job
-    job = replace(job, checkpoint=Checkpoint(command.name, command.progress, command.data, ws.now))
-    ws.add_event(job, "checkpoint", name=command.name, progress=command.progress)
+    is_passed = checkpoints.is_passed(command.declared, job, command.name)
+    if isinstance(is_passed, Refusal):
+        return is_passed
+    if not is_passed:
+        partial = None if job.checkpoint is None else job.checkpoint.partial
+        point = Checkpoint(command.name, command.progress, command.data, ws.now, partial)
+        job = replace(job, checkpoint=point)
+        ws.add_event(job, "checkpoint", name=command.name, progress=command.progress)
     return _extended(ws, job)
 
 
@@ -52,6 +61,31 @@ def save_step(ws: Workspace, command: SaveStep) -> StepSaved | Refusal:
     return StepSaved(job.id, command.name, command.result)
 
 
+def report(ws: Workspace, command: Report) -> Held | Refusal:
+    """How far the job is and what of its result is there, for those who watch; where it goes on from stays."""
+    job = held_job(ws, command.job_id, command.epoch)
+    if isinstance(job, Refusal):
+        return job
+    before = job.checkpoint or Checkpoint("", 0, "{}", ws.now)
+    progress = before.progress if command.progress is None else command.progress
+    partial = before.partial if command.partial is None else command.partial
+    job = replace(job, checkpoint=replace(before, progress=progress, partial=partial))
+    if command.partial is None:
+        ws.add_event(job, "progress", progress=progress)
+    else:
+        ws.add_event(job, "partial", progress=progress)
+    return _extended(ws, job)
+
+
+def note(ws: Workspace, command: Note) -> Held | Refusal:
+    """A line for the job's history, from its handler."""
+    job = held_job(ws, command.job_id, command.epoch)
+    if isinstance(job, Refusal):
+        return job
+    ws.add_event(job, "log", text=command.text)
+    return _extended(ws, job)
+
+
 def held_job(ws: Workspace, job_id: str, epoch: int) -> Job | Refusal:
     """The job, if it is leased under this epoch.
 
@@ -60,9 +94,12 @@ def held_job(ws: Workspace, job_id: str, epoch: int) -> Job | Refusal:
     job = ws.job(job_id)
     if job is None:
         return no_job(job_id)
-    if job.epoch != epoch or not isinstance(job.place, Leased):
-        return lease_lost(job, epoch)
-    return job
+    return lost(job, epoch) or job
+
+
+def lost(job: Job, epoch: int) -> Refusal | None:
+    """Why a lease of this epoch no longer stands, if so."""
+    return None if job.epoch == epoch and isinstance(job.place, Leased) else lease_lost(job, epoch)
 
 
 def _extended(ws: Workspace, job: Job) -> Held:

@@ -148,6 +148,7 @@ _STATUS_AFTER: dict[str, Status] = {
     "started": "running",
     "retried": "queued",
     "recovered": "queued",
+    "returned": "queued",
     "completed": "completed",
     "failed": "failed",
     "cancelled": "cancelled",

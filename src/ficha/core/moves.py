@@ -39,8 +39,8 @@ def retried(job: Job, place: Ready | Parked, *, failed: bool) -> Job:
     return replace(job, status=_checked(job, "queued"), place=place, attempts=job.attempts + failed)
 
 
-def recovered(job: Job, place: Ready) -> Job:
-    return replace(job, status=_checked(job, "queued"), place=place, recoveries=job.recoveries + 1)
+def taken_back(job: Job, place: Ready, *, lost: bool) -> Job:
+    return replace(job, status=_checked(job, "queued"), place=place, recoveries=job.recoveries + lost)
 
 
 def completed(job: Job, delivered: int, now: int) -> Job:

@@ -77,10 +77,13 @@ AnyCommand = (
     | c.Credit
     | c.Submit
     | c.Claim
+    | c.ClaimJob
     | c.Start
     | c.Heartbeat
     | c.SaveCheckpoint
     | c.SaveStep
+    | c.Report
+    | c.Note
     | c.Finish
     | c.Cancel
     | c.Reserve
@@ -112,7 +115,11 @@ def _add(wanted: Needs, command: AnyCommand) -> None:
             wanted.pools.update(command.pools)
             for pool in command.pools:
                 wanted.ready[pool] = wanted.ready.get(pool, 0) + command.limit
-        case c.Start() | c.Heartbeat() | c.SaveCheckpoint():
+        case c.ClaimJob():
+            wanted.owned_jobs.add(command.job_id)
+            wanted.pools.add(command.pool)
+            wanted.ready.setdefault(command.pool, 0)
+        case c.Start() | c.Heartbeat() | c.SaveCheckpoint() | c.Report() | c.Note():
             wanted.jobs.add(command.job_id)
         case c.SaveStep():
             wanted.jobs.add(command.job_id)

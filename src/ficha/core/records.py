@@ -91,12 +91,14 @@ HELD = (Leased, Awaiting)
 
 
 class Checkpoint(Record, frozen=True):
-    """Where a job goes on from after an interruption."""
+    """Where a job goes on from after an interruption, and how far it is. The name is empty while none was saved."""
 
     name: str
     progress: int
     data: str
     saved_at: int
+    partial: str | None = None
+    """What of the result (JSON text) is there already."""
 
 
 class Job(Record, frozen=True):

@@ -9,9 +9,8 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from . import moves
 from .commands import Recover
-from .finish import cancel_now, fail
+from .finish import cancel_now, fail, take_back, time_out
 from .outcomes import Recovered, RecoveryAct, Refusal
 from .policy import MILLISECOND, SECOND, aged_rank
 from .records import Awaiting, Job, Leased, Parked, Ready
@@ -41,27 +40,18 @@ def recover(ws: Workspace, command: Recover) -> Recovered | Refusal:
 
 def _recover_lease(ws: Workspace, job: Job, lease: Leased) -> Recovered:
     if ws.now >= lease.deadline_at:
-        return _failed(ws, job, f"timed out after {job.timeout_ms / 1000:g} s")
+        return Recovered(job.id, "failed", time_out(ws, job).refunded)
     if _is_too_old(ws, job):
         return _failed(ws, job, f"not finished {ws.policy.max_age_ms // 3_600_000} hours after its first start")
     is_silent = ws.now - lease.heartbeat_at >= ws.policy.stuck_ms * MILLISECOND
     if ws.now < lease.expires_at and not is_silent:
         return Recovered(job.id, "nothing")
-    if job.recoveries + 1 >= ws.policy.max_recoveries:
-        return _failed(ws, replace(job, recoveries=job.recoveries + 1), _poison(job.recoveries + 1))
-    rank, ages_at = aged_rank(job, ws.plan(ws.owner(job)), ws.now)
-    job = moves.recovered(job, Ready(rank, ages_at))
-    ws.put_job(job)
-    ws.add_event(job, "recovered", worker=lease.worker, epoch=job.epoch, recoveries=job.recoveries)
-    return Recovered(job.id, "requeued")
+    taken = take_back(ws, job, "its worker was silent for too long", lost=True)
+    return Recovered(job.id, "requeued" if taken.status == "queued" else "failed", taken.refunded)
 
 
 def _is_too_old(ws: Workspace, job: Job) -> bool:
     return job.started_at is not None and ws.now - job.started_at >= ws.policy.max_age_ms * MILLISECOND
-
-
-def _poison(lost: int) -> str:
-    return f"{lost} workers were lost while running this job; it is taken for poison and not run again"
 
 
 def _failed(ws: Workspace, job: Job, error: str) -> Recovered:

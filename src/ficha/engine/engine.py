@@ -12,13 +12,13 @@ from ..core.decide import decide
 from ..core.needs import needs
 from ..core.outcomes import Outcome
 from ..core.policy import Policy
-from ..core.records import HELD, Job, Ready
+from ..core.records import HELD, Job, Leased, Ready
 from ..core.snapshot import Changes, Snapshot
 from ..store.base import Store
 from .lane import CLOSED, Lane, LaneLimits
 from .positions import Positions
 from .sweeper import Sweeper, SweepReport
-from .wakeups import Wakeups
+from .wakeups import Wakeups, cancellations
 
 
 class Engine:
@@ -35,10 +35,12 @@ class Engine:
         self.sweeper = Sweeper(self, interval_s=sweep_interval_s)
         self._lanes: list[Lane] = []
 
-    async def start(self, *, sweep: bool = True) -> None:
-        """Begins to take commands. With `sweep=False` the clean-up runs only on the back of calls."""
+    async def start(self, *, sweep: bool = True, listen: bool = True) -> None:
+        """Begins to take commands. With `sweep=False` the clean-up runs only on the back of calls; with `listen=False`
+        no hints from other processes are heard."""
         self._lanes = [Lane(self.store, self.policy, self.limits, self._published) for _ in range(self.store.lanes)]
-        self.wakeups.start()
+        if listen:
+            self.wakeups.start()
         if sweep:
             self.sweeper.start()
 
@@ -97,10 +99,10 @@ class Engine:
 
     def _published(self, changes: Changes) -> None:
         self.positions.follow(changes)
-        self.wakeups.announce(_stirred_pools(changes))
+        self.wakeups.announce(_stirred(changes))
 
 
-_NEEDS_NO_ACCOUNT: Final = (c.Claim, c.Start, c.Heartbeat, c.SaveCheckpoint, c.SaveStep)
+_NEEDS_NO_ACCOUNT: Final = (c.Claim, c.Start, c.Heartbeat, c.SaveCheckpoint, c.SaveStep, c.Report, c.Note)
 
 
 def _lane_number(command: c.Command, lanes: int) -> int:
@@ -117,13 +119,17 @@ def _lane_number(command: c.Command, lanes: int) -> int:
     return crc32(owner.encode()) % (lanes - 1)
 
 
-def _stirred_pools(changes: Changes) -> Iterable[str]:
-    """Pools where a claim may now find something: a job became ready, a slot became free, the pool was changed."""
-    pools = {pool.name for pool in changes.pools}
+def _stirred(changes: Changes) -> Iterable[str]:
+    """Pools where a claim may now find something: a job became ready, a slot became free, the pool was changed. And
+    workers whose job was cancelled."""
+    names = {pool.name for pool in changes.pools}
     for change in changes.jobs:
-        if type(change.after.place) is Ready or _frees_slot(change.before, change.after):
-            pools.add(change.after.pool)
-    return pools
+        before, after = change.before, change.after
+        if type(after.place) is Ready or _frees_slot(before, after):
+            names.add(after.pool)
+        if after.status == "cancelled" and before is not None and type(before.place) is Leased:
+            names.add(cancellations(before.place.worker))
+    return names
 
 
 def _frees_slot(before: Job | None, after: Job) -> bool:

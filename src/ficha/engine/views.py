@@ -84,6 +84,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     checkpoint: str | None
     progress: int
     resume_data: Any
+    partial: Any
     locked_by: str | None
     locked_at: datetime | None
     lock_expires_at: datetime | None
@@ -102,6 +103,7 @@ class JobView(Struct, frozen=True, kw_only=True):
 def job_view(row: JobRow, now: int, standing: Standing | None = None, waiting_for: WaitReason | None = None) -> JobView:
     job = row.job
     lease = job.place if isinstance(job.place, Leased) else None
+    point = job.checkpoint
     waited_until = job.started_at or job.finished_at or now
     return JobView(
         id=job.id,
@@ -127,9 +129,10 @@ def job_view(row: JobRow, now: int, standing: Standing | None = None, waiting_fo
         max_attempts=job.max_attempts,
         recoveries=job.recoveries,
         epoch=job.epoch,
-        checkpoint=None if job.checkpoint is None else job.checkpoint.name,
-        progress=100 if job.status == "completed" else 0 if job.checkpoint is None else job.checkpoint.progress,
-        resume_data=None if job.checkpoint is None else msgspec.json.decode(job.checkpoint.data),
+        checkpoint=None if point is None else point.name or None,
+        progress=100 if job.status == "completed" else 0 if point is None else point.progress,
+        resume_data=msgspec.json.decode(point.data) if point is not None and point.name else None,
+        partial=None if point is None or point.partial is None else msgspec.json.decode(point.partial),
         locked_by=None if lease is None else lease.worker,
         locked_at=None if lease is None else moment(lease.leased_at),
         lock_expires_at=None if lease is None else moment(lease.expires_at),
@@ -181,10 +184,10 @@ def receipt(outcome: Submitted, position: int | None) -> Receipt:
 class Lease:
     """A worker's hold on a job: what a claim hands out, and what proves the right to speak about the job."""
 
-    __slots__ = ("_lease", "account", "epoch", "job_id", "worker")
+    __slots__ = ("account", "core", "epoch", "job_id", "worker")
 
     def __init__(self, lease: CoreLease) -> None:
-        self._lease = lease
+        self.core = lease
         self.job_id = lease.job.id
         self.account = lease.job.account_id
         self.epoch = lease.epoch
@@ -193,27 +196,31 @@ class Lease:
     @property
     def job(self) -> JobView:
         """The job as it was claimed."""
-        return job_view(JobRow(self._lease.job, self._lease.payload, None), self.claimed_at)
+        return job_view(JobRow(self.core.job, self.core.payload, None), self.claimed_at)
+
+    @property
+    def tool(self) -> str:
+        return self.core.job.tool
 
     @property
     def payload(self) -> Any:
-        return msgspec.json.decode(self._lease.payload)
+        return msgspec.json.decode(self.core.payload)
 
     @property
     def claimed_at(self) -> int:
-        place = self._lease.job.place
+        place = self.core.job.place
         assert isinstance(place, Leased)
         return place.leased_at
 
     @property
     def expires_at(self) -> datetime:
         """When the lease ends unless a heartbeat extends it."""
-        return moment(self._lease.expires_at)
+        return moment(self.core.expires_at)
 
     @property
     def deadline_at(self) -> datetime:
         """When the run is timed out, whatever the heartbeats."""
-        return moment(self._lease.deadline_at)
+        return moment(self.core.deadline_at)
 
     def __repr__(self) -> str:
         return f"Lease(job_id={self.job_id!r}, epoch={self.epoch}, worker={self.worker!r})"

@@ -9,14 +9,22 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Coroutine, Iterable
-from typing import Any
+from typing import Any, Final
 
 from ..store.base import Store
 
 log = logging.getLogger("ficha.engine")
 
+ANYTHING: Final = ""
+"""A hint that does not say what happened: everybody looks."""
+
 DEBOUNCE_S = 0.05
 """Hints to other processes go out at most this often: each one costs the database a commit of its own."""
+
+
+def cancellations(worker: str) -> str:
+    """What a worker waits for, besides its pools, to hear of cancelled jobs. No pool has a control character."""
+    return f"\x01{worker}"
 
 
 class Wakeups:
@@ -74,10 +82,11 @@ class Wakeups:
             self._sender = self._spawn(self._send())
 
     def _wake(self, pool: str) -> None:
-        self._heard[pool] += 1
-        for future in self._waiting.get(pool, ()):
-            if not future.done():
-                future.set_result(None)
+        for name in tuple(self._waiting) if pool == ANYTHING else (pool,):
+            self._heard[name] += 1
+            for future in self._waiting.get(name, ()):
+                if not future.done():
+                    future.set_result(None)
 
     async def _send(self) -> None:
         while self._unsent:

@@ -11,21 +11,39 @@ from msgspec import json
 
 from .. import arguments as arg
 from ..core import commands as c
-from ..core.outcomes import Claimed, Finished, Held, StepSaved
+from ..core.hold import lost
+from ..core.outcomes import Claimed, Finished, Held, Recovered, StepSaved
 from ..engine.views import Lease, moment
+from ..engine.wakeups import cancellations
 from ..refused import Refused
+from ..store.base import GetJobs
 from .base import Operations
 
 
 class Leases(Operations):
-    async def claim(self, pools: str | Sequence[str], *, limit: int = 1, worker: str) -> list[Lease]:
-        """Takes up to `limit` ready jobs, best rank first. An empty list means that there is nothing to do now."""
+    async def claim(
+        self, pools: str | Sequence[str], *, limit: int = 1, worker: str, starts: bool = False
+    ) -> list[Lease]:
+        """Takes up to `limit` ready jobs, best rank first. An empty list means that there is nothing to do now.
+
+        With `starts` their handlers begin at once, and nobody need say so for each.
+        """
         command = c.Claim(
             arg.name(worker, "a worker"),
             arg.names(pools, "pool"),
             arg.count(limit, "limit", self.limits.claim_jobs),
+            starts,
         )
         return [Lease(lease) for lease in (await self._ask(command, Claimed)).leases]
+
+    async def claim_job(self, job_id: str, *, worker: str) -> Lease:
+        """Takes one job by its id and starts it, for whoever was told to do this very job (a Celery task, say)."""
+        view = await self.queries.job(arg.job_id(job_id))
+        if view is not None and view.finished_at is None:
+            # Its worker may have died, or its time have come: nobody need wait for a sweep then.
+            await self._ask(c.Recover(view.id), Recovered)
+        command = c.ClaimJob(arg.name(worker, "a worker"), "" if view is None else view.pool, job_id, starts=True)
+        return Lease((await self._ask(command, Claimed)).leases[0])
 
     def work_heard(self, pools: str | Sequence[str]) -> int:
         """What to pass to `wait_for_work` as `since`, taken before the claim that found nothing."""
@@ -34,6 +52,21 @@ class Leases(Operations):
     async def wait_for_work(self, pools: str | Sequence[str], timeout_s: float, *, since: int | None = None) -> bool:
         """Returns when one of the pools may have work (True), or the time is up: then look anyway."""
         return await self.engine.wakeups.wait(arg.names(pools, "pool"), timeout_s, since)
+
+    def cancels_heard(self, worker: str) -> int:
+        """What to pass to `wait_for_cancels` as `since`."""
+        return self.engine.wakeups.heard((cancellations(worker),))
+
+    async def wait_for_cancels(self, worker: str, timeout_s: float, *, since: int) -> bool:
+        """Returns when a job that this worker holds may have been cancelled (True), or the time is up."""
+        return await self.engine.wakeups.wait((cancellations(worker),), timeout_s, since)
+
+    async def lost(self, leases: Iterable[Lease]) -> list[tuple[Lease, Refused]]:
+        """Those of the leases that no longer stand, with the reason. Looks only, and changes nothing."""
+        held = {lease.job_id: lease for lease in leases}
+        found = await self.engine.store.read(GetJobs(tuple(held)))
+        refusals = ((held[row.job.id], lost(row.job, held[row.job.id].epoch)) for row in found)
+        return [(lease, Refused.of(refusal)) for lease, refusal in refusals if refusal is not None]
 
     async def start(self, lease: Lease) -> datetime:
         """Says that the handler begins; returns when the lease ends."""
@@ -46,10 +79,20 @@ class Leases(Operations):
         return [answer if isinstance(answer, Refused) else moment(answer.expires_at) for answer in answers]
 
     async def checkpoint(self, lease: Lease, name: str, *, progress: int = 0, data: Any = None) -> datetime:
-        """Stores where the job can go on from, with its data, in one act; returns when the lease ends."""
+        """Stores where the job can go on from, with its data, in one act; returns when the lease ends.
+
+        Where the tool declares its checkpoints, only one that may follow the job's last is taken; one that lies behind
+        it changes nothing.
+        """
         text = arg.json({} if data is None else data, "the checkpoint's data", self.limits.result_bytes, self.limits)
+        tool = self.tools.get(lease.tool)
         command = c.SaveCheckpoint(
-            lease.job_id, lease.epoch, arg.name(name, "a checkpoint"), arg.percent(progress), text
+            lease.job_id,
+            lease.epoch,
+            arg.name(name, "a checkpoint"),
+            arg.percent(progress),
+            text,
+            None if tool is None else tool.checkpoints,
         )
         return moment((await self._ask(command, Held)).expires_at)
 
@@ -58,6 +101,18 @@ class Leases(Operations):
         text = arg.json(result, "the step's result", self.limits.result_bytes, self.limits)
         command = c.SaveStep(lease.job_id, lease.epoch, arg.name(name, "a step"), text)
         return json.decode((await self._ask(command, StepSaved)).result)
+
+    async def report(self, lease: Lease, *, progress: int | None = None, partial: Any = None) -> datetime:
+        """Tells those who watch how far the job is, and what of its result is there; returns when the lease ends."""
+        text = (
+            None if partial is None else arg.json(partial, "the partial result", self.limits.result_bytes, self.limits)
+        )
+        done = None if progress is None else arg.percent(progress)
+        return moment((await self._ask(c.Report(lease.job_id, lease.epoch, done, text), Held)).expires_at)
+
+    async def note(self, lease: Lease, text: str) -> datetime:
+        """Adds a line to the job's history; returns when the lease ends."""
+        return moment((await self._ask(c.Note(lease.job_id, lease.epoch, arg.text(text)), Held)).expires_at)
 
     async def steps(self, job_id: str) -> dict[str, Any]:
         """The stored results of a job's steps, by name."""
@@ -71,11 +126,11 @@ class Leases(Operations):
 
     async def finish_many(self, finished: Iterable[tuple[Lease, Any]]) -> list[Finished | Refused]:
         """Completes many jobs, each with its result."""
-        commands = [
-            c.Finish(lease.job_id, self.completed(result), lease.epoch, account_id=lease.account)
-            for lease, result in finished
-        ]
-        return await self._ask_many(commands, Finished)
+        return await self.end_many([(lease, self.completed(result)) for lease, result in finished])
+
+    async def end_many(self, ends: Iterable[tuple[Lease, c.Ending]]) -> list[Finished | Refused]:
+        """Says of many runs how each ended."""
+        return await self._ask_many([_finish(lease, ending) for lease, ending in ends], Finished)
 
     def completed(self, result: Any, delivered: int | None = None, of: int | None = None) -> c.Completed:
         """The ending of a run that worked, checked."""
@@ -92,23 +147,51 @@ class Leases(Operations):
 
     async def retry(self, lease: Lease, after_s: float, *, reason: str | None = None) -> Finished:
         """Puts the job back for a while; it does not count as a failure."""
-        words = None if reason is None else arg.text(reason)
-        return await self._finish(lease, c.RetryLater(arg.milliseconds(after_s, "after_s"), words))
+        return await self._finish(lease, self.retry_later(after_s, reason))
+
+    def retry_later(self, after_s: float, reason: str | None = None) -> c.RetryLater:
+        """The ending of a run that is to be run again, checked."""
+        return c.RetryLater(arg.milliseconds(after_s, "after_s"), None if reason is None else arg.text(reason))
 
     async def accept(self, lease: Lease, ref: str) -> Finished:
         """Says that an external provider has the work: the job keeps its slot, the worker is free."""
-        return await self._finish(lease, c.AcceptedByProvider(arg.name(ref, "a provider's reference")))
+        return await self._finish(lease, self.accepted(ref))
+
+    def accepted(self, ref: str) -> c.AcceptedByProvider:
+        """The ending of a run whose work a provider has, checked."""
+        return c.AcceptedByProvider(arg.name(ref, "a provider's reference"))
 
     async def give_up(self, lease: Lease, reason: str) -> Finished:
         """Cancels the job from inside its run, with a refund."""
-        return await self._finish(lease, c.CancelledByHandler(arg.text(reason)))
+        return await self._finish(lease, self.cancelled(reason))
+
+    def cancelled(self, reason: str) -> c.CancelledByHandler:
+        """The ending of a run that makes no sense any more, checked."""
+        return c.CancelledByHandler(arg.text(reason))
+
+    async def time_out(self, lease: Lease) -> Finished:
+        """Says that the run took as long as the job may run: failed and refunded."""
+        return await self._finish(lease, c.TimedOut())
+
+    async def hand_back(self, lease: Lease, reason: str, *, lost: bool = False) -> Finished:
+        """Returns the job to the queue at once, because the worker stops; `lost` if the run took its process down,
+        which counts as a recovery."""
+        return await self._finish(lease, self.interrupted(reason, lost=lost))
+
+    def interrupted(self, reason: str, *, lost: bool = False) -> c.Interrupted:
+        """The ending of a run that was broken off, checked."""
+        return c.Interrupted(arg.text(reason), lost)
 
     async def _finish(self, lease: Lease, ending: c.Ending) -> Finished:
-        jitter = random.random()  # noqa: S311 (jitter, not a secret)
-        return await self._ask(c.Finish(lease.job_id, ending, lease.epoch, jitter, lease.account), Finished)
+        return await self._ask(_finish(lease, ending), Finished)
 
     async def finish_job(self, job_id: str, ending: c.Ending, *, epoch: int | None = None) -> Finished:
         """How a run ended, by job id: for call-backs that prove themselves otherwise than by a lease."""
         checked = None if epoch is None else arg.epoch(epoch)
         jitter = random.random()  # noqa: S311 (jitter, not a secret)
         return await self._ask(c.Finish(arg.job_id(job_id), ending, checked, jitter), Finished)
+
+
+def _finish(lease: Lease, ending: c.Ending) -> c.Finish:
+    jitter = random.random()  # noqa: S311 (jitter, not a secret)
+    return c.Finish(lease.job_id, ending, lease.epoch, jitter, lease.account)

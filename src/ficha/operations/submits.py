@@ -20,7 +20,7 @@ from ..engine.views import EventView, Hold, JobView, Receipt, hold_view, receipt
 from ..ids import new_id
 from ..refused import Refused
 from ..store.base import ListEvents, ListJobs, StoreError
-from ..tools import Tool
+from ..tools import PayloadMismatch, Tool
 from .base import Operations, answer
 
 SLICES: Final = 6
@@ -172,15 +172,15 @@ class Submits(Operations):
         return arg.json(payload, "the payload", self.limits.payload_bytes, self.limits)
 
     def _new_jobs(self, tool: Tool, payload: Mapping[str, Any], text: str) -> tuple[c.NewJob, ...]:
-        whole = dict(payload)
-        if (problem := tool.problem(whole)) is not None:
-            raise Refused.of(problem)
-        units = _passed(tool.units_of(whole))
+        value = _fitting(tool, text)
+        units = _passed(tool.units_of(payload, value))
         self._limit_jobs(tool.jobs_for(units))
-        parts = tool.parts(whole, units)
-        return tuple(
-            self._new_job(tool, part, text if len(parts) == 1 else self._payload(part), size) for part, size in parts
-        )
+        parts = tool.parts(payload, value, units)
+        if len(parts) == 1:
+            return (self._new_job(tool, text, value, units),)
+        # Each part must fit the tool by itself, as its handler will see it.
+        texts = [(self._payload(part), size) for part, size in parts]
+        return tuple(self._new_job(tool, text, _fitting(tool, text), size) for text, size in texts)
 
     def _limit_jobs(self, count: int) -> None:
         """Refuses more jobs than one batch may have, before they are made."""
@@ -189,13 +189,13 @@ class Submits(Operations):
                 Refusal("TOO_LARGE", f"{count} jobs at once are more than the {self.limits.batch_jobs} allowed.")
             )
 
-    def _new_job(self, tool: Tool, payload: dict[str, Any], text: str, units: int) -> c.NewJob:
+    def _new_job(self, tool: Tool, text: str, value: Any, units: int) -> c.NewJob:
         return c.NewJob(
             new_id(),
             tool.name,
             tool.pool,
             text,
-            _passed(tool.cost_of(payload)),
+            _passed(tool.cost_of(value)),
             units=units,
             priority=tool.priority,
             timeout_ms=int(tool.timeout * 1_000),
@@ -281,6 +281,13 @@ class Submits(Operations):
 
 def _hold(outcome: ReservationChanged) -> Hold:
     return hold_view(outcome.reservation, outcome.reservation.created_at, outcome.quota_warnings)
+
+
+def _fitting(tool: Tool, text: str) -> Any:
+    try:
+        return tool.arguments(text)
+    except PayloadMismatch as mismatch:
+        raise Refused.of(Refusal("INVALID_PAYLOAD", f"{mismatch}; nothing was changed.")) from None
 
 
 def _passed(value: int | Refusal) -> int:

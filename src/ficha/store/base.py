@@ -78,7 +78,8 @@ class Store(Protocol):
         """Hints to other processes that these pools have ready jobs. May be lost."""
 
     async def listen(self, heard: Callable[[str], None]) -> None:
-        """Calls `heard(pool)` for each hint from another process, until the store is closed. May do nothing."""
+        """Calls `heard(pool)` for each hint from another process, until the store is closed or this is cancelled. A
+        hint that does not know what happened is the empty text. May do nothing."""
 
 
 class Query(Struct, Generic[T], frozen=True):

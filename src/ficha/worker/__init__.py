@@ -1,7 +1,18 @@
 """Workers: claim jobs, run their handlers, keep the leases alive, and say how each run ended."""
 
-from .context import JobContext
+from .context import JobContext, ThreadJobContext
+from .steps import StepMismatch
 from .values import Accepted, Cancel, FinalError, Partial, Retry
 from .worker import Worker
 
-__all__ = ["Accepted", "Cancel", "FinalError", "JobContext", "Partial", "Retry", "Worker"]
+__all__ = [
+    "Accepted",
+    "Cancel",
+    "FinalError",
+    "JobContext",
+    "Partial",
+    "Retry",
+    "StepMismatch",
+    "ThreadJobContext",
+    "Worker",
+]

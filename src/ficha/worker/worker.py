@@ -3,31 +3,51 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
+import os
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
 
-from ..core.outcomes import Finished
+from .. import arguments as arg
+from ..core.commands import Ending, Interrupted, TimedOut
 from ..engine.views import Lease
 from ..operations import Leases
-from ..refused import LeaseLost, Overloaded, Refused
+from ..refused import Overloaded, Refused
 from ..store.base import StoreError
 from ..tools import Tool
-from .context import JobContext
-from .values import Accepted, Cancel, FinalError, Partial, Retry
+from .calls import Calls
+from .deadlines import Deadlines
+from .desk import Desk
+from .endings import End, Endings, pause_s
+from .failure import Failure
+from .journal import record, redacted
+from .linger import Linger
+from .renewer import Lifeline, Renewer
+from .run import Run, Why, facts_of
 
 log = logging.getLogger("ficha.worker")
 
-POLL_S = 1.0
+POLL_S = 5.0
 """Wake-ups are hints; a worker also looks by itself this often."""
 UNKNOWN_TOOL_S = 10.0
 """A job whose tool this process does not know goes back for so long: another release may know it."""
+STOPPING_S: Final = 2.0
+"""What a handler gets to clean up when the worker stops, at most."""
+LOOK_S: Final = 1.0
+"""How often held jobs are looked at, at most, on a hint that one of them may be cancelled."""
+FOREVER_S: Final = 86_400.0
+UNWRITTEN: Final = 2
+"""Jobs whose end is not yet written may be so many times as many as may run: then nothing more is claimed."""
 
 
 class Worker:
-    """Runs handlers of the given tools for the given pools, `concurrency` at a time."""
+    """Runs handlers of the given tools for the given pools, `concurrency` at a time.
+
+    lifeline: opens what the renewer uses on its own thread; None renews on the loop. hung: called when a handler blocks
+    the loop beyond its time.
+    """
 
     def __init__(
         self,
@@ -38,6 +58,8 @@ class Worker:
         concurrency: int,
         name: str,
         heartbeat_s: float,
+        lifeline: Lifeline | None = None,
+        hung: Callable[[], None] | None = None,
     ) -> None:
         self._operations = operations
         self._tools = tools
@@ -45,142 +67,325 @@ class Worker:
         self._concurrency = concurrency
         self._name = name
         self._heartbeat_s = heartbeat_s
-        self._running: dict[asyncio.Task[None], Lease] = {}
+        self._lifeline = lifeline
+        self._hung = hung
+        self._runs: dict[str, Run] = {}
+        self._busy = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._stir = asyncio.Event()
+        self._stops_at: float | None = None
+        self._pid = os.getpid()
+        self._unknown: set[str] = set()
+        self._endings = Endings(operations, self._gives_up)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        return self._pools
+
+    def stop(self, grace_s: float) -> None:
+        """Claims nothing more; what runs may end within the grace, and is then handed back. May be called again."""
+        at = time.monotonic() + grace_s
+        self._stops_at = at if self._stops_at is None else min(at, self._stops_at)
+        self._stir.set()
 
     async def run(self, *, burst: bool = False, max_seconds: float | None = None) -> int:
-        """Works until cancelled, and returns how many jobs it ran.
+        """Works until stopped or cancelled, and returns how many jobs it ran.
 
         With `burst`, until the queue is empty; with `max_seconds`, until that time is up. Jobs under way are finished.
         When cancelled, the jobs under way are handed back to the queue.
         """
-        ends_at = float("inf") if max_seconds is None else time.monotonic() + max_seconds
-        renewer = asyncio.create_task(self._renew(), name="ficha renewer")
+        self._renewer = Renewer(
+            self._operations, self._lifeline, interval_s=self._heartbeat_s, lost=self._lose, hung=self._hung
+        )
+        self._deadlines: Deadlines[Run] = Deadlines(lambda run: self._end(run, "timeout"))
+        self._linger = Linger(self._begin_batch)
+        self._calls = Calls(self._name)
         ran = 0
-        try:
-            while time.monotonic() < ends_at:
-                heard = self._operations.work_heard(self._pools)
-                claimed = await self._claim()
-                ran += len(claimed or ())
-                if claimed == [] and burst and not self._running:
-                    break
-                if not claimed or len(self._running) >= self._concurrency:
-                    await self._wait(min(POLL_S, ends_at - time.monotonic()), heard)
-            if self._running:
-                # A job that is taken away does not stop the worker; a worker that is stopped still knows its jobs.
-                await asyncio.wait(self._running)
-            return ran
-        finally:
-            await self._hand_back()
-            renewer.cancel()
-            await asyncio.gather(renewer, return_exceptions=True)
+        async with self._renewer.running():
+            ends_at = float("inf") if max_seconds is None else time.monotonic() + max_seconds
+            listener = asyncio.create_task(self._listen(), name="ficha cancellations")
+            try:
+                ran = await self._claim_until(ends_at, burst)
+                await self._finish_runs()
+                return ran
+            finally:
+                listener.cancel()
+                await self._hand_back()
+                self._deadlines.close()
+                await self._calls.close()
+                await asyncio.gather(listener, return_exceptions=True)
 
-    async def _claim(self) -> list[Lease] | None:
+    # Claiming
+
+    async def _claim_until(self, ends_at: float, burst: bool) -> int:
+        ran = tries = 0
+        while self._stops_at is None and time.monotonic() < ends_at:
+            self._stir.clear()
+            heard = self._operations.work_heard(self._pools)
+            free = self._free()
+            leases: list[Lease] | None = []
+            if free > 0:
+                leases = await self._claim(free)
+                ran += len(leases or ())
+            tries = tries + 1 if leases is None else 0
+            if leases is None:
+                await self._wait(min(pause_s(tries), ends_at - time.monotonic()), None)
+            elif free <= 0:
+                await self._wait(ends_at - time.monotonic(), None)
+            elif len(leases) < free:
+                # The queue is empty for now; jobs that end may free a slot of a pool, which is heard of as well.
+                if burst and not leases and self._is_idle():
+                    break
+                await self._wait(min(POLL_S, ends_at - time.monotonic()), heard)
+        return ran
+
+    def _gives_up(self) -> bool:
+        """Whether there is no more time to wait for a database that is away."""
+        return self._stops_at is not None and time.monotonic() > self._stops_at + STOPPING_S
+
+    def _is_idle(self) -> bool:
+        # Not whether tasks are left: a handler that was given up may never end.
+        return not self._runs and not self._endings.unwritten
+
+    def _free(self) -> int:
+        """How many more it can start at once."""
+        return min(self._concurrency - self._busy, UNWRITTEN * self._concurrency - self._busy - self._endings.unwritten)
+
+    async def _claim(self, free: int) -> list[Lease] | None:
         """What was there to claim; None if that could not be found out."""
-        free = self._concurrency - len(self._running)
-        if free == 0:
-            return []
+        asked = asyncio.ensure_future(self._operations.claim(self._pools, limit=free, worker=self._name, starts=True))
         try:
-            leases = await self._operations.claim(self._pools, limit=free, worker=self._name)
+            leases = await asyncio.shield(asked)
+        except asyncio.CancelledError:
+            # What is being claimed would wait for its lease to expire; it is begun, and handed back with the rest.
+            await asyncio.wait([asked], timeout=STOPPING_S)
+            if asked.done() and not asked.cancelled() and asked.exception() is None:
+                for lease in asked.result():
+                    self._begin(lease)
+            asked.cancel()
+            raise
         except (Overloaded, StoreError) as error:
             log.warning("no claim: %s", error)
             return None
         for lease in leases:
-            task = asyncio.create_task(self._run_one(lease), name=f"ficha job {lease.job_id}")
-            self._running[task] = lease
-            task.add_done_callback(self._running.pop)
+            self._begin(lease)
         return leases
 
-    async def _wait(self, most_s: float, heard: int) -> None:
-        """Until there may be work, or room for it."""
-        work = asyncio.create_task(self._operations.wait_for_work(self._pools, most_s, since=heard))
+    async def _wait(self, most_s: float, heard: int | None) -> None:
+        """Until something ended here, or the time is up, or (with `heard`) there may be work."""
+        if most_s <= 0:
+            return
+        waits: list[Coroutine[Any, Any, Any]] = [self._stir.wait()]
+        if heard is not None:
+            waits.append(self._operations.wait_for_work(self._pools, most_s, since=heard))
+        tasks = [asyncio.create_task(wait) for wait in waits]
         try:
-            is_full = len(self._running) >= self._concurrency
-            awaited = {*self._running} if is_full else {*self._running, work}
-            await asyncio.wait(awaited, timeout=max(0.0, most_s), return_when=asyncio.FIRST_COMPLETED)
+            most = None if most_s == float("inf") else most_s
+            await asyncio.wait(tasks, timeout=most, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _renew(self) -> None:
-        """Keeps the leases alive; a handler whose lease was lost is stopped."""
-        while True:
-            await asyncio.sleep(self._heartbeat_s)
-            held = dict(self._running)
-            try:
-                answers = await self._operations.heartbeat(held.values())
-            except Exception as error:
-                log.warning("no heartbeat: %s", error)
-                continue
-            for task, answer in zip(held, answers, strict=True):
-                if isinstance(answer, LeaseLost):
-                    task.cancel()
+    # Running
 
-    async def _run_one(self, lease: Lease) -> None:
-        try:
-            await self._operations.start(lease)
-            await self._run_handler(lease)
-        except LeaseLost as lost:
-            log.info("job %s: %s", lease.job_id, lost)
-        except Refused as refused:
-            log.warning("job %s: what came of it could not be written: %s", lease.job_id, refused)
-        except Exception:
-            log.exception("job %s: what came of it could not be written; its lease will expire", lease.job_id)
-
-    async def _run_handler(self, lease: Lease) -> Finished:
-        job = lease.job
-        tool = self._tools.get(job.tool)
+    def _begin(self, lease: Lease) -> None:
+        tool = self._tools.get(lease.core.job.tool)
         if tool is None:
-            return await self._operations.retry(lease, UNKNOWN_TOOL_S, reason=f"this worker has no tool {job.tool}")
-        steps = await self._operations.steps(job.id) if lease.epoch > 1 else {}
-        context = JobContext(self._operations, lease, job, steps)
-        try:
-            if inspect.iscoroutinefunction(tool.handler):
-                async with asyncio.timeout(tool.timeout):
-                    result = await tool.handler(context, **job.payload)
-            else:
-                result = await asyncio.to_thread(tool.handler, context, **job.payload)
-        except FinalError as error:
-            return await self._operations.fail(lease, str(error), final=True)
-        except TimeoutError as error:
-            return await self._operations.fail(lease, str(error) or f"timed out after {tool.timeout:g} s")
-        except LeaseLost:
-            raise
-        except Exception as error:
-            log.info("job %s failed", lease.job_id, exc_info=True)
-            return await self._operations.fail(lease, str(error) or type(error).__name__)
-        return await self._say(lease, result)
+            self._refuse_unknown(lease)
+            return
+        earlier = self._runs.get(lease.job_id)
+        if earlier is not None:
+            # Its lease is gone, or this one would not be: it must not go on beside the new run.
+            self._end(earlier, "lost")
+        run = Run(lease, tool, Desk(self._operations, lease, self._gives_up))
+        self._runs[lease.job_id] = run
+        self._busy += 1
+        self._renewer.keep(lease, tool.timeout)
+        self._deadlines.add(run, tool.timeout)
+        record("claimed", run.job.facts, "running")
+        if tool.batch is None:
+            run.task = self._spawn(self._run(run))
+            run.task.add_done_callback(partial(self._died, run))
+        else:
+            self._linger.add(run)
 
-    async def _say(self, lease: Lease, result: Any) -> Finished:
-        """Writes how the run ended. What cannot be written fails the job: to run it again would not help."""
-        try:
-            return await self._ending(lease, result)
-        except Refused as refused:
-            if refused.code not in ("INVALID_ARGUMENT", "INVALID_PAYLOAD", "TOO_LARGE"):
-                raise
-            return await self._operations.fail(lease, f"the result cannot be stored: {refused}", final=True)
+    def _refuse_unknown(self, lease: Lease) -> None:
+        tool = lease.core.job.tool
+        if tool not in self._unknown:
+            self._unknown.add(tool)
+            log.warning("this worker has no tool %s; its jobs are left to others", tool)
+        words = f"this worker has no tool {tool}"
+        ending = self._operations.retry_later(UNKNOWN_TOOL_S, words)
+        self._endings.add(End(lease, facts_of(lease), ending, 0.0, self._stir.set, {"error": words}))
 
-    async def _ending(self, lease: Lease, result: Any) -> Finished:
-        """How the run ended, by what the handler returned."""
-        match result:
-            case Partial(value, delivered, of):
-                return await self._operations.finish(lease, value, delivered=delivered, of=of)
-            case Retry(after, reason):
-                return await self._operations.retry(lease, after, reason=reason)
-            case Cancel(reason):
-                return await self._operations.give_up(lease, reason)
-            case Accepted(ref):
-                return await self._operations.accept(lease, ref)
-            case _:
-                return await self._operations.finish(lease, result)
+    def _begin_batch(self, runs: list[Run]) -> None:
+        held = [run for run in runs if not run.is_over]
+        if held:
+            task = self._spawn(self._run_batch(held))
+            for run in held:
+                run.mates, run.task = held, task
+                task.add_done_callback(partial(self._died, run))
+
+    async def _run(self, run: Run) -> None:
+        try:
+            result = await self._calls.call(run)
+        except asyncio.CancelledError:
+            _uncancel()
+            result = Failure("the handler was cancelled from inside") if run.why is None else None
+        except BaseException as error:
+            result = Failure.of(error, run.tool)
+        self._over(run, result)
+
+    async def _run_batch(self, runs: list[Run]) -> None:
+        results: list[Any]
+        try:
+            results = await self._calls.call_batch(runs)
+        except asyncio.CancelledError:
+            _uncancel()
+            results = [Failure("the handler was cancelled from inside")] * len(runs)
+        except BaseException as error:
+            results = [Failure.of(error, run.tool) for run in runs]
+        for run, result in zip(runs, results, strict=True):
+            self._over(run, result)
+
+    # Ending
+
+    def _over(self, run: Run, result: Any) -> None:
+        """The handler is done: its slot is free, and what came of it is written, unless it was stopped."""
+        if os.getpid() != self._pid:
+            # The handler forked, and its child came back here: this is not the worker, and must not speak for it.
+            os._exit(0)
+        if run.is_over:
+            return
+        self._free_slot(run)
+        if run.why == "lost":
+            self._forget(run)
+            return
+        ending: Ending
+        note: dict[str, Any] = {}
+        if run.why == "timeout":
+            ending, note = TimedOut(), {"error": "timed out"}
+        elif run.why == "stopping" and (result is None or isinstance(result, Failure)):
+            # An error that follows the order to stop is no verdict on the job.
+            ending = Interrupted("the worker was stopped")
+        else:
+            ending = self._endings.ending_of(result)
+            if isinstance(result, Failure):
+                note = {"error": arg.text(redacted(result.error))}
+                if result.traceback is not None:
+                    note["exception"] = redacted(result.traceback)
+        self._endings.add(End(run.lease, run.job.facts, ending, run.duration_s, partial(self._forget, run), note))
+
+    def _died(self, run: Run, task: asyncio.Task[None]) -> None:
+        """A task that is cancelled before its first step never comes to its own end."""
+        if not run.is_over:
+            self._over(run, None if run.why is not None else Failure("the run was broken off"))
+
+    def _free_slot(self, run: Run) -> None:
+        run.is_over = True
+        run.job.finished()
+        self._busy -= 1
+        self._deadlines.remove(run, run.tool.timeout)
+        self._stir.set()
+
+    def _forget(self, run: Run) -> None:
+        self._renewer.let_go(run.lease)
+        if self._runs.get(run.lease.job_id) is run:
+            del self._runs[run.lease.job_id]
+        self._stir.set()
+
+    # Stopping a run
+
+    def _lose(self, lease: Lease, refused: Refused) -> None:
+        """The job is no longer this worker's: its handler is stopped, and nothing that it says is written."""
+        run = self._runs.get(lease.job_id)
+        if run is not None and run.lease is lease and not run.is_over:
+            record("lost", run.job.facts, str(refused.details.get("status", "lost")), run.duration_s)
+            self._end(run, "lost")
+
+    def _end(self, run: Run, why: Why) -> None:
+        """Stops a run. A handler that does not stop within its grace is given up, and its job goes its way."""
+        if run.is_over or run.why is not None:
+            return
+        run.why = why
+        run.job.stop()
+        if run.task is None or len(run.mates) > 1:
+            # In a batch the call goes on for the others; it is stopped when there are none.
+            self._over(run, None)
+            if run.task is not None and all(mate.why is not None or mate.is_over for mate in run.mates):
+                run.task.cancel()
+            return
+        run.task.cancel()
+        grace_s = min(run.tool.stop_grace, STOPPING_S) if why == "stopping" else run.tool.stop_grace
+        asyncio.get_running_loop().call_later(grace_s, self._give_up, run)
+
+    def _give_up(self, run: Run) -> None:
+        if run.is_over:
+            return
+        record("does not stop; given up", run.job.facts, "running", run.duration_s, level=logging.WARNING)
+        if run.task is not None and run.tool.isolation == "process":
+            # Its process is ended within a second, and only then its job goes its way.
+            run.task.cancel()
+        else:
+            self._over(run, None)
+
+    async def _listen(self) -> None:
+        """Looks at the held jobs when it hears that one may have been cancelled, instead of at the next heartbeat."""
+        heard = self._operations.cancels_heard(self._name)
+        while True:
+            await self._operations.wait_for_cancels(self._name, FOREVER_S, since=heard)
+            heard = self._operations.cancels_heard(self._name)
+            held = [run.lease for run in self._runs.values() if not run.is_over]
+            if held:
+                try:
+                    for lease, refused in await self._operations.lost(held):
+                        self._lose(lease, refused)
+                except (Refused, StoreError) as error:
+                    log.debug("held jobs could not be looked at: %s", error)
+            await asyncio.sleep(LOOK_S)
+
+    async def _finish_runs(self) -> None:
+        """Lets what runs come to its end, within the grace if it was stopped."""
+        while not self._is_idle():
+            self._stir.clear()
+            left_s = float("inf") if self._stops_at is None else self._stops_at - time.monotonic()
+            if left_s <= 0:
+                return
+            await self._wait(left_s, None)
 
     async def _hand_back(self) -> None:
         """Stops what still runs and returns it to the queue, so that no job waits for a lease to expire."""
-        held = dict(self._running)
-        for task in held:
+        self._stops_at = min(time.monotonic(), self._stops_at or float("inf"))
+        self._linger.close()
+        for run in list(self._runs.values()):
+            self._end(run, "stopping")
+        until = time.monotonic() + 2 * STOPPING_S
+        while (self._runs or self._endings.unwritten) and time.monotonic() < until:
+            self._stir.clear()
+            await self._wait(until - time.monotonic(), None)
+        for task in list(self._tasks):
             task.cancel()
-        await asyncio.gather(*held, return_exceptions=True)
-        for lease in held.values():
-            try:
-                await self._operations.retry(lease, 0.0, reason="the worker was stopped")
-            except Exception as error:
-                log.debug("job %s was not handed back: %s", lease.job_id, error)
+        self._endings.close()
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._stir.set()
+
+
+def _uncancel() -> None:
+    """What follows a handler that was stopped is not to be stopped as well."""
+    task = asyncio.current_task()
+    assert task is not None
+    while task.cancelling():
+        task.uncancel()

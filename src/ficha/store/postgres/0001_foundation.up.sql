@@ -156,7 +156,8 @@ CREATE TABLE checkpoints (
     saved_at  timestamptz NOT NULL,
     progress  bigint NOT NULL,
     name      text NOT NULL,
-    data      jsonb NOT NULL
+    data      jsonb NOT NULL,
+    partial   jsonb
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.05);
 
 CREATE TABLE steps (
@@ -304,6 +305,7 @@ SELECT
     j.finished_at, j.dead_at, j.timeout_ms, j.max_attempts, j.backoff_ms, j.backoff_max_ms,
     j.session, j.batch_id, j.correlation_id, j.content_hash, j.requeue_of,
     c.name AS checkpoint, c.progress, c.data AS checkpoint_data, c.saved_at AS checkpoint_saved_at,
+    c.partial,
     j.charged, j.refunded, j.delivered, j.error, j.payload, j.result
 FROM jobs j
 LEFT JOIN ready r ON r.job_id = j.id

@@ -229,7 +229,7 @@ DEAD_MARKS: Final = Table("jobs", ("id",), _job_columns("id", "dead_at"), attrge
 CHECKPOINTS: Final = Table(
     "checkpoints",
     ("job_id",),
-    (_ID, *_columns({"name": "text", "progress": "number", "data": "json", "saved_at": "instant"})),
+    (_ID, *_columns({"name": "text", "progress": "number", "data": "json", "saved_at": "instant", "partial": "json"})),
     lambda job: (job.id, *astuple(job.checkpoint)),
 )
 assert Checkpoint.__struct_fields__ == tuple(column.name for column in CHECKPOINTS.columns[1:])

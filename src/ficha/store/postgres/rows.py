@@ -28,7 +28,7 @@ def job_columns(*, status: str, hot: str, place: str) -> str:
     found["status"] = status
     hots: dict[str, Kind] = {"epoch": "number", "attempts": "number", "recoveries": "number", "started_at": "instant"}
     found.update({name: read(hot.format(name), kind) for name, kind in hots.items()})
-    checkpoint = f"c.name, c.progress, c.data::text, {instant('c.saved_at')}"
+    checkpoint = f"c.name, c.progress, c.data::text, {instant('c.saved_at')}, c.partial::text"
     return ", ".join([*found.values(), place, checkpoint])
 
 
@@ -83,13 +83,13 @@ OWN_HOT_ROWS: Final = " ".join(
 def job(row: Row) -> Job:
     """A job from the columns of `job_columns`; further ones may follow."""
     name = row[_WIDTH + 8]
-    checkpoint = None if name is None else Checkpoint(name, *row[_WIDTH + 9 : _WIDTH + 12])
+    checkpoint = None if name is None else Checkpoint(name, *row[_WIDTH + 9 : _WIDTH + 13])
     place = _place(*row[_WIDTH : _WIDTH + 8])
     fields: list[Any] = [*row[:_PLACE], place, *row[_PLACE:_CHECKPOINT], checkpoint, *row[_CHECKPOINT:_WIDTH]]
     return Job(*fields)
 
 
-JOB_WIDTH: Final = _WIDTH + 12
+JOB_WIDTH: Final = _WIDTH + 13
 """How many columns `job_columns` has."""
 
 

@@ -127,7 +127,8 @@ CREATE TABLE checkpoints (
     name TEXT NOT NULL,
     progress INTEGER NOT NULL,
     data TEXT NOT NULL,
-    saved_at INTEGER NOT NULL
+    saved_at INTEGER NOT NULL,
+    partial TEXT
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE steps (
@@ -267,6 +268,7 @@ SELECT
     j.finished_at, j.dead_at, j.timeout_ms, j.max_attempts, j.backoff_ms, j.backoff_max_ms,
     j.session, j.batch_id, j.correlation_id, j.content_hash, j.requeue_of,
     c.name AS checkpoint, c.progress, c.data AS checkpoint_data, c.saved_at AS checkpoint_saved_at,
+    c.partial,
     j.charged, j.refunded, j.delivered, j.error, j.payload, j.result
 FROM jobs AS j
 LEFT JOIN ready AS r ON r.job_id = j.id

@@ -47,9 +47,9 @@ _READ = {
 _PLACE_READ = (
     "r.rank, r.ages_at, p.rank, p.due_at, l.worker, l.ref, l.leased_at, l.heartbeat_at, l.expires_at, l.deadline_at"
 )
-_CHECKPOINT_READ = "c.name, c.progress, c.data, c.saved_at"
+_CHECKPOINT_READ = "c.name, c.progress, c.data, c.saved_at, c.partial"
 _FLAT = len(JOB_COLUMNS) - 2
-_WIDTH = _FLAT + 14
+_WIDTH = _FLAT + 15
 
 JOB_READ = ", ".join([_READ.get(name, f"j.{name}") for name in JOB_COLUMNS[:-2]] + [_PLACE_READ, _CHECKPOINT_READ])
 JOB_JOINS = (

@@ -33,6 +33,8 @@ CROWDED_PAGES = 10 * CHECKPOINT_PAGES
 CROWDED_WAIT_S = 0.25
 IDLE_S = 5.0
 """Quiet time after which the journal is emptied."""
+WATCH_S = 0.05
+"""How often the journal is looked at for commits of other processes."""
 
 MARK = upsert("lanes", ("lane", "batch", "at"), ["lane"])
 MARKED = "SELECT batch FROM lanes WHERE lane = ?"
@@ -127,10 +129,17 @@ class SqliteStore:
         return await self._opened(self._reader).call(partial(self._read, query))
 
     async def notify(self, pools: Iterable[str]) -> None:
-        """Other processes find out when they next look."""
+        """Other processes see the commit itself."""
 
     async def listen(self, heard: Callable[[str], None]) -> None:
-        """There are no hints between processes."""
+        """Commits of other processes show in the journal's size and time, which cost no query to look at."""
+        seen = _journal_marks(self._path)
+        while self._writer is not None:
+            await asyncio.sleep(WATCH_S)
+            marks = _journal_marks(self._path)
+            if marks != seen:
+                seen = marks
+                heard("")
 
     def _opened(self, thread: ConnectionThread | None) -> ConnectionThread:
         if thread is None:
@@ -265,3 +274,12 @@ def _roll_back(db: apsw.Connection) -> None:
     # After some errors SQLite has done it already.
     if db.in_transaction:
         db.execute("ROLLBACK")
+
+
+def _journal_marks(path: str) -> tuple[int, int]:
+    """What changes with every commit, whoever makes it."""
+    try:
+        found = os.stat(f"{path}-wal")
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size

@@ -1,0 +1,227 @@
+"""`CheckpointManager`: a job's checkpoints for code that already exists and owns its own loop, such as a Celery task.
+
+What must stay out: anything that a worker of ours does. Here somebody else decides when the job runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from .app import Ficha
+from .core.outcomes import Finished
+from .core.states import FINAL
+from .engine.views import JobView, Lease
+from .operations import Leases
+from .refused import InvalidState, Refused
+from .worker.context import JobContext, ThreadJobContext
+from .worker.desk import Desk
+from .worker.run import facts_of
+
+log = logging.getLogger("ficha.manager")
+
+T = TypeVar("T")
+
+LOOK_S: Final = 0.5
+"""How often `start(wait_s=…)` looks whether the job has become free."""
+
+
+class CheckpointManager:
+    """Holds one job, from `start` to `complete` or `fail`, and renews its lease meanwhile. Its calls block.
+
+        with CheckpointManager(app, job_id) as manager:
+            manager.start()
+            if not manager.can_resume:
+                ...
+                manager.save_checkpoint("DOWNLOADED", progress=30, data={"file": path})
+            ...
+            manager.complete({"image": url})
+
+    An exception that leaves the block fails the job; a block that is left with the job neither complete nor failed
+    hands it back.
+
+    app: the application; its tools and settings are used, over a connection of the manager's own.
+    worker: the name under which the job is held. Defaults to WORKER_ID, then to the host's name and the process id.
+    """
+
+    def __init__(self, app: Ficha, job_id: str, *, worker: str | None = None) -> None:
+        self._app = app
+        self._job_id = job_id
+        self._worker = worker or os.environ.get("WORKER_ID") or f"{socket.gethostname()}-{os.getpid()}"
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._operations: Leases | None = None
+        self._stop: asyncio.Event | None = None
+        self._lease: Lease | None = None
+        self._job: ThreadJobContext | None = None
+        self._has_ended = False
+
+    # The job
+
+    @property
+    def job(self) -> ThreadJobContext:
+        """The job as a handler sees it: its payload, and steps, items, progress, partial results and log lines."""
+        if self._job is None:
+            raise RuntimeError("the job was not started; call start() first")
+        return self._job
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether an earlier run saved a checkpoint to go on from."""
+        return self.resume_point is not None
+
+    @property
+    def resume_point(self) -> str | None:
+        """The checkpoint that was saved last, by this run or an earlier one."""
+        return self._call(self._view()).checkpoint
+
+    @property
+    def resume_data(self) -> Any:
+        """The data saved with it."""
+        return self._call(self._view()).resume_data
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the job was cancelled or lost meanwhile: the code should stop, and can write nothing more."""
+        return self._job is not None and self._job.cancelled
+
+    # What the code does
+
+    def start(self, *, wait_s: float = 0.0) -> Self:
+        """Takes the job and says that the work begins.
+
+        While it cannot be taken (somebody else holds it, perhaps a process that died and whose lease has not run out
+        yet; its account is at its limit; its time has not come) this is refused, or is tried again for `wait_s`.
+        """
+        until = time.monotonic() + wait_s
+        while True:
+            try:
+                self._lease = self._call(self._take())
+                break
+            except InvalidState as refused:
+                if refused.details.get("status") in FINAL or time.monotonic() >= until:
+                    raise
+                time.sleep(LOOK_S)
+        return self
+
+    def save_checkpoint(self, name: str, *, progress: int = 0, data: Any = None) -> None:
+        """Stores where the job can go on from, with its data, in one act; it is a sign of life too."""
+        self.job.checkpoint(name, progress=progress, data=data)
+
+    def heartbeat(self) -> None:
+        """Renews the lease now; raises LeaseLost if it is lost. It is renewed in the background anyway."""
+        (answer,) = self._call(self._held().heartbeat(self._hold()))
+        if isinstance(answer, Refused):
+            self.job.stop()
+            raise answer
+
+    def complete(self, result: Any = None, *, delivered: int | None = None, of: int | None = None) -> Finished:
+        """Completes the job. With `delivered` of `of`, what was not delivered is refunded."""
+        return self._end(self._held().finish(self._hold(), result, delivered=delivered, of=of))
+
+    def fail(self, error: str, *, final: bool = False) -> Finished:
+        """Says that the work failed: retried while the tool has attempts left (unless `final`), else refunded."""
+        return self._end(self._held().fail(self._hold(), error, final=final))
+
+    # Opening and closing
+
+    def __enter__(self) -> Self:
+        ready: threading.Event = threading.Event()
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                asyncio.run(self._serve(ready))
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                ready.set()
+
+        self._thread = threading.Thread(target=run, name="ficha manager", daemon=True)
+        self._thread.start()
+        ready.wait()
+        if errors:
+            raise errors[0]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if self._lease is not None and not self._has_ended:
+                if isinstance(error, Exception):
+                    self.fail(str(error) or type(error).__name__)
+                else:
+                    self._end(self._held().hand_back(self._lease, "left without an end"))
+        except Refused as refused:
+            log.info("job %s: %s", self._job_id, refused)
+        finally:
+            assert self._loop is not None
+            assert self._stop is not None
+            assert self._thread is not None
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+            self._loop = None
+
+    async def _serve(self, ready: threading.Event) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        async with self._app.lifeline() as self._operations:
+            ready.set()
+            while not self._stop.is_set():
+                try:
+                    async with asyncio.timeout(self._app.heartbeat_s):
+                        await self._stop.wait()
+                except TimeoutError:
+                    await self._renew()
+
+    async def _renew(self) -> None:
+        if self._lease is None or self._has_ended or self._operations is None or self._job is None:
+            return
+        try:
+            (answer,) = await self._operations.heartbeat(self._lease)
+        except Exception as error:
+            log.warning("job %s: no heartbeat: %s", self._job_id, error)
+            return
+        if isinstance(answer, Refused) and not answer.retryable:
+            self._job.stop()
+
+    async def _view(self) -> JobView:
+        operations = self._held()
+        view = await operations.queries.job(self._job_id)
+        if view is None:
+            raise RuntimeError(f"there is no job {self._job_id}")
+        return view
+
+    async def _take(self) -> Lease:
+        operations = self._held()
+        lease = await operations.claim_job(self._job_id, worker=self._worker)
+        self._job = ThreadJobContext(JobContext(facts_of(lease), Desk(operations, lease)), asyncio.get_running_loop())
+        return lease
+
+    def _held(self) -> Leases:
+        if self._operations is None or self._loop is None:
+            raise RuntimeError("the manager is not open; use `with CheckpointManager(...) as manager:`")
+        return self._operations
+
+    def _hold(self) -> Lease:
+        if self._lease is None:
+            raise RuntimeError("the job was not started; call start() first")
+        return self._lease
+
+    def _end(self, coroutine: Coroutine[Any, Any, Finished]) -> Finished:
+        finished = self._call(coroutine)
+        self._has_ended = True
+        return finished
+
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        if self._loop is None:
+            coroutine.close()
+            raise RuntimeError("the manager is not open; use `with CheckpointManager(...) as manager:`")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()

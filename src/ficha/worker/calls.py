@@ -1,0 +1,76 @@
+"""Calling a handler: as a coroutine on the loop, in a thread, in a child process, or for a batch of jobs at once."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from functools import partial
+from typing import Any
+
+from ..tools import PayloadMismatch, Tool
+from .context import ThreadJobContext
+from .failure import Failure
+from .processes import Processes
+from .run import Run
+from .threads import in_thread
+
+
+class Calls:
+    """How this worker calls handlers; it owns the child processes."""
+
+    def __init__(self, worker: str) -> None:
+        self._processes = Processes(worker)
+        self._is_async: dict[str, bool] = {}
+
+    async def close(self) -> None:
+        await self._processes.close()
+
+    async def call(self, run: Run) -> Any:
+        """What the handler returned. Raises what it raised; when cancelled, once it has stopped."""
+        tool = run.tool
+        if tool.isolation == "process":
+            return await self._processes.call(run)
+        try:
+            arguments = tool.arguments(run.lease.core.payload)
+        except PayloadMismatch as mismatch:
+            return Failure(str(mismatch))
+        if self._runs_on_loop(tool):
+            return await tool.handler(run.job, **arguments)
+        context = ThreadJobContext(run.job, asyncio.get_running_loop())
+        return await in_thread(f"ficha {tool.name}", partial(tool.handler, context, **arguments))
+
+    async def call_batch(self, runs: list[Run]) -> list[Any]:
+        """What the handler of a batch returned for each of its jobs. One whose payload does not fit is left out."""
+        tool = runs[0].tool
+        results: dict[Run, Any] = {}
+        payloads: dict[Run, Any] = {}
+        for run in runs:
+            try:
+                payloads[run] = tool.arguments(run.lease.core.payload)
+            except PayloadMismatch as mismatch:
+                results[run] = Failure(str(mismatch))
+        if payloads:
+            answers = await self._answers(tool, payloads)
+            results.update(zip(payloads, answers, strict=True))
+        return [results[run] for run in runs]
+
+    async def _answers(self, tool: Tool, payloads: dict[Run, Any]) -> list[Any]:
+        loop = asyncio.get_running_loop()
+        on_loop = self._runs_on_loop(tool)
+        jobs = [run.job if on_loop else ThreadJobContext(run.job, loop) for run in payloads]
+        given = (jobs, list(payloads.values())) if tool.takes_payloads else (jobs,)
+        if on_loop:
+            answers = await tool.handler(*given)
+        else:
+            answers = await in_thread(f"ficha {tool.name}", partial(tool.handler, *given))
+        if not isinstance(answers, list | tuple) or len(answers) != len(payloads):
+            said = f"{len(answers)} results" if isinstance(answers, list | tuple) else type(answers).__name__
+            problem = f"a handler of batches must return a list with a result for each of its {len(payloads)} jobs"
+            return [Failure(f"{problem}, not {said}")] * len(payloads)
+        return [Failure.of(answer, tool) if isinstance(answer, BaseException) else answer for answer in answers]
+
+    def _runs_on_loop(self, tool: Tool) -> bool:
+        found = self._is_async.get(tool.name)
+        if found is None:
+            found = self._is_async[tool.name] = inspect.iscoroutinefunction(tool.handler)
+        return found

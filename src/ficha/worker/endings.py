@@ -1,0 +1,134 @@
+"""How runs ended: put into the words of the rules, written together, as long as it takes, and logged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from .. import arguments as arg
+from ..core import commands as c
+from ..core.outcomes import Finished, Refusal
+from ..engine.views import Lease
+from ..operations import Leases
+from ..refused import Refused
+from ..store.base import StoreError
+from .context import Facts
+from .failure import Failure
+from .journal import record, redacted
+from .values import Accepted, Cancel, Partial, Retry
+
+AWAY_S = 1.0
+"""How long it waits, on the average, before it asks a database again that is away; doubling up to the next number."""
+AWAY_MAX_S = 10.0
+
+
+def pause_s(tries: int) -> float:
+    """How long to wait before the next try, with jitter."""
+    longest = min(AWAY_MAX_S, AWAY_S * 2.0 ** min(tries - 1, 10))
+    return longest * random.uniform(0.5, 1.5)  # noqa: S311 (jitter, not a secret)
+
+
+class End(Struct, eq=False):
+    """How one run ended. `note` is what its log line says besides; `written` is called once that is written."""
+
+    lease: Lease
+    facts: Facts
+    ending: c.Ending
+    duration_s: float
+    written: Callable[[], None]
+    note: dict[str, Any] = {}
+
+
+class Endings:
+    """Writes ends, all of one turn of the loop together.
+
+    gives_up: whether a database that is away is waited for no longer.
+    """
+
+    def __init__(self, operations: Leases, gives_up: Callable[[], bool]) -> None:
+        self._operations = operations
+        self._gives_up = gives_up
+        self._ends: list[End] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.unwritten = 0
+
+    def add(self, end: End) -> None:
+        self.unwritten += 1
+        self._ends.append(end)
+        if len(self._ends) == 1:
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    def ending_of(self, result: Any) -> c.Ending:
+        """What a handler returned, or the `Failure` that it was. What cannot be written fails the job: to run it again
+        would not help."""
+        try:
+            match result:
+                case Failure(error, final, lost):
+                    words = redacted(error)
+                    return self._operations.interrupted(words, lost=True) if lost else c.Failed(arg.text(words), final)
+                case Partial(value, delivered, of):
+                    return self._operations.completed(value, delivered, of)
+                case Retry(after, reason):
+                    return self._operations.retry_later(after, None if reason is None else redacted(str(reason)))
+                case Cancel(reason):
+                    return self._operations.cancelled(redacted(str(reason)))
+                case Accepted(ref):
+                    return self._operations.accepted(ref)
+                case _:
+                    return self._operations.completed(result)
+        except Exception as error:
+            return c.Failed(arg.text(f"the result cannot be stored: {error}"), final=True)
+
+    def _flush(self) -> None:
+        ends, self._ends = self._ends, []
+        task = asyncio.create_task(self._write(ends), name="ficha endings")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _write(self, ends: list[End]) -> None:
+        """The database may be away: its runs wait for it, and their leases are kept meanwhile."""
+        tries = 0
+        while True:
+            again: list[tuple[End, Refused]] = []
+            for end, answer in zip(ends, await self._answers(ends), strict=True):
+                if isinstance(answer, Refused) and answer.retryable and not self._gives_up():
+                    again.append((end, answer))
+                else:
+                    self.unwritten -= 1
+                    _log(end, answer)
+                    end.written()
+            if not again:
+                return
+            tries += 1
+            for end, refused in again:
+                record("unwritten", end.facts, "running", end.duration_s, level=logging.WARNING, error=str(refused))
+            await asyncio.sleep(pause_s(tries))
+            ends = [end for end, _ in again]
+
+    async def _answers(self, ends: list[End]) -> list[Finished | Refused]:
+        try:
+            return await self._operations.end_many((end.lease, end.ending) for end in ends)
+        except StoreError as error:
+            return [Refused.of(Refusal("OVERLOADED", str(error)))] * len(ends)
+        except Exception as error:
+            return [Refused.of(Refusal("INVALID_STATE", f"{type(error).__name__}: {error}"))] * len(ends)
+
+
+def _log(end: End, answer: Finished | Refused) -> None:
+    if isinstance(answer, Finished):
+        message = "retried" if answer.status == "queued" else answer.status
+        record(message, end.facts, answer.status, end.duration_s, **end.note)
+    elif answer.code in ("LEASE_LOST", "NOT_FOUND"):
+        record("lost", end.facts, str(answer.details.get("status", "lost")), end.duration_s)
+    else:
+        # Its lease will expire, and the job be taken up elsewhere.
+        record("abandoned", end.facts, "running", end.duration_s, level=logging.ERROR, error=str(answer))

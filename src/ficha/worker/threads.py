@@ -1,0 +1,46 @@
+"""Plain functions run in threads of their own: one per run, so that none waits for another, and one that hangs keeps
+neither its slot nor the process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+async def in_thread(name: str, function: Callable[[], Any]) -> Any:
+    """What the function returns or raises. When cancelled, waits for it to end and then is cancelled."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    outcome: list[Any] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(context.run(function))
+        except BaseException as error:
+            errors.append(error)
+        try:
+            loop.call_soon_threadsafe(_end, ended)
+        except RuntimeError:
+            # The loop was closed: the worker has given this run up.
+            return
+
+    context = contextvars.copy_context()
+    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        await asyncio.shield(ended)
+    except asyncio.CancelledError:
+        # It was told to stop; what it does until it has stopped must not overlap with another run of the job.
+        await asyncio.shield(ended)
+        raise
+    if errors:
+        raise errors[0]
+    return outcome[0]
+
+
+def _end(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

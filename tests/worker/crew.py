@@ -1,0 +1,245 @@
+"""Real worker processes for tests: started, signalled, looked at through their logs, and gone when the test is."""
+
+import asyncio
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ficha import Ficha
+from tests.engine.databases import emptied
+from tests.worker import plant
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "ficha.cli"]
+WITHIN_S = 40.0
+SMALL_PIPE = 4_096
+
+
+async def until(condition: Callable[[], Any], within_s: float = WITHIN_S, what: str = "") -> Any:
+    """What the condition, or the coroutine that it gives, comes to once it holds."""
+    ends_at = time.monotonic() + within_s
+    while True:
+        found = condition()
+        if isinstance(found, Awaitable):
+            found = await found
+        if found:
+            return found
+        assert time.monotonic() < ends_at, f"not within {within_s:g} s: {what or condition}"
+        await asyncio.sleep(0.02)
+
+
+class Hand:
+    """One worker process."""
+
+    def __init__(self, name: str, log: Path, pid: int, process: subprocess.Popen[bytes] | None) -> None:
+        self.name = name
+        self.pid = pid
+        self._log = log
+        self._process = process
+        self._pidfd = os.pidfd_open(pid)
+
+    def signal(self, number: signal.Signals) -> None:
+        signal.pidfd_send_signal(self._pidfd, number)
+
+    def kill(self) -> None:
+        """As the machine's memory killer would. It is gone when this returns."""
+        self.signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait(timeout=20)
+
+    @property
+    def is_alive(self) -> bool:
+        if self._process is not None:
+            return self._process.poll() is None
+        try:
+            self.signal(0)  # type: ignore[arg-type]
+        except ProcessLookupError:
+            return False
+        return True
+
+    async def end(self, within_s: float = WITHIN_S) -> int:
+        """What it ended with."""
+        assert self._process is not None
+        process = self._process
+        await until(lambda: process.poll() is not None, within_s, f"the end of {self.name}: {self.text[-2_000:]}")
+        return process.returncode
+
+    @property
+    def text(self) -> str:
+        return self._log.read_text() if self._log.exists() else ""
+
+    def lines(self, event: str | None = None) -> list[dict[str, Any]]:
+        """Its log, line by line; with `event`, the lines that say so."""
+        whole = self.text.rpartition("\n")[0].splitlines()
+        found = [json.loads(line) for line in whole if line.startswith("{")]
+        return found if event is None else [line for line in found if line.get("event") == event]
+
+    @property
+    def unread(self) -> int:
+        """How many bytes of its log wait for somebody to read them."""
+        assert self._process is not None
+        assert self._process.stderr is not None
+        return int.from_bytes(fcntl.ioctl(self._process.stderr, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+    async def started(self) -> None:
+        await until(lambda: self.lines("worker started"), what=f"{self.name} started: {self.text[-2_000:]}")
+
+    def close(self) -> None:
+        if self.is_alive:
+            self.signal(signal.SIGCONT)
+            self.kill()
+        if self._process is not None:
+            self._process.wait(timeout=20)
+            for pipe in (self._process.stdout, self._process.stderr):
+                if pipe is not None:
+                    pipe.close()
+        os.close(self._pidfd)
+
+
+class Crew:
+    """The workers of one database, and the trace of what their handlers did."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.folder = folder
+        self.settings: dict[str, Any] = {}
+        self.hands: list[Hand] = []
+        self._nursery: subprocess.Popen[str] | None = None
+
+    def app(self, **settings: Any) -> Ficha:
+        """The same application in the test's own process; its settings are also those of the workers."""
+        # They sweep at their usual pace, whatever this process does.
+        self.settings = {name: value for name, value in settings.items() if name != "sweep_s"}
+        return plant.build(self.url, **settings)
+
+    @asynccontextmanager
+    async def shop(self, credits: int = 1_000, **settings: Any) -> AsyncIterator[Ficha]:
+        """The application, open, with an account."""
+        async with self.app(**settings) as app:
+            await app.open_account("ana", credits=credits)
+            yield app
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            plant.SETTINGS: json.dumps(self.settings),
+            plant.TRACE: str(self.folder / "trace"),
+        }
+
+    def start(self, *options: str, name: str | None = None, deaf: bool = False, app: str = "plant:app") -> Hand:
+        """A worker, as the command starts it. `deaf`: nobody reads its log, and the pipe is soon full."""
+        name, argv, log = self._arguments(name, options, app)
+        with open(log, "ab") as file:
+            process = subprocess.Popen(
+                [*COMMAND, *argv],
+                cwd=ROOT,
+                env=os.environ | self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.PIPE if deaf else file,
+                pipesize=SMALL_PIPE if deaf else -1,
+            )
+        return self._joined(Hand(name, log, process.pid, process))
+
+    def quick(self, *options: str, name: str | None = None) -> Hand:
+        """The same, sooner. It cannot be asked how it ended."""
+        if self._nursery is None:
+            self._nursery = subprocess.Popen(
+                [sys.executable, "-m", "tests.worker.nursery"],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        assert self._nursery.stdin is not None
+        assert self._nursery.stdout is not None
+        name, argv, log = self._arguments(name, options)
+        print(json.dumps([["ficha", *argv], self.environment, str(log)]), file=self._nursery.stdin, flush=True)
+        return self._joined(Hand(name, log, int(self._nursery.stdout.readline()), None))
+
+    def _arguments(
+        self, name: str | None, options: tuple[str, ...], app: str = "plant:app"
+    ) -> tuple[str, list[str], Path]:
+        name = name or f"w{len(self.hands) + 1}"
+        fixed = ["--app", f"tests.worker.{app}", "--database", self.url, "--name", name]
+        return name, ["worker", *fixed, *options], self.folder / f"{name}.log"
+
+    def _joined(self, hand: Hand) -> Hand:
+        self.hands.append(hand)
+        return hand
+
+    def deeds(self, what: str | None = None) -> list[list[str]]:
+        """What handlers did: each line's words, without the first if that one is asked for."""
+        found = plant.deeds()
+        return found if what is None else [words for first, *words in found if first == what]
+
+    @property
+    def trace_size(self) -> int:
+        """How much was done, in bytes of the trace."""
+        trace = self.folder / "trace"
+        return trace.stat().st_size if trace.exists() else 0
+
+    async def did(self, *words: object, times: int = 1) -> None:
+        line = [str(word) for word in words]
+        await until(lambda: plant.deeds().count(line) >= times, what=f"{line} among {plant.deeds()[-20:]}")
+
+    def open(self, gate: str) -> None:
+        (self.folder / gate).touch()
+
+    def close(self) -> None:
+        for hand in self.hands:
+            hand.close()
+        if self._nursery is not None:
+            self._nursery.communicate(timeout=20)
+
+
+async def ended(app: Ficha, *jobs: str, within_s: float = WITHIN_S) -> list[Any]:
+    """The jobs, once all have ended."""
+    found: list[Any] = []
+
+    async def all_have() -> bool:
+        found[:] = [await app.job(job) for job in jobs]
+        return all(job.finished_at is not None for job in found)
+
+    try:
+        await until(all_have, within_s)
+    except AssertionError:
+        raise AssertionError(f"not ended: {[(job.tool, job.status, job.error) for job in found]}") from None
+    return found
+
+
+async def submitted(app: Ficha, tool: str, **payload: Any) -> str:
+    return (await app.submit(tool, payload, account="ana")).job_id
+
+
+@pytest.fixture
+def lone_crew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crew]:
+    """A crew on an embedded database, where the kind of database makes no difference."""
+    crew = Crew(f"sqlite:///{tmp_path / 'ficha.db'}", tmp_path)
+    monkeypatch.setenv(plant.TRACE, crew.environment[plant.TRACE])
+    yield crew
+    crew.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def crew(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Crew]:
+    """A crew on a fresh database of each kind that several processes can share."""
+    async with AsyncExitStack() as stack:
+        url = f"sqlite:///{tmp_path / 'ficha.db'}"
+        if request.param == "postgresql":
+            url = await stack.enter_async_context(emptied(request.getfixturevalue("database")))
+        crew = Crew(url, tmp_path)
+        monkeypatch.setenv(plant.TRACE, crew.environment[plant.TRACE])
+        stack.callback(crew.close)
+        yield crew

@@ -1,0 +1,276 @@
+"""Handlers that run in child processes. A child finds them by the name of this module, so they stand at its top."""
+
+import asyncio
+import contextlib
+import datetime
+import logging
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from ficha import Accepted, Cancel, Ficha, FinalError, JobContext, LeaseLost, Partial, Retry
+
+log = logging.getLogger("shop.handlers")
+
+
+class Sketch(pydantic.BaseModel):
+    title: str
+    due: datetime.date
+
+
+class Spoilt(Exception):
+    """What the tools below declare as fatal."""
+
+
+async def pid(job: JobContext) -> int:
+    return os.getpid()
+
+
+def plain_pid(job: JobContext) -> int:
+    return os.getpid()
+
+
+def typed(job: JobContext, sketch: Sketch, at: datetime.datetime, count: int = 2) -> dict[str, Any]:
+    assert threading.current_thread() is not threading.main_thread()
+    return {"title": sketch.title, "month": sketch.due.month, "hour": at.hour, "count": count, "id": job.id}
+
+
+async def coroutine_steps(job: JobContext, store: Path) -> list[Any]:
+    calls = [await job.step("seven", read, store, 7), *await asyncio.gather(*(job.step("eight", read, store, 8),) * 2)]
+    await job.checkpoint("half", progress=50, data={"calls": calls})
+    async for item in job.items("letters", "abc"):
+        calls.append(item)
+    await job.partial({"calls": calls}, progress=70)
+    await job.progress(80)
+    await job.log("drawn", colour="red")
+    return calls
+
+
+def plain_steps(job: Any, store: Path) -> list[Any]:
+    calls = [job.step("seven", read, store, 7), job.step("eight", read, store, 8), job.step("eight", read, store, 8)]
+    job.checkpoint("half", progress=50, data={"calls": calls})
+    calls.extend(job.items("letters", "abc"))
+    job.partial({"calls": calls}, progress=70)
+    job.progress(80)
+    job.log("drawn", colour="red")
+    return calls
+
+
+def read(store: Path, number: int) -> int:
+    with store.open("a") as file:
+        file.write(f"{number}\n")
+    return number
+
+
+def resumes(job: Any, store: Path) -> Any:
+    """Dies on its first run, after a step; goes on from its checkpoint on the second."""
+    job.step("paid", read, store, 1)
+    if job.resume_point is None:
+        job.checkpoint("paid", progress=40, data={"so": "far"})
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [job.resume_point, job.resume_data]
+
+
+async def values(job: JobContext, kind: str) -> Any:
+    return {
+        "partial": Partial([1, 2, 3], 3, 4),
+        "retry": Retry(5.0, "later"),
+        "cancel": Cancel("no use"),
+        "accepted": Accepted("ref-1"),
+        "nothing": None,
+    }[kind]
+
+
+async def unfit(job: JobContext, kind: str) -> Any:
+    match kind:
+        case "set":
+            return {"of": {1, 2}}
+        case "object":
+            return object()
+        case "deep":
+            deep: list[Any] = []
+            for _ in range(5_000):
+                deep = [deep]
+            return deep
+        case "large":
+            return "x" * 70_000_000
+        case "surrogate":
+            return "\ud800"
+        case _:
+            return await job.step("odd", lambda: {1, 2})
+
+
+async def raises(job: JobContext, kind: str) -> None:
+    raise {
+        "plain": ValueError("the provider said no"),
+        "silent": KeyError(),
+        "final": FinalError("the image is forbidden"),
+        "fatal": Spoilt("it went off"),
+        "exit": SystemExit(3),
+        "interrupt": KeyboardInterrupt(),
+        "cancelled": asyncio.CancelledError(),
+        "surrogate": ValueError("half of \ud800"),
+    }[kind]
+
+
+def plain_raises(job: Any, kind: str) -> None:
+    asyncio.run(raises(job, kind))
+
+
+def dies(job: Any, how: str) -> None:
+    match how:
+        case "exit":
+            os._exit(3)
+        case "segfault":
+            import ctypes
+
+            ctypes.string_at(0)
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fills(job: Any, mb: int, keeps: bool = False) -> int:
+    import numpy as np
+
+    block = np.ones(mb * 2**20, dtype=np.uint8)
+    if keeps:
+        kept.append(block)
+        while True:
+            kept.append([[] for _ in range(100_000)])
+    return int(block.sum() >> 20)
+
+
+kept: list[Any] = []
+
+
+async def sleeps(job: JobContext, file: Path) -> None:
+    """Grows the file until it is stopped, and then says how."""
+    try:
+        while True:
+            grow(file)
+            await asyncio.sleep(0.01)
+    except asyncio.CancelledError:
+        # What it does on its way out still reaches the job.
+        await job.checkpoint("stopped", progress=1)
+        file.with_suffix(".end").write_text(f"cancelled {job.cancelled}")
+        raise
+
+
+def loops(job: Any, file: Path) -> None:
+    while not job.cancelled:
+        grow(file)
+        time.sleep(0.01)
+    file.with_suffix(".end").write_text("cancelled")
+
+
+def spins(job: Any, file: Path) -> None:
+    """Keeps its core busy, and speaks meanwhile."""
+    round = 0
+    while not job.cancelled:
+        sum(range(100_000))
+        round += 1
+        job.progress(round % 100)
+        grow(file)
+    file.with_suffix(".end").write_text("cancelled")
+
+
+def ignores(job: Any, file: Path) -> None:
+    while True:
+        with contextlib.suppress(BaseException):
+            grow(file)
+            time.sleep(0.01)
+
+
+async def blocks(job: JobContext, file: Path) -> None:
+    """A coroutine that never lets go of its loop."""
+    ignores(job, file)
+
+
+def refuses_signals(job: Any, file: Path) -> None:
+    """With a child of its own that does not listen either."""
+    script = "import signal, sys, time\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n"
+    script += "while True:\n    open(sys.argv[1], 'a').write('y'); time.sleep(0.01)"
+    subprocess.Popen([sys.executable, "-c", script, str(file)])
+    ignores(job, file)
+
+
+def forks(job: Any, file: Path) -> str:
+    """Dies while a fork of it holds on to all that it had open."""
+    if os.fork() == 0:
+        ignores(job, file)
+    while not file.exists():
+        time.sleep(0.01)
+    os._exit(4)
+
+
+async def comes_back_twice(job: JobContext) -> str:
+    return "child" if os.fork() == 0 else "parent"
+
+
+def pools(job: Any) -> list[int]:
+    """Has processes of its own, which say so."""
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        return pool.map(doubled, range(4))
+
+
+def doubled(number: int) -> int:
+    log.warning("doubling %d", number)
+    return 2 * number
+
+
+def grow(file: Path) -> None:
+    with file.open("a") as opened:
+        opened.write("x")
+
+
+def talks(job: Any) -> None:
+    print("to stdout")
+    log.info("to the log", extra={"colour": "red", "odd": object()})
+    try:
+        raise ValueError("on the way")
+    except ValueError:
+        log.exception("with a traceback")
+
+
+def leaves_a_thread(job: Any, file: Path, wakes: bool = False) -> None:
+    """The thread that the first run leaves behind speaks for it while the second runs."""
+
+    def late() -> None:
+        while not file.exists():
+            time.sleep(0.01)
+        try:
+            job.checkpoint("too late", progress=99)
+        except LeaseLost as lost:
+            answered.write_text(str(lost))
+
+    answered = file.with_suffix(".refused")
+    if not wakes:
+        threading.Thread(target=late, daemon=True).start()
+        return
+    file.touch()
+    while not answered.exists():
+        time.sleep(0.01)
+
+
+def stale(job: Any) -> str:
+    """Writes after the lease was lost; says what it got."""
+    try:
+        job.checkpoint("x")
+    except LeaseLost as lost:
+        return f"{lost.code} {lost.details}"
+    return "written"
+
+
+def declare(app: Ficha, **options: Any) -> Ficha:
+    """The handlers above that the tests run by a worker."""
+    for handler in (pid, dies, resumes, coroutine_steps, plain_steps, sleeps, loops, ignores, raises, fills, values):
+        app.tool(isolation="process", cost=5, **options)(handler)
+    return app

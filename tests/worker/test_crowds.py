@@ -1,0 +1,87 @@
+"""Many jobs and several worker processes, counted by what their handlers did and not by our own tables."""
+
+import asyncio
+import random
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+
+from ficha import Ficha
+from tests.face.shop import ledger
+from tests.worker.crew import COMMAND, ROOT, Crew, Hand, until
+
+JOBS = 100
+KILLS = 20
+
+
+async def all_ended(app: Ficha, batch: str) -> Any:
+    """How many jobs of the batch are in which final state, once all are."""
+
+    async def look() -> Any:
+        view = await app.batch(batch)
+        return view.by_status if view.progress == 100 else None
+
+    return await until(look, 60)
+
+
+@pytest.mark.req("B10")
+async def test_three_workers_run_each_of_a_hundred_jobs_exactly_once(crew: Crew) -> None:
+    async with crew.shop() as app:
+        hands = [crew.start("--concurrency", "4") for _ in range(3)]
+        for hand in hands:
+            await hand.started()
+        batch = await app.submit_batch([("count", {"number": n, "crew": 3}) for n in range(JOBS)], account="ana")
+        assert await all_ended(app, batch.batch_id) == {"completed": JOBS}
+        for hand in hands:
+            hand.signal(signal.SIGTERM)
+        assert [await hand.end() for hand in hands] == [0, 0, 0]
+        runs = crew.deeds("count")
+        assert sorted(int(number) for number, _ in runs) == list(range(JOBS))
+        assert {worker for _, worker in runs} == {"w1", "w2", "w3"}
+        assert sum(len(hand.lines("completed")) for hand in hands) == JOBS
+        assert [kind for kind, _, _ in await ledger(app)].count("charge") == JOBS
+        assert (await app.account("ana")).balance == 1_000 - JOBS
+        assert await app.verify() == []
+
+
+@pytest.mark.req("B10", "B3", "E3")
+async def test_workers_that_are_killed_twenty_times_lose_no_job_and_repeat_no_stored_step(crew: Crew) -> None:
+    choice = random.Random(20)
+    settings = {"lease_s": 1.0, "heartbeat_s": 0.25, "sweep_s": 0.1, "max_recoveries": 50}
+    async with crew.shop(credits=100_000, **settings) as app:
+        payloads = [{"moments": [choice.uniform(0.0, 0.2) for _ in range(2)]} for _ in range(JOBS)]
+        batches = [await app.submit_batch([("steps", payload) for payload in payloads], account="ana")]
+        hands: list[Hand] = [crew.quick("--concurrency", "3") for _ in range(4)]
+        for _ in range(KILLS):
+            # A moment is so many deeds later, whoever did them: so each kill strikes workers in the middle of work.
+            later = crew.trace_size + choice.randint(1, 1_000)
+            await until(lambda later=later: crew.trace_size >= later)
+            victim = choice.choice([hand for hand in hands if hand.lines("claimed")])
+            victim.kill()
+            hands.remove(victim)
+            hands.append(crew.quick("--concurrency", "3"))
+            if (await app.account("ana")).active < 30:
+                batches.append(await app.submit_batch([("steps", payload) for payload in payloads[:30]], account="ana"))
+        jobs = 0
+        for batch in batches:
+            ended = await all_ended(app, batch.batch_id)
+            assert list(ended) == ["completed"]
+            jobs += ended["completed"]
+        stored: set[tuple[str, ...]] = set()
+        for what, *step in crew.deeds():
+            if what == "stored":
+                stored.add(tuple(step))
+            else:
+                assert tuple(step) not in stored, "a step with a stored result ran again"
+        assert len(stored) == 2 * jobs
+        views = (await app.jobs(account="ana", limit=1_000)).items
+        assert sum(job.recoveries for job in views) >= KILLS, "a kill struck a worker that had nothing to lose"
+        lines = await ledger(app)
+        assert [(kind, amount) for kind, amount, _ in lines[1:]] == [("charge", -3)] * jobs
+    command = [*COMMAND, "verify", "--database", crew.url]
+    verified = await asyncio.to_thread(
+        subprocess.run, command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert verified.returncode == 0, verified.stdout + verified.stderr

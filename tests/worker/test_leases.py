@@ -1,0 +1,130 @@
+"""Leases under strain: a worker that was frozen, handlers that block the loop, and handlers that hang."""
+
+import asyncio
+import signal
+
+import pytest
+
+from tests.face.shop import history, ledger
+from tests.worker.crew import Crew, ended, submitted, until
+
+SHORT = {"lease_s": 1.0, "heartbeat_s": 0.25, "sweep_s": 0.05}
+
+
+@pytest.mark.req("B5")
+async def test_a_worker_that_was_frozen_past_its_lease_writes_nothing(crew: Crew) -> None:
+    async with crew.shop(**SHORT) as app:
+        first = crew.start("--concurrency", "2")
+        job_id = await submitted(app, "frozen")
+        await crew.did("began", job_id)
+        first.signal(signal.SIGSTOP)
+        second = crew.start()
+        (job,) = await ended(app, job_id)
+        assert (job.result, job.epoch, job.recoveries) == ("second", 2, 1)
+        before = [*await ledger(app), *await history(app, job_id)]
+        second.signal(signal.SIGTERM)
+        assert await second.end() == 0
+
+        crew.open("thaw")
+        first.signal(signal.SIGCONT)
+        await until(lambda: len(crew.deeds("refused")) == 5)
+        assert crew.deeds("refused") == [
+            [verb, "LEASE_LOST"] for verb in ("step", "checkpoint", "partial", "log", "progress")
+        ]
+        assert crew.deeds("wrote") in ([], [["nothing"]])
+        await until(lambda: first.lines("lost"))
+        # It goes on with other work, and what its late run came to has changed nothing.
+        (after,) = await ended(app, await submitted(app, "quick"))
+        assert (after.status, first.lines("completed")[-1]["job"]) == ("completed", after.id)
+        job = await app.job(job_id)
+        assert (job.status, job.result, job.checkpoint, job.progress, job.partial) == (
+            "completed",
+            "second",
+            None,
+            100,
+            None,
+        )
+        assert list(await app.steps(job_id)) == []
+        now = [*await ledger(app), *[kind for kind in await history(app, job_id) if kind != "late"]]
+        assert [line for line in now if line not in before] == [("charge", -1, 995)]
+        assert await app.verify() == []
+
+
+async def test_a_worker_that_takes_its_own_lost_job_again_ends_the_run_it_had(crew: Crew) -> None:
+    """It was frozen, its lease recovered, and when it goes on it claims the job before it hears that it lost it."""
+    async with crew.shop(**SHORT | {"heartbeat_s": 1.0}) as app:
+        hand = crew.start("--concurrency", "2")
+        job_id = await submitted(app, "ticks")
+        await crew.did("tick", job_id, 1)
+        hand.signal(signal.SIGSTOP)
+
+        async def is_recovered() -> bool:
+            return (await app.job(job_id)).status == "queued"
+
+        await until(is_recovered)
+        hand.signal(signal.SIGCONT)
+        await until(lambda: len(hand.lines("claimed")) == 2)
+        # One of the two goes on.
+        await until(lambda: len({epoch for _, epoch in crew.deeds("tick")[-10:]}) == 1)
+        job = await app.job(job_id)
+        assert (job.status, job.epoch) == ("running", 2)
+        assert crew.deeds("tick")[-1] == [job_id, "2"]
+
+
+async def test_a_worker_that_was_frozen_past_a_jobs_timeout_is_not_taken_for_hung(lone_crew: Crew) -> None:
+    """Its loop was silent for as long as the whole process was; the jobs beside that one go on."""
+    async with lone_crew.shop(heartbeat_s=0.25, sweep_s=0.05) as app:
+        hand = lone_crew.start("--concurrency", "2")
+        neighbour, late = await submitted(app, "waits", gate="go"), await submitted(app, "hangs")
+        for job_id in (neighbour, late):
+            await lone_crew.did("began", job_id)
+        hand.signal(signal.SIGSTOP)
+        (job,) = await ended(app, late)
+        assert job.error == "timed out after 1 s"
+        await asyncio.sleep(1.5)  # By now its run is beyond its time by more than a loop may be late.
+        hand.signal(signal.SIGCONT)
+        await until(lambda: [line for line in hand.lines() if line.get("job") == late and line["status"] == "failed"])
+        lone_crew.open("go")
+        (job,) = await ended(app, neighbour)
+        assert (job.status, job.epoch, hand.is_alive) == ("completed", 1, True)
+
+
+@pytest.mark.req("B2")
+async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_that_of_its_neighbour(crew: Crew) -> None:
+    async with crew.shop(**SHORT) as app:
+        hand = crew.start("--concurrency", "2")
+        await hand.started()
+        neighbour = await submitted(app, "waits", gate="go")
+        await crew.did("began", neighbour)
+        blocked = await submitted(app, "blocks", seconds=3.2)
+        await crew.did("began", blocked)
+        crew.open("go")
+        # This process sweeps twenty times a second meanwhile, and finds nothing to recover.
+        jobs = await ended(app, blocked, neighbour)
+        assert [(job.status, job.epoch, job.recoveries) for job in jobs] == [("completed", 1, 0)] * 2
+        assert (jobs[0].finished_at - jobs[0].started_at).total_seconds() > 3 * SHORT["lease_s"]
+
+
+@pytest.mark.req("A6", "B6")
+async def test_a_handler_that_hangs_is_ended_by_its_timeout_refunded_and_its_slot_freed(crew: Crew) -> None:
+    """The pool has one slot and the worker runs one job at a time: the next one runs, or nothing would."""
+    # This process does not sweep: the workers end the runs themselves.
+    async with crew.shop(**SHORT | {"sweep_s": 3_600, "sweep_by_itself": False, "lease_s": 60}) as app:
+        hand = crew.start("--concurrency", "1")
+        for tool in ("hangs", "hangs_in_thread"):
+            jobs = await ended(app, await submitted(app, tool), await submitted(app, "next_one"))
+            assert [job.status for job in jobs] == ["failed", "completed"]
+            assert (jobs[0].error, jobs[0].refunded, jobs[0].epoch) == ("timed out after 1 s", 2, 1)
+        blocked = await submitted(app, "hangs_the_loop")
+        await crew.did("began", blocked)
+        after = await submitted(app, "next_one")
+        assert await hand.end() == 70
+        assert "has blocked the event loop" in hand.text
+        crew.start("--concurrency", "1", "--burst")
+        jobs = await ended(app, blocked, after)
+        assert [(job.status, job.error, job.refunded) for job in jobs] == [
+            ("failed", "timed out after 1 s", 2),
+            ("completed", None, 0),
+        ]
+        assert (await app.account("ana")).balance == 1_000 - 3
+        assert await app.verify() == []
