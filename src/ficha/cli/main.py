@@ -1,15 +1,24 @@
-"""The command's entry: its subcommands, and how an error reaches a person."""
+"""The command's entry: its verbs in the order of the help, and how an error reaches a person."""
 
 from __future__ import annotations
 
 import sys
+from functools import cache
+from typing import Annotated, Any, Final
 
 import typer
+from typer.main import get_command
 
 from ..refused import Refused
-from ..store.base import StoreError
-from . import migrate, verify
-from .output import words
+from ..store.base import StoreError, Transient, Unavailable
+from . import accounts, batches, dead, dev, jobs, migrate, operating, pools, submit, verify, watch, worker
+from .listing import refusal
+from .loading import NotLoaded
+from .options import Spoken
+from .output import failure, words
+
+UsageError: Final[Any] = typer.BadParameter.__bases__[0]
+"""What every wrong use of the command line raises; the library itself has no public name for it."""
 
 app = typer.Typer(
     name="ficha",
@@ -17,14 +26,101 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.add_typer(migrate.app, name="migrate")
-app.command(name="verify")(verify.verify)
+
+JOBS: Final = "Jobs"
+MONEY: Final = "Accounts and credits"
+OPERATING: Final = "Operating"
+DATABASE: Final = "Database"
+
+for verb, panel in (
+    (submit.submit, JOBS),
+    (watch.watch, JOBS),
+    (jobs.jobs, JOBS),
+    (jobs.job, JOBS),
+    (jobs.cancel, JOBS),
+):
+    app.command(rich_help_panel=panel)(verb)
+app.add_typer(batches.app, name="batch", rich_help_panel=JOBS)
+app.add_typer(accounts.app, name="account", rich_help_panel=MONEY)
+app.command(rich_help_panel=MONEY)(accounts.ledger)
+app.command(rich_help_panel=OPERATING)(dev.dev)
+app.command(rich_help_panel=OPERATING)(worker.worker)
+app.command(rich_help_panel=OPERATING)(operating.stats)
+app.command(rich_help_panel=OPERATING)(operating.stuck)
+app.command(rich_help_panel=OPERATING)(operating.recover)
+app.add_typer(dead.app, name="dead", rich_help_panel=OPERATING)
+app.add_typer(pools.app, name="pools", rich_help_panel=OPERATING)
+app.command(rich_help_panel=OPERATING)(operating.reservations)
+app.command(rich_help_panel=OPERATING)(operating.idempotency)
+app.add_typer(migrate.app, name="migrate", rich_help_panel=DATABASE)
+app.command(rich_help_panel=DATABASE)(verify.verify)
+
+
+class Debug:
+    """Whether errors are shown with where they came from."""
+
+    wanted = False
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"ficha {version('ficha')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", envvar="FICHA_DEBUG", help="Show where errors come from.")] = False,
+) -> None:
+    Debug.wanted = debug
+
+
+@cache
+def command() -> Any:
+    """The verbs put together, once: that takes longer than most of them run."""
+    return get_command(app)
 
 
 def main() -> None:
-    """Runs the command. An expected error is one line on standard error and exit code 1, never a traceback."""
+    """Runs the command. An error is one line on standard error, never a traceback unless that was asked for."""
+    Spoken.as_json = False
     try:
-        app()
-    except (StoreError, Refused) as error:
-        words(str(error), "error: ", "bold red")
-        sys.exit(1)
+        code = command()(prog_name="ficha", standalone_mode=False)
+    except UsageError as error:
+        code = _wrong_use(error)
+    except Exception as error:
+        if Debug.wanted:
+            raise
+        code = _failed(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _wrong_use(error: Any) -> int:
+    message = error.format_message()
+    if message:  # Empty where no argument at all was given: then the help was shown.
+        path = error.ctx.command_path if error.ctx is not None else "ficha"
+        words(f"{message.rstrip('.')}; see `{path} --help`", "error: ", "bold red")
+    return 2
+
+
+def _failed(error: Exception) -> int:
+    match error:
+        case Refused():
+            refusal(error, as_json=Spoken.as_json)
+        case StoreError():
+            retryable = isinstance(error, Transient | Unavailable)
+            failure("DATABASE", str(error), as_json=Spoken.as_json, retryable=retryable)
+        case NotLoaded():
+            failure("APPLICATION", str(error), as_json=Spoken.as_json)
+        case _:
+            failure(
+                "UNEXPECTED",
+                f"{type(error).__name__}: {error} (ficha --debug … shows where it came from)",
+                as_json=Spoken.as_json,
+            )
+    return 1

@@ -9,7 +9,9 @@ import typer
 
 from ..store.connect import hidden, migrator_for, row_level_security_for
 from ..store.migrations import Migration, Migrator, path, script
-from .output import DATABASE, AsJson, Database, data, text, words
+from .desk import database_of
+from .options import App, AsJson, Database
+from .output import data, text, words
 
 app = typer.Typer(help="Change the database's schema.", no_args_is_help=True)
 
@@ -17,41 +19,46 @@ Target = Annotated[int | None, typer.Option("--to", min=0, help="The version to 
 
 
 @app.command()
-def up(database: Database = DATABASE, to: Target = None, as_json: AsJson = False) -> None:
+def up(app: App = None, database: Database = None, to: Target = None, as_json: AsJson = False) -> None:
     """Bring the schema to the newest version, or up to --to."""
-    migrator = migrator_for(database)
+    url = database_of(app, database)
+    migrator = migrator_for(url)
     version = asyncio.run(migrator.version())
     if to is not None and to < version:
         raise typer.BadParameter(f"the database is at version {version} already; use `ficha migrate down --to {to}`")
-    _move(migrator, database, _known(migrator, to), as_json)
+    _move(migrator, url, _known(migrator, to), as_json)
 
 
 @app.command()
-def down(database: Database = DATABASE, to: Target = None, as_json: AsJson = False) -> None:
+def down(app: App = None, database: Database = None, to: Target = None, as_json: AsJson = False) -> None:
     """Undo the last migration, or all above --to. Data that only the newer schema holds is lost."""
-    migrator = migrator_for(database)
+    url = database_of(app, database)
+    migrator = migrator_for(url)
     version = asyncio.run(migrator.version())
     target = max(0, version - 1) if to is None else to
     if target > version:
         raise typer.BadParameter(f"the database is at version {version}; use `ficha migrate up --to {target}`")
-    _move(migrator, database, target, as_json)
+    _move(migrator, url, target, as_json)
 
 
 @app.command()
 def sql(
-    database: Database = DATABASE,
+    app: App = None,
+    database: Database = None,
     start: Annotated[int, typer.Option("--from", min=0, help="The version to start from.")] = 0,
     to: Target = None,
 ) -> None:
     """Print the SQL from one version to another, for people who use another migration tool. Changes nothing."""
-    migrator = migrator_for(database)
+    url = database_of(app, database)
+    migrator = migrator_for(url)
     text(script(path(migrator.migrations, start, _known(migrator, to))))
 
 
 @app.command()
-def status(database: Database = DATABASE, as_json: AsJson = False) -> None:
+def status(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
     """Show which version the database has and which there is. Changes nothing."""
-    migrator = migrator_for(database)
+    url = database_of(app, database)
+    migrator = migrator_for(url)
     version = asyncio.run(migrator.version())
     newest = migrator.migrations[-1].number
     if as_json:
@@ -68,15 +75,21 @@ def status(database: Database = DATABASE, as_json: AsJson = False) -> None:
 @app.command()
 def rls(
     switch: Annotated[str, typer.Argument(metavar="on|off|sql")],
-    database: Database = DATABASE,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
 ) -> None:
     """Turn PostgreSQL's row-level security on or off, or print its SQL: for clients that read the database directly."""
-    security = row_level_security_for(database)
+    url = database_of(app, database)
+    security = row_level_security_for(url)
     if switch == "sql":
         text(security.row_level_security_sql)
     elif switch in ("on", "off"):
         asyncio.run(security.row_level_security(switch == "on"))
-        words(f"row-level security is {switch} in {hidden(database)}")
+        if as_json:
+            data({"row_level_security": switch == "on"})
+            return
+        words(f"row-level security is {switch} in {hidden(url)}")
     else:
         raise typer.BadParameter("say on, off or sql")
 

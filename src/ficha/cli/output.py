@@ -1,36 +1,165 @@
-"""How the command speaks: data for programs on standard output, words for people on standard error."""
+"""How the command speaks: data on standard output, words for people on standard error.
+
+Data has three forms: JSON for programs that ask for it, tables in a terminal, and in a pipe plain lines whose fields
+are separated by tabs. Only a terminal ever gets colours, frames or movement. What other people wrote (errors, names)
+is shown with its control characters spelled out, so that it can neither break a line nor steer a terminal.
+"""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import typer
-from rich.console import Console
-from rich.text import Text
 
-from ..app import DEFAULT_URL
+if TYPE_CHECKING:
+    from rich.text import Text
 
-Database = Annotated[
-    str, typer.Option("--database", envvar="FICHA_DATABASE_URL", help="Where the data is.", show_default=True)
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON.")]
-DATABASE: Final = DEFAULT_URL
-
-_people = Console(stderr=True, highlight=False, soft_wrap=True)
+STYLES: Final = {
+    "queued": "yellow",
+    "starting": "cyan",
+    "running": "cyan",
+    "completed": "green",
+    "failed": "red",
+    "cancelled": "dim",
+}
 
 
 def words(text: str, label: str = "", style: str = "") -> None:
     """A sentence for whoever runs the command. Names and paths are shown as they are, brackets and all."""
-    _people.print(Text.assemble((label, style), text))
+    if not sys.stderr.isatty():
+        print(label + printable(text), file=sys.stderr, flush=True)
+        return
+    # Rich takes longer to import than most commands take to run, so only a terminal pays for it.
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=True, highlight=False, soft_wrap=True).print(Text.assemble((label, style), printable(text)))
+
+
+def note(text: str) -> None:
+    words(text, "note: ", "bold yellow")
+
+
+def failure(code: str, message: str, *, as_json: bool, retryable: bool = False, **more: Any) -> None:
+    """An expected error: one line on standard error, as words or as JSON."""
+    if as_json:
+        told = {"code": code, "message": message, "retryable": retryable, **more}
+        print(msgspec.json.encode(told).decode(), file=sys.stderr, flush=True)
+    else:
+        words(f"{message} [{code}]", "error: ", "bold red")
 
 
 def data(value: Any) -> None:
-    """A line of JSON for whatever reads the command."""
-    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    """A line of JSON, in UTF-8 whatever the terminal's encoding is."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+    sys.stdout.flush()
 
 
 def text(value: str) -> None:
     """Plain text that is itself the data."""
     sys.stdout.write(value)
+    sys.stdout.flush()
+
+
+def result(value: Any) -> None:
+    """Any JSON value as the answer: set out over lines in a terminal, one line in a pipe."""
+    if sys.stdout.isatty():
+        text(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    else:
+        data(value)
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Rows of values. In a pipe: no titles, one line per row, fields separated by tabs, nothing cut off."""
+    if not sys.stdout.isatty():
+        text("".join("\t".join(map(shown, row)) + "\n" for row in rows))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    kept = [list(row) for row in rows]
+    grid = Table(box=None, header_style="bold", pad_edge=False)
+    for number, title in enumerate(titles):
+        # An id is for copying, so it is never broken over two lines; a date is short enough.
+        whole = title in ("ID", "JOB") or any(isinstance(row[number], datetime) for row in kept)
+        grid.add_column(title, overflow="fold", no_wrap=whole)
+    for row in kept:
+        grid.add_row(*(_cell(title, value) for title, value in zip(titles, row, strict=True)))
+    Console(highlight=False).print(grid)
+    sys.stdout.flush()
+
+
+def _cell(title: str, value: Any) -> Text:
+    from rich.text import Text
+
+    if isinstance(value, datetime):
+        local, today = value.astimezone(), datetime.now().astimezone().date()
+        return Text(f"{local:%H:%M:%S}" if local.date() == today else f"{local:%Y-%m-%d %H:%M}")
+    return Text(shown(value), STYLES.get(value, "") if title == "STATUS" else "")
+
+
+def details(pairs: Mapping[str, Any]) -> None:
+    """One thing, field by field; what is not known is left out."""
+    known = [(name, value) for name, value in pairs.items() if value is not None and value != ()]
+    if not sys.stdout.isatty():
+        text("".join(f"{name}\t{shown(value)}\n" for name, value in known))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, show_header=False, pad_edge=False)
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in known:
+        grid.add_row(name, Text(shown(value), STYLES.get(value, "") if name == "status" else ""))
+    Console(highlight=False).print(grid)
+    sys.stdout.flush()
+
+
+def shown(value: Any) -> str:
+    """A value for people."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case datetime():
+            return moment(value)
+        case float():
+            return f"{value:.1f}"
+        case str():
+            return printable(value)
+        case int():
+            return str(value)
+        case _:
+            return msgspec.json.encode(value).decode()
+
+
+def moment(at: datetime) -> str:
+    """Local time; with its distance from UTC where it goes into a pipe, and so perhaps into another place."""
+    local = at.astimezone()
+    return f"{local:%Y-%m-%d %H:%M:%S}" if sys.stdout.isatty() else local.isoformat(timespec="seconds")
+
+
+def printable(value: str) -> str:
+    if value.isprintable():
+        return value
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+
+
+def duration(seconds: float) -> str:
+    """A length of time as people say it: 8 s, 3 min, 2 h."""
+    if seconds < 90:
+        return f"{max(0, round(seconds))} s"
+    if seconds < 90 * 60:
+        return f"{round(seconds / 60)} min"
+    return f"{round(seconds / 3600)} h"
+
+
+def credits(amount: int) -> str:
+    return f"{amount} credit" if abs(amount) == 1 else f"{amount} credits"

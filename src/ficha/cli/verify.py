@@ -9,21 +9,24 @@ import typer
 from ..engine.positions import Positions
 from ..engine.queries import Queries
 from ..store.connect import hidden, store_for
-from .output import DATABASE, AsJson, Database, data, words
+from .desk import database_of
+from .options import App, AsJson, Database
+from .output import data, words
 
 
-def verify(database: Database = DATABASE, as_json: AsJson = False) -> None:
+def verify(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
     """Check every invariant: balances against the ledger, counters against jobs, histories against the state table.
 
     Reads only, and may run while the database is in use. Exits with 1 if anything is wrong.
     """
-    found = asyncio.run(_violations(database))
+    url = database_of(app, database)
+    found = asyncio.run(_violations(url))
     if as_json:
         data({"ok": not found, "violations": found})
     else:
         for sentence in found:
             words(sentence, "wrong: ", "red")
-        words(f"{hidden(database)}: " + (f"{len(found)} things are wrong" if found else "all is well"))
+        words(f"{hidden(url)}: " + (f"{len(found)} things are wrong" if found else "all is well"))
     if found:
         raise typer.Exit(1)
 

@@ -1,0 +1,175 @@
+"""`ficha account` and `ledger`: who pays, what they have, and every line of how it came about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from ..engine.views import AccountView, EntryView
+from .desk import Desk, at_desk
+from .listing import listed
+from .options import LIMIT, After, App, AsJson, Database, Key, Limit, Reason
+from .output import credits as credits_of
+from .output import data, details, words
+
+app = typer.Typer(help="Accounts: open, credit, move to another plan, look at.", no_args_is_help=True)
+
+Who = Annotated[str, typer.Argument(metavar="ACCOUNT", help="The account.")]
+
+ACCOUNTS: Final[dict[str, Callable[[AccountView], Any]]] = {
+    "ID": lambda account: account.id,
+    "PLAN": lambda account: account.plan,
+    "BALANCE": lambda account: account.balance,
+    "ACTIVE": lambda account: account.active,
+    "SUBMITTED": lambda account: account.submitted,
+    "OPENED": lambda account: account.opened_at,
+}
+ENTRIES: Final[dict[str, Callable[[EntryView], Any]]] = {
+    "NUMBER": lambda entry: entry.number,
+    "AT": lambda entry: entry.at,
+    "KIND": lambda entry: entry.kind,
+    "AMOUNT": lambda entry: f"{entry.amount:+}",
+    "BALANCE": lambda entry: entry.balance_after,
+    "JOB": lambda entry: entry.job_id,
+    "REASON": lambda entry: entry.reason,
+}
+
+
+@app.command()
+def create(
+    account: Who,
+    plan: Annotated[str | None, typer.Option("--plan", help="Its plan.", show_default="the first declared")] = None,
+    credits: Annotated[int, typer.Option("--credits", help="A first grant.")] = 0,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Open an account."""
+    opened = at_desk(
+        app,
+        database,
+        lambda desk: desk.open_account(account, plan=plan, credits=credits),
+        needs="settings",
+        acts=True,
+        creates=True,
+    )
+    _told(opened, as_json=as_json)
+
+
+@app.command()
+def grant(
+    account: Who,
+    amount: Annotated[int, typer.Argument(metavar="AMOUNT", help="Whole credits.")],
+    reason: Reason = None,
+    key: Key = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add credits."""
+
+    async def work(desk: Desk) -> AccountView:
+        await desk.grant(account, amount, reason=reason, key=key)
+        return await desk.account(account)
+
+    _told(at_desk(app, database, work), as_json=as_json)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})  # Or a negative amount would be taken for an option.
+def adjust(
+    account: Who,
+    amount: Annotated[int, typer.Argument(metavar="AMOUNT", help="Whole credits, also negative.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the record.")],
+    key: Key = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Correct a balance, up or down, but never below zero."""
+
+    async def work(desk: Desk) -> AccountView:
+        await desk.adjust(account, amount, reason=reason, key=key)
+        return await desk.account(account)
+
+    _told(at_desk(app, database, work), as_json=as_json)
+
+
+@app.command()
+def plan(
+    account: Who,
+    plan: Annotated[str, typer.Argument(metavar="PLAN", help="A plan that the application declares.")],
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move an account to another plan."""
+    moved = at_desk(app, database, lambda desk: desk.change_plan(account, plan), needs="settings", acts=True)
+    _told(moved, as_json=as_json)
+
+
+@app.command()
+def show(account: Who, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+    """Show an account: balance, plan, what it has active and what it spent."""
+    found = at_desk(app, database, lambda desk: desk.account(account))
+    if as_json:
+        data(found)
+    else:
+        details(msgspec.structs.asdict(found))
+
+
+@app.command(name="list")
+def list_(
+    limit: Limit = LIMIT,
+    after: After = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """List accounts, by name."""
+
+    async def work(desk: Desk) -> None:
+        await listed(
+            lambda cursor, most: desk.accounts(after=cursor, limit=most),
+            ACCOUNTS,
+            page=desk.limits.page_items,
+            after=after,
+            limit=limit,
+            as_json=as_json,
+            nothing="no accounts",
+        )
+
+    at_desk(app, database, work)
+
+
+def ledger(
+    account: Who,
+    limit: Limit = LIMIT,
+    after: After = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the lines of an account's ledger, newest first."""
+
+    async def work(desk: Desk) -> None:
+        await listed(
+            lambda cursor, most: desk.ledger(account, before=cursor, limit=most),
+            ENTRIES,
+            page=desk.limits.page_items,
+            after=after,
+            limit=limit,
+            as_json=as_json,
+            nothing=f"nothing was ever credited to or charged from {account}",
+        )
+
+    at_desk(app, database, work)
+
+
+def _told(account: AccountView, *, as_json: bool) -> None:
+    if as_json:
+        data(account)
+    else:
+        words(f"{account.id} has {credits_of(account.balance)}, on plan {account.plan}")

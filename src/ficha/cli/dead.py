@@ -1,0 +1,89 @@
+"""`ficha dead`: failed jobs that somebody should look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import typer
+from msgspec import Struct
+
+from ..core.outcomes import Discarded
+from ..engine.views import JobView
+from .desk import Desk, at_desk
+from .listing import each, listed
+from .options import LIMIT, Account, After, App, AsJson, Database, JobIds, Limit
+from .output import text
+
+app = typer.Typer(help="Dead letters: look at them, run them again, or put them away.", no_args_is_help=True)
+
+COLUMNS: Final[dict[str, Callable[[JobView], Any]]] = {
+    "ID": lambda job: job.id,
+    "TOOL": lambda job: job.tool,
+    "ACCOUNT": lambda job: job.account,
+    "COST": lambda job: job.cost,
+    "FINISHED": lambda job: job.finished_at,
+    "ERROR": lambda job: job.error,
+}
+
+
+class Requeued(Struct):
+    """A dead letter and the job that its work goes on as."""
+
+    job_id: str
+    as_job: str
+
+
+@app.command(name="list")
+def list_(
+    account: Account = None,
+    limit: Limit = LIMIT,
+    after: After = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """List failed jobs that nobody has dealt with, newest first."""
+
+    async def work(desk: Desk) -> None:
+        await listed(
+            lambda cursor, most: desk.dead_letters(account=account, after=cursor, limit=most),
+            COLUMNS,
+            page=desk.limits.page_items,
+            after=after,
+            limit=limit,
+            as_json=as_json,
+            nothing="no dead letters",
+        )
+
+    at_desk(app, database, work)
+
+
+@app.command()
+def requeue(job_ids: JobIds, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+    """Run the work again, each as a new job that is charged anew, and print the new job's id."""
+
+    def say(done: Requeued) -> str:
+        text(f"{done.as_job}\n")
+        return f"job {done.job_id} runs again"
+
+    async def work(desk: Desk) -> None:
+        async def again(job_id: str) -> Requeued:
+            return Requeued(job_id, await desk.requeue(job_id))
+
+        await each(job_ids, again, say, as_json=as_json)
+
+    at_desk(app, database, work, needs="settings", acts=True)
+
+
+@app.command()
+def discard(job_ids: JobIds, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+    """Take jobs off the list. They stay failed and refunded."""
+
+    def say(done: Discarded) -> str:
+        return f"job {done.job_id} " + ("is off the list" if done.changed else "was not on the list")
+
+    async def work(desk: Desk) -> None:
+        await each(job_ids, desk.discard, say, as_json=as_json)
+
+    at_desk(app, database, work)

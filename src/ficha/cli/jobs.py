@@ -1,0 +1,171 @@
+"""`ficha jobs`, `job` and `cancel`: what there is, one of them in full, and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final, cast, get_args
+
+import msgspec
+import typer
+
+from ..core.outcomes import Finished
+from ..core.records import Status
+from ..engine.views import EventView, JobView
+from .desk import Desk, at_desk
+from .listing import each, listed
+from .options import LIMIT, Account, After, App, AsJson, Database, JobId, JobIds, Limit, Reason, tools
+from .output import credits, data, details, duration, table
+
+STATUSES: Final = get_args(Status)
+
+
+def _known(values: list[Status] | None) -> list[Status] | None:
+    for value in values or ():
+        if value not in STATUSES:
+            raise typer.BadParameter(f"{value!r} is none of {', '.join(STATUSES)}")
+    return values
+
+
+Statuses = Annotated[
+    # The names, checked here: a list of literals is more than the library can read from a type.
+    list[str] | None,
+    typer.Option(
+        "--status",
+        help=f"Only those in this state: {', '.join(STATUSES)}. Repeatable.",
+        callback=_known,
+        autocompletion=lambda incomplete: [name for name in STATUSES if name.startswith(incomplete)],
+    ),
+]
+
+COLUMNS: Final[dict[str, Callable[[JobView], Any]]] = {
+    "ID": lambda job: job.id,
+    "STATUS": lambda job: job.status,
+    "TOOL": lambda job: job.tool,
+    "ACCOUNT": lambda job: job.account,
+    "COST": lambda job: job.cost,
+    "CREATED": lambda job: job.created_at,
+    "NOW": lambda job: standing(job),
+}
+
+
+def standing(job: JobView) -> str:
+    """How it stands with a job, in a few words."""
+    match job.status:
+        case "queued":
+            return waiting(job)
+        case "starting" | "running":
+            return f"{job.progress} %" + (f" {job.checkpoint}" if job.checkpoint else "")
+        case "failed":
+            return job.error or ""
+        case "cancelled":
+            return job.error or f"{credits(job.refunded)} refunded"
+        case _:
+            return f"{credits(job.refunded)} refunded" if job.refunded else ""
+
+
+def waiting(job: JobView) -> str:
+    """Where a queued job stands and what it waits for."""
+    reasons = {
+        "account_limit": "its account is at its limit",
+        "pool_full": f"the pool {job.pool} is full",
+        "pool_paused": f"the pool {job.pool} is paused",
+        "schedule": "its time has not come",
+        "place": "",
+        None: "",
+    }
+    parts = [] if job.position is None else [f"position {job.position}"]
+    if job.estimated_wait_s is not None:
+        parts.append(f"about {duration(job.estimated_wait_s)}")
+    if reasons[job.waiting_for]:
+        parts.append(reasons[job.waiting_for])
+    return ", ".join(parts)
+
+
+def jobs(
+    account: Account = None,
+    status: Statuses = None,
+    tool: Annotated[str | None, typer.Option("--tool", help="Only those of this tool.", autocompletion=tools)] = None,
+    pool: Annotated[str | None, typer.Option("--pool", help="Only those of this pool.")] = None,
+    batch: Annotated[str | None, typer.Option("--batch", help="Only those of this batch.")] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Only those of this session.")] = None,
+    limit: Limit = LIMIT,
+    after: After = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, newest first."""
+
+    async def work(desk: Desk) -> None:
+        await listed(
+            lambda cursor, most: desk.jobs(
+                account=account,
+                statuses=cast(list[Status], status or []),
+                tool=tool,
+                pool=pool,
+                batch=batch,
+                session=session,
+                after=cursor,
+                limit=most,
+            ),
+            COLUMNS,
+            page=desk.limits.page_items,
+            after=after,
+            limit=limit,
+            as_json=as_json,
+            nothing="no jobs",
+        )
+
+    at_desk(app, database, work)
+
+
+def job(
+    job_id: JobId,
+    history: Annotated[bool, typer.Option("--history", help="Also what happened to it, event by event.")] = False,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a job in full."""
+
+    async def work(desk: Desk) -> tuple[JobView, list[EventView]]:
+        found = await desk.job(job_id)
+        return found, await _events(desk, found.id) if history else []
+
+    found, events = at_desk(app, database, work)
+    if as_json:
+        data({**msgspec.to_builtins(found), "history": events} if history else found)
+        return
+    details(msgspec.structs.asdict(found))
+    if history:
+        table(("AT", "EVENT", "DATA"), [(event.at, event.kind, event.data or None) for event in events])
+
+
+async def _events(desk: Desk, job_id: str) -> list[EventView]:
+    events: list[EventView] = []
+    most = desk.limits.page_items
+    while True:
+        page = await desk.events(job=job_id, after=events[-1].number if events else 0, limit=most)
+        events += page
+        if len(page) < most:
+            return events
+
+
+def cancel(
+    job_ids: JobIds,
+    reason: Reason = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Cancel jobs and refund them. One that has ended stays as it is."""
+
+    def say(done: Finished) -> str:
+        if not done.changed:
+            return f"job {done.job_id} was {done.status} already; nothing was changed"
+        return f"job {done.job_id} is cancelled; {credits(done.refunded)} refunded"
+
+    async def work(desk: Desk) -> None:
+        await each(job_ids, lambda one: desk.cancel(one, reason=reason), say, as_json=as_json)
+
+    at_desk(app, database, work, needs="settings", acts=True)

@@ -1,0 +1,87 @@
+"""From `module:attribute` to the application: found, imported and checked, with words for each way that can fail."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+import sysconfig
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from ..app import Ficha
+
+DEFAULT_APP: Final = "app:app"
+_NOT_THEIRS: Final = ("<", str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"))
+"""Where lines of code are that a user did not write: made up while importing, Ficha's own, Python's own."""
+
+
+class NotLoaded(Exception):
+    """The application could not be loaded; the message says why and what to do."""
+
+
+class Absent(NotLoaded):
+    """There is no such application. (One that is there but broken is a plain `NotLoaded`.)"""
+
+
+def load(path: str) -> Ficha:
+    """The application at `module:attribute`, with the current directory first among the places to look."""
+    name, _, attribute = path.partition(":")
+    if not name or not attribute or "/" in path or name.endswith(".py"):
+        raise NotLoaded(f"{path!r} does not say where the application is; write module:attribute, such as shop:app")
+    module = _imported(name)
+    found: Any = module
+    for part in attribute.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise Absent(f"the module {name!r} has no {attribute!r}{_instead(module)}") from None
+    if not isinstance(found, Ficha):
+        raise Absent(f"{path} is {_a(found)}, not a Ficha{_instead(module)}")
+    return found
+
+
+def _imported(name: str) -> ModuleType:
+    here = os.getcwd()
+    if sys.path[:1] != [here]:
+        sys.path.insert(0, here)
+    try:
+        # What the module prints while it is imported is not the command's data.
+        with contextlib.redirect_stdout(sys.stderr):
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            raise Absent(f"there is no module {error.name!r} in {here} or among the installed packages") from None
+        raise NotLoaded(_broken(name, error)) from error
+    except SystemExit as error:
+        raise NotLoaded(f"the module {name!r} ended the program while it was imported (exit {error.code})") from error
+    except Exception as error:
+        raise NotLoaded(_broken(name, error)) from error
+
+
+def _broken(name: str, error: Exception) -> str:
+    """Which line of the user's own code it was, and what it said."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{_relative(error.filename)}:{error.lineno}: {type(error).__name__}: {error.msg}"
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [f for f in frames if not f.filename.startswith(_NOT_THEIRS) and "site-packages" not in f.filename]
+    where = f"{_relative(theirs[-1].filename)}:{theirs[-1].lineno}" if theirs else f"the module {name!r}"
+    return f"{where}: {type(error).__name__}: {error}"
+
+
+def _relative(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else filename
+
+
+def _instead(module: ModuleType) -> str:
+    names = [name for name, value in vars(module).items() if isinstance(value, Ficha)]
+    return f"; there is {module.__name__}:{names[0]}" if names else ""
+
+
+def _a(value: Any) -> str:
+    kind = "class" if isinstance(value, type) else type(value).__name__
+    return f"an {kind}" if kind[0] in "AEIOUaeiou" else f"a {kind}"

@@ -1,0 +1,46 @@
+"""What a process of ours says while it runs: JSON lines for programs, the same fields for people in a terminal."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from enum import StrEnum
+
+
+class LogForm(StrEnum):
+    """How log lines are written: `auto` is for people in a terminal and JSON elsewhere."""
+
+    auto = "auto"
+    json = "json"
+    text = "text"
+
+
+def configure(form: LogForm, level: str = "info") -> None:
+    """Sends every line of Python's logging to standard error, in one form, with its extra fields."""
+    import structlog
+
+    for_people = form is LogForm.text or (form is LogForm.auto and sys.stderr.isatty())
+    renderer: structlog.typing.Processor = (
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=10)
+        if for_people
+        else structlog.processors.JSONRenderer()
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[
+                structlog.stdlib.add_log_level,
+                structlog.stdlib.add_logger_name,
+                structlog.stdlib.ExtraAdder(),
+                structlog.processors.TimeStamper(fmt="%H:%M:%S" if for_people else "iso", utc=not for_people),
+            ],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *([] if for_people else [structlog.processors.dict_tracebacks]),
+                renderer,
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())

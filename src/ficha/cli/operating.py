@@ -1,0 +1,170 @@
+"""`ficha stats`, `stuck`, `recover`, `reservations` and `idempotency`: for whoever keeps the system running."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from ..core.outcomes import Recovered
+from ..engine.queries import Page
+from ..engine.sweeper import SweepReport
+from ..engine.views import Hold, JobView, KeyView
+from ..store.base import Stats
+from .desk import Desk, at_desk
+from .listing import listed
+from .options import LIMIT, Account, After, App, AsJson, Database, Limit
+from .output import credits, data, details, duration, words
+
+STUCK: Final[dict[str, Callable[[JobView], Any]]] = {
+    "ID": lambda job: job.id,
+    "STATUS": lambda job: job.status,
+    "TOOL": lambda job: job.tool,
+    "ACCOUNT": lambda job: job.account,
+    "WORKER": lambda job: job.locked_by,
+    "HEARTBEAT": lambda job: job.last_heartbeat_at,
+    "CHECKPOINT": lambda job: job.checkpoint,
+}
+RESERVATIONS: Final[dict[str, Callable[[Hold], Any]]] = {
+    "ID": lambda hold: hold.id,
+    "STATE": lambda hold: hold.state,
+    "ACCOUNT": lambda hold: hold.account,
+    "EXPIRES": lambda hold: hold.expires_at,
+    "JOB": lambda hold: hold.job_id,
+}
+KEYS: Final[dict[str, Callable[[KeyView], Any]]] = {
+    "ACCOUNT": lambda key: key.account,
+    "KEY": lambda key: key.key,
+    "SCOPE": lambda key: key.scope,
+    "JOB": lambda key: key.job_id,
+    "EXPIRES": lambda key: key.expires_at,
+}
+
+
+def stats(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+    """Show figures over the active jobs."""
+
+    async def work(desk: Desk) -> tuple[Stats, float]:
+        return await desk.stats(), desk.engine.policy.stuck_ms / 1_000
+
+    found, stuck_s = at_desk(app, database, work, needs="settings")
+    if as_json:
+        data({**msgspec.to_builtins(found), "stuck_s": stuck_s})
+        return
+    details(
+        {
+            **{str(status): count for status, count in found.by_status.items()},
+            **{f"at {name or 'no checkpoint'}": count for name, count in found.by_checkpoint.items()},
+            f"silent for over {duration(stuck_s)}": found.stuck,
+            "dead letters": found.dead,
+            "average run": None if found.avg_run_s is None else f"{found.avg_run_s:.1f} s",
+        }
+    )
+
+
+def stuck(
+    limit: Limit = LIMIT,
+    after: After = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """List held jobs that have been silent for too long, newest first."""
+
+    async def work(desk: Desk) -> None:
+        await listed(
+            lambda cursor, most: desk.stuck(after=cursor, limit=most),
+            STUCK,
+            page=desk.limits.page_items,
+            after=after,
+            limit=limit,
+            as_json=as_json,
+            nothing=f"no held job has been silent for over {duration(desk.engine.policy.stuck_ms / 1_000)}",
+        )
+
+    at_desk(app, database, work, needs="settings")
+
+
+def recover(
+    job_id: Annotated[str | None, typer.Argument(metavar="JOB", help="Only this job.")] = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Do what time has made due: for one job, or one round over all of them, with expired keys and reservations."""
+
+    async def work(desk: Desk) -> Recovered | SweepReport:
+        return await desk.sweep() if job_id is None else await desk.recover(job_id)
+
+    done = at_desk(app, database, work, needs="settings", acts=True)
+    if as_json:
+        data(done)
+    elif isinstance(done, Recovered):
+        refund = f"; {credits(done.refunded)} refunded" if done.refunded else ""
+        words(f"job {done.job_id}: " + ("nothing was due" if done.act == "nothing" else f"{done.act}{refund}"))
+    elif not done:
+        words("nothing was due")
+    else:
+        counts = {**{f"jobs {act}": count for act, count in done.jobs.items()}}
+        counts |= {"reservations expired": done.reservations, "keys forgotten": done.keys}
+        words(", ".join(f"{count} {what}" for what, count in counts.items() if count))
+
+
+def reservations(
+    account: Account = None,
+    limit: Limit = LIMIT,
+    after: After = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """List quota reservations, newest first."""
+
+    async def work(desk: Desk) -> None:
+        await listed(
+            lambda cursor, most: desk.reservations(account=account, after=cursor, limit=most),
+            RESERVATIONS,
+            page=desk.limits.page_items,
+            after=after,
+            limit=limit,
+            as_json=as_json,
+            nothing="no reservations",
+        )
+
+    at_desk(app, database, work)
+
+
+def idempotency(
+    account: Account = None,
+    limit: Limit = LIMIT,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="ACCOUNT/KEY/SCOPE", help="Go on after this one.")
+    ] = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """List idempotency keys and what they led to, by account and key."""
+
+    async def work(desk: Desk) -> None:
+        async def page(cursor: str | None, most: int) -> Page[KeyView]:
+            # Neither a key nor a scope holds a slash, so the account may.
+            start = None if cursor is None else tuple(cursor.rsplit("/", 2))
+            if start is not None and len(start) != 3:
+                raise typer.BadParameter(f"write --after ACCOUNT/KEY/SCOPE, not {cursor!r}")
+            keys = await desk.idempotency_keys(account=account, after=start, limit=most)
+            return Page(keys, "/".join((keys[-1].account, keys[-1].key, keys[-1].scope)) if len(keys) == most else None)
+
+        await listed(
+            page,
+            KEYS,
+            page=desk.limits.page_items,
+            after=after,
+            limit=limit,
+            as_json=as_json,
+            nothing="no idempotency keys",
+        )
+
+    at_desk(app, database, work)

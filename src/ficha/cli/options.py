@@ -1,0 +1,68 @@
+"""The options that many commands share, and what a shell offers as their values."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import typer
+
+WHERE: Final = "Where"
+
+
+class Spoken:
+    """Whether the command that runs was asked for JSON: what an error wants to know, wherever it comes from."""
+
+    as_json = False
+
+
+def _remember(value: bool) -> bool:
+    Spoken.as_json = value
+    return value
+
+
+def tools(ctx: Any, incomplete: str) -> list[str]:
+    """The tools of the application, for completion; none if it cannot be loaded."""
+    from .loading import DEFAULT_APP, NotLoaded, load
+
+    try:
+        found = load(ctx.params.get("app") or DEFAULT_APP).tools
+    except NotLoaded:
+        return []
+    return [name for name in sorted(found) if name.startswith(incomplete)]
+
+
+App = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        envvar="FICHA_APP",
+        metavar="MODULE:ATTRIBUTE",
+        help="Your application.",
+        show_default="app:app",
+        rich_help_panel=WHERE,
+    ),
+]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        help="Where the data is.",
+        show_default="the application's, else FICHA_DATABASE_URL, else sqlite:///ficha.db",
+        rich_help_panel=WHERE,
+    ),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print data as JSON: one document, lists one per line.", callback=_remember)
+]
+Account = Annotated[str | None, typer.Option("--account", help="Only those of this account.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="How many at most.")]
+After = Annotated[str | None, typer.Option("--after", help="Go on after this one: the last of the list before.")]
+Key = Annotated[
+    str | None, typer.Option("--key", help="Your own name for this call: a repeat with the same key changes nothing.")
+]
+Reason = Annotated[str | None, typer.Option("--reason", help="Why, for the record.")]
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job.")]
+JobIds = Annotated[list[str], typer.Argument(metavar="JOB...", help="One job or several.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Stay and show how far it is, until it has ended.")]
+LIMIT: Final = 50

@@ -1,0 +1,59 @@
+"""What a person types as a payload: JSON, a file of it, standard input, or fields one by one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import typer
+
+
+def payload(given: str | None, fields: list[str]) -> dict[str, Any]:
+    """The payload that the argument and the fields make together; a field stands above the argument."""
+    whole = {} if given is None else parsed(source(given), "the payload")
+    if not isinstance(whole, dict):
+        raise typer.BadParameter('the payload must be a JSON object, such as {"image": "cat.png"}')
+    return whole | dict(map(_field, fields))
+
+
+def source(given: str) -> str:
+    """The text that is meant: itself, that of `@file`, or that of standard input for `-`."""
+    try:
+        if given == "-":
+            return sys.stdin.buffer.read().decode("utf-8-sig")
+        if given.startswith("@"):
+            with open(given[1:], "rb") as file:
+                return file.read().decode("utf-8-sig")
+    except OSError as error:
+        raise typer.BadParameter(f"{given[1:]} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"the payload is not UTF-8 (byte {error.start})") from error
+    return given
+
+
+def parsed(text: str, what: str) -> Any:
+    """JSON, or an error that shows where it stops being JSON."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        line = text.splitlines()[error.lineno - 1] if text.strip() else ""
+        rest = line[error.colno - 1 :][:30]
+        near = f", before {rest!r}" if rest else ", at the end"
+        raise typer.BadParameter(
+            f"{what} is not JSON: {error.msg} (line {error.lineno}, column {error.colno}{near})"
+        ) from error
+    except RecursionError:
+        raise typer.BadParameter(f"{what} is nested too deep") from None
+    except ValueError as error:
+        raise typer.BadParameter(f"{what} is not JSON that can be taken: {error}") from error
+
+
+def _field(given: str) -> tuple[str, Any]:
+    name, sign, value = given.partition("=")
+    if not sign or not name:
+        raise typer.BadParameter(f"write --field name=value, not {given!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value

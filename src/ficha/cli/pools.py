@@ -1,0 +1,84 @@
+"""`ficha pools`: slots shared by tools, looked at, paused and resized on all machines at once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Final
+
+import typer
+
+from ..core.records import Pool
+from ..engine.queries import Page
+from ..engine.views import PoolView
+from .desk import Desk, at_desk
+from .listing import listed
+from .options import App, AsJson, Database
+from .output import data, words
+
+app = typer.Typer(help="Pools: look at them, pause, resume, resize.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="POOL", help="The pool.")]
+
+COLUMNS: Final[dict[str, Callable[[PoolView], Any]]] = {
+    "POOL": lambda pool: pool.name,
+    "SLOTS": lambda pool: "no limit" if pool.slots is None else pool.slots,
+    "BUSY": lambda pool: pool.busy,
+    "READY": lambda pool: pool.ready,
+    "PAUSED": lambda pool: pool.paused,
+}
+
+
+@app.command(name="list")
+def list_(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+    """List pools: slots, how many are busy, how many jobs are ready for one."""
+
+    async def work(desk: Desk) -> None:
+        async def all_of_them(_after: str | None, _most: int) -> Page[PoolView]:
+            return Page(await desk.pools())
+
+        await listed(all_of_them, COLUMNS, page=1, after=None, limit=1, as_json=as_json, nothing="no pools yet")
+
+    at_desk(app, database, work)
+
+
+@app.command()
+def pause(pool: Name, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+    """Start nothing new in a pool; what runs goes on."""
+    _change(app, database, lambda desk: desk.pause_pool(pool), "is paused", as_json=as_json)
+
+
+@app.command()
+def resume(pool: Name, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+    """Let a paused pool start jobs again."""
+    _change(app, database, lambda desk: desk.resume_pool(pool), "is not paused", as_json=as_json)
+
+
+@app.command()
+def resize(
+    pool: Name,
+    slots: Annotated[str, typer.Argument(metavar="SLOTS|declared", help="How many; or what the application says.")],
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Override a pool's number of slots on all machines, or return to the declared one."""
+    if slots != "declared" and not slots.isdecimal():
+        raise typer.BadParameter(f"slots must be a whole number, or `declared`, not {slots!r}")
+    wanted = None if slots == "declared" else int(slots)
+    _change(app, database, lambda desk: desk.resize_pool(pool, wanted), "", as_json=as_json)
+
+
+def _change(
+    app: str | None,
+    database: str | None,
+    act: Callable[[Desk], Awaitable[Pool]],
+    sentence: str,
+    *,
+    as_json: bool,
+) -> None:
+    pool = at_desk(app, database, act)
+    if as_json:
+        data({"name": pool.name, "slots": pool.limit, "declared": pool.slots, "paused": pool.paused})
+    else:
+        slots = "has no limit" if pool.limit is None else f"has {pool.limit} slots"
+        words(f"pool {pool.name} {sentence or slots}")

@@ -1,0 +1,38 @@
+"""Signals that always get through: also when a handler blocks the event loop, and whatever it blocks it with.
+
+The interpreter writes each signal's number to a pipe the moment it arrives; a thread reads it there.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def on_signals(first: Callable[[str], None], second: Callable[[str], None]) -> None:
+    """Calls `first` on the first signal and `second` on each further one, on a thread, with the signal's name.
+
+    For a program's main thread, once.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    for number in SIGNALS:
+        signal.signal(number, _leave_to_the_thread)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def listen() -> None:
+        count = 0
+        while byte := os.read(reader, 1):
+            if byte[0] in SIGNALS:
+                count += 1
+                (first if count == 1 else second)(signal.Signals(byte[0]).name)
+
+    threading.Thread(target=listen, name="ficha signals", daemon=True).start()
+
+
+def _leave_to_the_thread(number: int, frame: object) -> None:
+    """Without a handler of the interpreter's own, nothing would be written to the pipe."""

@@ -1,0 +1,87 @@
+"""`ficha submit`: one job, from what a person types; and what it came to, for those who wait."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..engine.views import Receipt
+from .desk import Desk, at_desk
+from .options import App, AsJson, Database, Key, Watch, tools
+from .output import credits, data, note, text, words
+from .payloads import payload as payload_of
+from .watch import watched
+
+Payer = Annotated[str, typer.Option("--account", help="Who pays.")]
+Session = Annotated[str | None, typer.Option("--session", help="Your own name for a visit, for later lists.")]
+Correlation = Annotated[str | None, typer.Option("--correlation-id", help="Carried along to logs and traces.")]
+KeyHours = Annotated[float | None, typer.Option("--key-hours", help="How long the key is remembered.")]
+
+
+def submit(
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool.", autocompletion=tools)],
+    account: Payer,
+    payload: Annotated[
+        str | None, typer.Argument(metavar="PAYLOAD", help="A JSON object, @file, or - for standard input.")
+    ] = None,
+    field: Annotated[
+        list[str] | None,
+        typer.Option("--field", metavar="NAME=VALUE", help="A field of the payload: JSON, or else text. Repeatable."),
+    ] = None,
+    key: Key = None,
+    key_hours: KeyHours = None,
+    delay: Annotated[float, typer.Option("--delay", help="Seconds before it may start.")] = 0.0,
+    session: Session = None,
+    correlation_id: Correlation = None,
+    reservation: Annotated[str | None, typer.Option("--reservation", help="The quota slot it stands on.")] = None,
+    watch: Watch = False,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Submit a job and print its id; with --watch, wait for its end and print its result."""
+    fields = payload_of(payload, field or [])
+
+    async def work(desk: Desk) -> int:
+        receipt = await desk.submit(
+            tool,
+            fields,
+            account=account,
+            idempotency_key=key,
+            key_ttl_hours=key_hours,
+            reservation=reservation,
+            session=session,
+            delay_s=delay,
+            correlation_id=correlation_id,
+        )
+        return await told(desk, receipt, watch=watch, as_json=as_json)
+
+    raise typer.Exit(at_desk(app, database, work, needs="tools", creates=True))
+
+
+async def told(desk: Desk, receipt: Receipt, *, watch: bool, as_json: bool) -> int:
+    """Says what a submit led to, or stays until that has ended; what the command ends with."""
+    for warning in (*receipt.quota_warnings, receipt.cost_limit_warning):
+        if warning is not None:
+            note(warning)
+    found = receipt.batch_id or receipt.job_id
+    if not as_json:
+        words(_sentence(receipt))
+    if watch:
+        if not as_json:
+            words(f"{'batch' if receipt.batch_id else 'job'} {found}")
+        return await watched(desk, found, as_json=as_json)
+    if as_json:
+        data(receipt)
+    else:
+        text(f"{found}\n")
+    return 0
+
+
+def _sentence(receipt: Receipt) -> str:
+    what = f"{receipt.jobs} jobs, the first" if receipt.jobs > 1 else "the job"
+    place = "" if receipt.position is None else f" at position {receipt.position}"
+    if receipt.idempotent_hit:
+        return f"submitted before with this key: {what} is {receipt.status}{place}; nothing was charged now"
+    return f"{what} is {receipt.status}{place}; {credits(receipt.cost)}, {receipt.new_balance} left"

@@ -1,0 +1,188 @@
+"""`ficha watch`: stays with a job or a batch until it has ended. Live in a terminal, else a line for each change."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Annotated, Final
+
+import typer
+
+from ..core.states import FINAL
+from ..engine.views import BatchView, JobView
+from ..refused import NotFound
+from ..store.base import Unavailable
+from .desk import Desk, at_desk
+from .jobs import standing, waiting
+from .options import App, AsJson, Database
+from .output import STYLES, credits, data, printable, result, shown, words
+
+SHORTEST_S: Final = 0.2
+LONGEST_S: Final = 2.0
+SHARE: Final = 0.05
+"""Asked again after a twentieth of the time since something last changed: what moves fast is looked at often."""
+AWAY_S: Final = 30.0
+"""How long a database that cannot be reached is waited for."""
+FAILED: Final = 1
+CANCELLED: Final = 3
+"""What the command ends with when the job did."""
+
+Found = JobView | BatchView
+
+
+def watch(
+    found: Annotated[str, typer.Argument(metavar="ID", help="A job or a batch.")],
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Stay with a job or a batch until it has ended, and print its result."""
+    raise typer.Exit(at_desk(app, database, lambda desk: watched(desk, found, as_json=as_json)))
+
+
+async def watched(desk: Desk, found: str, *, as_json: bool) -> int:
+    """Shows how far it is until it has ended, then the result; what the command ends with."""
+    try:
+        with _shower() as show:
+            last = await _end(desk, found, show)
+    except asyncio.CancelledError:
+        # Only the watching ends here. (asyncio cancels the command's task for Ctrl-C, then raises KeyboardInterrupt.)
+        words(f"no longer watching; it goes on by itself. Watch it again: ficha watch {found}")
+        raise
+    if isinstance(last, BatchView):
+        return _batch_ended(last, as_json=as_json)
+    return _job_ended(last, as_json=as_json)
+
+
+async def _end(desk: Desk, found: str, show: Callable[[Found], None]) -> Found:
+    seen: object = None
+    told: object = None
+    changed_at = answered_at = time.monotonic()
+    while True:
+        try:
+            now = await _look(desk, found)
+            answered_at = time.monotonic()
+            show(now)
+            if _has_ended(now):
+                return now
+            if _state(now) != seen:
+                seen, changed_at = _state(now), time.monotonic()
+            if isinstance(now, JobView) and now.partial != told:
+                told, changed_at = now.partial, time.monotonic()
+                words(f"so far: {shown(told)}")
+        except Unavailable:
+            if time.monotonic() - answered_at > AWAY_S:
+                raise
+        await asyncio.sleep(min(LONGEST_S, max(SHORTEST_S, SHARE * (time.monotonic() - changed_at))))
+
+
+async def _look(desk: Desk, found: str) -> Found:
+    try:
+        return await desk.job(found)
+    except NotFound as no_job:
+        try:
+            return await desk.batch(found)
+        except NotFound:
+            raise no_job from None
+
+
+def _has_ended(now: Found) -> bool:
+    return now.progress == 100 if isinstance(now, BatchView) else now.status in FINAL
+
+
+def _state(now: Found) -> object:
+    """What makes a new line when it changes. An estimate changes all the time and says nothing new."""
+    if isinstance(now, BatchView):
+        return now.by_status
+    return now.status, now.position, now.waiting_for, now.checkpoint, now.progress
+
+
+def _line(now: Found) -> str:
+    if isinstance(now, BatchView):
+        counts = ", ".join(f"{count} {status}" for status, count in now.by_status.items() if count)
+        return f"{now.progress} % of {now.total} jobs ended: {counts}"
+    words = standing(now)
+    return f"{now.status}: {words}" if words else now.status
+
+
+def _shower() -> AbstractContextManager[Callable[[Found], None]]:
+    return _Live() if sys.stderr.isatty() else nullcontext(_Lines().show)
+
+
+class _Lines:
+    """A line for each change: for logs and pipes."""
+
+    def __init__(self) -> None:
+        self._seen: object = None
+
+    def show(self, now: Found) -> None:
+        if _state(now) != self._seen and not _has_ended(now):
+            self._seen = _state(now)
+            words(_line(now))
+
+
+class _Live(AbstractContextManager[Callable[[Found], None]]):
+    """One line that changes in its place: the position while it waits, then a bar."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        # Without a total the bar only moves to and fro, as long as nothing has begun.
+        self._task = self._progress.add_task("", total=None)
+
+    def __enter__(self) -> Callable[[Found], None]:
+        return self._show
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def _show(self, now: Found) -> None:
+        waits = isinstance(now, JobView) and now.status == "queued"
+        self._progress.update(self._task, description=_label(now), completed=now.progress, total=None if waits else 100)
+        self._progress.start()
+
+
+def _label(now: Found) -> str:
+    if isinstance(now, BatchView):
+        return printable(_line(now))
+    return f"queued: {waiting(now)}" if now.status == "queued" else printable(now.checkpoint or now.status)
+
+
+def _job_ended(job: JobView, *, as_json: bool) -> int:
+    if as_json:
+        data(job)
+    elif job.status == "completed":
+        refund = f"; {credits(job.refunded)} refunded" if job.refunded else ""
+        words(f" in {_ran(job)}{refund}", "completed", STYLES["completed"])
+        result(job.result)
+    else:
+        words(f": {job.error or 'no reason given'}; {credits(job.refunded)} refunded", job.status, STYLES[job.status])
+    return {"completed": 0, "failed": FAILED}.get(job.status, CANCELLED)
+
+
+def _batch_ended(batch: BatchView, *, as_json: bool) -> int:
+    if as_json:
+        data(batch)
+    else:
+        words(_line(batch))
+        words(f"its jobs: ficha jobs --batch {batch.id}")
+    return FAILED if batch.by_status.get("failed") else CANCELLED if batch.by_status.get("cancelled") else 0
+
+
+def _ran(job: JobView) -> str:
+    if job.started_at is None or job.finished_at is None:
+        return "no time"
+    seconds = (job.finished_at - job.started_at).total_seconds()
+    return f"{seconds:.1f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,169 @@
+"""`ficha worker`: runs jobs until it is told to stop, the queue is empty, or its time is up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from .logs import LogForm, configure
+from .options import App, AsJson, Database
+
+if TYPE_CHECKING:
+    from ..app import Ficha
+
+log = logging.getLogger("ficha.worker")
+
+LEAVE_S: Final = 5.0
+"""Beyond the grace, the process ends within this time, whatever its handlers do."""
+AT_ONCE_S: Final = 1.0
+"""What a second signal leaves for handing jobs back."""
+HUNG: Final = 70
+"""The exit code of a worker whose event loop was blocked beyond a job's time."""
+AWAY_MAX_S: Final = 10.0
+
+
+def worker(
+    app: App = None,
+    database: Database = None,
+    pools: Annotated[
+        list[str] | None, typer.Option("--pools", help="What to serve: names, also separated by commas.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Handlers at a time.")] = 10,
+    name: Annotated[str | None, typer.Option("--name", envvar="WORKER_ID", help="The worker's name.")] = None,
+    burst: Annotated[bool, typer.Option("--burst", help="Stop when the queue is empty.")] = False,
+    max_seconds: Annotated[
+        float | None, typer.Option("--max-seconds", min=0.001, help="Claim nothing more after this time.")
+    ] = None,
+    grace: Annotated[
+        float, typer.Option("--grace", min=0, help="Seconds that jobs get to end after SIGTERM or Ctrl-C.")
+    ] = 30.0,
+    log_form: Annotated[LogForm, typer.Option("--log", help="How log lines are written.")] = LogForm.auto,
+    log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
+    as_json: AsJson = False,
+) -> None:
+    """Run jobs. SIGTERM or Ctrl-C lets those under way end within the grace and hands the rest back; a second one
+    stops at once.
+
+    Exits with 0 when told to stop, when the queue is empty (--burst) or when the time is up (--max-seconds).
+    """
+    from .desk import application
+
+    if log_level not in ("debug", "info", "warning", "error"):
+        raise typer.BadParameter(f"--log-level is debug, info, warning or error, not {log_level}")
+    found, _ = application(app, database, "tools")
+    configure(log_form, log_level)
+    served = None if pools is None else [pool for given in pools for pool in given.split(",") if pool]
+    run(found, served, concurrency, name, burst=burst, max_seconds=max_seconds, grace_s=grace, as_json=as_json)
+
+
+def run(
+    app: Ficha,
+    pools: list[str] | None,
+    concurrency: int,
+    name: str | None = None,
+    *,
+    burst: bool = False,
+    max_seconds: float | None = None,
+    grace_s: float,
+    as_json: bool = False,
+    opened: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Runs a worker to its end, and then the process. `opened` is called once the application is open."""
+    try:
+        asyncio.run(_work(app, pools, concurrency, name, burst, max_seconds, grace_s, as_json, opened))
+    except BaseException:
+        # Threads that handlers left behind must not keep the process, which says first what is wrong.
+        _leave_in(LEAVE_S)
+        raise
+
+
+async def _work(
+    app: Ficha,
+    pools: list[str] | None,
+    concurrency: int,
+    name: str | None,
+    burst: bool,
+    max_seconds: float | None,
+    grace_s: float,
+    as_json: bool,
+    opened: Callable[[], Awaitable[None]] | None,
+) -> None:
+    from ..store.base import Unavailable
+    from .output import data
+    from .signals import on_signals
+
+    loop = asyncio.get_running_loop()
+    runner = app.worker(pools, concurrency=concurrency, name=name, hung=_hung)
+    stopped = asyncio.Event()
+
+    def stop(in_s: float) -> None:
+        stopped.set()
+        runner.stop(in_s)
+
+    def first(signal: str) -> None:
+        _leave_in(grace_s + LEAVE_S - 0.5)
+        loop.call_soon_threadsafe(stop, grace_s)
+        log.info("stopping", extra={"signal": signal, "grace_s": grace_s})
+
+    def second(signal: str) -> None:
+        _leave_in(AT_ONCE_S)
+        loop.call_soon_threadsafe(stop, 0.0)
+        log.warning("stopping at once", extra={"signal": signal})
+
+    on_signals(first, second)
+    tries = 0
+    while True:
+        try:
+            await app.open()
+            break
+        except Unavailable as error:
+            if burst:
+                raise
+            tries += 1
+            wait_s = min(AWAY_MAX_S, 0.5 * 2.0**tries) * random.uniform(0.5, 1.5)  # noqa: S311 (jitter)
+            log.warning("the database is away", extra={"error": str(error), "again_in_s": round(wait_s, 1)})
+            try:
+                await asyncio.wait_for(stopped.wait(), wait_s)
+            except TimeoutError:
+                continue
+            os._exit(0)
+    if opened is not None:
+        await opened()
+    log.info(
+        "worker started",
+        extra={
+            "worker": runner.name,
+            "pools": list(runner.pools),
+            "concurrency": concurrency,
+            "tools": sorted(app.tools),
+        },
+    )
+    try:
+        ran = await runner.run(burst=burst, max_seconds=max_seconds)
+        log.info("worker stopped", extra={"worker": runner.name, "jobs": ran})
+    finally:
+        await app.close(LEAVE_S / 2)
+    if as_json:
+        data({"worker": runner.name, "jobs": ran})
+    # Threads that handlers left behind must not keep the process.
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _leave_in(seconds: float) -> None:
+    """Ends the process then, whatever its threads wait for: nothing is flushed, as that may be what they wait for."""
+    timer = threading.Timer(seconds, os._exit, (1,))
+    timer.daemon = True
+    timer.start()
+
+
+def _hung() -> None:
+    os._exit(HUNG)

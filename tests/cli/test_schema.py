@@ -1,0 +1,244 @@
+"""`ficha migrate` and `ficha verify`: the schema, and the proof that all is well."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import apsw
+import asyncpg
+import pytest
+
+from ficha import Ficha
+from ficha.store.postgres import PostgresStore
+from ficha.store.sqlite import SqliteStore
+from tests.cli.running import Run
+from tests.postgres import Server, new_database
+
+ODD_NAME = "[/bold] :car: [red]"
+"""A name that a terminal library could take for orders."""
+
+
+async def execute(url: str, sql: str) -> None:
+    """Somebody's own hand in the database."""
+    if url.startswith("sqlite"):
+        db = apsw.Connection(url.removeprefix("sqlite:///"))
+        try:
+            db.execute(sql)
+        finally:
+            db.close()
+        return
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(sql)
+    finally:
+        await connection.close()
+
+
+async def schema(url: str) -> list[Any]:
+    """All that the database consists of, by its own word."""
+    if url.startswith("sqlite"):
+        db = apsw.Connection(url.removeprefix("sqlite:///"))
+        try:
+            return sorted(
+                db.execute("select type, name, sql from sqlite_schema where name <> 'schema_migrations'").fetchall(),
+                key=str,
+            )
+        finally:
+            db.close()
+    connection = await asyncpg.connect(url)
+    try:
+        rows = await connection.fetch(
+            "select table_name, column_name, data_type, column_default, is_nullable from information_schema.columns "
+            "where table_schema = 'public' union all "
+            "select tablename, indexname, indexdef, null, null from pg_indexes where schemaname = 'public' "
+            "order by 1, 2"
+        )
+        return [tuple(row) for row in rows]
+    finally:
+        await connection.close()
+
+
+def newest(url: str) -> int:
+    store = SqliteStore("x.db") if url.startswith("sqlite") else PostgresStore(url)
+    return store.migrations[-1].number
+
+
+async def test_the_command_is_installed_and_speaks_to_programs_and_people(process: Run, folder: Path) -> None:
+    url = f"sqlite:///{folder / 'ficha.db'}"
+    up = process("migrate", "up", "--json", database=url)
+    assert (up.data["version"], up.err) == (newest(url), "")
+    await _open_shop(url)
+    await execute(url, "update accounts set balance = balance + 1 where id = 'ana'")
+    broken = process("verify", database=url, expect=1)
+    assert broken.err.splitlines()[0] == "wrong: account ana shows 96 credits, its entries add up to 95"
+    assert broken.out == ""
+
+
+async def test_the_schema_goes_up_and_down_and_says_where_it_is(ficha: Run, empty: str) -> None:
+    last = newest(empty)
+    numbers = list(range(1, last + 1))
+    assert ficha("migrate", "status", "--json", database=empty).data == {"version": 0, "newest": last}
+    status = ficha("migrate", "status", database=empty)
+    assert (status.out, "pending  0001 foundation" in status.err) == ("", True)
+    assert "run `ficha migrate up`" in status.err
+    if empty.startswith("sqlite"):
+        assert os.listdir() == [], "asking makes nothing"
+
+    assert ficha("migrate", "up", "--json", "--database", empty).data == {"applied": numbers, "version": last}
+    made = await schema(empty)
+    assert ficha("migrate", "up", "--json", database=empty).data == {"applied": [], "version": last}
+    assert "applied  0001 foundation" in ficha("migrate", "status", database=empty).err
+
+    down = ficha("migrate", "down", "--to", "0", database=empty)
+    assert (down.out, "is at version 0" in down.err) == ("", True)
+    assert "done  0001 foundation" in down.err
+    assert [row for row in await schema(empty) if not re.search("schema_migrations|sqlite_sequence", str(row))] == []
+    assert ficha("migrate", "down", "--json", database=empty).data == {"applied": [], "version": 0}
+
+    up = ficha("migrate", "up", database=empty)
+    assert (up.out, "done  0001 foundation" in up.err) == ("", True)
+    assert await schema(empty) == made
+
+
+async def test_the_printed_sql_makes_and_unmakes_the_same_schema(ficha: Run, empty: str) -> None:
+    last = newest(empty)
+    printed = ficha("migrate", "sql", database=empty)
+    assert printed.err == ""
+    await execute(empty, printed.out)
+    by_hand = await schema(empty)
+    assert ficha("migrate", "status", "--json", database=empty).data == {"version": last, "newest": last}
+    back = ficha("migrate", "sql", "--from", str(last), "--to", "0", database=empty).out
+    await execute(empty, back)
+    assert ficha("migrate", "status", "--json", database=empty).data["version"] == 0
+    ficha("migrate", "up", database=empty)
+    assert await schema(empty) == by_hand
+
+
+async def test_verify_finds_what_a_hand_has_broken_and_nothing_else(ficha: Run, empty: str) -> None:
+    ficha("migrate", "up", database=empty)
+    await _open_shop(empty)
+    well = ficha("verify", database=empty)
+    assert (well.out, well.err.strip().endswith("all is well")) == ("", True)
+    assert ficha("verify", "--json", database=empty).data == {"ok": True, "violations": []}
+
+    await execute(empty, "update accounts set balance = balance + 1, active = active + 2")
+    broken = ficha("verify", database=empty, expect=1)
+    assert broken.out == ""
+    sentences = [
+        sentence
+        for account in ("ana", ODD_NAME)
+        for sentence in (
+            f"account {account} shows 96 credits, its entries add up to 95",
+            f"account {account} counts 3 active jobs, there are 1",
+        )
+    ]
+    for sentence in sentences:
+        assert f"wrong: {sentence}\n" in broken.err
+    assert "4 things are wrong" in broken.err
+    told = ficha("verify", "--json", database=empty, expect=1).data
+    assert told["ok"] is False
+    assert sorted(told["violations"]) == sorted(sentences)
+
+
+async def _open_shop(url: str) -> None:
+    """Two accounts with a job each."""
+    app = Ficha(url, sweep_by_itself=False)
+    app.tool(name="draw", cost=5)(lambda job: None)
+    async with app:
+        for account in ("ana", ODD_NAME):
+            await app.open_account(account, credits=100)
+            await app.submit("draw", account=account)
+        await app.claim("default", worker="w")
+
+
+async def test_a_newer_schema_is_left_alone(ficha: Run, empty: str) -> None:
+    ficha("migrate", "up", database=empty)
+    await execute(empty, "insert into schema_migrations values (999)")
+    for arguments in (("migrate", "up"), ("migrate", "down", "--to", "0"), ("verify",)):
+        refused = ficha(*arguments, database=empty, expect=1)
+        assert refused.out == ""
+        assert "999" in refused.err
+    assert "upgrade ficha" in ficha("migrate", "status", database=empty).err
+
+
+async def test_a_database_without_the_schema_is_told_to_migrate(ficha: Run, empty: str) -> None:
+    refused = ficha("verify", database=empty, expect=1)
+    assert (refused.out, refused.err.startswith("error: ")) == ("", True)
+    assert refused.err.endswith("run `ficha migrate up` [DATABASE]\n")
+    told = ficha("verify", "--json", database=empty, expect=1)
+    assert (told.out, told.error["code"], told.error["retryable"]) == ("", "DATABASE", False)
+    assert told.error["message"].endswith("run `ficha migrate up`")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("migrate", "up", "--to", "99"), 2, "there is no version 99"),
+        (("migrate", "up", "--to", "-1"), 2, "--to"),
+        (("migrate", "up", "--to", "x"), 2, "--to"),
+        (("migrate", "down", "--to", "1"), 2, "use `ficha migrate up --to 1`"),
+        (("migrate", "sideways"), 2, "No such command"),
+        (("migrate", "rls", "on"), 1, "row-level security is a feature of PostgreSQL"),
+        (("verify", "--database", "nonsense"), 1, "is none of: sqlite:///file.db"),
+        (("verify", "--database", "mysql://user:secret@host/db"), 1, "is none of"),
+        (("verify", "--database", "postgresql://user:secret@[half/db"), 1, "cannot be read"),
+        (("verify", "--database", "postgresql://user:secret@/db?host=/nowhere"), 1, "cannot be reached"),
+        (("migrate", "up", "--database", "memory:"), 1, "has no schema to migrate"),
+        (("migrate", "up", "--database", "sqlite:////no/such/folder/ficha.db"), 1, "make it first"),
+        (("verify", "--database", "sqlite:///[/red].db"), 1, "[/red].db yet: run `ficha migrate up`"),
+        (("nonsense",), 2, "No such command"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_done_is_told_in_words(ficha: Run, arguments: tuple[str, ...], code: int, words: str) -> None:
+    refused = ficha(*arguments, expect=code)
+    assert refused.out == ""
+    assert words in " ".join(refused.err.split()) or words in _unwrapped(refused.err)
+    assert "secret" not in refused.err
+
+
+def _unwrapped(text: str) -> str:
+    """The words of a message that a frame of lines was drawn around."""
+    return " ".join(word for word in text.split() if word not in ("│", "╭", "╰"))
+
+
+def test_no_arguments_show_the_help_and_the_help_names_every_command(ficha: Run) -> None:
+    shown = ficha("--help").out
+    for command in ("migrate", "verify"):
+        assert command in shown
+    for command in ("up", "down", "sql", "status", "rls"):
+        assert command in ficha("migrate", "--help").out
+    assert "migrate" in ficha(expect=2).out + ficha(expect=2).err
+
+
+def test_the_database_is_the_file_in_this_folder_unless_said_otherwise(ficha: Run, tmp_path: Path) -> None:
+    ficha("migrate", "up")
+    assert (tmp_path / "ficha.db").exists()
+    ficha("migrate", "up", database="sqlite:///other.db")
+    assert (tmp_path / "other.db").exists()
+    ficha("migrate", "up", "--database", "sqlite:///third.db", database="sqlite:///other.db")
+    assert (tmp_path / "third.db").exists()
+
+
+async def test_row_level_security_is_turned_on_and_off(ficha: Run, postgres_server: Server) -> None:
+    async with new_database(postgres_server) as url:
+        ficha("migrate", "up", database=url)
+        assert "row-level security is on" in ficha("migrate", "rls", "on", database=url).err
+        on = "select count(*) from pg_class where relrowsecurity and relnamespace = 'public'::regnamespace"
+        connection = await asyncpg.connect(url)
+        assert await connection.fetchval(on) > 0
+        assert ficha("migrate", "rls", "off", "--json", database=url).data == {"row_level_security": False}
+        assert await connection.fetchval(on) == 0
+        await connection.close()
+        assert "row level security" in ficha("migrate", "rls", "sql", database=url).out.lower()
+        assert "say on, off or sql" in ficha("migrate", "rls", "maybe", database=url, expect=2).err
+
+
+async def test_a_password_is_not_shown(ficha: Run, postgres_server: Server) -> None:
+    async with new_database(postgres_server) as url:
+        secret = url.replace("postgres@", "postgres:secret@")
+        for arguments in (("migrate", "up"), ("verify",), ("migrate", "rls", "on"), ("migrate", "down")):
+            done = ficha(*arguments, database=secret)
+            assert "secret" not in done.out + done.err
+            assert "***" in done.err
