@@ -152,7 +152,7 @@ CREATE TABLE entries (
     CHECK (job_id IS NOT NULL OR kind IN ('grant', 'adjust')),
     CHECK (kind <> 'charge' OR amount <= 0),
     CHECK (kind NOT IN ('grant', 'refund') OR amount >= 0)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 -- One charge and one refund per job, whatever a bug may try.
 CREATE UNIQUE INDEX entries_once_per_job ON entries (job_id, kind) WHERE job_id IS NOT NULL;
@@ -179,7 +179,7 @@ CREATE TABLE keys (
     entry INTEGER,
     -- In this order the primary key also lists them as people read them.
     PRIMARY KEY (account_id, key, scope)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE INDEX keys_by_expiry ON keys (expires_at) WHERE expires_at IS NOT NULL;
 
