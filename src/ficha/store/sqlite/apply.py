@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import apsw
 from msgspec.structs import astuple
@@ -46,46 +47,52 @@ EVENT = insert("events", rows.EVENT_COLUMNS)
 
 def apply(db: apsw.Connection, changes: Changes) -> None:
     """Writes the changes, inside the caller's transaction."""
-    _write(db, ACCOUNT, map(astuple, changes.accounts))
+    _write(db, ACCOUNT, astuple, changes.accounts)
     if changes.jobs:
         _write_jobs(db, changes, job_rows(changes.jobs))
-    _write(db, ENTRY, map(astuple, changes.entries))
-    _write(db, KEY, map(astuple, changes.keys))
-    _write(db, KEY_GONE, changes.forgotten_keys)
-    _write(db, STEP, map(astuple, changes.steps))
-    _write(db, RESERVATION, map(astuple, changes.reservations))
-    _write(db, BATCH, map(astuple, changes.batches))
-    _write(db, POOL, map(astuple, changes.pools))
-    _write(db, CONTENT, [(content.tool, content.content_hash, content.job_id) for content in changes.contents])
-    _write(db, LEADER, map(astuple, changes.leaders))
-    _write(db, EVENT, map(rows.event_values, changes.events))
+    _write(db, ENTRY, astuple, changes.entries)
+    _write(db, KEY, astuple, changes.keys)
+    _write(db, KEY_GONE, tuple, changes.forgotten_keys)
+    _write(db, STEP, astuple, changes.steps)
+    _write(db, RESERVATION, astuple, changes.reservations)
+    _write(db, BATCH, astuple, changes.batches)
+    _write(db, POOL, astuple, changes.pools)
+    _write(db, CONTENT, rows.content_values, changes.contents)
+    _write(db, LEADER, astuple, changes.leaders)
+    _write(db, EVENT, rows.event_values, changes.events)
 
 
-def _write(db: apsw.Connection, statement: str, values: Iterable[Row]) -> None:
-    db.executemany(statement, values)
+def _write(db: apsw.Connection, statement: str, values: Callable[[Any], Row], records: Sequence[Any]) -> None:
+    # Most batches have no rows of most kinds, and a statement costs something even if it is run for none.
+    if records:
+        db.executemany(statement, map(values, records))
 
 
 def _write_jobs(db: apsw.Connection, changes: Changes, jobs: JobRows) -> None:
     payloads, results, places = changes.payloads, changes.results, jobs.places
-    _write(db, JOB, [rows.job_values(job, payloads[job.id], results.get(job.id)) for job in jobs.born])
-    _write(db, JOB_END, [rows.end_values(job, results.get(job.id)) for job in jobs.ended])
-    _write(db, JOB_DEAD, [(job.id, job.dead_at) for job in jobs.relisted])
-    _write(db, CHECKPOINT, map(rows.checkpoint_values, jobs.checkpoints))
+    _write(db, JOB, lambda job: rows.job_values(job, payloads[job.id], results.get(job.id)), jobs.born)
+    _write(db, JOB_END, lambda job: rows.end_values(job, results.get(job.id)), jobs.ended)
+    _write(db, JOB_DEAD, lambda job: (job.id, job.dead_at), jobs.relisted)
+    _write(db, CHECKPOINT, rows.checkpoint_values, jobs.checkpoints)
     # A job has one narrow row at most, so it leaves its old table before it enters the new one.
-    _write(db, READY_GONE, [(job_id,) for job_id in places.ready_gone])
-    _write(db, PARKED_GONE, [(job_id,) for job_id in places.parked_gone])
-    _write(db, LEASE_GONE, [(job_id,) for job_id in places.leases_gone])
-    _write(db, READY, map(rows.ready_values, places.ready_new))
-    _write(db, READY_CHANGED, map(rows.ready_values, places.ready_changed))
-    _write(db, PARKED, map(rows.parked_values, places.parked_new))
-    _write(db, PARKED_CHANGED, map(rows.parked_values, places.parked_changed))
-    _write(db, LEASE, map(rows.lease_values, places.leases_new))
+    _write(db, READY_GONE, _single, places.ready_gone)
+    _write(db, PARKED_GONE, _single, places.parked_gone)
+    _write(db, LEASE_GONE, _single, places.leases_gone)
+    _write(db, READY, rows.ready_values, places.ready_new)
+    _write(db, READY_CHANGED, rows.ready_values, places.ready_changed)
+    _write(db, PARKED, rows.parked_values, places.parked_new)
+    _write(db, PARKED_CHANGED, rows.parked_values, places.parked_changed)
+    _write(db, LEASE, rows.lease_values, places.leases_new)
     if places.leases_changed:
         holders = {change.after.id: _holder(change.before) for change in changes.jobs}
         renewed = [job for job in places.leases_changed if holders[job.id] == _holder(job)]
         passed_on = [job for job in places.leases_changed if holders[job.id] != _holder(job)]
-        _write(db, LEASE_RENEWED, map(rows.lease_values, renewed))
-        _write(db, LEASE_CHANGED, map(rows.lease_values, passed_on))
+        _write(db, LEASE_RENEWED, rows.lease_values, renewed)
+        _write(db, LEASE_CHANGED, rows.lease_values, passed_on)
+
+
+def _single(value: str) -> Row:
+    return (value,)
 
 
 def _holder(job: Job | None) -> tuple[str | None, str | None]:

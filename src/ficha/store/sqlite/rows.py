@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import json
 from msgspec.structs import astuple
 
-from ...core.records import Awaiting, Checkpoint, Event, Job, Leased, Parked, Pool, Ready
+from ...core.records import Awaiting, Checkpoint, Content, Event, Job, Leased, Parked, Pool, Ready
 from ..base import JobRow
 
 Row = tuple[Any, ...]
@@ -170,6 +170,10 @@ def event_values(event: Event) -> Row:
 def event_of(row: Sequence[Any]) -> Event:
     job_id, account_id, kind, at, data = row
     return Event(job_id, account_id, kind, at, None if data is None else json.decode(data))
+
+
+def content_values(content: Content) -> Row:
+    return (content.tool, content.content_hash, content.job_id)
 
 
 def pool_of(row: Row) -> Pool:
