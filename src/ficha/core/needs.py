@@ -36,8 +36,9 @@ class Needs(Struct):
     reservations_of: accounts whose active reservations are wanted.
     parked_of: accounts of which all parked jobs are wanted.
     pools: by name, locked where it has a limit and a claim asks for it.
-    ready: how many of the best ready jobs of each pool, with payload and the pool's occupied slots; rows that another
-        batch holds are skipped.
+    resized: pools that a command of this batch may give a limit.
+    ready: how many of the best ready jobs of each pool, with payload and, where it has a limit or may get one, the
+        pool's occupied slots; rows that another batch holds are skipped.
     contents: (tool, content hash), with the result.
     leaders: by name, locked.
     """
@@ -52,6 +53,7 @@ class Needs(Struct):
     reservations_of: set[str] = field(default_factory=set)
     parked_of: set[str] = field(default_factory=set)
     pools: set[str] = field(default_factory=set)
+    resized: set[str] = field(default_factory=set)
     ready: dict[str, int] = field(default_factory=dict)
     contents: set[tuple[str, str]] = field(default_factory=set)
     leaders: set[str] = field(default_factory=set)
@@ -147,7 +149,10 @@ def _add(wanted: Needs, command: AnyCommand) -> None:
         case c.ForgetKey():
             wanted.accounts.add(command.account_id)
             wanted.keys.add((command.account_id, command.scope, command.key))
-        case c.DeclarePool() | c.PausePool() | c.ResizePool():
+        case c.DeclarePool() | c.ResizePool():
+            wanted.pools.add(command.name)
+            wanted.resized.add(command.name)
+        case c.PausePool():
             wanted.pools.add(command.name)
         case c.Elect():
             wanted.leaders.add(command.name)

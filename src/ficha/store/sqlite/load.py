@@ -153,7 +153,10 @@ def _load_payloads(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> Non
 def _load_ready(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
     jobs, payloads, job_of, payload_of = snapshot.jobs, snapshot.payloads, rows.job_of, rows.payload_of
     for pool, limit in needs.ready.items():
-        snapshot.occupied[pool] = db.execute(OCCUPIED, (pool,)).get
+        # Where there is no limit nobody asks how many run, and counting them takes the longer the more there are.
+        known = snapshot.pools.get(pool)
+        is_counted = known is not None and (known.limit is not None or pool in needs.resized)
+        snapshot.occupied[pool] = db.execute(OCCUPIED, (pool,)).get if is_counted else 0
         ready = snapshot.ready[pool] = []
         for row in db.execute(READY, (pool, limit)):
             job_id = row[0]
