@@ -45,16 +45,17 @@ def charge(ws: Workspace, account: Account, job_id: str, cost: int) -> Account:
     """Takes a job's cost. A free job writes no entry."""
     if cost == 0:
         return account
+    day, month = day_of(ws.now), month_of(ws.now)
     return post(
         ws,
         account,
         "charge",
         -cost,
         job_id=job_id,
-        day_at=day_of(ws.now),
-        day_spent=spent_today(account, ws.now) + cost,
-        month_at=month_of(ws.now),
-        month_spent=spent_this_month(account, ws.now) + cost,
+        day_at=day,
+        day_spent=cost + (account.day_spent if account.day_at == day else 0),
+        month_at=month,
+        month_spent=cost + (account.month_spent if account.month_at == month else 0),
     )
 
 

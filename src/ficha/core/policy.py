@@ -25,6 +25,7 @@ A refund is never refused for it."""
 PRIORITY_MIN: Final = -2048
 PRIORITY_MAX: Final = 2047
 _TIME_BITS: Final = 51
+_LAST_TIME: Final = (1 << _TIME_BITS) - 1
 _RANK_EPOCH: Final = 1_577_836_800 * SECOND
 """2020-01-01: the rank's time part counts from here and lasts 71 years."""
 
@@ -79,13 +80,15 @@ class Policy(Struct, frozen=True):
 
 def priority_of(plan: Plan, offset: int, boost: int) -> int:
     """A job's priority: its plan's, moved by its tool's offset and the first-job boost."""
-    return max(PRIORITY_MIN, min(PRIORITY_MAX, plan.priority + offset - boost))
+    priority = plan.priority + offset - boost
+    # (Comparing is what each submit pays for; `min` and `max` take three times as long.)
+    return PRIORITY_MIN if priority < PRIORITY_MIN else PRIORITY_MAX if priority > PRIORITY_MAX else priority
 
 
 def rank_of(priority: int, created_at: int) -> int:
     """The order of the queue as one number: strictly by priority, then first created, first started."""
-    time = max(0, min(created_at - _RANK_EPOCH, (1 << _TIME_BITS) - 1))
-    return (priority << _TIME_BITS) + time
+    time = created_at - _RANK_EPOCH
+    return (priority << _TIME_BITS) + (0 if time < 0 else _LAST_TIME if time > _LAST_TIME else time)
 
 
 def ranks_of_priority(rank: int) -> tuple[int, int]:

@@ -126,12 +126,14 @@ def refuse_quota(ws: Workspace, account: Account, plan: Plan, wanted: int, *, re
 
 def quota_warnings(ws: Workspace, account: Account, plan: Plan) -> tuple[str, ...]:
     """A word on each quota that the account is near, as it stands after the command."""
-    warnings = []
-    used = account.active + ws.reservations_of(account.id)
-    for word, count, limit in (
-        ("active jobs", used, plan.max_active),
-        ("jobs this hour", submits_this_hour(account, ws.now), plan.per_hour),
-    ):
-        if limit is not None and limit > 1 and count >= limit * ws.policy.warn_share:
-            warnings.append(f"{count} of {limit} {word}")
-    return tuple(warnings)
+    share = ws.policy.warn_share
+    warnings: tuple[str, ...] = ()
+    if (limit := plan.max_active) is not None and limit > 1:
+        used = account.active + ws.reservations_of(account.id)
+        if used >= limit * share:
+            warnings = (f"{used} of {limit} active jobs",)
+    if (limit := plan.per_hour) is not None and limit > 1:
+        used = submits_this_hour(account, ws.now)
+        if used >= limit * share:
+            warnings += (f"{used} of {limit} jobs this hour",)
+    return warnings

@@ -36,7 +36,9 @@ def submit(ws: Workspace, command: Submit) -> Submitted | Refusal:
     if plan is None:
         return no_plan(account.plan)
     new_jobs, served = _served_by_content(ws, command)
-    cost = sum(job.cost for job in new_jobs)
+    cost = 0
+    for job in new_jobs:
+        cost += job.cost
     refusal = (
         refuse_reservation(ws, command.reservation_id, account.id)
         or refuse_quota(ws, account, plan, len(new_jobs) - len(served), reserved=command.reservation_id is not None)
@@ -88,9 +90,12 @@ def is_remembered(key: Key, now: int) -> bool:
 
 def _served_by_content(ws: Workspace, command: Submit) -> tuple[tuple[NewJob, ...], dict[str, str]]:
     """The jobs to make, and the results of those that an earlier result answers: they cost nothing."""
-    if not any(job.content_hash for job in command.jobs):
-        return command.jobs, {}
     served: dict[str, str] = {}
+    for job in command.jobs:
+        if job.content_hash:
+            break
+    else:
+        return command.jobs, served
     jobs = []
     for job in command.jobs:
         content = ws.content(job.tool, job.content_hash) if job.content_hash else None
@@ -102,8 +107,7 @@ def _served_by_content(ws: Workspace, command: Submit) -> tuple[tuple[NewJob, ..
 
 
 def _refuse_rate(account: Account, plan: Plan, jobs: int, now: int) -> Refusal | None:
-    used = submits_this_hour(account, now)
-    if plan.per_hour is None or used + jobs <= plan.per_hour:
+    if plan.per_hour is None or (used := submits_this_hour(account, now)) + jobs <= plan.per_hour:
         return None
     wait_s = max(1, -(-(hour_of(now) + HOUR - now) // SECOND))
     return Refusal(
@@ -117,8 +121,9 @@ def _refuse_rate(account: Account, plan: Plan, jobs: int, now: int) -> Refusal |
 
 def _refuse_cost(jobs: tuple[NewJob, ...], cost: int) -> Refusal | None:
     """A cost is worked out by the application; a negative one would pay the account for its submit."""
-    if (least := min((job.cost for job in jobs), default=0)) < 0:
-        return Refusal("INVALID_ARGUMENT", f"a job costs 0 credits or more, not {least}; nothing was submitted.")
+    for job in jobs:
+        if job.cost < 0:
+            return Refusal("INVALID_ARGUMENT", f"a job costs 0 credits or more, not {job.cost}; nothing was submitted.")
     if cost > MAX_AMOUNT:
         return Refusal("INVALID_ARGUMENT", f"a submit may cost at most {MAX_AMOUNT} credits, this one costs {cost}.")
     return None
@@ -127,11 +132,11 @@ def _refuse_cost(jobs: tuple[NewJob, ...], cost: int) -> Refusal | None:
 def _refuse_spending(account: Account, plan: Plan, cost: int, now: int) -> Refusal | None:
     if cost == 0:
         return None
-    for period, limit, spent in (
-        ("day", plan.daily_limit, ledger.spent_today(account, now)),
-        ("month", plan.monthly_limit, ledger.spent_this_month(account, now)),
+    for period, limit, spent_in in (
+        ("day", plan.daily_limit, ledger.spent_today),
+        ("month", plan.monthly_limit, ledger.spent_this_month),
     ):
-        if limit is not None and spent + cost > limit:
+        if limit is not None and (spent := spent_in(account, now)) + cost > limit:
             return Refusal(
                 "COST_LIMIT",
                 f"account {account.id} has spent {spent} of {limit} credits this {period} (UTC) and this submit costs "
@@ -143,11 +148,11 @@ def _refuse_spending(account: Account, plan: Plan, cost: int, now: int) -> Refus
 
 def _spending_warning(account: Account, plan: Plan, now: int) -> str | None:
     """A word on the soft limits that the account has reached, after the charge."""
-    for period, limit, spent in (
-        ("day", plan.daily_warning, ledger.spent_today(account, now)),
-        ("month", plan.monthly_warning, ledger.spent_this_month(account, now)),
+    for period, limit, spent_in in (
+        ("day", plan.daily_warning, ledger.spent_today),
+        ("month", plan.monthly_warning, ledger.spent_this_month),
     ):
-        if limit is not None and spent >= limit:
+        if limit is not None and (spent := spent_in(account, now)) >= limit:
             return f"{spent} credits spent this {period}, beyond the warning limit of {limit}"
     return None
 
@@ -164,20 +169,22 @@ def _create(
     now = ws.now
     boost = ws.policy.first_job_boost if account.submitted == 0 else 0
     due_at = max(command.run_at or 0, now + command.delay_ms * MILLISECOND)
-    queued = [new.id for new in new_jobs if new.id not in served]
+    hour = hour_of(now)
+    queued = [new.id for new in new_jobs if new.id not in served] if served else [new_jobs[-1].id]
     ws.put_account(
         replace(
             account,
             submitted=account.submitted + len(new_jobs),
-            hour_at=hour_of(now),
-            hour_submits=submits_this_hour(account, now) + len(new_jobs),
+            hour_at=hour,
+            hour_submits=len(new_jobs) + (account.hour_submits if account.hour_at == hour else 0),
             latest_job=queued[-1] if queued else account.latest_job,
         )
     )
     first: Job | None = None
     for new in new_jobs:
         job = _born(ws, command, plan, new, boost, due_at, new.id in served)
-        first = first or job
+        if first is None:
+            first = job
         if new.id in served:
             ws.put_result(job.id, served[new.id])
             ws.add_event(job, "reused")
@@ -233,9 +240,9 @@ def _born(ws: Workspace, command: Submit, plan: Plan, new: NewJob, boost: int, d
         finished_at=now if is_served else None,
         delivered=new.units if is_served else None,
     )
-    ledger.charge(ws, account, job.id, new.cost)
+    account = ledger.charge(ws, account, job.id, new.cost)
     if not is_served:
-        job = replace(job, place=waiting_place(ws, job, due_at))
+        job = replace(job, place=_waiting_place(ws.now, account, plan, job, due_at))
     ws.add_job(job, new.payload)
     ws.add_event(job, "submitted")
     return job
@@ -244,9 +251,12 @@ def _born(ws: Workspace, command: Submit, plan: Plan, new: NewJob, boost: int, d
 def waiting_place(ws: Workspace, job: Job, due_at: int) -> Ready | Parked:
     """Where a job that is to wait belongs: parked until its time, parked behind its account's limit, or ready."""
     account = ws.owner(job)
-    plan = ws.plan(account)
-    rank, ages_at = aged_rank(job, plan, ws.now)
-    if due_at > ws.now:
+    return _waiting_place(ws.now, account, ws.plan(account), job, due_at)
+
+
+def _waiting_place(now: int, account: Account, plan: Plan | None, job: Job, due_at: int) -> Ready | Parked:
+    rank, ages_at = aged_rank(job, plan, now)
+    if due_at > now:
         return Parked(rank, due_at)
     if has_room(account, plan):
         return Ready(rank, ages_at)

@@ -132,10 +132,11 @@ class Workspace:
     def add_job(self, job: Job, payload: str) -> None:
         """A new job."""
         assert self._jobs.get(job.id) is None, f"the id {job.id} is taken"
-        self._jobs[job.id] = None
+        self._jobs[job.id] = job
+        self._jobs_before[job.id] = None
         self._payloads[job.id] = payload
         self._changes.payloads[job.id] = payload
-        self.put_job(job)
+        self._follow(job, None, job.place)
 
     def put_job(self, job: Job) -> None:
         """The job's new value, with all that follows from where it is now."""
@@ -143,9 +144,11 @@ class Workspace:
         self._jobs_before.setdefault(job.id, before)
         self._jobs[job.id] = job
         old = None if before is None else before.place
-        new = job.place
-        if old == new:
-            return
+        if old != job.place:
+            self._follow(job, old, job.place)
+
+    def _follow(self, job: Job, old: Place | None, new: Place | None) -> None:
+        """Keeps in step with a job that went from one place to another."""
         self._count(job, old, new)
         if job.pool in self._occupied:
             self._occupied[job.pool] += _holds_slot(new) - _holds_slot(old)
