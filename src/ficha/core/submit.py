@@ -166,6 +166,7 @@ def _create(
     served: dict[str, str],
     cost: int,
 ) -> Submitted:
+    assert new_jobs, "a submit has at least one job"
     now = ws.now
     boost = ws.policy.first_job_boost if account.submitted == 0 else 0
     due_at = max(command.run_at or 0, now + command.delay_ms * MILLISECOND)
@@ -188,7 +189,7 @@ def _create(
         if new.id in served:
             ws.put_result(job.id, served[new.id])
             ws.add_event(job, "reused")
-    assert first is not None, "a submit has at least one job"
+    assert first is not None
     if command.reservation_id is not None:
         consumed(ws, command.reservation_id, first.id)
     if command.batch_id is not None:
