@@ -1,5 +1,6 @@
 -- A job is one wide row that is written at its birth and at its end. In between it has one narrow row, in ready, parked
--- or leases, and only that one is touched. Instants are microseconds since 1970, JSON is text.
+-- or leases, and only that one is touched. Instants are microseconds since 1970, JSON is text. A check asks for each value
+-- by itself, because for a list of more than two SQLite makes a table, row by row.
 
 CREATE TABLE accounts (
     id TEXT PRIMARY KEY,
@@ -27,7 +28,8 @@ CREATE TABLE jobs (
     tool TEXT NOT NULL,
     pool TEXT NOT NULL,
     -- 'queued' for as long as the job is active: its narrow row knows better.
-    status TEXT NOT NULL CHECK (status IN ('queued', 'completed', 'failed', 'cancelled')),
+    status TEXT NOT NULL
+        CHECK (status = 'queued' OR status = 'completed' OR status = 'failed' OR status = 'cancelled'),
     priority INTEGER NOT NULL,
     cost INTEGER NOT NULL CHECK (cost >= 0),
     units INTEGER NOT NULL,
@@ -142,7 +144,7 @@ CREATE TABLE steps (
 CREATE TABLE entries (
     account_id TEXT NOT NULL,
     number INTEGER NOT NULL CHECK (number >= 1),
-    kind TEXT NOT NULL CHECK (kind IN ('grant', 'adjust', 'charge', 'refund')),
+    kind TEXT NOT NULL CHECK (kind = 'charge' OR kind = 'refund' OR kind = 'grant' OR kind = 'adjust'),
     amount INTEGER NOT NULL,
     balance_after INTEGER NOT NULL CHECK (balance_after >= 0),
     at INTEGER NOT NULL,
@@ -186,7 +188,8 @@ CREATE INDEX keys_by_expiry ON keys (expires_at) WHERE expires_at IS NOT NULL;
 CREATE TABLE reservations (
     id TEXT PRIMARY KEY,
     account_id TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('active', 'consumed', 'expired', 'released')),
+    state TEXT NOT NULL
+        CHECK (state = 'active' OR state = 'consumed' OR state = 'expired' OR state = 'released'),
     created_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
     job_id TEXT

@@ -186,9 +186,9 @@ def listed(columns: Iterable[str], prefix: str = "") -> str:
     return ", ".join(prefix + column for column in columns)
 
 
-def insert(table: str, columns: Sequence[str]) -> str:
+def insert(table: str, columns: Sequence[str], verb: str = "INSERT") -> str:
     marks = ", ".join("?" * len(columns))
-    return f"INSERT INTO {table} ({listed(columns)}) VALUES ({marks})"  # noqa: S608 (names from this package)
+    return f"{verb} INTO {table} ({listed(columns)}) VALUES ({marks})"  # noqa: S608 (names from this package)
 
 
 def upsert(table: str, columns: Sequence[str], key: Sequence[str]) -> str:
