@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
@@ -12,6 +12,7 @@ from ...core.needs import PROMOTIONS_PER_SLOT, Needs
 from ...core.records import Account, Content, Job, Key, Leader, Reservation
 from ...core.snapshot import Snapshot
 from . import rows
+from .remembered import Remembered
 from .rows import listed
 
 # ruff: noqa: S608 (all that is put into these statements are names from this package)
@@ -39,26 +40,28 @@ CONTENTS = (
 )
 LEADERS = "SELECT name, owner, expires_at FROM leaders WHERE name = ?"
 
+T = TypeVar("T")
+
 _ALL = -1  # To SQLite, a limit below zero is none.
 
 
-def load(db: apsw.Connection, needs: Needs, now: int) -> Snapshot:
-    """Everything that `needs` names, as it is now."""
+def load(db: apsw.Connection, needs: Needs, now: int, remembered: Remembered) -> Snapshot:
+    """Everything that `needs` names, as it is now; what is remembered is not read."""
     snapshot = Snapshot(now)
     named = _load_keys(db, needs, snapshot)
-    _load_jobs(db, needs.jobs | needs.owned_jobs | named, snapshot)
+    _load_jobs(db, needs.jobs | needs.owned_jobs | named, snapshot, remembered)
     if needs.reservations:
         snapshot.reservations = dict.fromkeys(needs.reservations)
         for row in db.executemany(RESERVATIONS, _singles(needs.reservations)):
             snapshot.reservations[row[0]] = Reservation(*row)
-    _load_accounts(db, needs, snapshot)
+    _load_accounts(db, needs, snapshot, remembered)
     if needs.reservations_of:
         snapshot.reservations_of = {account: [] for account in needs.reservations_of}
         holders = [key for key in needs.reservations_of if (found := snapshot.accounts.get(key)) and found.reserved]
         if holders:
             for row in db.execute(RESERVATIONS_OF, _array(holders)):
                 snapshot.reservations_of[row[1]].append(Reservation(*row))
-    _load_parked(db, needs, snapshot)
+    _load_parked(db, needs, snapshot, remembered)
     _load_payloads(db, needs, snapshot)
     if needs.steps:
         snapshot.steps = dict.fromkeys(needs.steps)
@@ -99,28 +102,34 @@ def _load_keys(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> set[str
     return {key.job_id for key in found if key.job_id is not None}
 
 
-def _load_jobs(db: apsw.Connection, ids: set[str], snapshot: Snapshot) -> None:
-    if not ids:
-        return
-    snapshot.jobs.update(dict.fromkeys(ids))
-    job_of = rows.job_of
-    for row in db.execute(JOBS, _array(ids)):
-        snapshot.jobs[row[0]] = job_of(row)
+def _load_jobs(db: apsw.Connection, ids: set[str], snapshot: Snapshot, remembered: Remembered) -> None:
+    if unread := _recall(ids, remembered.jobs, snapshot.jobs):
+        jobs, job_of = snapshot.jobs, rows.job_of
+        for row in db.execute(JOBS, _array(unread)):
+            jobs[row[0]] = job_of(row)
 
 
-def _load_accounts(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
+def _recall(ids: Iterable[str], remembered: dict[str, T], found: dict[str, T | None]) -> list[str]:
+    """Puts what is remembered under its id, and None under every other one: those are to be read."""
+    unread = []
+    for key in ids:
+        known = found[key] = remembered.get(key)
+        if known is None:
+            unread.append(key)
+    return unread
+
+
+def _load_accounts(db: apsw.Connection, needs: Needs, snapshot: Snapshot, remembered: Remembered) -> None:
     """The accounts named, and those of the jobs and reservations named."""
     ids = set(needs.accounts)
     ids.update(job.account_id for job_id in needs.owned_jobs if (job := snapshot.jobs[job_id]) is not None)
     ids.update(held.account_id for held in snapshot.reservations.values() if held is not None)
-    if not ids:
-        return
-    snapshot.accounts = dict.fromkeys(ids)
-    for row in db.execute(ACCOUNTS, _array(ids)):
-        snapshot.accounts[row[0]] = Account(*row)
+    if unread := _recall(ids, remembered.accounts, snapshot.accounts):
+        for row in db.execute(ACCOUNTS, _array(unread)):
+            snapshot.accounts[row[0]] = Account(*row)
 
 
-def _load_parked(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
+def _load_parked(db: apsw.Connection, needs: Needs, snapshot: Snapshot, remembered: Remembered) -> None:
     """The jobs that may be promoted, for the accounts that have any: most have none, and cost nothing."""
     snapshot.parked = {account: [] for account in snapshot.accounts}
     limits = Counter[str]()
@@ -138,7 +147,8 @@ def _load_parked(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
         return
     for account_id, job_id in db.executemany(PARKED, wanted):
         snapshot.parked[account_id].append(job_id)
-    _load_jobs(db, {job_id for ids in snapshot.parked.values() for job_id in ids} - snapshot.jobs.keys(), snapshot)
+    promotable = {job_id for ids in snapshot.parked.values() for job_id in ids}
+    _load_jobs(db, promotable - snapshot.jobs.keys(), snapshot, remembered)
 
 
 def _load_payloads(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:

@@ -188,7 +188,7 @@ def listed(columns: Iterable[str], prefix: str = "") -> str:
 
 def insert(table: str, columns: Sequence[str], verb: str = "INSERT") -> str:
     marks = ", ".join("?" * len(columns))
-    return f"{verb} INTO {table} ({listed(columns)}) VALUES ({marks})"  # noqa: S608 (names from this package)
+    return f"{verb} INTO {table} ({listed(columns)}) VALUES ({marks})"
 
 
 def upsert(table: str, columns: Sequence[str], key: Sequence[str]) -> str:

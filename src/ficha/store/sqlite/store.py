@@ -22,6 +22,7 @@ from .connection import ConnectionThread, Patience, connect, refuse_old_library,
 from .filesystem import refuse_network
 from .load import load
 from .reads import answer
+from .remembered import Remembered
 from .rows import upsert
 
 T = TypeVar("T")
@@ -76,6 +77,7 @@ class SqliteStore:
         self._pages_moved = 0
         self._unmarked: dict[str, int] = {}
         self._is_unsettled = False
+        self._remembered = Remembered()
 
     async def version(self) -> int:
         return await asyncio.to_thread(migrator.version, self._path, Patience(self._busy_timeout_s))
@@ -149,6 +151,7 @@ class SqliteStore:
     # On the writer's thread
 
     def _connect_writer(self) -> apsw.Connection:
+        self._remembered = Remembered()
         db = connect(self._path, self._patience)
         db.set_wal_hook(self._count_pages)
         return self._checked(db)
@@ -158,7 +161,8 @@ class SqliteStore:
         db.execute("BEGIN IMMEDIATE")
         try:
             now = self._clock()
-            changes = decide(load(db, needs, now))
+            self._remembered.check(db)
+            changes = decide(load(db, needs, now, self._remembered))
             if changes:
                 apply(db, changes)
                 db.execute(MARK, (lane, batch, now))
@@ -170,7 +174,12 @@ class SqliteStore:
             _roll_back(db)
             self._unmarked[lane] = batch
             return False
-        self._commit(db)
+        try:
+            self._commit(db)
+        except BaseException:
+            self._remembered.forget()
+            raise
+        self._remembered.keep(changes)
         return True
 
     def _commit(self, db: apsw.Connection) -> None:

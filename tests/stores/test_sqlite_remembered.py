@@ -1,0 +1,122 @@
+"""What the SQLite store remembers is what the rows hold, and spares it the reading; whoever else writes is seen."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import apsw
+import pytest
+from msgspec.structs import replace
+
+from ficha.core import commands as c
+from ficha.core.needs import Needs
+from ficha.core.outcomes import AccountChanged, Claimed, Finished, Refusal
+from ficha.core.snapshot import Changes, Snapshot
+from ficha.store.base import StoreError
+from ficha.store.sqlite import load, remembered
+from tests.stores.sqlite_bench import LANE, Bench, a_submit, job_id, on_writer, opened
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "ficha.db")
+
+
+@pytest.fixture
+async def bench(path: str) -> AsyncIterator[Bench]:
+    async with opened(path) as bench:
+        yield bench
+
+
+async def statements(bench: Bench) -> list[str]:
+    """The statements that the writer runs from now on."""
+    seen: list[str] = []
+
+    def trace(cursor: apsw.Cursor, statement: str, values: object) -> bool:
+        seen.append(statement)
+        return True
+
+    def watch(db: apsw.Connection) -> None:
+        db.exec_trace = trace
+
+    await on_writer(bench.store, watch)
+    return seen
+
+
+async def claim(bench: Bench) -> int:
+    """Job 1, submitted and claimed; answers with the lease's epoch."""
+    _, claimed = await bench.run(a_submit(1), c.Claim("w1", ("gpu",), 1))
+    assert isinstance(claimed, Claimed)
+    return claimed.leases[0].epoch
+
+
+def finish(epoch: int) -> c.Finish:
+    return c.Finish(job_id(1), c.Completed("{}"), epoch)
+
+
+async def test_what_this_process_wrote_last_is_not_read_again(bench: Bench) -> None:
+    epoch = await claim(bench)
+    seen = await statements(bench)
+    (finished,) = await bench.run(finish(epoch))
+    assert isinstance(finished, Finished)
+    assert (finished.changed, finished.new_balance) == (True, 98)
+    assert seen
+    assert not {load.JOBS, load.ACCOUNTS} & set(seen)
+
+
+async def test_a_job_that_ended_is_read(bench: Bench) -> None:
+    epoch = await claim(bench)
+    await bench.run(finish(epoch))
+    seen = await statements(bench)
+    (again,) = await bench.run(finish(epoch))
+    assert isinstance(again, Finished)
+    assert not again.changed
+    assert load.JOBS in seen
+
+
+async def test_what_another_store_wrote_is_seen(bench: Bench, path: str) -> None:
+    epoch = await claim(bench)
+    async with opened(path) as other:
+        (cancelled,) = await other.run(c.Cancel(job_id(1)))
+        assert isinstance(cancelled, Finished)
+        assert (cancelled.changed, cancelled.new_balance) == (True, 100)
+        late, credited = await bench.run(finish(epoch), c.Credit("ana", 5, "grant"))
+        assert isinstance(late, Finished)
+        assert (late.status, late.changed) == ("cancelled", False)
+        assert isinstance(credited, AccountChanged)
+        assert credited.balance == 105
+        (back,) = await other.run(c.Credit("ana", 1, "grant"))
+        assert isinstance(back, AccountChanged)
+        assert back.balance == 106
+
+
+async def test_what_somebody_changed_by_hand_is_seen(bench: Bench, path: str) -> None:
+    epoch = await claim(bench)
+    apsw.Connection(path).execute("UPDATE leases SET epoch = epoch + 1")
+    (lost,) = await bench.run(finish(epoch))
+    assert isinstance(lost, Refusal)
+    assert lost.code == "LEASE_LOST"
+
+
+async def test_a_batch_that_was_not_kept_is_not_remembered(bench: Bench) -> None:
+    def overdraw(snapshot: Snapshot) -> Changes:
+        account = snapshot.accounts["ana"]
+        assert account is not None
+        return Changes(accounts=[replace(account, balance=1_000), replace(account, balance=-1)])
+
+    await bench.run(c.Credit("ana", 1, "grant"))
+    with pytest.raises(StoreError, match="CHECK constraint failed"):
+        await bench.store.transact(LANE, 90, Needs(accounts={"ana"}), overdraw)
+    bench.batch = 90
+    (credited,) = await bench.run(c.Credit("ana", 1, "grant"))
+    assert isinstance(credited, AccountChanged)
+    assert credited.balance == 102
+
+
+async def test_there_is_no_end_of_what_can_be_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembered, "MOST", 3)
+    await bench.run(*(c.OpenAccount(f"account-{number}", "pro", 10) for number in range(10)))
+    seen = await statements(bench)
+    (credited,) = await bench.run(c.Credit("account-7", 1, "grant"))
+    assert isinstance(credited, AccountChanged)
+    assert credited.balance == 11
+    assert load.ACCOUNTS in seen
