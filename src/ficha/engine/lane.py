@@ -13,6 +13,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
@@ -164,9 +165,9 @@ class Lane:
                 self._published(changes)
             except Exception:
                 log.exception("a committed batch could not be made known within this process")
+            answers = iter(outcomes)
             for ticket in tickets:
-                mine, outcomes = outcomes[: len(ticket.commands)], outcomes[len(ticket.commands) :]
-                _answer(ticket, mine)
+                _answer(ticket, list(islice(answers, len(ticket.commands))))
 
     def _refuse(self, tickets: list[_Ticket], why: str) -> None:
         log.warning("%s", why)
