@@ -264,7 +264,8 @@ def test_a_run_that_takes_its_process_down_is_a_recovery_and_the_third_is_poison
         claim gpu w1                               -> j1
         finish j1 e2 interrupted lost=yes          -> queued
         claim gpu w1                               -> j1
-        finish j1 e3 interrupted lost=yes          -> failed refunded=5
+        finish j1 e3 interrupted lost=yes reason=x -> failed refunded=5
+        job j1 -> failed error="3 runs were lost with their process, so the job is taken for poison; the last: x"
         job j1                                     -> failed recoveries=3 attempts=0 dead=yes
         ledger ana                                 -> grant 9, charge -5, refund 5
     """)

@@ -43,7 +43,7 @@ def test_a_job_that_takes_three_workers_down_is_poison() -> None:
         +60s
         recover j1                                 -> failed refunded=5
         job j1                                     -> failed recoveries=3 attempts=0 dead=yes
-        job j1 -> failed error="3 runs were lost with their process; the job is taken for poison"
+        event j1 failed                            -> dead=yes refunded=5
         ledger ana                                 -> grant 9, charge -5, refund 5
     """)
 

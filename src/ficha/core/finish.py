@@ -153,7 +153,7 @@ def take_back(ws: Workspace, job: Job, reason: str, *, lost: bool) -> Finished:
     if lost and job.recoveries + 1 >= ws.policy.max_recoveries:
         job = replace(job, recoveries=job.recoveries + 1)
         lost_runs = f"{job.recoveries} runs were lost with their process"
-        return fail(ws, job, f"{lost_runs}; the job is taken for poison", dead=True)
+        return fail(ws, job, f"{lost_runs}, so the job is taken for poison; the last: {reason}", dead=True)
     job = moves.taken_back(job, Ready(*aged_rank(job, ws.plan(ws.owner(job)), ws.now)), lost=lost)
     ws.put_job(job)
     said: dict[str, Any] = {"worker": lease.worker, "epoch": job.epoch, "recoveries": job.recoveries, "reason": reason}
