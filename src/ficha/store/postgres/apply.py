@@ -21,7 +21,7 @@ from msgspec import Struct
 from ...core.snapshot import Changes, Snapshot, job_rows
 from . import columns as t
 from .columns import Row, Table
-from .values import Column, array, instant, literal, source, written
+from .values import Column, instant, literal, one_of, source, written
 
 CLOCK_SLACK_US: Final = 500_000
 """How far this process's idea of the database's clock may be off."""
@@ -34,12 +34,17 @@ class Executor(Protocol):
 
 
 class Part(Struct, frozen=True):
-    """One table's share of the statement; `{source}` in the text stands for the rows, `{guard}` for a condition."""
+    """One table's share of the statement.
+
+    In the text, `{source}` stands for the rows, `{keys}` for the values of a single column, `{guard}` for a condition.
+    """
 
     name: str
     columns: tuple[Column, ...]
     row: Row
     text: str
+    is_counted: bool = False
+    """Whether the statement fails unless the part has written as many rows as it was given."""
 
 
 def _insert(name: str, table: Table, tail: str = "") -> Part:
@@ -58,15 +63,19 @@ def _upsert(name: str, table: Table) -> Part:
     return _insert(name, table, f" ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {changed}")
 
 
-def _update(name: str, table: Table, tail: str = "") -> Part:
+def _update(name: str, table: Table, tail: str = "", *, is_counted: bool = False) -> Part:
     rows = f"FROM {_found(table)} WHERE t.ctid = v.seat AND {{guard}}"
-    return Part(name, table.columns, table.row, f"UPDATE {table.name} AS t SET {_changed(table)} {rows}{tail}")
+    text = f"UPDATE {table.name} AS t SET {_changed(table)} {rows}{tail}"
+    return Part(name, table.columns, table.row, text, is_counted)
 
 
 def _delete(name: str, table: Table) -> Part:
     """The rows with these keys."""
     key = tuple(c for c in table.columns if c.name in table.key)
-    text = f"DELETE FROM {table.name} AS t USING {_found(table)} WHERE t.ctid = v.seat AND {{guard}}"
+    if len(key) == 1:
+        text = f"DELETE FROM {table.name} AS t WHERE t.{key[0].name} = {{keys}} AND {{guard}}"
+    else:
+        text = f"DELETE FROM {table.name} AS t USING {_found(table)} WHERE t.ctid = v.seat AND {{guard}}"
     return Part(name, key, tuple, text)
 
 
@@ -100,8 +109,8 @@ ACCOUNTS_SEATED: Final = Part(
 )
 BORN: Final = _insert("born", t.JOBS)
 # Nothing locks the wide row: whoever may end a job holds its narrow one. Should somebody edit it by hand just then, the
-# end must not get lost; `statement` counts these.
-ENDED: Final = _update("ended", t.JOB_ENDS, " RETURNING 1")
+# end must not get lost.
+ENDED: Final = _update("ended", t.JOB_ENDS, " RETURNING 1", is_counted=True)
 RELISTED: Final = _update("relisted", t.DEAD_MARKS)
 READY_GONE: Final = _delete("ready_gone", t.READY)
 READY_NEW: Final = _insert("ready_new", t.READY)
@@ -145,36 +154,31 @@ PARTS: Final = tuple(part for part in list(globals().values()) if isinstance(par
 
 
 class Condition(Struct, frozen=True):
-    """Something that a guard asks of rows: that the text finds each of them, or (`finds_all` is False) none."""
+    """Something that a guard asks of rows: that the text finds each of them, or (`is_counted` is False) none."""
 
-    name: str
     columns: tuple[Column, ...]
     text: str
-    finds_all: bool = True
+    is_counted: bool = True
 
 
 # Rows that are as they were get locked; one that is missing here is somebody else's just now, or was written since.
 ACCOUNTS_UNCHANGED: Final = Condition(
-    "same_accounts",
     (Column("id", "text"), Column("version", "version"), Column("seat", "seat")),
     "SELECT FROM {source} JOIN accounts t ON t.ctid = v.seat WHERE t.id = v.id AND t.xmin = v.version "
     "FOR NO KEY UPDATE OF t SKIP LOCKED",
 )
 LEASES_UNCHANGED: Final = Condition(
-    "same_leases",
     (Column("job_id", "uuid"), Column("version", "version")),
     "SELECT FROM {source} CROSS JOIN LATERAL "
     "(SELECT FROM leases t WHERE t.job_id = v.job_id AND t.xmin = v.version FOR NO KEY UPDATE SKIP LOCKED) AS found",
 )
 KEYS_UNUSED: Final = Condition(
-    "used_keys",
     t.KEYS.columns[:3],
     "SELECT FROM {source} CROSS JOIN LATERAL "
     "(SELECT FROM keys k WHERE k.account_id = v.account_id AND k.scope = v.scope AND k.key = v.key OFFSET 0) AS found",
-    finds_all=False,
+    is_counted=False,
 )
 CLOCK_RIGHT: Final = Condition(
-    "clock",
     (Column("at", "instant"),),
     f"SELECT FROM {{source}} WHERE abs({instant('clock_timestamp()')} - v.at) < {CLOCK_SLACK_US}",
 )
@@ -187,33 +191,38 @@ def statement(parts: tuple[Part, ...], conditions: tuple[Condition, ...] = (), *
     It answers, if it writes, with what `Written` holds. The same parts give the same text, which a connection then has
     prepared.
     """
-    ctes, holds = [], []
+    ctes, holds, ends = [], [], ["1"]
     first = 1
     for asked in conditions:
-        rows = source(asked.columns, first, is_single=is_single)
-        ctes.append(f"{asked.name} AS MATERIALIZED ({asked.text.format(source=rows)})")
-        count = "1" if is_single else f"cardinality({array(asked.columns[0].kind, first)})"
-        holds.append(f"(SELECT count(*) FROM {asked.name}) = {count if asked.finds_all else 0}")
+        found = asked.text.format(source=source(asked.columns, first, is_single=is_single))
         first += len(asked.columns)
+        if is_single or not asked.is_counted:
+            holds.append(f"{'' if asked.is_counted else 'NOT '}EXISTS ({found})")
+        else:
+            holds.append(f"(SELECT count(*) FROM ({found}) AS found) = ${first}::bigint")
+            first += 1
     guard = "true"
     if conditions:
         ctes.append(f"guard AS MATERIALIZED (SELECT {' AND '.join(holds)} AS holds)")
         guard = "(SELECT holds FROM guard)"
-    ends = "1"
     for part in parts:
         rows = source(part.columns, first, is_single=is_single)
-        ctes.append(f"{part.name} AS ({part.text.format(source=rows, guard=guard)})")
-        if part is ENDED:
-            count = "1" if is_single else f"cardinality({array(part.columns[0].kind, first)})"
-            # A statement has no other way to fail than by an error: this one divides by zero.
-            ends = f"1 / (SELECT (count(*) = {count})::int FROM ended)"
+        keys = one_of(part.columns[0].kind, first, is_single=is_single)
+        ctes.append(f"{part.name} AS ({part.text.format(source=rows, keys=keys, guard=guard)})")
         first += len(part.columns)
-    seats = " UNION ALL ".join(f"SELECT id, ctid::text FROM {part.name}" for part in parts if part in _SEATED)
-    ctes.append(f"seats (id, seat) AS ({seats or 'SELECT NULL, NULL WHERE false'})")
-    return (
-        f"WITH {', '.join(ctes)} SELECT pg_current_xact_id()::xid::text, "
-        f"(SELECT array_agg(id) FROM seats), (SELECT array_agg(seat) FROM seats), {ends} WHERE {guard}"
-    )
+        if part.is_counted:
+            # A statement has no other way to fail than by an error: this one divides by zero.
+            count = "1" if is_single else f"${first}::bigint"
+            ends.append(f"(SELECT (count(*) = {count})::int FROM {part.name})")
+            first += not is_single
+    seated = [part.name for part in parts if part in _SEATED]
+    seats = (_gathered(column, seated) for column in ("id", "ctid::text"))
+    answer = ", ".join(("pg_current_xact_id()::xid::text", *seats, " / ".join(ends)))
+    return f"WITH {', '.join(ctes)} SELECT {answer} WHERE {guard}"
+
+
+def _gathered(column: str, parts: list[str]) -> str:
+    return f"ARRAY({' UNION ALL '.join(f'SELECT {column} FROM {part}' for part in parts)})" if parts else "NULL::text[]"
 
 
 What = TypeVar("What", Part, Condition)
@@ -239,11 +248,12 @@ class Filled(Generic[What]):
         """The parameters of the statement."""
         if is_single:
             return [column[0] for columns in self._columns for column in columns]
-        return [
-            literal(column.kind, values)
-            for what, columns in zip(self.whats, self._columns, strict=True)
-            for column, values in zip(what.columns, columns, strict=True)
-        ]
+        found: list[Any] = []
+        for what, columns in zip(self.whats, self._columns, strict=True):
+            found += [literal(column.kind, values) for column, values in zip(what.columns, columns, strict=True)]
+            if what.is_counted:
+                found.append(len(columns[0]))
+        return found
 
 
 class Rows(Filled[Part]):

@@ -25,6 +25,7 @@ PLANS: Final = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
+    "enable_memoize": "off",
     "jit": "off",
 }
 # The time-outs make the database itself end a transaction whose client is gone, so that a batch's marker is not locked

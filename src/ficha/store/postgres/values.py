@@ -131,6 +131,11 @@ def array(kind: Kind, number: int) -> str:
     return f"${number}::text::{_ARRAYS[kind]}"
 
 
+def one_of(kind: Kind, number: int, *, is_single: bool) -> str:
+    """What a column is compared with to find the rows that have one of the values of a parameter."""
+    return f"${number}::{_SCALARS[kind]}" if is_single else f"ANY ({array(kind, number)})"
+
+
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
