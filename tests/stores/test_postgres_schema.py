@@ -11,7 +11,7 @@ import pytest
 from ficha.core import commands as c
 from ficha.store import base as q
 from ficha.store.base import SchemaMismatch, StoreError
-from ficha.store.postgres import PostgresStore, apply, columns, reads, wanted, whole
+from ficha.store.postgres import PostgresStore, columns, parts, reads, wanted, whole
 from ficha.store.postgres.connections import BEGIN, BEGIN_READING
 from ficha.store.postgres.values import literal
 from tests.stores.postgres_batches import connected, leased, opened, prepare, run, submit
@@ -96,14 +96,20 @@ async def test_a_heartbeat_touches_no_index(postgres_url: str) -> None:
         assert tuple(counts) == (20, 20)
 
 
+USUAL = tuple(part.usual.part if part.usual else part for part in parts.PARTS)
+VARIANTS = (parts.PARTS, USUAL, tuple(part.usual.part if part.usual else part for part in USUAL))
+"""All parts in each of their ways."""
+
+
 def statements() -> Iterator[str]:
     """Every text that is not put together from a question's conditions; those are asked below."""
     for order in (wanted.LOCKS, wanted.READS):
         yield wanted.statement(order)
         yield from (wanted.statement((part,)) for part in order)
-    yield apply.statement(apply.PARTS)
-    yield apply.statement(apply.PARTS, is_single=True)
-    yield from (apply.statement((part,)) for part in apply.PARTS)
+    for written in VARIANTS:
+        yield parts.statement(written)
+        yield parts.statement(written, is_single=True)
+        yield from (parts.statement((part,)) for part in written)
     for module in (reads, whole):
         yield from (
             text
@@ -169,9 +175,10 @@ async def test_no_batch_ever_reads_a_whole_table(postgres_url: str) -> None:
     await PostgresStore(postgres_url).migrate()
     async with connected(postgres_url) as connection:
         await connection.execute(BEGIN)
-        for text in (wanted.statement(wanted.LOCKS), wanted.statement(wanted.READS), apply.statement(apply.PARTS)):
+        loads = wanted.statement(wanted.LOCKS), wanted.statement(wanted.READS)
+        nothing = {"text": "{}", "int8": 0, "uuid": str(uuid4())}
+        for text in (*loads, *map(parts.statement, VARIANTS)):
             parameters = (await connection.prepare(text)).get_parameters()
-            nothing = {"text": "{}", "int8": 0}
             plan = await plan_of(connection, text, *(nothing.get(one.name, []) for one in parameters))
             assert "Seq Scan" not in plan
 

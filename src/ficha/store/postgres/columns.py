@@ -1,6 +1,6 @@
 """The tables as data: which columns each has, of which kind, and how a record becomes their values.
 
-How a value of a kind travels is in `values.py`; what a statement does with the columns is for `load.py`, `apply.py` and
+How a value of a kind travels is in `values.py`; what a statement does with the columns is for `load.py`, `parts.py` and
 `reads.py`.
 """
 

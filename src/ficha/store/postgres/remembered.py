@@ -1,7 +1,7 @@
 """Rows that this process wrote last: a batch that needs nothing else is decided without loading anything.
 
 Nothing here is trusted. A batch decided on remembered rows is a guess: the statement that writes it names the version
-of each row that was looked at, and writes nothing unless all of them still stand (`apply.py`). Then the batch takes the
+of each row that was looked at, and writes nothing unless all of them still stand (`parts.py`). Then the batch takes the
 long way, under locks. A row's version is the transaction that wrote it, as PostgreSQL itself keeps it (`xmin`), so that
 a change by anybody, by hand too, is seen.
 """
@@ -17,17 +17,9 @@ from ...core.needs import Needs
 from ...core.records import HELD, Account, Job
 from ...core.snapshot import Changes, Snapshot
 from ..base import Clock
-from .apply import (
-    ACCOUNTS_UNCHANGED,
-    CLOCK_RIGHT,
-    CLOCK_SLACK_US,
-    KEYS_UNUSED,
-    LEASES_UNCHANGED,
-    Executor,
-    Guard,
-    Written,
-)
+from .apply import Executor, Guard, Written
 from .columns import ACCOUNTS
+from .parts import ACCOUNTS_UNCHANGED, CLOCK_RIGHT, CLOCK_SLACK_US, KEYS_UNUSED, LEASES_UNCHANGED
 from .values import instant
 
 MOST_ACCOUNTS: Final = 10_000

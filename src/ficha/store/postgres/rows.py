@@ -69,7 +69,7 @@ HOT_ROWS: Final = (
 
 
 def beside(table: str, alias: str, job_id: str) -> str:
-    """A job's row of a table, if it has one: looked up, and never found by reading all of it (see `apply.py`)."""
+    """A job's row of a table, if it has one: looked up, and never found by reading all of it (see `parts.py`)."""
     found = f"SELECT * FROM {table} k WHERE k.job_id = {job_id} OFFSET 0"  # noqa: S608 (names of our own)
     return f"LEFT JOIN LATERAL ({found}) AS {alias} ON true"
 

@@ -4,6 +4,7 @@ They cross the connection only as text, whole numbers and truth values, and SQL 
 columns. So any asyncpg connection will do, also one that belongs to the caller and has its own codecs.
 """
 
+# ruff: noqa: S608 (texts are put together from the names in columns.py; values are always parameters)
 from __future__ import annotations
 
 import re
@@ -114,16 +115,36 @@ class Column(Struct, frozen=True):
     kind: Kind
 
 
-def source(columns: Sequence[Column], first: int, *, is_single: bool) -> str:
-    """The rows `v` with these columns, from parameters numbered from `first`.
+def source(
+    columns: Sequence[Column],
+    first: int,
+    *,
+    is_single: bool,
+    shared: Sequence[Column] = (),
+    fixed: Sequence[str] = (),
+) -> str:
+    """The rows `v` with these columns, from parameters numbered from `first`; then what all rows share, or have fixed.
 
     A single row is passed value by value: for the database, that is a fraction of the work of unfolding arrays.
     """
     if is_single:
-        values = (f"${n}::{_SCALARS[column.kind]} AS {column.name}" for n, column in enumerate(columns, first))
-        return f"(SELECT {', '.join(values)}) AS v"
-    arrays = (array(column.kind, n) for n, column in enumerate(columns, first))
-    return f"unnest({', '.join(arrays)}) AS v ({', '.join(column.name for column in columns)})"
+        return f"(SELECT {', '.join((*_scalars((*columns, *shared), first), *fixed))}) AS v"
+    arrays = ", ".join(array(column.kind, n) for n, column in enumerate(columns, first))
+    names = ", ".join(column.name for column in columns)
+    if not (shared or fixed):
+        return f"unnest({arrays}) AS v ({names})"
+    beside = ", ".join((*_scalars(shared, first + len(columns)), *fixed))
+    return f"(SELECT u.*, {beside} FROM unnest({arrays}) AS u ({names})) AS v"
+
+
+def _scalars(columns: Sequence[Column], first: int) -> Iterable[str]:
+    return (f"${n}::{_SCALARS[column.kind]} AS {column.name}" for n, column in enumerate(columns, first))
+
+
+def constant(column: Column, value: int | str | None) -> str:
+    """A column that has this value, which is one of our own words, in all rows."""
+    word = "NULL" if value is None else f"'{value}'"
+    return f"{word}::{_SCALARS[column.kind]} AS {column.name}"
 
 
 def array(kind: Kind, number: int) -> str:

@@ -18,7 +18,7 @@ from .columns import ACCOUNTS, KEYS, LEADERS, POOLS, RESERVATIONS
 from .values import instant, nulls
 
 
-class Part(Struct, frozen=True):
+class Part(Struct, frozen=True, eq=False):
     """Some selects of the list; `{0}`, `{1}`, … in the texts stand for the parameters, of which there are `width`."""
 
     width: int
@@ -128,7 +128,7 @@ REST: Final = rows.JOB_WIDTH + 2
 
 
 def _job(job_id: str) -> str:
-    """Looked up, and never found by reading all jobs (see `apply.py`)."""
+    """Looked up, and never found by reading all jobs (see `parts.py`)."""
     return f"CROSS JOIN LATERAL (SELECT * FROM jobs k WHERE k.id = {job_id} OFFSET 0) AS j"
 
 

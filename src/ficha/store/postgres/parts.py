@@ -1,0 +1,294 @@
+"""The parts of the statement that writes a batch, and how it is put together from them.
+
+Each part is a data-modifying CTE over `unnest`, so a batch of one and a batch of two hundred are the same statement.
+
+Under a guard, the same statement first locks the rows that the batch was decided on, waiting for none of them, and
+writes only if each is there in the very version that was looked at: all parts, or none.
+"""
+
+# ruff: noqa: S608 (texts are put together from the names in columns.py; values are always parameters)
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from . import columns as t
+from .columns import Row, Table
+from .values import Column, constant, instant, one_of, source, written
+
+CLOCK_SLACK_US: Final = 500_000
+"""How far this process's idea of the database's clock may be off."""
+
+
+class Part(Struct, frozen=True, eq=False):
+    """One table's share of the statement.
+
+    In the text, `{source}` stands for the rows, `{keys}` for the values of a single column, `{guard}` for a condition.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    row: Row
+    text: str
+    is_counted: bool = False
+    """Whether the statement fails unless the part has written as many rows as it was given."""
+    shared: tuple[Column, ...] = ()
+    """Columns that have the same value in all rows; it travels once."""
+    fixed: tuple[str, ...] = ()
+    """Columns whose value is known beforehand; it does not travel at all."""
+    usual: Usual | None = None
+
+    def filled(self, columns: Sequence[Sequence[Any]]) -> tuple[Part, Sequence[Sequence[Any]]]:
+        """The part with the columns that travel: of rows that are as usual, the fewer ones."""
+        usual = self.usual
+        if usual is None:
+            return self, columns
+        rows = len(columns[0])
+        if any(columns[n].count(value) != rows for n, value in usual.fixed):
+            return self, columns
+        kept = [columns[n] for n in usual.kept]
+        if rows == 1:
+            return usual.part, kept
+        if any(columns[n].count(columns[n][0]) != rows for n in usual.shared):
+            return self, columns
+        return usual.part.filled(kept)
+
+
+class Usual(Struct, frozen=True, eq=False):
+    """The part for rows that are as nearly all are, by the numbers of the columns: most of a new job's are empty."""
+
+    part: Part
+    kept: tuple[int, ...]
+    shared: tuple[int, ...]
+    fixed: tuple[tuple[int, Any], ...]
+
+
+def _usually(part: Part, shared: str, **fixed: int | str | None) -> Part:
+    """The same part, with a shorter way for rows that share some values and have others fixed."""
+    if part.usual is not None:
+        return replace(part, usual=replace(part.usual, part=_usually(part.usual.part, shared, **fixed)))
+    numbers = {column.name: number for number, column in enumerate(part.columns)}
+    once = tuple(numbers.pop(name) for name in shared.split())
+    known = tuple((numbers.pop(name), value) for name, value in fixed.items())
+    short = replace(
+        part,
+        columns=tuple(part.columns[n] for n in numbers.values()),
+        shared=(*part.shared, *(part.columns[n] for n in once)),
+        fixed=(*part.fixed, *(constant(part.columns[n], value) for n, value in known)),
+    )
+    before = range(len(part.columns), len(part.columns) + len(part.shared))
+    return replace(part, usual=Usual(short, (*numbers.values(), *before, *once), once, known))
+
+
+def _insert(name: str, table: Table, tail: str = "") -> Part:
+    names = ", ".join(column.name for column in table.columns)
+    values = ", ".join(written(f"v.{column.name}", column.kind) for column in table.columns)
+    return Part(
+        name,
+        table.columns,
+        table.row,
+        f"INSERT INTO {table.name} ({names}) SELECT {values} FROM {{source}} WHERE {{guard}}{tail}",
+    )
+
+
+def _upsert(name: str, table: Table) -> Part:
+    changed = ", ".join(f"{c.name} = excluded.{c.name}" for c in table.columns if c.name not in table.key)
+    return _insert(name, table, f" ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {changed}")
+
+
+def _update(name: str, table: Table, tail: str = "", *, is_counted: bool = False) -> Part:
+    rows = f"FROM {_found(table)} WHERE t.ctid = v.seat AND {{guard}}"
+    text = f"UPDATE {table.name} AS t SET {_changed(table)} {rows}{tail}"
+    return Part(name, table.columns, table.row, text, is_counted)
+
+
+def _delete(name: str, table: Table) -> Part:
+    """The rows with these keys."""
+    key = tuple(c for c in table.columns if c.name in table.key)
+    if len(key) == 1:
+        text = f"DELETE FROM {table.name} AS t WHERE t.{key[0].name} = {{keys}} AND {{guard}}"
+    else:
+        text = f"DELETE FROM {table.name} AS t USING {_found(table)} WHERE t.ctid = v.seat AND {{guard}}"
+    return Part(name, key, tuple, text)
+
+
+def _changed(table: Table) -> str:
+    columns = (column for column in table.columns if column.name not in table.key)
+    return ", ".join(f"{column.name} = {written(f'v.{column.name}', column.kind)}" for column in columns)
+
+
+def _found(table: Table) -> str:
+    """The rows, each with the seat of the row of the table that has its key.
+
+    Looked up one by one, and never as a join: where the planner was told that the table is empty, as it may have been
+    when its figures were taken, it would read all of the table first. Whoever writes a row holds it, so it stays put.
+    """
+    same = " AND ".join(f"k.{name} = v.{name}" for name in table.key)
+    seat = f"SELECT k.ctid AS seat FROM {table.name} k WHERE {same} OFFSET 0"
+    return f"(SELECT v.*, found.seat FROM {{source}} CROSS JOIN LATERAL ({seat}) AS found) AS v"
+
+
+ACCOUNT_IDS: Final = _insert("account_ids_new", t.ACCOUNT_IDS)
+ACCOUNTS_NEW: Final = _insert("accounts_new", t.ACCOUNTS, " RETURNING id, ctid")
+ACCOUNTS_CHANGED: Final = _update("accounts_changed", t.ACCOUNTS, " RETURNING t.id, t.ctid")
+# Found by where they lie and not by their key: an account is written so often that, while a long transaction elsewhere
+# keeps its old versions alive, a search by key would walk over all of them.
+ACCOUNTS_SEATED: Final = Part(
+    "accounts_seated",
+    (*t.ACCOUNTS.columns, Column("seat", "seat")),
+    t.ACCOUNTS.row,
+    f"UPDATE accounts AS t SET {_changed(t.ACCOUNTS)} FROM {{source}} WHERE t.ctid = v.seat AND {{guard}} "
+    "RETURNING t.id, t.ctid",
+)
+# Where rows share more than usual, as those of one tool do, there is a still shorter way.
+_BORN: Final = _usually(
+    _insert("born", t.JOBS),
+    "created_at wait_until_at session batch_id correlation_id",
+    status="queued",
+    content_hash=None,
+    requeue_of=None,
+    epoch=0,
+    attempts=0,
+    recoveries=0,
+    started_at=None,
+    finished_at=None,
+    error=None,
+    refunded=0,
+    delivered=None,
+    dead_at=None,
+    result=None,
+)
+BORN: Final = _usually(_BORN, "tool pool priority cost units timeout_ms max_attempts backoff_ms backoff_max_ms charged")
+# Nothing locks the wide row: whoever may end a job holds its narrow one. Should somebody edit it by hand just then, the
+# end must not get lost.
+_ENDED: Final = _update("ended", t.JOB_ENDS, " RETURNING 1", is_counted=True)
+ENDED: Final = _usually(
+    _usually(_ENDED, "status finished_at", error=None, refunded=0, dead_at=None),
+    "charged delivered epoch attempts recoveries",
+)
+RELISTED: Final = _update("relisted", t.DEAD_MARKS)
+READY_GONE: Final = _delete("ready_gone", t.READY)
+READY_NEW: Final = _usually(
+    _usually(
+        _insert("ready_new", t.READY), "wait_until_at ages_at", started_at=None, epoch=0, attempts=0, recoveries=0
+    ),
+    "pool",
+)
+READY_CHANGED: Final = _update("ready_changed", t.READY)
+PARKED_GONE: Final = _delete("parked_gone", t.PARKED)
+PARKED_NEW: Final = _insert("parked_new", t.PARKED)
+PARKED_CHANGED: Final = _update("parked_changed", t.PARKED)
+LEASES_GONE: Final = _delete("leases_gone", t.LEASES)
+LEASES_NEW: Final = _usually(
+    _usually(_insert("leases_new", t.LEASES), "status leased_at heartbeat_at expires_at", ref=None),
+    "pool epoch attempts recoveries started_at worker deadline_at",
+)
+LEASES_CHANGED: Final = _update("leases_changed", t.LEASES)
+CHECKPOINTS: Final = _upsert("checkpoints_saved", t.CHECKPOINTS)
+STEPS: Final = _insert("steps_saved", t.STEPS, " ON CONFLICT (job_id, name) DO NOTHING")
+KEYS_NEW: Final = _usually(
+    _usually(_insert("keys_new", t.KEYS), "scope created_at expires_at batch_id", entry=None), "jobs cost"
+)
+KEYS_CHANGED: Final = _update("keys_changed", t.KEYS)
+KEYS_FORGOTTEN: Final = _delete("keys_forgotten", t.KEYS)
+RESERVATIONS_NEW: Final = _insert("reservations_new", t.RESERVATIONS)
+RESERVATIONS_CHANGED: Final = _update("reservations_changed", t.RESERVATIONS)
+BATCHES: Final = _insert("batches_new", t.BATCHES, " ON CONFLICT (id) DO NOTHING")
+POOLS_NEW: Final = _insert("pools_new", t.POOLS)
+POOLS_CHANGED: Final = _update("pools_changed", t.POOLS)
+CONTENTS: Final = _upsert("contents_known", t.CONTENTS)
+LEADERS_NEW: Final = _insert("leaders_new", t.LEADERS)
+LEADERS_CHANGED: Final = _update("leaders_changed", t.LEADERS)
+ENTRIES: Final = _usually(_usually(_insert("entries_new", t.ENTRIES), "kind at", reason=None), "amount")
+EVENTS: Final = _usually(_usually(_insert("events_new", t.EVENTS), "at"), "kind data")
+# A row for each batch, and not one that all of them write: its old versions would be in the way while a long
+# transaction elsewhere keeps them alive.
+MARKER: Final = _insert("marker", t.LANES)
+MARKERS_PASSED: Final = Part(
+    "markers_passed",
+    t.LANES.columns[:2],
+    tuple,
+    "DELETE FROM lanes AS t USING {source} WHERE t.lane = v.lane AND t.batch < v.batch AND {guard}",
+)
+MARKERS_KEPT: Final = 64
+"""Every so many batches a lane clears away what it left behind; only its last batch can ever be in doubt."""
+
+_SEATED: Final = (ACCOUNTS_NEW, ACCOUNTS_CHANGED, ACCOUNTS_SEATED)
+PARTS: Final = tuple(part for name, part in list(globals().items()) if isinstance(part, Part) and name[0] != "_")
+"""Every part there is, in the order in which they are put together."""
+
+
+class Condition(Struct, frozen=True, eq=False):
+    """Something that a guard asks of rows: that the text finds each of them, or (`is_counted` is False) none."""
+
+    columns: tuple[Column, ...]
+    text: str
+    is_counted: bool = True
+
+
+# Rows that are as they were get locked; one that is missing here is somebody else's just now, or was written since.
+ACCOUNTS_UNCHANGED: Final = Condition(
+    (Column("id", "text"), Column("version", "version"), Column("seat", "seat")),
+    "SELECT FROM {source} JOIN accounts t ON t.ctid = v.seat WHERE t.id = v.id AND t.xmin = v.version "
+    "FOR NO KEY UPDATE OF t SKIP LOCKED",
+)
+LEASES_UNCHANGED: Final = Condition(
+    (Column("job_id", "uuid"), Column("version", "version")),
+    "SELECT FROM {source} CROSS JOIN LATERAL "
+    "(SELECT FROM leases t WHERE t.job_id = v.job_id AND t.xmin = v.version FOR NO KEY UPDATE SKIP LOCKED) AS found",
+)
+KEYS_UNUSED: Final = Condition(
+    t.KEYS.columns[:3],
+    "SELECT FROM {source} CROSS JOIN LATERAL "
+    "(SELECT FROM keys k WHERE k.account_id = v.account_id AND k.scope = v.scope AND k.key = v.key OFFSET 0) AS found",
+    is_counted=False,
+)
+CLOCK_RIGHT: Final = Condition(
+    (Column("at", "instant"),),
+    f"SELECT FROM {{source}} WHERE abs({instant('clock_timestamp()')} - v.at) < {CLOCK_SLACK_US}",
+)
+
+
+@lru_cache(maxsize=1024)
+def statement(parts: tuple[Part, ...], conditions: tuple[Condition, ...] = (), *, is_single: bool = False) -> str:
+    """The text for these parts, under these conditions; `is_single`: for one row of each.
+
+    It answers, if it writes, with what `Written` holds. The same parts give the same text, which a connection then has
+    prepared.
+    """
+    ctes, holds, ends = [], [], ["1"]
+    first = 1
+    for asked in conditions:
+        found = asked.text.format(source=source(asked.columns, first, is_single=is_single))
+        first += len(asked.columns)
+        if is_single or not asked.is_counted:
+            holds.append(f"{'' if asked.is_counted else 'NOT '}EXISTS ({found})")
+        else:
+            holds.append(f"(SELECT count(*) FROM ({found}) AS found) = ${first}::bigint")
+            first += 1
+    guard = "true"
+    if conditions:
+        ctes.append(f"guard AS MATERIALIZED (SELECT {' AND '.join(holds)} AS holds)")
+        guard = "(SELECT holds FROM guard)"
+    for part in parts:
+        rows = source(part.columns, first, is_single=is_single, shared=part.shared, fixed=part.fixed)
+        keys = one_of(part.columns[0].kind, first, is_single=is_single)
+        ctes.append(f"{part.name} AS ({part.text.format(source=rows, keys=keys, guard=guard)})")
+        first += len(part.columns) + len(part.shared)
+        if part.is_counted:
+            # A statement has no other way to fail than by an error: this one divides by zero.
+            count = "1" if is_single else f"${first}::bigint"
+            ends.append(f"(SELECT (count(*) = {count})::int FROM {part.name})")
+            first += not is_single
+    seated = [part.name for part in parts if part in _SEATED]
+    seats = (_gathered(column, seated) for column in ("id", "ctid::text"))
+    answer = ", ".join(("pg_current_xact_id()::xid::text", *seats, " / ".join(ends)))
+    return f"WITH {', '.join(ctes)} SELECT {answer} WHERE {guard}"
+
+
+def _gathered(column: str, parts: list[str]) -> str:
+    return f"ARRAY({' UNION ALL '.join(f'SELECT {column} FROM {part}' for part in parts)})" if parts else "NULL::text[]"

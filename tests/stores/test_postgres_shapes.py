@@ -1,0 +1,110 @@
+"""What the rows of a batch have in common travels once, or not at all: whatever that is, what arrives is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from ficha.core import commands as c
+from ficha.core.decide import decide
+from ficha.core.needs import needs
+from ficha.core.records import Entry, Event, Job, Key
+from ficha.core.snapshot import Changes, Snapshot
+from ficha.store.base import GetState
+from ficha.store.postgres import PostgresStore
+from ficha.store.postgres.parts import BORN, ENTRIES, EVENTS, Part
+from tests.stores.postgres_batches import POLICY, opened, prepare
+
+
+@dataclass
+class Expected:
+    """What the rules decided, in the order in which it was written."""
+
+    jobs: dict[str, Job] = field(default_factory=dict)
+    keys: dict[tuple[str, str, str], Key] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def add(self, changes: Changes) -> None:
+        self.jobs.update({change.after.id: change.after for change in changes.jobs})
+        self.keys.update({(key.account_id, key.scope, key.key): key for key in changes.keys})
+        self.entries += changes.entries
+        self.events += changes.events
+        self.texts.update(changes.results)
+
+
+async def write(store: PostgresStore, expected: Expected, *batch: c.Command) -> list[Any]:
+    decided: list[tuple[Changes, list[Any]]] = []
+
+    def remember(snapshot: Snapshot) -> Changes:
+        decided[:] = [decide(snapshot, batch, POLICY)]
+        return decided[0][0]
+
+    await store.transact(str(uuid4()), 1, needs(batch), remember)
+    expected.add(decided[0][0])
+    return decided[0][1]
+
+
+def submit(tool: str = "upscale", cost: int = 5, *, max_wait_ms: int | None = None, **options: Any) -> c.Submit:
+    job = c.NewJob(str(uuid4()), tool, "gpu", '{"x": 1}', cost, max_wait_ms=max_wait_ms)
+    return c.Submit("ana", (job,), key=job.id, **options)
+
+
+BATCHES: dict[str, tuple[c.Submit, ...]] = {
+    "alone": (submit(),),
+    "alone with all options": (submit("paint", 7, session="s", correlation_id="c", max_wait_ms=9),),
+    "alike": (submit(), submit(), submit()),
+    "of two tools": (submit(), submit("paint", 7)),
+    "of one session": (submit(session="s"), submit(session="s")),
+    "of two sessions": (submit(session="s"), submit(session="t")),
+    "with a session and without": (submit(session="s"), submit()),
+    "one that does not wait": (submit(), submit(max_wait_ms=60_000)),
+    "with a correlation": (submit(correlation_id="c"), submit("paint")),
+    "some for nothing": (submit(cost=0), submit()),
+}
+
+
+@pytest.mark.parametrize("submits", BATCHES.values(), ids=BATCHES)
+@pytest.mark.parametrize("workers", [("w1",), ("w1", "w2")])
+async def test_what_rows_share_arrives_in_each_of_them(
+    postgres_url: str, submits: Sequence[c.Submit], workers: tuple[str, ...]
+) -> None:
+    async with opened(postgres_url) as store:
+        await prepare(store)
+        expected = Expected()
+        await write(store, expected, *submits)
+        claimed = await write(store, expected, *(c.Claim(worker, ("gpu",), 2) for worker in workers))
+        leases = [lease for outcome in claimed for lease in outcome.leases]
+        endings: list[c.Ending] = [c.Completed('{"ok": true}'), c.Failed("no"), c.Completed('{"ok": false}')]
+        finishes = [c.Finish(lease.job.id, ending, lease.epoch) for lease, ending in zip(leases, endings, strict=False)]
+        await write(store, expected, *finishes)
+        state = await store.read(GetState(texts=True))
+    assert len(finishes) == min(len(submits), 2 * len(workers))
+    assert state.jobs == expected.jobs
+    assert state.keys == expected.keys
+    assert [entry for entry in state.entries if entry.job_id] == expected.entries
+    assert state.events == expected.events
+    assert state.results == expected.texts
+
+
+def ways(part: Part) -> list[Part]:
+    """A part and its shorter ways, from the longest to the shortest."""
+    return [part, *(ways(part.usual.part) if part.usual else ())]
+
+
+@pytest.mark.parametrize("part", [BORN, ENTRIES, EVENTS], ids=lambda part: part.name)
+def test_a_row_that_is_not_as_usual_takes_the_long_way(part: Part) -> None:
+    usual: list[Any] = [f"v{n}" for n in range(len(part.columns))]
+    assert part.usual is not None
+    for n, value in part.usual.fixed:
+        usual[n] = value
+    assert part.filled([(value, value) for value in usual])[0] is ways(part)[-1]
+    for n in (*part.usual.shared, *(n for n, _ in part.usual.fixed)):
+        filled, columns = part.filled([(value, "other" if n == m else value) for m, value in enumerate(usual)])
+        assert filled is part
+        assert len(columns) == len(part.columns)
