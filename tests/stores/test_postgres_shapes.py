@@ -101,10 +101,10 @@ def ways(part: Part) -> list[Part]:
 def test_a_row_that_is_not_as_usual_takes_the_long_way(part: Part) -> None:
     usual: list[Any] = [f"v{n}" for n in range(len(part.columns))]
     assert part.usual is not None
-    for n, value in part.usual.fixed:
+    for n, value in zip(part.usual.fixed, part.usual.values, strict=True):
         usual[n] = value
     assert part.filled([(value, value) for value in usual])[0] is ways(part)[-1]
-    for n in (*part.usual.shared, *(n for n, _ in part.usual.fixed)):
+    for n in (*part.usual.shared, *part.usual.fixed):
         filled, columns = part.filled([(value, "other" if n == m else value) for m, value in enumerate(usual)])
         assert filled is part
         assert len(columns) == len(part.columns)

@@ -48,14 +48,16 @@ class Part(Struct, frozen=True, eq=False):
         if usual is None:
             return self, columns
         rows = len(columns[0])
-        if any(columns[n].count(value) != rows for n, value in usual.fixed):
-            return self, columns
-        kept = [columns[n] for n in usual.kept]
         if rows == 1:
-            return usual.part, kept
-        if any(columns[n].count(columns[n][0]) != rows for n in usual.shared):
-            return self, columns
-        return usual.part.filled(kept)
+            is_usual = [columns[n][0] for n in usual.fixed] == usual.values
+            return (usual.part, [columns[n] for n in usual.kept]) if is_usual else (self, columns)
+        for n, value in zip(usual.fixed, usual.values, strict=True):
+            if columns[n].count(value) != rows:
+                return self, columns
+        for n in usual.shared:
+            if columns[n].count(columns[n][0]) != rows:
+                return self, columns
+        return usual.part.filled([columns[n] for n in usual.kept])
 
 
 class Usual(Struct, frozen=True, eq=False):
@@ -64,7 +66,8 @@ class Usual(Struct, frozen=True, eq=False):
     part: Part
     kept: tuple[int, ...]
     shared: tuple[int, ...]
-    fixed: tuple[tuple[int, Any], ...]
+    fixed: tuple[int, ...]
+    values: list[Any]
 
 
 def _usually(part: Part, shared: str, **fixed: int | str | None) -> Part:
@@ -73,15 +76,15 @@ def _usually(part: Part, shared: str, **fixed: int | str | None) -> Part:
         return replace(part, usual=replace(part.usual, part=_usually(part.usual.part, shared, **fixed)))
     numbers = {column.name: number for number, column in enumerate(part.columns)}
     once = tuple(numbers.pop(name) for name in shared.split())
-    known = tuple((numbers.pop(name), value) for name, value in fixed.items())
+    known = tuple(numbers.pop(name) for name in fixed)
     short = replace(
         part,
         columns=tuple(part.columns[n] for n in numbers.values()),
         shared=(*part.shared, *(part.columns[n] for n in once)),
-        fixed=(*part.fixed, *(constant(part.columns[n], value) for n, value in known)),
+        fixed=(*part.fixed, *(constant(part.columns[n], fixed[part.columns[n].name]) for n in known)),
     )
     before = range(len(part.columns), len(part.columns) + len(part.shared))
-    return replace(part, usual=Usual(short, (*numbers.values(), *before, *once), once, known))
+    return replace(part, usual=Usual(short, (*numbers.values(), *before, *once), once, known, [*fixed.values()]))
 
 
 def _insert(name: str, table: Table, tail: str = "") -> Part:
