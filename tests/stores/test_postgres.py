@@ -45,6 +45,31 @@ async def test_a_batch_under_locks_is_five_round_trips(postgres_url: str) -> Non
         assert texts == ["BEGIN", "WITH", "SELECT", "ROLLBACK"]
 
 
+async def test_a_claim_from_a_pool_without_a_limit_is_four_round_trips(postgres_url: str) -> None:
+    async with opened(postgres_url, lanes=1) as store:
+        await prepare(store)
+        await run(store, *(submit() for _ in range(4)))
+        # Only the first claim has to find out that there is no limit.
+        await run(store, c.Claim("w1", ("gpu",), 2))
+        texts: list[str] = []
+        async with store._writers.take() as connection:
+            connection.add_query_logger(lambda logged: texts.append(logged.query.split()[0]))
+        await run(store, c.Claim("w1", ("gpu",), 2))
+        await asyncio.sleep(0)  # the driver logs a little later
+        assert texts == ["BEGIN", "WITH", "WITH", "COMMIT"]
+
+
+async def test_a_limit_that_another_process_gives_a_pool_holds_for_the_next_claim(postgres_url: str) -> None:
+    async with opened(postgres_url) as one, opened(postgres_url) as other:
+        await prepare(one)
+        await run(one, *(submit() for _ in range(6)))
+        [before] = await run(one, c.Claim("w1", ("gpu",), 1))
+        await run(other, c.ResizePool("gpu", 3))
+        claims = [run(store, c.Claim("w", ("gpu",), 2)) for store in (one, other, one, other)]
+        found = await asyncio.gather(*claims)
+        assert sum(len(claimed.leases) for claimed in (before, *(claimed for [claimed] in found))) == 3
+
+
 async def test_values_are_kept_in_native_types_and_to_the_microsecond(postgres_url: str) -> None:
     now = 4_102_444_799_999_999
     async with opened(postgres_url, clock=lambda: now) as store:

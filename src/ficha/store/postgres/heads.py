@@ -45,6 +45,8 @@ class Heads:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._heads: dict[str, _Head] = {}
+        self.without_limit: set[str] = set()
+        """Pools that had none when they were last looked at: a claim need not have such a pool to itself."""
 
     def stretches(self, pool: str) -> list[Stretch]:
         """What of the pool's list to look at now, in order: all of it in one, or without what may be passed over."""

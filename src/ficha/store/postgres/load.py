@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any, Final
 
 from msgspec import Struct, field
@@ -45,8 +45,8 @@ async def load(
     connection: Executor, needs: Needs, clock: Clock | None, heads: Heads, resized: frozenset[str] = frozenset()
 ) -> Snapshot:
     """The snapshot, under its locks; pools that are `resized` are locked and counted though they have no limit yet."""
-    for _ in range(TRIES):
-        locked = await lock(connection, needs, resized)
+    for attempt in range(TRIES):
+        locked = await lock(connection, needs, resized, heads.without_limit if attempt == 0 else frozenset())
         snapshot = await _read(connection, needs, locked, clock, heads, resized)
         if not torn(needs, locked, snapshot):
             return snapshot
@@ -65,8 +65,13 @@ def unlocked(needs: Needs, snapshot: Snapshot, changes: Changes) -> frozenset[st
     )
 
 
-async def lock(connection: Executor, needs: Needs, resized: frozenset[str] = frozenset()) -> Locked:
-    """Stage 1, left out where there is nothing to lock."""
+async def lock(
+    connection: Executor, needs: Needs, resized: frozenset[str] = frozenset(), free: Set[str] = frozenset()
+) -> Locked:
+    """Stage 1, left out where there is nothing to lock.
+
+    Pools that were `free` of a limit when last seen are not looked at for claims; `torn` sees whether they still are.
+    """
     ask = wanted.Ask()
     ask.add(
         wanted.LOCK_ACCOUNTS,
@@ -76,7 +81,8 @@ async def lock(connection: Executor, needs: Needs, resized: frozenset[str] = fro
     )
     ask.add(wanted.LOCK_JOBS, uuids(needs.jobs | needs.owned_jobs))
     # A claim needs the pool to itself only where slots are counted; whoever changes a pool always does.
-    ask.add(wanted.LOCK_POOLS, sorted(needs.pools - needs.ready.keys() | resized), sorted(needs.ready))
+    claimed = needs.ready.keys() - (free & needs.pools)
+    ask.add(wanted.LOCK_POOLS, sorted(needs.pools - needs.ready.keys() | resized), sorted(claimed))
     ask.add(wanted.LOCK_LEADERS, sorted(needs.leaders))
     locked = Locked()
     if not ask.parts:
@@ -128,8 +134,11 @@ async def _read(
     found = await connection.fetch(ask.text(), *ask.values)
     took_s = time.monotonic() - asked_at
     snapshot = _snapshot(needs, locked, found, clock)
-    for pool, ids in snapshot.ready.items():
-        heads.looked(stretches[pool], (_rank(snapshot.jobs[key]) for key in ids), took_s)
+    for name, ids in snapshot.ready.items():
+        heads.looked(stretches[name], (_rank(snapshot.jobs[key]) for key in ids), took_s)
+        heads.without_limit.discard(name)
+        if (pool := snapshot.pools.get(name)) is not None and pool.limit is None:
+            heads.without_limit.add(name)
     return snapshot
 
 
