@@ -48,4 +48,5 @@ async def _welcome(app: Ficha) -> None:
         words(f"{name}({fields})", "tool    ", "bold")
     words(hidden(app.database), "data    ", "bold")
     if app.tools:
-        words(f"ficha submit {min(app.tools)} --account demo-{next(iter(app.policy.plans))} --watch", "try     ", "bold")
+        plan = next(iter(app.policy.plans))
+        words(f"ficha submit {min(app.tools)} --account demo-{plan} --watch", "try     ", "bold")
