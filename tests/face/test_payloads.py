@@ -262,7 +262,9 @@ def curried(style: str, job: JobContext, size: "Size") -> None: ...
 
 
 @pytest.mark.parametrize(
-    "handler", [Painter(), Painter().paint, partial(curried, "oil"), partial(partial(curried), "oil")], ids=repr
+    "handler",
+    [Painter(), Painter().paint, partial(curried, "oil"), partial(partial(curried), "oil")],
+    ids=["object", "method", "partial", "nested partial"],
 )
 def test_whatever_can_be_called_can_be_a_handler(handler: Callable[..., Any]) -> None:
     assert declared(handler).arguments('{"size":{"width":2}}') == {"size": Size(width=2)}
