@@ -29,6 +29,7 @@ from .declarations import (
 from .engine.engine import Engine
 from .engine.lane import LaneLimits
 from .engine.queries import Queries
+from .engine.trigger import OnWork
 from .operations import Accounts, Batches, Leases, Operating
 from .store.base import Store
 from .store.connect import connect
@@ -64,6 +65,8 @@ class Ficha(Accounts, Batches, Leases, Operating):
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     sweep_s: how often recovery and clean-up run. Defaults to 1.
     sweep_by_itself: whether they run in the background; on the back of calls they do in any case. Defaults to True.
+    on_work: a function, plain or async, that is called with pool names when jobs of theirs became ready by a call of this
+        process: to start a worker somewhere. Defaults to none.
     limits: the sizes that are taken (see `Limits`).
     lane_limits: how calls are batched and how long they wait (see `LaneLimits`).
     store: a store of one's own, in place of a database's URL.
@@ -86,6 +89,7 @@ class Ficha(Accounts, Batches, Leases, Operating):
         warn_share: float = 0.8,
         sweep_s: float = 1.0,
         sweep_by_itself: bool = True,
+        on_work: OnWork | None = None,
         limits: Limits | None = None,
         lane_limits: LaneLimits | None = None,
         store: Store | None = None,
@@ -131,6 +135,7 @@ class Ficha(Accounts, Batches, Leases, Operating):
         self._store = store
         self._sweep_s = sweep_s
         self._sweeps = sweep_by_itself
+        self._on_work = on_work
         self._lane_limits = lane_limits
         self._engine: Engine | None = None
         self._queries: Queries | None = None
@@ -217,7 +222,7 @@ class Ficha(Accounts, Batches, Leases, Operating):
         except BaseException:
             await store.close()
             raise
-        engine = Engine(store, self.policy, self._lane_limits, sweep_interval_s=self._sweep_s)
+        engine = Engine(store, self.policy, self._lane_limits, sweep_interval_s=self._sweep_s, on_work=self._on_work)
         self._engine, self._queries = engine, Queries(store, engine.positions)
         try:
             await engine.start(sweep=self._sweeps)

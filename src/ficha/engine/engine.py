@@ -18,6 +18,7 @@ from ..store.base import Store
 from .lane import CLOSED, Lane, LaneLimits
 from .positions import Positions
 from .sweeper import Sweeper, SweepReport
+from .trigger import OnWork, Trigger
 from .wakeups import Wakeups, cancellations
 
 
@@ -25,7 +26,13 @@ class Engine:
     """One per process and database. `start` it on a running event loop, `stop` it once."""
 
     def __init__(
-        self, store: Store, policy: Policy, limits: LaneLimits | None = None, *, sweep_interval_s: float = 1.0
+        self,
+        store: Store,
+        policy: Policy,
+        limits: LaneLimits | None = None,
+        *,
+        sweep_interval_s: float = 1.0,
+        on_work: OnWork | None = None,
     ) -> None:
         self.store = store
         self.policy = policy
@@ -33,6 +40,7 @@ class Engine:
         self.wakeups = Wakeups(store)
         self.positions = Positions(store)
         self.sweeper = Sweeper(self, interval_s=sweep_interval_s)
+        self._trigger = None if on_work is None else Trigger(on_work)
         self._lanes: list[Lane] = []
 
     async def start(self, *, sweep: bool = True, listen: bool = True) -> None:
@@ -50,6 +58,8 @@ class Engine:
         await asyncio.gather(*(lane.close(grace_s) for lane in self._lanes))
         await self.wakeups.stop()
         await self.positions.stop()
+        if self._trigger is not None:
+            await self._trigger.stop()
 
     async def call(self, command: c.Command) -> Outcome:
         """The outcome of one command, once it is committed."""
@@ -100,9 +110,14 @@ class Engine:
     def _published(self, changes: Changes) -> None:
         self.positions.follow(changes)
         self.wakeups.announce(_stirred(changes))
+        if self._trigger is not None:
+            self._trigger.fire({change.after.pool for change in changes.jobs if type(change.after.place) is Ready})
 
 
-_NEEDS_NO_ACCOUNT: Final = (c.Claim, c.Start, c.Heartbeat, c.SaveCheckpoint, c.SaveStep, c.Report, c.Note)
+_NEEDS_NO_ACCOUNT: Final = (
+    *(c.Claim, c.Start, c.Heartbeat, c.SaveCheckpoint, c.SaveStep, c.Report, c.Note),
+    c.SeeWorker,
+)
 
 
 def _lane_number(command: c.Command, lanes: int) -> int:

@@ -38,7 +38,7 @@ _TAKEN: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "event"
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-class Facts(Struct, frozen=True):
+class Facts(Struct, frozen=True, gc=False):
     """A job as it was claimed, in plain values that can travel to another process."""
 
     id: str

@@ -73,6 +73,7 @@ class Worker:
         self._busy = 0
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stir = asyncio.Event()
+        self._stopped = asyncio.Event()
         self._stops_at: float | None = None
         self._pid = os.getpid()
         self._unknown: set[str] = set()
@@ -90,6 +91,7 @@ class Worker:
         """Claims nothing more; what runs may end within the grace, and is then handed back. May be called again."""
         at = time.monotonic() + grace_s
         self._stops_at = at if self._stops_at is None else min(at, self._stops_at)
+        self._stopped.set()
         self._stir.set()
 
     async def run(self, *, burst: bool = False, max_seconds: float | None = None) -> int:
@@ -137,10 +139,10 @@ class Worker:
             elif free <= 0:
                 await self._wait(ends_at - time.monotonic(), None)
             elif len(leases) < free:
-                # The queue is empty for now; jobs that end may free a slot of a pool, which is heard of as well.
+                # The queue is empty for now. A job that ends may free a slot of a pool, but that is heard of as well.
                 if burst and not leases and self._is_idle():
                     break
-                await self._wait(min(POLL_S, ends_at - time.monotonic()), heard)
+                await self._wait(min(POLL_S, ends_at - time.monotonic()), heard, for_ends=burst)
         return ran
 
     def _gives_up(self) -> bool:
@@ -175,11 +177,11 @@ class Worker:
             self._begin(lease)
         return leases
 
-    async def _wait(self, most_s: float, heard: int | None) -> None:
-        """Until something ended here, or the time is up, or (with `heard`) there may be work."""
+    async def _wait(self, most_s: float, heard: int | None, *, for_ends: bool = True) -> None:
+        """Until something ended here, or the time is up, or (with `heard`) there may be work, or it is told to stop."""
         if most_s <= 0:
             return
-        waits: list[Coroutine[Any, Any, Any]] = [self._stir.wait()]
+        waits: list[Coroutine[Any, Any, Any]] = [self._stir.wait() if for_ends else self._stopped.wait()]
         if heard is not None:
             waits.append(self._operations.wait_for_work(self._pools, most_s, since=heard))
         tasks = [asyncio.create_task(wait) for wait in waits]

@@ -1,0 +1,50 @@
+"""The trigger: tells a function of the application that jobs became ready, so that it can start a worker somewhere.
+
+For hosts where nothing runs by itself: a submit then wakes a serverless worker, which runs in its time budget and ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+log = logging.getLogger("ficha.engine")
+
+OnWork = Callable[[tuple[str, ...]], Any]
+"""Called with the names of pools; a coroutine function is awaited."""
+
+PAUSE_S: Final = 0.05
+"""It is called at most this often, with all the pools that gathered meanwhile."""
+
+
+class Trigger:
+    """Calls `on_work`, one call at a time, in the background. What it raises is logged: the jobs wait all the same."""
+
+    def __init__(self, on_work: OnWork) -> None:
+        self._on_work = on_work
+        self._pools: set[str] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def fire(self, pools: Iterable[str]) -> None:
+        self._pools.update(pools)
+        if self._pools and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._run(), name="ficha trigger")
+
+    async def stop(self) -> None:
+        """Lets a call that is under way end."""
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while self._pools:
+            pools, self._pools = tuple(sorted(self._pools)), set()
+            try:
+                answer = self._on_work(pools)
+                if inspect.isawaitable(answer):
+                    await answer
+            except Exception:
+                log.exception("on_work failed; the jobs wait for a worker all the same")
+            await asyncio.sleep(PAUSE_S)

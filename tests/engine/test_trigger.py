@@ -1,0 +1,57 @@
+"""The trigger: an application hears that there is work, so that it can start a worker where none runs by itself."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ficha import Ficha, JobContext, Pool
+
+
+@pytest.mark.req("D8")
+async def test_a_submit_can_trigger_a_worker_in_a_time_budget() -> None:
+    woken: list[tuple[str, ...]] = []
+
+    async def run_serverless(pools: tuple[str, ...]) -> None:
+        woken.append(pools)
+        await app.run_worker(list(pools), burst=True, max_seconds=45)
+
+    app = Ficha("memory:", pools=[Pool("gpu"), Pool("cpu")], on_work=run_serverless)
+
+    @app.tool(pool="gpu")
+    async def draw(job: JobContext) -> str:
+        return "done"
+
+    async with app, asyncio.timeout(20):
+        await app.open_account("ana")
+        receipt = await app.submit("draw", account="ana")
+        while (job := await app.job(receipt.job_id)).finished_at is None:
+            await app.wait_for_work("gpu", 0.01)
+        assert job.result == "done"
+    assert woken == [("gpu",)], "an end frees a slot, but brings no work"
+
+
+async def test_what_the_function_raises_loses_no_job_and_the_next_submit_calls_it_again(caplog: Any) -> None:
+    calls = 0
+    called = asyncio.Event()
+
+    def broken(pools: tuple[str, ...]) -> None:
+        nonlocal calls
+        calls += 1
+        called.set()
+        raise RuntimeError("no such function")
+
+    app = Ficha("memory:", on_work=broken)
+
+    @app.tool()
+    async def draw(job: JobContext) -> None: ...
+
+    async with app, asyncio.timeout(20):
+        await app.open_account("ana")
+        for _ in range(2):
+            called.clear()
+            await app.submit("draw", account="ana")
+            await called.wait()
+        assert (await app.stats()).by_status == {"queued": 2}
+    assert calls == 2
+    assert "the jobs wait for a worker all the same" in caplog.text
