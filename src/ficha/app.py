@@ -65,8 +65,8 @@ class Ficha(Accounts, Batches, Leases, Operating):
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     sweep_s: how often recovery and clean-up run. Defaults to 1.
     sweep_by_itself: whether they run in the background; on the back of calls they do in any case. Defaults to True.
-    on_work: a function, plain or async, that is called with pool names when jobs of theirs became ready by a call of this
-        process: to start a worker somewhere. Defaults to none.
+    on_work: a function, plain or async, that is called with pool names when a call of this process made jobs of theirs
+        ready: to start a worker somewhere. Defaults to none.
     limits: the sizes that are taken (see `Limits`).
     lane_limits: how calls are batched and how long they wait (see `LaneLimits`).
     store: a store of one's own, in place of a database's URL.

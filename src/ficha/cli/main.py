@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from ..refused import Refused
 from ..store.base import StoreError, Transient, Unavailable
-from . import accounts, batches, dead, dev, jobs, migrate, operating, pools, submit, verify, watch, worker
+from . import accounts, batches, dead, dev, jobs, migrate, operating, pools, submit, tools, verify, watch, worker
 from .listing import refusal
 from .loading import NotLoaded
 from .options import Spoken
@@ -40,6 +40,7 @@ for verb, panel in (
     (jobs.cancel, JOBS),
 ):
     app.command(rich_help_panel=panel)(verb)
+app.command(rich_help_panel=JOBS)(tools.tools)
 app.add_typer(batches.app, name="batch", rich_help_panel=JOBS)
 app.add_typer(accounts.app, name="account", rich_help_panel=MONEY)
 app.command(rich_help_panel=MONEY)(accounts.ledger)
