@@ -213,6 +213,12 @@ def hangs_in_thread(job: Any) -> None:
     time.sleep(1_000)
 
 
+@tool(cost=2, timeout=1.0, stop_grace=2.0)
+def overstays(job: Any) -> None:
+    deed("began", job.id)
+    wait_for("never")
+
+
 @tool(cost=2, pool="single", timeout=1.0)
 async def hangs_the_loop(job: JobContext) -> None:
     deed("began", job.id)
@@ -391,11 +397,11 @@ class Picture:
 
 @tool(cost=2, batch=16, linger_ms=50)
 async def pictures(jobs: list[JobContext], payloads: list[Picture]) -> list[Any]:
-    deed("batch", *(picture.number for picture in payloads))
+    deed("batch", "pictures", *(picture.number for picture in payloads))
     return [ValueError(f"no {picture.number}") if picture.fails else picture.number * 10 for picture in payloads]
 
 
 @tool(cost=2, batch=16, linger_ms=50)
 def pictures_in_thread(jobs: list[Any], payloads: list[Picture]) -> list[Any]:
-    deed("batch", *(picture.number for picture in payloads))
+    deed("batch", "pictures_in_thread", *(picture.number for picture in payloads))
     return [ValueError(f"no {picture.number}") if picture.fails else picture.number * 10 for picture in payloads]

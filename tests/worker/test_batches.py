@@ -25,22 +25,27 @@ async def filled(app: Ficha, tool: str, numbers: int) -> list[str]:
     return [await submitted(app, tool, number=number) for number in range(numbers)]
 
 
-@pytest.mark.parametrize("tool", ["pictures", "pictures_in_thread"])
-async def test_a_worker_process_hands_jobs_over_in_groups_and_each_has_its_own_end(crew: Crew, tool: str) -> None:
+async def test_a_worker_process_hands_jobs_over_in_groups_and_each_has_its_own_end(crew: Crew) -> None:
     async with crew.shop() as app:
-        jobs = [await submitted(app, tool, number=number, fails=number == 20) for number in range(36)]
-        hand = crew.start("--concurrency", "40", "--burst")
-        found = await ended(app, *jobs)
+        tools = ("pictures", "pictures_in_thread")
+        jobs = {
+            (tool, number): await submitted(app, tool, number=number, fails=number == 20)
+            for tool in tools
+            for number in range(36)
+        }
+        hand = crew.start("--concurrency", "80", "--burst")
+        found = await ended(app, *jobs.values())
         assert await hand.end() == 0
-        groups = crew.deeds("batch")
-        assert [len(group) for group in groups] == [16, 16, 4], "two are full, and the rest has waited for more"
-        assert sorted(int(number) for group in groups for number in group) == list(range(36))
-        for number, job in enumerate(found):
+        for tool in tools:
+            groups = [numbers for name, *numbers in crew.deeds("batch") if name == tool]
+            assert [len(group) for group in groups] == [16, 16, 4], "two are full, and the rest has waited for more"
+            assert sorted(int(number) for group in groups for number in group) == list(range(36))
+        for (_, number), job in zip(jobs, found, strict=True):
             if number == 20:
                 assert (job.status, job.error, job.refunded) == ("failed", "no 20", 2)
             else:
                 assert (job.status, job.result, job.refunded) == ("completed", 10 * number, 0)
-        assert [amount for kind, amount, _ in await ledger(app) if kind == "refund"] == [2]
+        assert [amount for kind, amount, _ in await ledger(app) if kind == "refund"] == [2, 2]
         assert await app.verify() == []
 
 

@@ -57,18 +57,20 @@ async def test_a_worker_leaves_in_time_whatever_its_handlers_do(lone_crew: Crew)
     """A thread and a coroutine that do not listen, a blocked loop, and a log that nobody reads."""
     grace_s = 0.5
     async with lone_crew.shop(lease_s=2.0, heartbeat_s=0.5, sweep_s=0.1) as app:
-        hands, jobs = [], []
-        for tool, payload in (("deaf_thread", {}), ("deaf_coroutine", {}), ("blocks", {"seconds": 1_000})):
-            hands.append(lone_crew.start("--grace", str(grace_s), "--concurrency", "1"))
-            jobs.append(await submitted(app, tool, **payload))
-            await lone_crew.did("began", jobs[-1])
+        # One job for each of the first three.
+        hands = [lone_crew.start("--grace", str(grace_s), "--concurrency", "1") for _ in range(3)]
+        jobs = [await submitted(app, tool) for tool in ("deaf_thread", "deaf_coroutine")]
+        jobs.append(await submitted(app, "blocks", seconds=1_000))
+        for job_id in jobs:
+            await lone_crew.did("began", job_id)
+        blocked = next(hand for hand in hands if hand.lines("claimed")[0]["job"] == jobs[2])
         unread = lone_crew.start("--grace", str(grace_s), "--concurrency", "5", deaf=True)
         await app.submit_batch([("quick", {}) for _ in range(100)], account="ana")
         await until(lambda: unread.unread > SMALL_PIPE - 500)
         for hand in (*hands, unread):
             hand.signal(signal.SIGTERM)
-        codes = [await stopped(hand, grace_s + LEAVE_S) for hand in (*hands, unread)]
-        assert codes[2] == codes[3] == 1, "only by force"
+        codes = {hand.name: await stopped(hand, grace_s + LEAVE_S) for hand in (*hands, unread)}
+        assert codes[blocked.name] == codes[unread.name] == 1, "only by force"
         # Those that the loop could still speak for were handed back, the others are recovered.
         for job_id in jobs:
 

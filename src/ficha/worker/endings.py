@@ -125,7 +125,8 @@ class Endings:
 
 def _log(end: End, answer: Finished | Refused) -> None:
     if isinstance(answer, Finished):
-        message = "retried" if answer.status == "queued" else answer.status
+        back = "returned" if isinstance(end.ending, c.Interrupted) else "retried"
+        message = back if answer.status == "queued" else answer.status
         record(message, end.facts, answer.status, end.duration_s, **end.note)
     elif answer.code in ("LEASE_LOST", "NOT_FOUND"):
         record("lost", end.facts, str(answer.details.get("status", "lost")), end.duration_s)

@@ -11,7 +11,8 @@ from ..tools import Tool
 from .values import FinalError
 
 SHOWN: Final = 5_000
-"""Characters of a traceback's beginning and of its end that are logged."""
+"""Characters of a traceback's beginning and of its end that are logged; four times as many of a message are looked at,
+of which fewer are kept."""
 
 
 class Failure(Struct, frozen=True):
@@ -31,7 +32,7 @@ class Failure(Struct, frozen=True):
             shown = f"{shown[:SHOWN]} … {shown[-SHOWN:]}"
         kind = type(error).__name__
         try:
-            words = str(error)
+            words = str(error)[: 4 * SHOWN]
         except Exception:
             # An exception whose own words fail is told by its name.
             words = ""
