@@ -10,7 +10,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-import uvloop
 from rich.console import Console
 
 from . import machine, report
@@ -19,6 +18,7 @@ from .ceiling_side import CeilingSide
 from .databases import Kind, databases
 from .ficha_side import FichaSide
 from .huey_side import HueySide
+from .loops import LOOPS
 from .measurements import Measurement, measurements, sample
 from .peer import Knob, Peer
 from .pgqueuer_side import PgQueuerSide
@@ -32,7 +32,6 @@ PEERS: Final[dict[str, list[type[Peer]]]] = {
     "SQLite": [FichaSide, HueySide],
 }
 NAMES: Final = [peer.name for peers in PEERS.values() for peer in peers if peer is not FichaSide]
-LOOPS: Final = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -90,12 +89,12 @@ async def _measure(kinds: list[Kind], size: Size, options: argparse.Namespace, c
         for peer in peers:
             with console.status(f"{kind.name}: getting {peer.name} ready"):
                 await _get_ready(peer, kind, size, chosen, is_quick=options.quick)
-            _introduce(peer, results)
+            _introduce(peer, kind, results)
         for number in range(size.rounds):
             for measurement in chosen:
                 # Every other round the other way round, so that nobody always comes first.
                 for peer in peers if number % 2 == 0 else reversed(peers):
-                    if measurement.key in peer.lacks:
+                    if measurement.key in peer.lacks or kind.name not in measurement.databases:
                         continue
                     with console.status(f"{kind.name}, round {number + 1}: {measurement.title}, {peer.name}"):
                         found = await sample(measurement, peer(), kind, size)
@@ -110,7 +109,7 @@ async def _get_ready(
     if issubclass(peer, CeilingSide):
         if any(m.key not in peer.lacks for m in chosen):
             peer.parts = await recorded(kind, size)
-    elif peer.knob and not is_quick and any(not m.is_submit for m in chosen):
+    elif peer.knob and not is_quick and any(m.takes_many for m in chosen):
         peer.setting = await _best(peer, peer.knob, kind, size)
 
 
@@ -124,15 +123,18 @@ async def _best(peer: type[Peer], knob: Knob, kind: Kind, size: Size) -> int:
     return max(rates, key=lambda value: rates[value])
 
 
-def _introduce(peer: type[Peer], results: Results) -> None:
+def _introduce(peer: type[Peer], kind: Kind, results: Results) -> None:
     """What the report has to say of a peer."""
     if issubclass(peer, CeilingSide):
         return
     results.does[peer.name] = peer.does
-    setting = f", {peer.knob.name}: {peer.setting}" if peer.knob else ""
-    results.facts[peer.name] = version(peer.package) + setting
+    fact = results.facts.get(peer.name, version(peer.package))
+    if peer.knob:
+        name = "" if peer.knob.name in fact else f"{peer.knob.name}: "
+        fact += f", {name}{peer.setting} on {kind.name}"
+    results.facts[peer.name] = fact
     for m in results.measurements:
-        if why := peer.lacks.get(m.key):
+        if kind.name in m.databases and (why := peer.lacks.get(m.key)):
             results.remarks.append(f"**{peer.name}** has no figure for {m.title}: {why}.")
     if peer.share < 1:
         results.remarks.append(

@@ -3,15 +3,15 @@ its worker in this process, with the handler in Python. A job there has no price
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import asyncpg
 import awa
 
-from .peer import ONLY_BY_WORKER, Ends, Knob, Peer, Tally, Wrong
+from .peer import NOT_ASKED, ONLY_BY_WORKER, Knob, Peer, Tally, Wrong
 from .workload import payload
 
 QUEUE: Final = "images"
@@ -32,7 +32,10 @@ class AwaSide(Peer):
     name = "awa"
     package = "awa-pg"
     does = "a row, a claim's receipt, an end's receipt; both dropped after some seconds"
-    lacks: ClassVar = {"claim_finish": ONLY_BY_WORKER}
+    lacks: ClassVar = {
+        "claim_finish": ONLY_BY_WORKER,
+        **{key: NOT_ASKED for key in ("work_apart_1", "work_apart_2", "latency_apart")},
+    }
     knob = Knob("handlers at a time", (50, 200, 500))
     setting = 200
 
@@ -56,36 +59,34 @@ class AwaSide(Peer):
 
     async def open(self, url: str) -> None:
         self._url = url
-        self._ends = Ends()
         self._client = awa.AsyncClient(_with_host(url), max_connections=POOL)
 
         @self._client.task(Upscale, queue=QUEUE)
         async def upscale(job: Any) -> None:
-            self._ends.end()
+            self.began()
+            self._tally.add(1)
 
     async def close(self) -> None:
         await self._client.close()
 
     async def submit(self, number: int) -> None:
         await self._client.insert(Upscale(**payload(number)), queue=QUEUE, priority=PRIORITY)
-        self._ends.submit()
 
     async def submit_many(self, numbers: Sequence[int]) -> None:
         for start in range(0, len(numbers), BULK):
             jobs = [Upscale(**payload(number)) for number in numbers[start : start + BULK]]
             await self._client.enqueue_many_copy(jobs, queue=QUEUE, priority=PRIORITY)
-        self._ends.submit(len(numbers))
 
-    async def finish_all(self, tally: Tally, last: asyncio.Event) -> None:
-        before = self._ends.ended
+    @asynccontextmanager
+    async def working(self, tally: Tally) -> AsyncIterator[None]:
+        self._tally = tally
         await self._client.start([{"name": QUEUE, "max_workers": self.setting}])
         try:
-            await last.wait()
-            await self._ends.all()
+            yield
         finally:
             # Ends are written in batches, some after the handlers returned; it stops only when they are written.
             await self._client.shutdown()
-        tally.add(self._ends.ended - before)
+            tally.add(0)
 
     async def check(self, submitted: int, finished: int) -> None:
         connection = await asyncpg.connect(self._url)

@@ -23,7 +23,8 @@ class CeilingSide(Peer):
     package = "asyncpg"
     does = "the same rows in the same tables, and nothing else"
     lacks: ClassVar = {
-        key: NOBODY for key in (*(f"{what}_{n}" for what in ("submit", "life") for n in CALLERS), "work")
+        **{f"{what}_{n}": NOBODY for what in ("submit", "life") for n in CALLERS},
+        **{key: NOBODY for key in ("work", "work_apart_1", "work_apart_2", "latency", "latency_apart")},
     }
     parts: Sequence[Part] = ()
     """What is written: a part for each call that will come. `__main__` has it recorded before the first round."""
@@ -50,7 +51,7 @@ class CeilingSide(Peer):
         if await self._write() != len(numbers):
             raise Wrong("these are not the submits that were recorded")
 
-    async def finish_all(self, tally: Tally, last: asyncio.Event) -> None:
+    async def finish_all(self, tally: Tally, last: asyncio.Future[int]) -> None:
         tally.add(await self._write())
 
     async def _write(self) -> int:
@@ -79,7 +80,7 @@ class CeilingSide(Peer):
     async def check(self, submitted: int, finished: int) -> None:
         """By Ficha itself: it must find what it would have written."""
         ficha = FichaSide()
-        await ficha.open_app(self._url)
+        await ficha.reopen(self._url)
         try:
             await ficha.check(submitted, finished)
         finally:

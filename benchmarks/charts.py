@@ -46,7 +46,12 @@ def draw(results: Results, found: dict[str, Any], folder: Path) -> list[tuple[st
             plots.append((f"{database}: jobs per second", f"{database.lower()}.svg"))
             _save(_rates(results, peers, plots[-1][0]), folder / plots[-1][1])
             if any("p50_ms" in figure for figures in peers.values() for figure in figures.values()):
-                plots.append((f"{database}: how long a caller waits", f"{database.lower()}-waits.svg"))
+                plots.append(
+                    (
+                        f"{database}: how long a submit and its handler's start take",
+                        f"{database.lower()}-waits.svg",
+                    )
+                )
                 _save(_waits(results, peers, plots[-1][0]), folder / plots[-1][1])
     return plots
 
@@ -57,13 +62,14 @@ def _save(figure: Figure, path: Path) -> None:
 
 def _rates(results: Results, peers: dict[str, Any], title: str) -> Figure:
     """A panel per measurement, a bar per peer, a dot per round, and the ceiling as a line above those it bounds."""
-    lines = -(-len(results.measurements) // COLUMNS)
+    drawn = [m for m in results.measurements if not m.is_wait and any(m.key in figures for figures in peers.values())]
+    lines = max(1, -(-len(drawn) // COLUMNS))
     figure = Figure(figsize=(7.5, 0.5 + 1.75 * lines), layout="constrained")
     figure.suptitle(f"{title} (bar: median, dots: rounds)")
     panels = figure.subplots(lines, COLUMNS, squeeze=False).flat
     for panel in panels:
         panel.set_axis_off()
-    for panel, m in zip(figure.axes, results.measurements, strict=False):
+    for panel, m in zip(figure.axes, drawn, strict=False):
         panel.set_axis_on()
         panel.set_title(m.title, fontsize=8)
         sides = [peer for peer in peers if peer != CEILING]
@@ -106,20 +112,20 @@ def _bar(panel: Axes, x: int, colour: str, summary: dict[str, Any] | None) -> No
 
 
 def _waits(results: Results, peers: dict[str, Any], title: str) -> Figure:
-    """For each number of callers, a mark at each peer's p50 and a line from there to its p99."""
-    submits = [m for m in results.measurements if m.key.startswith("submit")]
+    """For each wait, a mark at each peer's p50 and a line from there to its p99."""
+    waits = [m for m in results.measurements if any("p50_ms" in f.get(m.key, ()) for f in peers.values())]
     figure = Figure(figsize=(7.5, 2.6), layout="constrained")
     panel: Axes = figure.subplots()
     figure.suptitle(f"{title} (mark: p50, end of the line: p99)")
     sides = [peer for peer in peers if peer != CEILING]
     for number, peer in enumerate(sides):
-        points = [(x, figure_) for x, m in enumerate(submits) if (figure_ := peers[peer].get(m.key))]
+        points = [(x, figure_) for x, m in enumerate(waits) if (figure_ := peers[peer].get(m.key))]
         xs = [x + (number - (len(sides) - 1) / 2) * 0.16 for x, _ in points]
         low = [point["p50_ms"] for _, point in points]
         high = [point["p99_ms"] for _, point in points]
         panel.vlines(xs, low, high, color=COLOURS[peer], linewidth=2)
         panel.plot(xs, low, "o", color=COLOURS[peer], markersize=5, label=peer)
-    panel.set_xticks(range(len(submits)), [m.title for m in submits])
+    panel.set_xticks(range(len(waits)), [m.title.replace(", ", "\n") for m in waits])
     panel.set_yscale("log")
     panel.set_ylabel("ms")
     panel.yaxis.set_major_formatter("{x:g}")

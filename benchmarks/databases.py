@@ -48,6 +48,11 @@ class Postgres(Kind):
         self._drops = drops
         self._templates: dict[str, str] = {}
 
+    @property
+    def log(self) -> Path:
+        """The file that the server writes its log to."""
+        return self._server.data / "log"
+
     async def version(self) -> str:
         connection = await asyncpg.connect(self._server.url())
         try:

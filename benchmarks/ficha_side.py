@@ -3,50 +3,67 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from ficha import Ficha, Plan, Pool, Refused, Request
+from ficha.core.commands import Ending
+from ficha.core.outcomes import Finished
 from ficha.engine.views import Lease
 from ficha.store.base import GetState
 from ficha.store.postgres import PostgresStore
 
-from .peer import Peer, Tally, Wrong
+from .peer import Knob, Peer, Tally, Wrong
 from .workload import ACCOUNTS, COST, RESULT, account, payload
 
 POOL: Final = "images"
 LOOPS: Final = 4
 BATCH: Final = 200
-CONCURRENCY: Final = 400
-"""Handlers that the worker runs at a time."""
 PLENTY: Final = 1_000_000_000
 MOST_CLAIMS: Final = 1_000_000
 IDLE_S: Final = 0.02
+GRACE_S: Final = 30.0
+
+
+class _CountingFicha(Ficha):
+    """Sees when the ends of jobs were committed: the worker itself returns only some time later."""
+
+    tally: Tally
+
+    async def end_many(self, ends: Iterable[tuple[Lease, Ending]]) -> list[Finished | Refused]:
+        answers = await super().end_many(ends)
+        self.tally.add(sum(isinstance(answer, Finished) for answer in answers))
+        return answers
 
 
 class FichaSide(Peer):
     name = "Ficha"
     package = "ficha"
     does = "key, quotas, charge, ledger line, lease, result, event trail"
+    knob = Knob("handlers at a time", (200, 400, 1_000))
+    setting = 400
 
     async def install(self, url: str) -> None:
         if url.startswith("postgresql:"):
             await PostgresStore(url).migrate()
 
     async def open(self, url: str) -> None:
-        await self.open_app(url)
+        await self.reopen(url)
         names = {account(number) for number in range(ACCOUNTS)}
         await asyncio.gather(*(self._app.open_account(name, plan="pro", credits=PLENTY) for name in names))
 
-    async def open_app(self, url: str) -> None:
+    async def reopen(self, url: str) -> None:
         """The application alone, on a database that may have accounts and jobs."""
         # Limits that nobody reaches: they are looked at with every submit, and refuse none.
         plan = Plan("pro", priority=10, max_running=PLENTY, max_active=PLENTY, per_hour=PLENTY, daily_limit=PLENTY)
-        self._app = Ficha(url, plans=[plan], pools=[Pool(POOL)])
+        self._app = _CountingFicha(url, plans=[plan], pools=[Pool(POOL)])
 
         @self._app.tool(pool=POOL, cost=COST)
         async def upscale(job: Any, image: str, scale: int = 2) -> dict[str, Any]:
+            self.began()
             return RESULT
 
         await self._app.open()
@@ -63,26 +80,34 @@ class FichaSide(Peer):
         ]
         _none_refused(await self._app.submit_many(requests))
 
-    async def finish_all(self, tally: Tally, last: asyncio.Event) -> None:
+    async def finish_all(self, tally: Tally, last: asyncio.Future[int]) -> None:
+        self._app.tally = tally
         async with asyncio.TaskGroup() as loops:
             for number in range(LOOPS):
-                loops.create_task(self._finish(f"loop-{number}", tally, last))
+                loops.create_task(self._finish(f"loop-{number}", last))
 
-    async def _finish(self, worker: str, tally: Tally, last: asyncio.Event) -> None:
+    async def _finish(self, worker: str, last: asyncio.Future[int]) -> None:
         for _ in range(MOST_CLAIMS):
-            heard, was_last = self._app.work_heard(POOL), last.is_set()
+            heard, was_last = self._app.work_heard(POOL), last.done()
             leases: list[Lease] = await self._app.claim(POOL, limit=BATCH, worker=worker)
             if leases:
                 _none_refused(await self._app.finish_many((lease, RESULT) for lease in leases))
-                tally.add(len(leases))
             elif was_last:
                 return
             else:
                 await self._app.wait_for_work(POOL, IDLE_S, since=heard)
         raise Wrong("the queue does not become empty")
 
-    async def work(self, tally: Tally) -> None:
-        tally.add(await self._app.run_worker([POOL], concurrency=CONCURRENCY, burst=True, worker="worker"))
+    @asynccontextmanager
+    async def working(self, tally: Tally) -> AsyncIterator[None]:
+        self._app.tally = tally
+        worker = self._app.worker([POOL], concurrency=self.setting, name=f"worker-{os.getpid()}")
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(worker.run())
+            try:
+                yield
+            finally:
+                worker.stop(GRACE_S)
 
     async def check(self, submitted: int, finished: int) -> None:
         if problems := await self._app.verify():

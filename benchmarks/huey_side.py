@@ -8,13 +8,14 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import ClassVar, Final
 
 from huey import SqliteHuey
 from huey.consumer import Consumer
 
-from .peer import ONLY_BY_WORKER, SUBMITS_ONE_BY_ONE, Ends, Knob, Peer, Tally, Wrong
+from .peer import ONLY_BY_WORKER, SUBMITS_ONE_BY_ONE, Knob, Peer, Tally, Wrong
 from .workload import Numbers, payload
 
 FULL: Final = 2
@@ -39,7 +40,7 @@ class HueySide(Peer):
     async def open(self, url: str) -> None:
         logging.getLogger("huey").setLevel(logging.ERROR)
         self._path = url.removeprefix("sqlite:///")
-        self._ends = Ends()
+        self._ran = 0
         self._huey = SqliteHuey("images", filename=self._path, fsync=True)
         kept = self._huey.storage.conn.execute("PRAGMA journal_mode").fetchone()
         flushed = self._huey.storage.conn.execute("PRAGMA synchronous").fetchone()
@@ -47,7 +48,8 @@ class HueySide(Peer):
 
         @self._huey.task()
         def upscale(image: str, scale: int) -> None:
-            self._ends.end()
+            self.began()
+            self._tally.add(1)
 
         self._task = upscale
 
@@ -56,10 +58,9 @@ class HueySide(Peer):
 
     def _submit(self, number: int) -> None:
         self._task(**payload(number))
-        self._ends.submit()
 
     async def submit(self, number: int) -> None:
-        await asyncio.to_thread(self._submit, number)
+        self._submit(number)
 
     async def submit_many(self, numbers: Sequence[int]) -> None:
         """One by one: it has no other way."""
@@ -67,12 +68,12 @@ class HueySide(Peer):
 
     async def call(self, callers: int, seconds: float, numbers: Numbers) -> list[float]:
         waits: list[float] = []
-        ends_at = time.perf_counter() + seconds
+        ends_at = time.monotonic() + seconds
 
         def caller() -> None:
-            while (asked_at := time.perf_counter()) < ends_at:
+            while (asked_at := time.monotonic()) < ends_at:
                 self._submit(numbers.next())
-                waits.append(time.perf_counter() - asked_at)
+                waits.append(time.monotonic() - asked_at)
 
         threads = [threading.Thread(target=caller) for _ in range(callers)]
         for thread in threads:
@@ -80,26 +81,27 @@ class HueySide(Peer):
         await asyncio.to_thread(lambda: [thread.join() for thread in threads])
         return waits
 
-    async def finish_all(self, tally: Tally, last: asyncio.Event) -> None:
-        before = self._ends.ended
+    @asynccontextmanager
+    async def working(self, tally: Tally) -> AsyncIterator[None]:
+        self._tally = tally
+        before = tally.count
         consumer = _Consumer(
             self._huey, workers=self.setting, periodic=False, initial_delay=POLL_S, max_delay=POLL_MAX_S
         )
         consumer.start()
         try:
-            await last.wait()
-            await self._ends.all()
+            yield
         finally:
             # A worker writes something after its handler, too; it stops only when that is done.
             await asyncio.to_thread(consumer.stop, graceful=True)
-        tally.add(self._ends.ended - before)
+            tally.add(0)
+            self._ran += tally.count - before
 
     async def check(self, submitted: int, finished: int) -> None:
         """What another connection sees is in the file, and not only in huey's cache."""
         connection = sqlite3.connect(self._path)
         waiting = connection.execute("SELECT count(*) FROM task").fetchone()[0]
         connection.close()
-        if (waiting, self._ends.ended) != (submitted - finished, finished):
-            raise Wrong(
-                f"of {submitted} jobs {finished} were finished, but {waiting} wait and {self._ends.ended} were run"
-            )
+        ran = self._ran + self.ended_apart
+        if (waiting, ran) != (submitted - finished, finished):
+            raise Wrong(f"of {submitted} jobs {finished} were finished, but {waiting} wait and {ran} were run")

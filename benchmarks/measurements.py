@@ -8,21 +8,26 @@ import math
 import statistics
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from .crew import Shift, crew
 from .databases import Kind
 from .peer import Peer, Tally, Wrong
+from .starts import Heard, waits
 from .workload import CALLERS, Numbers, Size
 
 LONGEST_S: Final = 300.0
 """A measurement that takes longer is given up: something hangs."""
+SERVED: Final = ("PostgreSQL",)
+"""Databases that are made for several processes at once."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One figure: jobs per second; processor time of this process per job, which other work on the machine hardly
-    moves; and where callers waited for an answer, for how long."""
+    """One figure: jobs per second, or where it is a wait that is measured, how often its p50 fits into a second;
+    processor time per job of the process that works, or of all that do, which other work on the machine hardly moves;
+    and where somebody waited, for how long."""
 
     per_second: float
     cpu_us: float
@@ -36,15 +41,29 @@ class Watch:
     def __init__(self) -> None:
         gc.collect()
         self._cpu_at = time.process_time()
-        self._began_at = time.perf_counter()
+        self._began_at = time.monotonic()
 
-    def sample(self, jobs: int, *, ended_at: float | None = None, waits: list[float] | None = None) -> Sample:
-        took_s = (time.perf_counter() if ended_at is None else ended_at) - self._began_at
-        cpu_us = (time.process_time() - self._cpu_at) / jobs * 1_000_000
-        if not waits:
-            return Sample(jobs / took_s, cpu_us)
-        p99 = sorted(waits)[int(len(waits) * 0.99)]
-        return Sample(jobs / took_s, cpu_us, statistics.median(waits) * 1_000, p99 * 1_000)
+    def sample(
+        self,
+        jobs: int,
+        *,
+        ended_at: float | None = None,
+        waits: list[float] | None = None,
+        cpu_s: float | None = None,
+    ) -> Sample:
+        """`cpu_s` is that of other processes, if they did the work."""
+        took_s = (time.monotonic() if ended_at is None else ended_at) - self._began_at
+        cpu_us = (time.process_time() - self._cpu_at if cpu_s is None else cpu_s) / jobs * 1_000_000
+        return Sample(jobs / took_s, cpu_us, *(_p50_p99_ms(waits) if waits else ()))
+
+    def wait(self, waits: list[float], cpu_s: float | None = None) -> Sample:
+        """The figure is how long one waited."""
+        found = self.sample(len(waits), waits=waits, cpu_s=cpu_s)
+        return replace(found, per_second=1 / statistics.median(waits))
+
+
+def _p50_p99_ms(waits: list[float]) -> tuple[float, float]:
+    return statistics.median(waits) * 1_000, sorted(waits)[int(len(waits) * 0.99)] * 1_000
 
 
 @dataclass
@@ -67,26 +86,36 @@ class Trial:
 
     async def empty(self) -> Tally:
         """Claims and finishes all that waits."""
-        tally, last = Tally(), asyncio.Event()
-        last.set()
-        await self.peer.finish_all(tally, last)
+        tally = Tally()
+        await self.peer.finish_all(tally, _known(self.waiting))
         self.finished += tally.count
         return tally
 
+    @property
+    def waiting(self) -> int:
+        return self.numbers.used - self.finished
+
     async def warm_up(self) -> None:
-        await self.fill(self._share(self.size.warm_up))
+        await self.fill(self.share(self.size.warm_up))
         await self.kind.settle(self.url)
         await self.empty()
 
     async def full_queue(self) -> int:
         """Warm, with the measurement's jobs waiting; how many those are."""
         await self.warm_up()
-        count = self._share(self.size.jobs)
+        return await self.fill_up()
+
+    async def fill_up(self) -> int:
+        count = self.share(self.size.jobs)
         await self.fill(count)
         await self.kind.settle(self.url)
         return count
 
-    def _share(self, count: int) -> int:
+    def ended_apart(self, shift: Shift) -> None:
+        self.finished += shift.count
+        self.peer.ended_apart += shift.count
+
+    def share(self, count: int) -> int:
         return math.ceil(count * self.peer.share)
 
 
@@ -97,11 +126,17 @@ class Measurement:
     key: str
     title: str
     take: Callable[[Trial], Awaitable[Sample]]
+    databases: tuple[str, ...] = ("PostgreSQL", "SQLite")
 
     @property
-    def is_submit(self) -> bool:
-        """Whether it only submits, so that the ways of taking jobs do not matter."""
-        return self.key.startswith(("submit", "bulk"))
+    def takes_many(self) -> bool:
+        """Whether many jobs are taken, so that how a peer is set for that matters."""
+        return self.key.startswith(("life", "claim", "work"))
+
+    @property
+    def is_wait(self) -> bool:
+        """Whether its figure is a wait and no rate."""
+        return self.key.startswith("latency")
 
 
 def measurements() -> tuple[Measurement, ...]:
@@ -111,6 +146,10 @@ def measurements() -> tuple[Measurement, ...]:
         Measurement("bulk", "submit in bulk", _bulk),
         Measurement("claim_finish", "claim and finish", _claim_finish),
         Measurement("work", "worker, no-op handler", _work),
+        Measurement("work_apart_1", "1 worker process", _work_apart(1)),
+        Measurement("work_apart_2", "2 worker processes", _work_apart(2), SERVED),
+        Measurement("latency", "submit to handler, one process", _latency),
+        Measurement("latency_apart", "submit to handler, two processes", _latency_apart, SERVED),
     )
 
 
@@ -150,12 +189,12 @@ def _life(callers: int) -> Callable[[Trial], Awaitable[Sample]]:
 
     async def take(trial: Trial) -> Sample:
         await trial.warm_up()
-        tally, last = Tally(), asyncio.Event()
+        tally, last = Tally(), asyncio.get_running_loop().create_future()
         watch = Watch()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(trial.peer.finish_all(tally, last))
             submitted = len(await trial.call(callers))
-            last.set()
+            last.set_result(submitted)
         _all_done(tally, submitted)
         trial.finished += tally.count
         return watch.sample(tally.count, ended_at=tally.last_at)
@@ -183,12 +222,64 @@ async def _work(trial: Trial) -> Sample:
     waiting = await trial.full_queue()
     tally = Tally()
     watch = Watch()
-    await trial.peer.work(tally)
+    async with trial.peer.working(tally):
+        await tally.reach(waiting)
     _all_done(tally, waiting)
     trial.finished += tally.count
     return watch.sample(tally.count, ended_at=tally.last_at)
 
 
+def _work_apart(workers: int) -> Callable[[Trial], Awaitable[Sample]]:
+    """The same in processes of their own, which are warm and connected; it begins when they are told to work."""
+
+    async def take(trial: Trial) -> Sample:
+        async with crew(trial.peer, trial.url, workers) as hands:
+            await trial.fill(trial.share(trial.size.warm_up))
+            await trial.kind.settle(trial.url)
+            trial.ended_apart(await hands.empty(trial.waiting))
+            waiting = await trial.fill_up()
+            watch = Watch()
+            shift = await hands.empty(waiting)
+            trial.ended_apart(shift)
+            return watch.sample(waiting, ended_at=shift.last_at, cpu_s=shift.cpu_s)
+
+    return take
+
+
+async def _latency(trial: Trial) -> Sample:
+    """One job after the other, each as soon as the one before has ended, for a worker in this process."""
+    await trial.warm_up()
+    tally, heard = Tally(), Heard()
+    trial.peer.began = heard.began
+    before = trial.numbers.used
+    watch = Watch()
+    async with trial.peer.working(tally):
+        found = await waits(trial.peer, trial.numbers, trial.size.waits, heard.started_at)
+        figure = watch.wait(found)
+        await tally.reach(trial.numbers.used - before)
+    trial.finished += tally.count
+    return figure
+
+
+async def _latency_apart(trial: Trial) -> Sample:
+    """The same for a worker in a process of its own."""
+    await trial.warm_up()
+    async with crew(trial.peer, trial.url, 1) as hands:
+        await hands.begin(tells=True)
+        watch = Watch()
+        found = await waits(trial.peer, trial.numbers, trial.size.waits, hands.started_at)
+        await hands.reach(trial.waiting)
+        shift = await hands.end()
+        trial.ended_apart(shift)
+        return watch.wait(found, shift.cpu_s)
+
+
 def _all_done(tally: Tally, expected: int) -> None:
     if tally.count != expected:
         raise Wrong(f"{tally.count} jobs ended instead of {expected}")
+
+
+def _known(count: int) -> asyncio.Future[int]:
+    known: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    known.set_result(count)
+    return known

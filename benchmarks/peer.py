@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
@@ -16,50 +17,43 @@ from .workload import Numbers
 
 SUBMITS_ONE_BY_ONE: Final = "it has no way to submit many jobs at once"
 ONLY_BY_WORKER: Final = "jobs are claimed and finished by its own worker alone"
+NOT_ASKED: Final = "no target is beside it, and a run is long enough"
 
 
 class Wrong(Exception):
     """The peer did not do what was measured, so its figure means nothing."""
 
 
-@dataclass
 class Tally:
-    """Jobs that ended, and when the last of them was durable."""
+    """Jobs that ended, in whichever thread, and when the last of them was durable.
 
-    count: int = 0
-    last_at: float = 0.0
-
-    def add(self, count: int) -> None:
-        self.count += count
-        self.last_at = time.perf_counter()
-
-
-class Ends:
-    """Knows how many jobs were submitted and how many have ended, in whichever thread, and when all have."""
+    The clock is the machine's: what one process noted, another can compare.
+    """
 
     def __init__(self) -> None:
-        self.submitted = self.ended = 0
+        self.count = 0
+        self.last_at = 0.0
         self._lock = threading.Lock()
         self._loop = asyncio.get_running_loop()
-        self._all: asyncio.Event | None = None
+        self._goal: int | None = None
+        self._reached = asyncio.Event()
 
-    def submit(self, count: int = 1) -> None:
+    def add(self, count: int) -> None:
         with self._lock:
-            self.submitted += count
+            self.count += count
+            self.last_at = time.monotonic()
+            if self._goal is not None and self.count >= self._goal:
+                self._goal = None
+                self._loop.call_soon_threadsafe(self._reached.set)
 
-    def end(self) -> None:
+    async def reach(self, goal: int) -> None:
+        """Waits until so many have ended."""
         with self._lock:
-            self.ended += 1
-            if self._all and self.ended == self.submitted:
-                self._loop.call_soon_threadsafe(self._all.set)
-
-    async def all(self) -> None:
-        """Waits for the last one; nobody may submit any more."""
-        with self._lock:
-            self._all = asyncio.Event()
-            if self.ended == self.submitted:
-                self._all.set()
-        await self._all.wait()
+            self._reached.clear()
+            if self.count >= goal:
+                return
+            self._goal = goal
+        await self._reached.wait()
 
 
 @dataclass(frozen=True)
@@ -84,6 +78,8 @@ class Peer(Protocol):
     share: the part of a measurement's jobs with which its queue is filled before it is emptied. A slow peer has fewer,
         so that a run ends; its rate is none the lower for it.
     knob, setting: what it is set by if it has such a number, and what that is set to.
+    began: what the handler calls first.
+    ended_apart: jobs that workers in other processes ended, as they say.
     """
 
     name: str
@@ -93,12 +89,18 @@ class Peer(Protocol):
     share: float = 1.0
     knob: Knob | None = None
     setting: int = 0
+    began: Callable[[], None] = staticmethod(lambda: None)
+    ended_apart: int = 0
 
     async def install(self, url: str) -> None:
         """Makes the schema, once for each kind of database: measurements get a copy of what is there then."""
 
     async def open(self, url: str) -> None:
         """Makes whatever must exist before the first job."""
+
+    async def reopen(self, url: str) -> None:
+        """The same in another process, on a database that was opened before."""
+        await self.open(url)
 
     async def close(self) -> None:
         """Ends everything that `open` began."""
@@ -112,30 +114,31 @@ class Peer(Protocol):
     async def call(self, callers: int, seconds: float, numbers: Numbers) -> list[float]:
         """Callers who each submit one job after the other until the time is up; how long each call took."""
         waits: list[float] = []
-        ends_at = time.perf_counter() + seconds
+        ends_at = time.monotonic() + seconds
 
         async def caller() -> None:
-            while (asked_at := time.perf_counter()) < ends_at:
+            while (asked_at := time.monotonic()) < ends_at:
                 await self.submit(numbers.next())
-                waits.append(time.perf_counter() - asked_at)
+                waits.append(time.monotonic() - asked_at)
 
         async with asyncio.TaskGroup() as tasks:
             for _ in range(callers):
                 tasks.create_task(caller())
         return waits
 
-    async def finish_all(self, tally: Tally, last: asyncio.Event) -> None:
-        """Claims and finishes jobs in batches, with no worker around it, until `last` is set and none waits.
+    async def finish_all(self, tally: Tally, last: asyncio.Future[int]) -> None:
+        """Claims and finishes jobs in batches, with no worker around it, until as many have ended as `last` says once
+        it is known.
 
-        A peer that can do so only by its worker runs that here, and says with `lacks` that it is no `claim_finish`.
-        `work` is then the same.
+        A peer that can do so only by its worker has that do it, and says with `lacks` that it is no `claim_finish`.
         """
+        async with self.working(tally):
+            await tally.reach(await last)
 
-    async def work(self, tally: Tally) -> None:
-        """The peer's own worker runs a handler that does nothing, until no job waits."""
-        last = asyncio.Event()
-        last.set()
-        await self.finish_all(tally, last)
+    def working(self, tally: Tally) -> AbstractAsyncContextManager[None]:
+        """The peer's own worker runs meanwhile, as it does in production, with a handler that calls `began` and does
+        nothing. What ends is added to the tally; when it has stopped, all of that is durable."""
+        raise NotImplementedError
 
     async def check(self, submitted: int, finished: int) -> None:
         """Raises Wrong unless exactly so many jobs are there and so many of them have ended as they should."""

@@ -7,7 +7,8 @@ import asyncio
 import json
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
 from pgqueuer.models import Job
 from pgqueuer.ports.repository import EntrypointExecutionParameter
 from pgqueuer.queries import Queries
-from pgqueuer.types import QueueEntrypoint, QueueExecutionMode, QueueManagerId
+from pgqueuer.types import QueueEntrypoint, QueueManagerId
 
 from .peer import Knob, Peer, Tally, Wrong
 from .workload import payload
@@ -72,16 +73,16 @@ class PgQueuerSide(Peer):
             bodies: list[bytes | None] = [_body(number) for number in numbers[start : start + BULK]]
             await self._queries.enqueue([ENTRYPOINT] * len(bodies), bodies, [0] * len(bodies))
 
-    async def finish_all(self, tally: Tally, last: asyncio.Event) -> None:
+    async def finish_all(self, tally: Tally, last: asyncio.Future[int]) -> None:
         async with asyncio.TaskGroup() as loops:
             for _ in range(LOOPS):
                 loops.create_task(self._finish(tally, last))
 
-    async def _finish(self, tally: Tally, last: asyncio.Event) -> None:
+    async def _finish(self, tally: Tally, last: asyncio.Future[int]) -> None:
         wanted = {QueueEntrypoint(ENTRYPOINT): EntrypointExecutionParameter(concurrency_limit=0)}
         worker = QueueManagerId(uuid.uuid4())
         for _ in range(MOST_CLAIMS):
-            was_last = last.is_set()
+            was_last = last.done()
             jobs = await self._queries.dequeue(self.setting, wanted, worker, None, HEARTBEAT)
             if jobs:
                 await self._queries.log_jobs([(job, "successful", None) for job in jobs])
@@ -92,7 +93,8 @@ class PgQueuerSide(Peer):
                 await asyncio.sleep(IDLE_S)
         raise Wrong("the queue does not become empty")
 
-    async def work(self, tally: Tally) -> None:
+    @asynccontextmanager
+    async def working(self, tally: Tally) -> AsyncIterator[None]:
         connection = await asyncpg.connect(self._url)
         try:
             queries = _CountingQueries(AsyncpgDriver(connection))
@@ -101,11 +103,14 @@ class PgQueuerSide(Peer):
 
             @manager.entrypoint(ENTRYPOINT)
             async def upscale(job: Job) -> None:
-                return None
+                self.began()
 
-            await manager.run(
-                batch_size=self.setting, mode=QueueExecutionMode.drain, dequeue_timeout=timedelta(milliseconds=20)
-            )
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(manager.run(batch_size=self.setting))
+                try:
+                    yield
+                finally:
+                    manager.shutdown.set()
         finally:
             await connection.close()
 

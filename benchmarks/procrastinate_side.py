@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, ClassVar, Final
 
 import procrastinate
@@ -13,7 +14,7 @@ from procrastinate.manager import JobManager
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
-from .peer import ONLY_BY_WORKER, Ends, Knob, Peer, Tally, Wrong
+from .peer import NOT_ASKED, ONLY_BY_WORKER, Knob, Peer, Tally, Wrong
 from .workload import payload
 
 QUEUE: Final = "images"
@@ -25,18 +26,18 @@ POLL_S: Final = 0.05
 class _CountingManager(JobManager):
     """Sees when the end of a job was committed."""
 
-    ends: Ends
+    tally: Tally
 
     async def finish_job(self, *arguments: Any, **named: Any) -> None:
         await super().finish_job(*arguments, **named)
-        self.ends.end()
+        self.tally.add(1)
 
 
 class ProcrastinateSide(Peer):
     name = "Procrastinate"
     package = "procrastinate"
     does = "a row, an event line for each change"
-    lacks: ClassVar = {"claim_finish": ONLY_BY_WORKER}
+    lacks: ClassVar = {"claim_finish": ONLY_BY_WORKER, "work_apart_1": NOT_ASKED, "work_apart_2": NOT_ASKED}
     share = 0.1
     knob = Knob("handlers at a time", (1, 5, 20))
     setting = 5
@@ -51,12 +52,11 @@ class ProcrastinateSide(Peer):
         self._pool = AsyncConnectionPool(url, min_size=POOL, max_size=POOL, open=False, configure=_commit_by_itself)
         await self._pool.open(wait=True)
         self._app = procrastinate.App(connector=procrastinate.PsycopgConnector())
-        self._app.job_manager = manager = _CountingManager(self._app.connector)
-        self._ends = manager.ends = Ends()
+        self._manager = self._app.job_manager = _CountingManager(self._app.connector)
 
         @self._app.task(name="upscale", queue=QUEUE)
         async def upscale(image: str, scale: int) -> None:
-            return None
+            self.began()
 
         self._task = upscale
         await self._app.open_async(self._pool)
@@ -67,15 +67,14 @@ class ProcrastinateSide(Peer):
 
     async def submit(self, number: int) -> None:
         await self._task.defer_async(**payload(number))
-        self._ends.submit()
 
     async def submit_many(self, numbers: Sequence[int]) -> None:
         for start in range(0, len(numbers), BULK):
             await self._task.batch_defer_async(*(payload(number) for number in numbers[start : start + BULK]))
-        self._ends.submit(len(numbers))
 
-    async def finish_all(self, tally: Tally, last: asyncio.Event) -> None:
-        before = self._ends.ended
+    @asynccontextmanager
+    async def working(self, tally: Tally) -> AsyncIterator[None]:
+        self._manager.tally = tally
         async with asyncio.TaskGroup() as tasks:
             worker = tasks.create_task(
                 self._app.run_worker_async(
@@ -85,10 +84,11 @@ class ProcrastinateSide(Peer):
                     install_signal_handlers=False,
                 )
             )
-            await last.wait()
-            await self._ends.all()
-            tally.add(self._ends.ended - before)
-            worker.cancel()
+            try:
+                yield
+            finally:
+                # It lets what it runs come to its end.
+                worker.cancel()
 
     async def check(self, submitted: int, finished: int) -> None:
         async with self._pool.connection() as connection:

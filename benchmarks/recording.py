@@ -69,7 +69,7 @@ class Recorder(FichaSide):
         self.parts.append(Part(jobs=len(numbers)))
         await super().submit_many(numbers)
 
-    async def finish_all(self, tally: Tally, last: asyncio.Event) -> None:
+    async def finish_all(self, tally: Tally, last: asyncio.Future[int]) -> None:
         self.parts.append(Part())
         await super().finish_all(tally, last)
         self.parts[-1].jobs = tally.count

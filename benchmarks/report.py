@@ -22,16 +22,21 @@ NOTES: Final = """\
 - **whole life**: the same while four loops claim and finish in batches, until the last job has ended. A peer whose jobs
   only its own worker can take runs that worker instead.
 - **claim and finish**: the same four loops on a full queue, without a worker around them.
-- **worker**: the peer's own worker runs a handler that does nothing.
+- **worker**: the peer's own worker runs a handler that does nothing, in the process that filled the queue. **Worker
+  processes** do the same, started and warmed before the queue is filled and told together to work; it ends with the
+  last durable end of any of them, and the processor time is that of all of them.
+- **submit to handler**: a worker has nothing to do; jobs are submitted one at a time, each 5 to 15 ms after the handler
+  of the one before; the time is that from just before the call to the handler's first line. In two processes, one
+  submits and the other works, and both look at the machine's monotonic clock.
 - **raw ceiling**: the rows that Ficha writes for the same jobs, written by the same statements in the same full
   batches, prepared, each batch durable, over as many connections as Ficha writes with; no rules, no engine, nothing
   read. Ficha then has to find all its invariants in what was written. For submits by many callers it is that of a bulk.
-- Client and worker are one Python process. Each figure is the median of the rounds, each taken on a fresh database
-  after a warm-up; peers take turns. A ratio is the median of the ratios within each round, above 1 where Ficha is
-  faster. What a peer can be set to stands beside its version: before the first round it emptied a smaller queue with
-  several settings, and has kept the fastest.
-- **client's processor time**: of that one process, per job; other work on the machine hardly moves it. SQLite runs
-  inside the process and is counted with it; PostgreSQL's own time is not.
+- Client and worker are one Python process where nothing else is said. Each figure is the median of the rounds, each
+  taken on a fresh database after a warm-up; peers take turns. A ratio is the median of the ratios within each round,
+  above 1 where Ficha is faster. What a peer can be set to stands beside its version: before the first round it emptied
+  a smaller queue with several settings, and has kept the fastest.
+- **processor time**: of that one process, or of the workers where they have processes of their own, per job; other work
+  on the machine hardly moves it. SQLite runs inside the process and is counted with it; PostgreSQL's own time is not.
 - After each measurement the peer has to prove its work: all jobs are there and have ended; on Ficha, every invariant
   holds and each job was charged once."""
 
@@ -56,19 +61,23 @@ def show(results: Results, console: Console) -> None:
 
 def _tables(results: Results, found: dict[str, Any]) -> list[tuple[str, list[list[str]]]]:
     """Each table with its title, its first row the header."""
-    tables = [("Targets", _targets(results, found))] if found["targets"] else []
+    tables = [("Targets", _targets(results, found))] if found["targets"] or found["limits"] else []
     for name in found["databases"]:
-        tables.append((f"{name}: jobs per second", _rates(results, found, name)))
+        if len(rates := _figures(results, found, name, waits=False)) > 1:
+            tables.append((f"{name}: jobs per second", rates))
+        if len(waits := _figures(results, found, name, waits=True)) > 1:
+            tables.append((f"{name}: from submit to the handler's start, p50 / p99 in ms", waits))
         if found["ratios"][name]:
             tables.append((f"{name}: how many times as fast Ficha is", _ratios(results, found, name)))
-    return [*tables, ("Client's processor time per job, µs", _processor_times(results, found))]
+    return [*tables, ("Processor time per job, µs", _processor_times(results, found))]
 
 
 def _targets(results: Results, found: dict[str, Any]) -> list[list[str]]:
-    rows = [["", "jobs per second", "ratio", "target", "reached"]]
+    rows = [["", "measured", "ratio", "target", "reached"]]
     for target in found["targets"]:
         ours, theirs = results.title(target["key"]), results.title(target["theirs"])
-        beside = f"the fastest peer's, {target['peer']}'s" if target["is_fastest"] else f"{target['peer']}'s"
+        fastest = f"the faster of {' and '.join(target['among'])}" if target["among"] else "the fastest peer's"
+        beside = f"{fastest}, {target['peer']}'s" if target["is_fastest"] else f"{target['peer']}'s"
         if target["peer"] == CEILING:
             beside = "the raw ceiling"
         elif ours != theirs:
@@ -76,24 +85,36 @@ def _targets(results: Results, found: dict[str, Any]) -> list[list[str]]:
         rows.append(
             [
                 f"{target['database']}: {ours}, beside {beside}",
-                f"{target['ours_per_second']:,.0f} : {target['theirs_per_second']:,.0f}",
+                _pair(target, is_wait=results.measurement(target["key"]).is_wait),
                 f"{target['ratio']:.2f}",
                 f"≥ {target['least']:g}",
                 "yes" if target["reached"] else "no",
             ]
         )
+    for limit in found["limits"]:
+        what = f"{limit['database']}: {results.title(limit['key'])}, p50"
+        reached = "yes" if limit["reached"] else "no"
+        rows.append([what, f"{limit['p50_ms']:.2f} ms", NOTHING, f"< {limit['under_ms']:g} ms", reached])
     return rows
 
 
-def _rates(results: Results, found: dict[str, Any], database: str) -> list[list[str]]:
-    """A line per measurement, a column per peer."""
+def _pair(target: dict[str, Any], *, is_wait: bool) -> str:
+    """Ours and theirs: jobs per second, or the p50 of a wait."""
+    ours, theirs = target["ours_per_second"], target["theirs_per_second"]
+    return f"{1_000 / ours:.2f} : {1_000 / theirs:.2f} ms" if is_wait else f"{ours:,.0f} : {theirs:,.0f} /s"
+
+
+def _figures(results: Results, found: dict[str, Any], database: str, *, waits: bool) -> list[list[str]]:
+    """A line per measurement that was taken, a column per peer."""
     peers = found["databases"][database]
-    rows = [["", *peers]]
+    rows = [["", *(peer for peer in peers if not (waits and peer == CEILING))]]
     for m in results.measurements:
+        if m.is_wait != waits or database not in m.databases:
+            continue
         row = [m.title]
-        for peer, figures in peers.items():
-            figure = figures.get(CEILING_OF.get(m.key, "") if peer == CEILING else m.key)
-            row.append(_figure(figure) if figure else NOTHING)
+        for peer in rows[0][1:]:
+            figure = peers[peer].get(CEILING_OF.get(m.key, "") if peer == CEILING else m.key)
+            row.append(_figure(figure, is_wait=waits) if figure else NOTHING)
         rows.append(row)
     return rows
 
@@ -101,7 +122,7 @@ def _rates(results: Results, found: dict[str, Any], database: str) -> list[list[
 def _ratios(results: Results, found: dict[str, Any], database: str) -> list[list[str]]:
     """The same lines with our ratio to each; then our whole life beside their bare submit."""
     ratios, fastest = found["ratios"][database], found["fastest"][database]
-    titles = {m.key: (m.title, m.key) for m in results.measurements}
+    titles = {m.key: (m.title, m.key) for m in results.measurements if database in m.databases}
     for name, life, submit in results.lives():
         titles[name] = (f"our {results.title(life)} : their submit", submit)
     rows = [["", *(f"to {'the ' if peer in (FASTEST, CEILING) else ''}{peer}" for peer in ratios)]]
@@ -123,7 +144,9 @@ def _processor_times(results: Results, found: dict[str, Any]) -> list[list[str]]
     return rows
 
 
-def _figure(summary: dict[str, Any]) -> str:
+def _figure(summary: dict[str, Any], *, is_wait: bool) -> str:
+    if is_wait:
+        return f"{summary['p50_ms']:.2f} / {summary['p99_ms']:.2f}"
     rate = f"{summary['per_second']:,.0f}"
     return f"{rate} ({summary['p50_ms']:.1f} / {summary['p99_ms']:.1f} ms)" if "p50_ms" in summary else rate
 
@@ -137,7 +160,8 @@ def _markdown(results: Results, found: dict[str, Any], plots: list[tuple[str, st
         "move by a third and more from run to run and from machine to machine; compare within one run.",
         "",
         *(f"- {name}: {value}" for name, value in found["machine"].items()),
-        f"- rounds: {size.rounds}; seconds of submits: {size.seconds:g}; jobs in bulk: {size.jobs:,}",
+        f"- rounds: {size.rounds}; seconds of submits: {size.seconds:g}; jobs in bulk: {size.jobs:,}; "
+        f"handlers waited for: {size.waits}",
         *(f"- a job's life in {peer}: {does}" for peer, does in found["peers"].items()),
         "",
     ]

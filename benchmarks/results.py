@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from .measurements import Measurement, Sample
-from .targets import CEILING, FASTEST, OURS, TARGETS, Target
+from .targets import CEILING, FASTEST, LIMITS, OURS, TARGETS, Limit, Target
 from .workload import CALLERS, Size
 
 CEILING_OF: Final = {
@@ -33,8 +33,11 @@ class Results:
     def add(self, database: str, peer: str, key: str, sample: Sample) -> None:
         self.samples.setdefault(database, {}).setdefault(peer, {}).setdefault(key, []).append(sample)
 
+    def measurement(self, key: str) -> Measurement:
+        return next(measurement for measurement in self.measurements if measurement.key == key)
+
     def title(self, key: str) -> str:
-        return next(measurement.title for measurement in self.measurements if measurement.key == key)
+        return self.measurement(key).title
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -54,6 +57,7 @@ class Results:
                 for database in self.samples
             },
             "targets": [found for target in TARGETS if (found := self._reached(target))],
+            "limits": [found for limit in LIMITS if (found := self._kept(limit))],
         }
 
     def lives(self) -> list[tuple[str, str, str]]:
@@ -78,18 +82,19 @@ class Results:
                 ratios[peer] = found
         return ratios
 
-    def _ratio(self, database: str, key: str, peer: str, theirs: str) -> float | None:
+    def _ratio(self, database: str, key: str, peer: str, theirs: str, among: tuple[str, ...] = ()) -> float | None:
         """The median of the ratios within each round."""
         if peer == FASTEST:
-            peer = self._fastest(database, theirs) or ""
+            peer = self._fastest(database, theirs, among) or ""
         peers = self.samples[database]
         ours, others = peers[OURS].get(key), peers.get(peer, {}).get(theirs)
         if not ours or not others:
             return None
         return statistics.median(a.per_second / b.per_second for a, b in zip(ours, others, strict=True))
 
-    def _fastest(self, database: str, key: str) -> str | None:
-        rates = {peer: _rate(self.samples[database][peer].get(key, [])) for peer in self._others(database)}
+    def _fastest(self, database: str, key: str, among: tuple[str, ...] = ()) -> str | None:
+        peers = [peer for peer in self._others(database) if peer in (among or (peer,))]
+        rates = {peer: _rate(self.samples[database][peer].get(key, [])) for peer in peers}
         return max((peer for peer in rates if rates[peer]), key=lambda peer: rates[peer], default=None)
 
     def _others(self, database: str) -> list[str]:
@@ -98,21 +103,29 @@ class Results:
     def _reached(self, target: Target) -> dict[str, Any] | None:
         if target.database not in self.samples:
             return None
-        ratio = self._ratio(target.database, target.key, target.peer, target.theirs)
+        database, key, theirs, among = target.database, target.key, target.theirs, target.among
+        ratio = self._ratio(database, key, target.peer, theirs, among)
         if ratio is None:
             return None
-        peer = (self._fastest(target.database, target.theirs) or "") if target.peer == FASTEST else target.peer
-        peers = self.samples[target.database]
+        peer = (self._fastest(database, theirs, among) or "") if target.peer == FASTEST else target.peer
+        peers = self.samples[database]
         return {
             **asdict(target),
             "peer": peer,
             "is_fastest": target.peer == FASTEST,
-            "ours_per_second": round(_rate(peers[OURS][target.key]), 1),
-            "theirs_per_second": round(_rate(peers[peer][target.theirs]), 1),
+            "ours_per_second": round(_rate(peers[OURS][key]), 1),
+            "theirs_per_second": round(_rate(peers[peer][theirs]), 1),
             # Rounded down: what fell short must not look as if it had not.
             "ratio": math.floor(ratio * 100 + 1e-6) / 100,
             "reached": ratio >= target.least,
         }
+
+    def _kept(self, limit: Limit) -> dict[str, Any] | None:
+        samples = self.samples.get(limit.database, {}).get(OURS, {}).get(limit.key)
+        if not samples:
+            return None
+        p50_ms = 1_000 / _rate(samples)
+        return {**asdict(limit), "p50_ms": round(p50_ms, 3), "reached": p50_ms < limit.under_ms}
 
 
 def _rate(samples: list[Sample]) -> float:

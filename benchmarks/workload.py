@@ -19,12 +19,14 @@ class Size:
 
     seconds: how long callers submit in one measurement.
     jobs: how many jobs are submitted in bulk, and how many wait when a queue is emptied.
+    waits: how many jobs one after the other are timed from their submit to their handler's start.
     rounds: how often each measurement is taken; the median counts.
     most_callers: whatever a measurement asks for, there are no more; only a smoke run has fewer than it asks for.
     """
 
     seconds: float = 2.0
     jobs: int = 20_000
+    waits: int = 200
     rounds: int = 3
     most_callers: int = max(CALLERS)
 
@@ -34,7 +36,7 @@ class Size:
         return min(self.jobs, 1_000)
 
 
-QUICK: Final = Size(seconds=0.05, jobs=100, rounds=1, most_callers=16)
+QUICK: Final = Size(seconds=0.05, jobs=100, waits=5, rounds=1, most_callers=16)
 """A smoke run: everything happens, and no figure means anything."""
 
 

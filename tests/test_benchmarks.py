@@ -20,23 +20,26 @@ from tests.postgres import Server
 
 ROOT = Path(__file__).parent.parent
 SUBMITS = ["submit_1", "submit_64", "submit_512"]
-MEASUREMENTS = [*SUBMITS, "life_1", "life_64", "life_512", "bulk", "claim_finish", "work"]
+WORK = ["work", "work_apart_1", "work_apart_2"]
+WAITS = ["latency", "latency_apart"]
+MEASUREMENTS = [*SUBMITS, "life_1", "life_64", "life_512", "bulk", "claim_finish", *WORK, *WAITS]
+SERVED = ["work_apart_2", "latency_apart"]
 LIVES = [f"life_{n}_to_submit_{n}" for n in (1, 64, 512)]
 BY_WORKER = [key for key in MEASUREMENTS if key != "claim_finish"]
 SIDES = {
     ("PostgreSQL", "Ficha"): MEASUREMENTS,
     ("PostgreSQL", "PgQueuer"): MEASUREMENTS,
-    ("PostgreSQL", "awa"): BY_WORKER,
-    ("PostgreSQL", "Procrastinate"): BY_WORKER,
+    ("PostgreSQL", "awa"): [key for key in BY_WORKER if "apart" not in key],
+    ("PostgreSQL", "Procrastinate"): [key for key in BY_WORKER if "work_apart" not in key],
     ("PostgreSQL", "raw ceiling"): ["bulk", "claim_finish"],
-    ("SQLite", "Ficha"): MEASUREMENTS,
-    ("SQLite", "huey"): [key for key in BY_WORKER if key != "bulk"],
+    ("SQLite", "Ficha"): [key for key in MEASUREMENTS if key not in SERVED],
+    ("SQLite", "huey"): [key for key in BY_WORKER if key not in ("bulk", *SERVED)],
 }
-TARGETS = 8
+TARGETS = 12
 PLOTS = ["postgresql-waits.svg", "postgresql.svg", "sqlite-waits.svg", "sqlite.svg"]
 
 
-@pytest.mark.timeout(300)  # Some fifty fresh databases, which a busy disk takes its time for.
+@pytest.mark.timeout(300)  # Some eighty fresh databases, which a busy disk takes its time for.
 def test_a_quick_run_measures_every_peer_and_writes_results_that_do_not_name_the_machine(tmp_path: Path) -> None:
     # One test for all of it, because a run takes a while and the workers of a parallel run share no fixtures.
     command = [sys.executable, "-m", "benchmarks", "--quick", "--output", str(tmp_path)]
@@ -47,6 +50,7 @@ def test_a_quick_run_measures_every_peer_and_writes_results_that_do_not_name_the
     check_figures(found)
     check_ratios(found["ratios"])
     check_targets(found["targets"])
+    assert [(limit["key"], limit["p50_ms"] > 0) for limit in found["limits"]] == [("latency", True)]
     check_words(found["machine"], (tmp_path / "RESULTS.md").read_text(encoding="utf-8"))
     check_plots(tmp_path / "plots")
 
@@ -60,7 +64,7 @@ def check_figures(found: dict[str, Any]) -> None:
             assert figure["per_second"] > 0
             assert figure["cpu_us"] > 0
             assert len(figure["rounds"]) == found["size"]["rounds"]
-        for key in set(SUBMITS) & set(keys):
+        for key in {*SUBMITS, *WAITS} & set(keys):
             assert 0 < figures[key]["p50_ms"] <= figures[key]["p99_ms"]
 
 
@@ -85,6 +89,7 @@ def check_words(machine: dict[str, str], text: str) -> None:
     assert "| submit, 512 callers |" in text
     for title in ("Targets", "PostgreSQL: jobs per second", "SQLite: how many times as fast Ficha is", "Plots"):
         assert f"## {title}\n" in text
+    assert "| SQLite: submit to handler, one process, p50 |" in text
     assert "**huey** has no figure for submit in bulk: it has no way" in text
     for private in (str(ROOT), "/tmp", "host="):  # noqa: S108 (looked for, not written to)
         assert private not in text + str(machine)
@@ -152,5 +157,30 @@ def test_ratios_are_taken_within_rounds_and_targets_beside_the_fastest_peer() ->
         ("bulk", "raw ceiling", 0.7, True),
         ("claim_finish", "PgQueuer", 1.5, True),
     ]
+    assert found["limits"] == []
     results.samples["PostgreSQL"]["Ficha"]["claim_finish"] = [Sample(299.0, 1.0)] * 3
     assert [t["reached"] for t in results.as_json()["targets"]] == [True, True, False]
+
+
+def test_a_wait_is_judged_by_its_p50_beside_the_better_of_those_named_and_by_its_limit() -> None:
+    results = Results({}, QUICK, measurements())
+    waits_ms = {
+        ("PostgreSQL", "Ficha"): [2.0, 1.0, 4.0],
+        ("PostgreSQL", "PgQueuer"): [2.0, 1.5, 4.2],
+        ("PostgreSQL", "Procrastinate"): [3.0, 3.0, 3.0],
+        ("PostgreSQL", "awa"): [0.1, 0.1, 0.1],
+        ("SQLite", "Ficha"): [0.5, 0.9, 1.1],
+    }
+    for (database, peer), values in waits_ms.items():
+        for value in values:
+            results.add(database, peer, "latency", Sample(1_000 / value, 1.0, value, value))
+    found = results.as_json()
+    assert [(t["peer"], t["ratio"], t["reached"]) for t in found["targets"]] == [("PgQueuer", 1.05, True)]
+    assert found["fastest"]["PostgreSQL"] == {"latency": "awa"}
+    assert [(limit["p50_ms"], limit["reached"]) for limit in found["limits"]] == [(0.9, True)]
+    results.samples["PostgreSQL"]["Ficha"]["latency"][0] = Sample(1_000 / 2.1, 1.0, 2.1, 2.1)
+    results.samples["PostgreSQL"]["Ficha"]["latency"][2] = Sample(1_000 / 4.3, 1.0, 4.3, 4.3)
+    results.samples["SQLite"]["Ficha"]["latency"][0] = Sample(1_000, 1.0, 1.0, 1.0)
+    found = results.as_json()
+    assert [t["reached"] for t in found["targets"]] == [False]
+    assert [limit["reached"] for limit in found["limits"]] == [False]

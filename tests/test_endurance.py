@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from benchmarks.databases import databases
 from benchmarks.endurance.application import BIG, application
 from benchmarks.endurance.filling import Contents, filled
+from benchmarks.endurance.idle_worker import idle_worker
+from benchmarks.endurance.sizes import QUICK
 
 ROOT = Path(__file__).parent.parent
 
@@ -36,9 +39,24 @@ def test_a_quick_run_on_sqlite_writes_results_that_do_not_name_the_machine(tmp_p
     for call in ("submit", "claim 1", "claim 100", "finish", "finish, promotes", "submit, parked"):
         assert any(what.startswith(f"SQLite: p99 of a {call}, ") for what in targets["flat"])
     assert len(targets["polls"]) == 1
-    assert targets["memory"] == ["SQLite: an idle engine", "SQLite: growth over the last half of 800 jobs"]
+    worker = ["SQLite: an idle worker process"] * 3
+    assert targets["memory"] == ["SQLite: an idle engine", *worker, "SQLite: growth over the last half of 800 jobs"]
+    check_idle_worker(measures["memory"]["figures"]["SQLite"]["worker"])
     for private in (str(ROOT), "/tmp", "host="):  # noqa: S108 (looked for, not written to)
         assert private not in text + json.dumps(measures)
+
+
+async def test_an_idle_worker_on_postgresql_is_watched() -> None:
+    # Long enough for it to look by itself: else no statement would show that they are counted.
+    with databases("postgres") as (kind,):
+        found = await idle_worker(kind, replace(QUICK, watched_s=1.5))
+    check_idle_worker(asdict(found))
+
+
+def check_idle_worker(found: dict[str, float]) -> None:
+    assert found["resident_mb"] > 10
+    assert 0 <= found["of_a_core"] < 2
+    assert found["statements_per_s"] > 0
 
 
 def test_a_quick_run_on_postgresql_writes_results_and_plots(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ..databases import Kind
+from ..processes import Child, child
 from .application import BIG_AT_ONCE
 from .filling import Contents, filled
 from .findings import Findings, Measure, Say, Verdict, about, percentile
-from .processes import Child, child
 from .sizes import Size
 
 MOST: Final = 1.5
@@ -57,7 +57,10 @@ async def _side_by_side(small: str, big: str, size: Size, say: Say) -> tuple[Tim
     short: Times = defaultdict(list)
     long: Times = defaultdict(list)
     accounts = str(size.accounts)
-    async with child("flat_side", small, accounts) as one, child("flat_side", big, accounts) as other:
+    async with (
+        child(f"{__package__}.flat_side", small, accounts) as one,
+        child(f"{__package__}.flat_side", big, accounts) as other,
+    ):
         sides = [(one, short), (other, long)]
         await asyncio.gather(*(side.ask("cycles", number=size.warm_up) for side, _ in sides))
         for done in range(0, size.cycles, size.round_cycles):

@@ -17,10 +17,10 @@ from ficha.engine.views import Lease
 
 from ..ficha_side import POOL
 from ..peer import Wrong
+from ..processes import serve
 from ..workload import RESULT, payload
 from .application import BIG, application, none_refused, owner, request
 from .idle_side import resident_mb
-from .processes import serve
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 
-def resident_mb() -> float:
-    """How much of the machine's memory this process holds."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS:"))
+def resident_mb(pid: int | str = "self") -> float:
+    """How much of the machine's memory a process holds."""
+    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS:"))
     return int(line.split()[1]) / 1024
 
 

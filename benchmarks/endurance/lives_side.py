@@ -16,10 +16,10 @@ import uvloop
 from ficha import Ficha
 
 from ..ficha_side import POOL
+from ..processes import serve
 from ..workload import RESULT, payload
 from .application import application, none_refused, owner, request
 from .idle_side import resident_mb
-from .processes import serve
 
 CALLERS: Final = 256
 LOOPS: Final = 4

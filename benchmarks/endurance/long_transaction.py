@@ -12,9 +12,9 @@ import asyncpg
 
 from ..databases import Kind, Postgres
 from ..peer import Wrong
+from ..processes import Child, child
 from .application import application, migrate, open_accounts
 from .findings import Findings, Measure, Plot, Say, Verdict
-from .processes import Child, child
 from .sizes import Size
 
 MOST_LOSS: Final = 20.0
@@ -54,7 +54,9 @@ async def _run(kind: Postgres, size: Size, say: Say) -> tuple[Rates, Rates, list
             await migrate(each)
             async with application(each) as app:
                 await open_accounts(app, size.accounts)
-            sides.append((await stack.enter_async_context(child("lives_side", each, str(size.accounts))), rates))
+            sides.append(
+                (await stack.enter_async_context(child(f"{__package__}.lives_side", each, str(size.accounts))), rates)
+            )
         dead: list[dict[str, tuple[int, int]]] = []
         for name, seconds in (("before", size.before_s), ("held", size.held_s), ("after", size.after_s)):
             async with _held(url) if name == "held" else nullcontext():

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ..databases import Kind
+from ..processes import Child, child, postmaster, server_cpu_s
 from .filling import Contents, filled
 from .findings import Findings, Measure, Say, Verdict, about
-from .processes import Child, child, postmaster, server_cpu_s
 from .sizes import Size
 
 MOST_CORES: Final = 0.1
@@ -39,7 +39,7 @@ async def take(kinds: Sequence[Kind], size: Size, say: Say) -> Findings:
 async def _poll(url: str, size: Size, say: Say) -> dict[str, dict[str, Any]]:
     server = await postmaster(url) if url.startswith("postgresql:") else None
     found: dict[str, dict[str, Any]] = {}
-    async with child("polls_side", url) as asked:
+    async with child(f"{__package__}.polls_side", url) as asked:
         await asked.ask("choose", clients=size.clients)
         for way in WAYS:
             # Once before: the first look at the queue, and the statements.

@@ -12,9 +12,9 @@ import uvloop
 from ficha import Ficha
 
 from ..peer import Wrong
+from ..processes import serve
 from .application import application
 from .findings import percentile
-from .processes import serve
 
 TICK_S = 0.01
 PATIENCE_S = 3.0

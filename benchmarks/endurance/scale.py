@@ -12,9 +12,9 @@ from typing import Any, Final
 import asyncpg
 
 from ..databases import Kind, Postgres
+from ..processes import TICKS_PER_S, Child, child, postmaster, server_cpu_s
 from .application import application, migrate, open_accounts
 from .findings import Findings, Measure, Plot, Say
-from .processes import TICKS_PER_S, Child, child, postmaster, server_cpu_s
 from .sizes import Size
 
 SAMPLE_S: Final = 0.02
@@ -71,7 +71,10 @@ async def _measured(url: str, processes: int, owners: int, size: Size, *, finish
     server = await postmaster(url)
     waits: Counter[str] = Counter()
     async with AsyncExitStack() as stack:
-        sides = [await stack.enter_async_context(child("lives_side", url, str(owners))) for _ in range(processes)]
+        sides = [
+            await stack.enter_async_context(child(f"{__package__}.lives_side", url, str(owners)))
+            for _ in range(processes)
+        ]
         await asyncio.gather(*(side.ask("start", finishing=finishing) for side in sides))
         await asyncio.sleep(size.scale_s / 4)
         before, server_s, busy_s = await _counts(sides), server_cpu_s(server), _busy_s()

@@ -19,6 +19,8 @@ class Size:
     processes, owners, scale_s: how many processes, how many accounts share the jobs, and how long each run is.
     lived, lived_step: jobs that one engine lives through, and how often its memory is looked at; `lived_accounts` own
         them, so many that whatever is kept for each would show.
+    idle_s, watched_s: how long an idle process is left alone before its memory is looked at, or before a worker is
+        watched, and for how long that is.
     """
 
     accounts: int = 2_000
@@ -44,6 +46,7 @@ class Size:
     lived_step: int = 50_000
     lived_accounts: int = 100_000
     idle_s: float = 5.0
+    watched_s: float = 30.0
 
 
 QUICK: Final = Size(
@@ -70,5 +73,6 @@ QUICK: Final = Size(
     lived_step=200,
     lived_accounts=7,
     idle_s=0.1,
+    watched_s=1.5,
 )
 """A smoke run: everything happens, and no figure means anything."""

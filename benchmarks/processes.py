@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import asyncpg
 
-from ..peer import Wrong
+from .peer import Wrong
 
-ROOT: Final = Path(__file__).parent.parent.parent
+ROOT: Final = Path(__file__).parent.parent
 LONGEST_S: Final = 900.0
 """A process that takes longer to answer is given up: something hangs."""
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
@@ -29,10 +29,15 @@ class Child:
         self.pid = process.pid
 
     async def ask(self, command: str, **arguments: Any) -> Any:
-        stdin, stdout = self._process.stdin, self._process.stdout
+        stdin = self._process.stdin
         assert stdin is not None
-        assert stdout is not None
         stdin.write(json.dumps([command, arguments]).encode() + b"\n")
+        return await self.hear(command)
+
+    async def hear(self, command: str) -> Any:
+        """The next thing that it says, about what it was asked to do."""
+        stdout = self._process.stdout
+        assert stdout is not None
         async with asyncio.timeout(LONGEST_S):
             line = await stdout.readline()
         if not line:
@@ -42,10 +47,10 @@ class Child:
 
 @asynccontextmanager
 async def child(module: str, *arguments: str) -> AsyncIterator[Child]:
-    """A fresh Python process that runs a module of this package; it ends with its input, or is ended."""
+    """A fresh Python process that runs a module; it ends with its input, or is ended."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", f"{__package__}.{module}", *arguments),
+        *("-m", module, *arguments),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         cwd=ROOT,
@@ -69,8 +74,11 @@ async def serve(**commands: Callable[..., Awaitable[Any]]) -> None:
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
         command, arguments = json.loads(line)
-        answer = await commands[command](**arguments)
-        print(json.dumps(answer), flush=True)
+        say(await commands[command](**arguments))
+
+
+def say(answer: Any) -> None:
+    print(json.dumps(answer), flush=True)
 
 
 async def postmaster(url: str) -> int:
@@ -94,6 +102,11 @@ def server_cpu_s(postmaster_pid: int) -> float:
             if int(stat[1]) == postmaster_pid:
                 ticks += int(stat[11]) + int(stat[12])
     return ticks / TICKS_PER_S
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process so far, in all its threads."""
+    return sum(map(int, _stat(pid)[11:13])) / TICKS_PER_S
 
 
 def _stat(pid: int) -> list[str]:
