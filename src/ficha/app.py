@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -273,18 +274,19 @@ class Ficha(Accounts, Batches, Leases, Operating):
                 name or os.environ.get("WORKER_ID") or f"{socket.gethostname()}-{os.getpid()}", "a worker's name"
             ),
             heartbeat_s=self.heartbeat_s,
-            lifeline=self.lifeline if has_lifeline else None,
+            lifeline=partial(self.lifeline, sweeps=False) if has_lifeline else None,
             hung=hung,
         )
 
     @asynccontextmanager
-    async def lifeline(self) -> AsyncIterator[Leases]:
+    async def lifeline(self, *, sweeps: bool = True) -> AsyncIterator[Leases]:
         """What a worker does, over a connection of its own: for a thread beside the application's, which may be open
-        or not."""
+        or not. If it is open it sweeps already, and this need not."""
         store = await connect(self.database)
         try:
             await store.open()
-            engine = Engine(store, self.policy, self._lane_limits, sweep_interval_s=self._sweep_s)
+            sweep_s = self._sweep_s if sweeps else float("inf")
+            engine = Engine(store, self.policy, self._lane_limits, sweep_interval_s=sweep_s)
             await engine.start(sweep=False, listen=False)
             try:
                 yield _Lifeline(engine, self.tools, self.limits)

@@ -7,16 +7,19 @@ every final state and every credit beforehand.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from ficha import FinalError, JobContext, LeaseLost, Partial, Plan, Refused
 from ficha.app import Ficha
+from ficha.core.commands import Ending
 from ficha.core.outcomes import Finished
 from ficha.core.records import Status
 from ficha.engine.lane import LaneLimits
 from ficha.engine.views import Lease
+from ficha.operations import Leases, StandingClaim
 from tests.chaos.records import Record
 
 COST: Final = 4
@@ -63,48 +66,73 @@ class RecordedFicha(Ficha):
         )
         self.record = record
 
-    async def claim(self, pools: str | Sequence[str], *, limit: int = 1, worker: str) -> list[Lease]:
-        leases = await super().claim(pools, limit=limit, worker=worker)
+    async def claim(
+        self, pools: str | Sequence[str], *, limit: int = 1, worker: str, starts: bool = False
+    ) -> list[Lease]:
+        return self._claimed(await super().claim(pools, limit=limit, worker=worker, starts=starts))
+
+    def stand(self, pools: str | Sequence[str], *, limit: int, worker: str) -> StandingClaim | None:
+        standing = super().stand(pools, limit=limit, worker=worker)
+        return None if standing is None else RecordedStandingClaim(standing, self._claimed)
+
+    def _claimed(self, leases: list[Lease]) -> list[Lease]:
         for lease in leases:
-            self.record.write(told="claimed", job=lease.job_id, epoch=lease.epoch, worker=worker)
+            self.record.write(told="claimed", job=lease.job_id, epoch=lease.epoch, worker=lease.worker)
         return leases
 
-    async def finish(
-        self, lease: Lease, result: Any = None, *, delivered: int | None = None, of: int | None = None
-    ) -> Finished:
-        return await self._tell(lease, super().finish(lease, result, delivered=delivered, of=of))
-
-    async def fail(self, lease: Lease, error: str, *, final: bool = False) -> Finished:
-        return await self._tell(lease, super().fail(lease, error, final=final))
-
-    async def heartbeat(self, leases: Lease | Iterable[Lease]) -> list[datetime | Refused]:
-        held = [leases] if isinstance(leases, Lease) else list(leases)
-        answers = await super().heartbeat(held)
-        for lease, answer in zip(held, answers, strict=True):
-            if isinstance(answer, LeaseLost):
-                self.record.write(told="lost", job=lease.job_id, epoch=lease.epoch, worker=lease.worker)
+    async def end_many(self, ends: Iterable[tuple[Lease, Ending]]) -> list[Finished | Refused]:
+        said = list(ends)
+        answers = await super().end_many(said)
+        for (lease, _), answer in zip(said, answers, strict=True):
+            self._ended(lease, answer)
         return answers
 
-    async def _tell(self, lease: Lease, ending: Coroutine[Any, Any, Finished]) -> Finished:
-        try:
-            finished = await ending
-        except LeaseLost:
+    def _ended(self, lease: Lease, answer: Finished | Refused) -> None:
+        self._lost(lease, answer)
+        if isinstance(answer, Finished):
+            self.record.write(
+                told="ended",
+                job=lease.job_id,
+                epoch=lease.epoch,
+                status=answer.status,
+                changed=answer.changed,
+                refunded=answer.refunded,
+            )
+            if answer.changed:
+                self.ended()
+
+    @asynccontextmanager
+    async def lifeline(self, **options: Any) -> AsyncIterator[Leases]:
+        async with super().lifeline(**options) as operations:
+            beat = operations.heartbeat
+
+            async def heartbeat(leases: Lease | Iterable[Lease]) -> list[datetime | Refused]:
+                held = [leases] if isinstance(leases, Lease) else list(leases)
+                answers = await beat(held)
+                for lease, answer in zip(held, answers, strict=True):
+                    self._lost(lease, answer)
+                return answers
+
+            operations.heartbeat = heartbeat  # type: ignore[method-assign]
+            yield operations
+
+    def _lost(self, lease: Lease, answer: object) -> None:
+        if isinstance(answer, LeaseLost):
             self.record.write(told="lost", job=lease.job_id, epoch=lease.epoch, worker=lease.worker)
-            raise
-        self.record.write(
-            told="ended",
-            job=lease.job_id,
-            epoch=lease.epoch,
-            status=finished.status,
-            changed=finished.changed,
-            refunded=finished.refunded,
-        )
-        if finished.changed:
-            self.ended()
-        return finished
 
     def ended(self) -> None:
         """Called for each job that this process has ended, after it was written down."""
+
+
+class RecordedStandingClaim(StandingClaim):
+    """Writes down what it got before its worker hears it."""
+
+    def __init__(self, standing: StandingClaim, claimed: Callable[[list[Lease]], list[Lease]]) -> None:
+        super().__init__(standing._standing)
+        self._claimed = claimed
+
+    async def leases(self) -> list[Lease]:
+        return self._claimed(await super().leases())
 
 
 def application(database: str, record: Record, *, handler_s: float = HANDLER_S, **settings: Any) -> RecordedFicha:

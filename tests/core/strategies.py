@@ -286,6 +286,18 @@ _RESIZES = st.one_of(
     _make(c.ResizePool, name=_POOLS, slots=_pick(None, 0, 1, 3, -1)),
     _make(c.DeclarePool, name=_POOLS, slots=_pick(None, 1, 2, 3)),
 )
+_WORDS = _make(
+    c.SeeWorker,
+    name=_pick("w1", "w9"),
+    host=_pick("here"),
+    pid=_pick(7, 8),
+    pools=_POOL_SETS,
+    concurrency=_pick(1, 20),
+    version=_pick("1.0"),
+    heartbeat_ms=_pick(10_000),
+    started_at=_pick(None, START_AT),
+    stops=_pick(False, False, True),
+)
 _ELECTIONS = _make(c.Elect, name=_pick("sweeper"), owner=_pick("n1", "n2"), ttl_ms=_pick(0, 30_000))
 
 _KINDS: list[SearchStrategy[Any]] = [
@@ -302,6 +314,6 @@ _KINDS: list[SearchStrategy[Any]] = [
     *[_RESERVATION_ENDS] * 2,
     _CHANGES_OF_PLAN,
     *(_STARTS, _HEARTBEATS, _CHECKPOINTS, _STEPS, _REPORTS, _NOTES),
-    *(_DISCARDS, _OPENS, _FORGETS, _PAUSES, _RESIZES, _ELECTIONS),
+    *(_DISCARDS, _OPENS, _FORGETS, _PAUSES, _RESIZES, _ELECTIONS, _WORDS),
 ]
 """Each kind of command as often as it makes for an eventful story."""

@@ -47,6 +47,7 @@ NEW = c.NewJob("j9", "upscale", "gpu", "{}", cost=1)
         (c.PausePool("gpu"), Needs(pools={"gpu"})),
         (c.ResizePool("gpu", 1), Needs(pools={"gpu"}, resized={"gpu"})),
         (c.Elect("sweeper", "n1", 1), Needs(leaders={"sweeper"})),
+        (c.SeeWorker("w1", "host", 1, ("gpu",), 1, "1.0", 10_000), Needs()),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, c.Command) else "",
 )

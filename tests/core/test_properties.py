@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ficha.core import commands as c
 from ficha.core.decide import decide
-from ficha.core.invariants import overfull_pools, violations
+from ficha.core.invariants import overfull_pools, uncounted_runs, violations
 from ficha.core.needs import needs
 from ficha.core.outcomes import Claimed, Outcome, Refusal
 from ficha.core.policy import HOUR, Plan
@@ -104,6 +104,35 @@ def test_a_balance_is_the_sum_of_its_entries_and_a_refund_happens_once_and_withi
     }
     for lines in by_job.values():
         assert 0 < lines.get("refund", 0) <= -lines["charge"] or "refund" not in lines
+
+
+@modest
+@given(stories())
+@pytest.mark.req("B8")
+def test_each_run_is_counted_once_for_its_worker_by_how_it_ended(story: Story) -> None:
+    """What the tallies say follows from the histories alone."""
+    world = new_world()
+    for step, batch in story:
+        world.now += step
+        world.run(*batch)
+        assert uncounted_runs(world.state) == []
+    counts: Counter[tuple[str, str]] = Counter()
+    busy_us: Counter[tuple[str, str]] = Counter()
+    running: dict[str, tuple[str, int]] = {}
+    for event in world.state.events:
+        if event.kind == "claimed":
+            assert event.data is not None
+            running[event.job_id] = event.data["worker"], event.at
+            counts[event.data["worker"], "claimed"] += 1
+        elif event.kind in ENDS and event.job_id in running:
+            worker, began_at = running.pop(event.job_id)
+            counts[worker, event.kind] += 1
+            busy_us[worker, event.kind] += max(0, event.at - began_at) if event.kind != "recovered" else 0
+    assert {name: tally.runs for name, tally in world.state.tallies.items()} == counts
+    assert {name: tally.busy_us for name, tally in world.state.tallies.items() if tally.busy_us} == +busy_us
+
+
+ENDS = {"completed", "failed", "cancelled", "retried", "recovered", "returned", "accepted"}
 
 
 # What holds between one state and the next

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ficha.core.commands import Command, DeclarePool
 from ficha.core.decide import decide
-from ficha.core.invariants import overfull_pools, violations
+from ficha.core.invariants import overfull_pools, uncounted_runs, violations
 from ficha.core.needs import needs
 from ficha.core.outcomes import Outcome
 from ficha.core.policy import Plan, Policy
@@ -65,4 +65,4 @@ class World:
         """What is wrong with the state. A pool that an operator resized may be overfull for a while."""
         resized = {pool.name for pool in self.state.pools.values() if pool.resized is not None}
         overfull = [text for text in overfull_pools(self.state) if text.split()[1] not in resized]
-        return violations(self.state) + overfull
+        return violations(self.state) + uncounted_runs(self.state) + overfull

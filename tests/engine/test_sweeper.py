@@ -360,6 +360,22 @@ async def test_one_of_two_engines_leads_and_the_other_takes_over_when_it_stops_r
     assert (await bench.state()).leaders[sweeper.DUTY].expires_at <= bench.clock()
 
 
+async def test_the_leader_lets_the_store_tidy_up_at_first_and_now_and_then(
+    memory: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await memory.watched()
+    engine = await memory.engine(store)
+    engine.sweeper = sweeper.Sweeper(engine, interval_s=0.001)
+    engine.sweeper.start()
+    await store.until(lambda: turns(store) >= 5)
+    assert store.tidied == 1
+    monkeypatch.setattr(sweeper, "TIDY_S", 0.0)
+    engine.sweeper._tidies_at = 0.0
+    seen = turns(store)
+    await store.until(lambda: turns(store) >= seen + 5)
+    assert store.tidied >= 4
+
+
 async def test_a_leader_that_lost_touch_trusts_its_lease_no_longer_than_the_database(
     memory: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -171,9 +171,11 @@ async def test_hints_that_pile_up_go_out_as_one(memory: Bench) -> None:
 
 
 async def test_hints_go_out_no_more_often_than_their_pace(memory: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wakeups, "DEBOUNCE_S", NEVER)
+    monkeypatch.setattr(wakeups, "HINTS_PER_S", 1 / NEVER)
+    monkeypatch.setattr(wakeups, "HINTS_AT_ONCE", 3.0)
     store = await memory.watched()
     engine = await opened(await memory.engine(store))
     for _ in range(50):
         await submitted(engine)
-    assert store.notified == [{"gpu"}]
+        await asyncio.sleep(0)
+    assert store.notified == [{"gpu"}] * 3

@@ -37,6 +37,7 @@ class WatchedStore:
         """Batches begun, those that failed included."""
         self.reads: Counter[str] = Counter()
         self.notified: list[set[str]] = []
+        self.tidied = 0
         self.gate = asyncio.Event()
         self.gate.set()
         self.read_gate = asyncio.Event()
@@ -90,6 +91,10 @@ class WatchedStore:
         answer = await self.inner.read(query)
         self._stirred.set()
         return answer
+
+    async def tidy(self) -> None:
+        self.tidied += 1
+        await self.inner.tidy()
 
     async def notify(self, pools: Iterable[str]) -> None:
         self.notified.append(set(pools))

@@ -192,7 +192,7 @@ def _says_changed(outcome: Any) -> bool:
             return act != "nothing"
         case o.Elected(leads=leads):
             return leads
-        case o.Held() | o.StepSaved():
+        case o.Held() | o.StepSaved() | o.Seen():
             return True
         case _:
             return False

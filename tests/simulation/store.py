@@ -118,6 +118,9 @@ class SimulatedStore:
         await self._travel(None)
         return answer
 
+    async def tidy(self) -> None:
+        """The database leaves nothing behind."""
+
     async def notify(self, pools: Iterable[str]) -> None:
         database = self._database
         await self._travel(None)

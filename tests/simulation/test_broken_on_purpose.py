@@ -22,6 +22,7 @@ SEEN = {
     "account lock": "a batch decided over|counts|shows|does not follow",
     "flush before answer": "which was not committed",
     "marker of a commit": "was committed twice|was told",
+    "count of runs": "a batch counted the runs",
 }
 """What must be noticed, as a pattern: not that something breaks, but that the right sentence is said."""
 
@@ -29,7 +30,7 @@ STARTS = {"lock order": 20}
 """Where the first seeds are known to be of no use."""
 
 
-@pytest.mark.req("A1", "A5", "A6", "B3", "B4", "B5", "C1")
+@pytest.mark.req("A1", "A5", "A6", "B3", "B4", "B5", "B8", "C1")
 @pytest.mark.parametrize("safeguard", BREAKS)
 def test_without_a_safeguard_the_simulator_finds_the_fault(safeguard: str) -> None:
     start = STARTS.get(safeguard, 0)

@@ -7,7 +7,7 @@ the commit touched.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -37,6 +37,8 @@ class Watcher:
         """By identity: the outcome of each command that was committed."""
         self._holder: dict[str, int | None] = {}
         """job → the epoch under which a worker, or a provider for it, has it now"""
+        self._worker: dict[str, str] = {}
+        """job → the worker whose run it is now"""
         self._epochs: defaultdict[str, int] = defaultdict(int)
         self._ended: dict[str, Job] = {}
         self._jobs_of: defaultdict[str, dict[str, Job]] = defaultdict(dict)
@@ -54,6 +56,7 @@ class Watcher:
         self._trace.note(f"commit {self._database.commits} by {transaction.process}: {_told(transaction)}")
         for sentence in (
             *self._commands(transaction),
+            *self._runs(transaction),
             *self._job_changes(transaction),
             *self._slots(transaction),
             *self._limits(transaction),
@@ -77,7 +80,7 @@ class Watcher:
     def _word(self, command: Any, outcome: Any) -> Iterator[str]:
         """A worker is heard only under the newest epoch, and only while it holds the job."""
         match command, outcome:
-            case (c.Claim() | c.ClaimJob()), o.Claimed(leases):
+            case ((c.Claim() | c.ClaimJob()), o.Claimed(leases)):
                 for lease in leases:
                     yield from self._leased(lease.job.id, lease.epoch)
             case (
@@ -131,6 +134,19 @@ class Watcher:
             claimed = [key for key in ids if key in taken]
             if claimed and any(key not in taken for key in ids[: ids.index(claimed[-1])]):
                 yield f"a claim passed over a better job of pool {pool}"
+
+    def _runs(self, transaction: Transaction) -> Iterator[str]:
+        """Each run that began or ended is counted for its worker, in the same commit."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for command, outcome in zip(transaction.commands, transaction.outcomes, strict=True):
+            if isinstance(outcome, o.Claimed):
+                counts.update((lease.worker, "claimed") for lease in outcome.leases)
+                self._worker.update({lease.job.id: lease.worker for lease in outcome.leases})
+            elif (end := _end(command, outcome)) is not None and (worker := self._worker.pop(outcome.job_id, None)):
+                counts[worker, end] += 1
+        told = {(tally.worker, tally.kind): tally.runs for tally in transaction.changes.tallies}
+        if told != counts:
+            yield f"a batch counted the runs {told}, but they were {dict(counts)}"
 
     # What it changed
 
@@ -220,6 +236,23 @@ class Watcher:
         yield from invariants._histories(
             State(jobs=jobs, events=[event for job_id in jobs for event in self._events_of[job_id]])
         )
+
+
+def _end(command: Any, outcome: Any) -> str | None:
+    """How a command ended the run of a job, if it did."""
+    match command, outcome:
+        case c.Finish(ending=c.AcceptedByProvider()), o.Finished(changed=True):
+            return "accepted"
+        case c.Finish(ending=c.Interrupted(lost=lost)), o.Finished(changed=True, status="queued"):
+            return "recovered" if lost else "returned"
+        case c.Finish(), o.Finished(changed=True, status="queued"):
+            return "retried"
+        case ((c.Finish() | c.Cancel()), o.Finished(changed=True, status=status)):
+            return str(status)
+        case c.Recover(), o.Recovered(act=("requeued" | "failed") as act):
+            return "recovered" if act == "requeued" else act
+        case _:
+            return None
 
 
 def _takes_slot(change: JobChange) -> bool:

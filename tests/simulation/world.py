@@ -13,7 +13,7 @@ from unittest.mock import patch
 from msgspec import Struct
 
 import ficha.app
-from ficha.core.invariants import violations
+from ficha.core.invariants import uncounted_runs, violations
 from ficha.core.states import FINAL
 from ficha.store.base import StoreError
 
@@ -133,7 +133,7 @@ class World:
         await self._wait()
         for sentence in (*unfinished(self.database.state), *history.untrue(self.database.state)):
             self.trace.fail(sentence)
-        for sentence in violations(self.database.state):
+        for sentence in (*violations(self.database.state), *uncounted_runs(self.database.state)):
             self.trace.fail(sentence)
         await self._close()
 

@@ -104,3 +104,31 @@ async def leased(store: PostgresStore) -> tuple[str, int]:
 async def jobs(store: PostgresStore) -> list[Job]:
     """All jobs, newest first."""
     return [row.job for row in await store.read(ListJobs())]
+
+
+@asynccontextmanager
+async def two(url: str, **options: Any) -> AsyncIterator[tuple[PostgresStore, PostgresStore]]:
+    """The stores of two processes on one database."""
+    async with opened(url, lanes=1, **options) as mine, opened(url, lanes=1, **options) as other:
+        yield mine, other
+
+
+@asynccontextmanager
+async def heard(store: PostgresStore) -> AsyncIterator[list[str]]:
+    """The first words of what the store's only writer sends from now on."""
+    texts: list[str] = []
+
+    def log(logged: Any) -> None:
+        texts.append("guarded" if "guard AS" in logged.query else logged.query.split()[0])
+
+    async with store._writers.take() as connection:
+        connection.add_query_logger(log)
+    yield texts
+    connection.remove_query_logger(log)
+
+
+async def sent(store: PostgresStore, *batch: c.Command) -> tuple[list[Any], list[str]]:
+    async with heard(store) as texts:
+        outcomes = await run(store, *batch)
+        await asyncio.sleep(0)  # the driver logs a little later
+    return outcomes, texts

@@ -83,6 +83,14 @@ async def claims(run: Run, crowd: Crowd) -> None:
     await run(c.Claim("w", ("gpu",), MANY))
     await run(c.Claim("w", ("gpu", "tight"), 5), c.Claim("x", ("tight",), 1))
     await run(c.Claim("w", ("gpu",), 1))
+    await run(c.Claim("w", ("gpu",), 5))
+
+
+async def claims_by_id(run: Run, crowd: Crowd) -> None:
+    names, jobs = _new(5), _new(5)
+    await run(*(c.OpenAccount(name, "pro", 10) for name in names))
+    await run(*map(submit, names, jobs))
+    await run(*(c.ClaimJob("w", "gpu", job_id) for job_id in jobs))
 
 
 async def lives(run: Run, crowd: Crowd) -> None:
@@ -92,6 +100,7 @@ async def lives(run: Run, crowd: Crowd) -> None:
     await run(*(c.Start(*lease) for lease in held))
     await run(*(c.Heartbeat(*lease) for lease in held))
     await run(*(c.SaveCheckpoint(*lease, "here") for lease in held))
+    await run(*(c.Report(*lease, 50, "[1]") for lease in held), *(c.Note(*lease, "so far") for lease in held))
     await run(*(c.Finish(job_id, c.Completed("{}"), epoch) for job_id, epoch in held))
     await run(submit(crowd.names(1)[0], *_new(1)))
 
@@ -165,6 +174,11 @@ async def pools(run: Run, crowd: Crowd) -> None:
     await run(c.PausePool("other"), c.ResizePool("other", 3), c.Elect("sweeping", "w", 1_000))
 
 
+async def workers(run: Run, crowd: Crowd) -> None:
+    for _ in range(2):
+        await run(*(c.SeeWorker(f"w{n}", "host", n, ("gpu",), 10, "1.0", 10_000) for n in range(MANY)))
+
+
 async def mixtures(run: Run, crowd: Crowd) -> None:
     """What a store with a single lane gets."""
     for _ in range(2):
@@ -185,6 +199,7 @@ STORIES: Final[tuple[Story, ...]] = (
     submits_of_all_sorts,
     submits_alone,
     claims,
+    claims_by_id,
     lives,
     leases,
     a_whale_at_its_limit,
@@ -194,6 +209,7 @@ STORIES: Final[tuple[Story, ...]] = (
     dead_letters,
     accounts,
     pools,
+    workers,
     mixtures,
 )
 
@@ -258,6 +274,7 @@ def questions() -> dict[str, Question]:
         "steps": Question(q.ListSteps(job), 1),
         "what is due": Question(q.GetDue(600_000, 86_400_000, 200), 200),
         "pools": Question(q.ListPools(), 10),
+        "workers": Question(q.ListWorkers(600_000), 50),
         "figures": Question(q.GetStats(600_000), 10),
         "a part for verify": Question(q.GetState(name, 10, texts=True), 10 * 150),
         "the look at all that waits": Question(q.GetWaiting(), 10),

@@ -10,7 +10,17 @@ from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.needs import Needs
-from ficha.store.base import Decide, GetDue, GetState, GetStats, GetWaiting, ListEvents, ListJobs, ListPools
+from ficha.store.base import (
+    Decide,
+    GetDue,
+    GetState,
+    GetStats,
+    GetWaiting,
+    ListEvents,
+    ListJobs,
+    ListPools,
+    ListWorkers,
+)
 from ficha.store.memory import MemoryStore
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
@@ -47,6 +57,7 @@ class Rivals:
             GetState(texts=True),
             GetWaiting(),
             ListPools(),
+            ListWorkers(POLICY.stuck_ms),
             ListJobs(limit=1_000),
             ListJobs(statuses=("queued", "running", "failed"), limit=5),
         ):

@@ -45,8 +45,8 @@ async def test_a_batch_under_locks_is_five_round_trips(postgres_url: str) -> Non
         assert texts == ["BEGIN", "WITH", "SELECT", "ROLLBACK"]
 
 
-async def test_a_claim_from_a_pool_without_a_limit_is_four_round_trips(postgres_url: str) -> None:
-    async with opened(postgres_url, lanes=1) as store:
+async def test_a_claim_under_locks_from_a_pool_without_a_limit_is_four_round_trips(postgres_url: str) -> None:
+    async with opened(postgres_url, lanes=1, remember=False) as store:
         await prepare(store)
         await run(store, *(submit() for _ in range(4)))
         # Only the first claim has to find out that there is no limit.

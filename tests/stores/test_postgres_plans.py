@@ -116,6 +116,9 @@ def natures(crowd: Crowd) -> dict[str, Nature]:
         "dead letters": nature(everything, newer),
         "ended jobs": nature(everything, newer),
         "pools": nature(waiting, "counts what is ready in each"),
+        "workers": nature(
+            held, "what became of runs is added up, and what is held is counted", "workers", "worker_counts"
+        ),
         "figures": nature(waiting, "counts all that is active", "ready", "parked", "leases", "checkpoints"),
         "the look at all that waits": nature(waiting, "one look serves every position until the next"),
         "a part for verify": nature(

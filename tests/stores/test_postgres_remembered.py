@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 from uuid import uuid4
 
@@ -16,35 +15,18 @@ from ficha.core.records import Account
 from ficha.store import base as q
 from ficha.store.base import Transient
 from ficha.store.postgres import PostgresStore, remembered
-from tests.stores.postgres_batches import connected, jobs, leased, opened, prepare, run, submit, until_waiting
-
-
-@asynccontextmanager
-async def two(url: str, **options: Any) -> AsyncIterator[tuple[PostgresStore, PostgresStore]]:
-    """The stores of two processes on one database."""
-    async with opened(url, lanes=1, **options) as mine, opened(url, lanes=1, **options) as other:
-        yield mine, other
-
-
-@asynccontextmanager
-async def heard(store: PostgresStore) -> AsyncIterator[list[str]]:
-    """The first words of what the store's only writer sends from now on."""
-    texts: list[str] = []
-
-    def log(logged: Any) -> None:
-        texts.append("guarded" if "guard AS" in logged.query else logged.query.split()[0])
-
-    async with store._writers.take() as connection:
-        connection.add_query_logger(log)
-    yield texts
-    connection.remove_query_logger(log)
-
-
-async def sent(store: PostgresStore, *batch: c.Command) -> tuple[list[Any], list[str]]:
-    async with heard(store) as texts:
-        outcomes = await run(store, *batch)
-        await asyncio.sleep(0)  # the driver logs a little later
-    return outcomes, texts
+from tests.stores.postgres_batches import (
+    connected,
+    jobs,
+    leased,
+    opened,
+    prepare,
+    run,
+    sent,
+    submit,
+    two,
+    until_waiting,
+)
 
 
 async def account(store: PostgresStore, name: str = "ana") -> Account:

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from ficha import Ficha
@@ -129,6 +130,27 @@ class Crew:
         async with self.app(**settings) as app:
             await app.open_account("ana", credits=credits)
             yield app
+
+    async def freeze(self, hand: Hand) -> None:
+        """Stops a worker as it stands, but not in the middle of a transaction: SQLite's lock would stop everybody."""
+        hand.signal(signal.SIGSTOP)
+        while not self._is_writable():
+            hand.signal(signal.SIGCONT)
+            await asyncio.sleep(0.01)
+            hand.signal(signal.SIGSTOP)
+
+    def _is_writable(self) -> bool:
+        if not self.url.startswith("sqlite:///"):
+            return True
+        db = apsw.Connection(self.url.removeprefix("sqlite:///"))
+        db.set_busy_timeout(200)
+        try:
+            db.execute("BEGIN IMMEDIATE; ROLLBACK")
+        except apsw.BusyError:
+            return False
+        finally:
+            db.close()
+        return True
 
     @property
     def environment(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ async def test_a_worker_that_was_frozen_past_its_lease_writes_nothing(crew: Crew
         first = crew.start("--concurrency", "2")
         job_id = await submitted(app, "frozen")
         await crew.did("began", job_id)
-        first.signal(signal.SIGSTOP)
+        await crew.freeze(first)
         second = crew.start()
         (job,) = await ended(app, job_id)
         assert (job.result, job.epoch, job.recoveries) == ("second", 2, 1)
@@ -56,7 +56,7 @@ async def test_a_worker_that_takes_its_own_lost_job_again_ends_the_run_it_had(cr
         hand = crew.start("--concurrency", "2")
         job_id = await submitted(app, "ticks")
         await crew.did("tick", job_id, 1)
-        hand.signal(signal.SIGSTOP)
+        await crew.freeze(hand)
 
         async def is_recovered() -> bool:
             return (await app.job(job_id)).status == "queued"
@@ -78,7 +78,7 @@ async def test_a_worker_that_was_frozen_past_a_jobs_timeout_is_not_taken_for_hun
         neighbour, late = await submitted(app, "waits", gate="go"), await submitted(app, "overstays")
         for job_id in (neighbour, late):
             await lone_crew.did("began", job_id)
-        hand.signal(signal.SIGSTOP)
+        await lone_crew.freeze(hand)
         (job,) = await ended(app, late)
         assert job.error == "timed out after 1 s"
         await asyncio.sleep(1.5)  # By now its run is beyond its time by more than a loop may be late.

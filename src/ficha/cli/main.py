@@ -11,7 +11,22 @@ from typer.main import get_command
 
 from ..refused import Refused
 from ..store.base import StoreError, Transient, Unavailable
-from . import accounts, batches, dead, dev, jobs, migrate, operating, pools, submit, tools, verify, watch, worker
+from . import (
+    accounts,
+    batches,
+    dead,
+    dev,
+    jobs,
+    migrate,
+    operating,
+    pools,
+    submit,
+    tools,
+    verify,
+    watch,
+    worker,
+    workers,
+)
 from .listing import refusal
 from .loading import NotLoaded
 from .options import Spoken
@@ -46,6 +61,7 @@ app.add_typer(accounts.app, name="account", rich_help_panel=MONEY)
 app.command(rich_help_panel=MONEY)(accounts.ledger)
 app.command(rich_help_panel=OPERATING)(dev.dev)
 app.command(rich_help_panel=OPERATING)(worker.worker)
+app.command(rich_help_panel=OPERATING)(workers.workers)
 app.command(rich_help_panel=OPERATING)(operating.stats)
 app.command(rich_help_panel=OPERATING)(operating.stuck)
 app.command(rich_help_panel=OPERATING)(operating.recover)

@@ -264,6 +264,21 @@ class ResizePool(Command, frozen=True):
     slots: int | None
 
 
+class SeeWorker(Command, frozen=True):
+    """A worker says that it is there, or (`stops`) that it goes."""
+
+    name: str
+    host: str
+    pid: int
+    pools: tuple[str, ...]
+    concurrency: int
+    version: str
+    heartbeat_ms: int
+    started_at: int | None = None
+    """What its first word led to; None for that first word."""
+    stops: bool = False
+
+
 class Elect(Command, frozen=True):
     """Asks for a shared duty: granted when it is free, expired or one's own."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import accounts, cancel, claim, dead, finish, hold, pools, recover, reserve, submit
+from . import accounts, cancel, claim, dead, finish, hold, pools, recover, reserve, submit, workers
 from . import commands as c
 from .outcomes import Forgotten, Outcome
 from .policy import Policy
@@ -50,5 +50,6 @@ _RULES: dict[type[c.Command], Callable[[Workspace, Any], Outcome]] = {
     c.DeclarePool: pools.declare_pool,
     c.PausePool: pools.pause_pool,
     c.ResizePool: pools.resize_pool,
+    c.SeeWorker: workers.see_worker,
     c.Elect: pools.elect,
 }

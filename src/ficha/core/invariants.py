@@ -34,6 +34,22 @@ def overfull_pools(state: State) -> list[str]:
     ]
 
 
+def uncounted_runs(state: State) -> list[str]:
+    """Workers whose tallies do not agree with the jobs that they hold: every run that began has ended, or goes on.
+
+    Runs that a release before the tallies began or ended are not counted, so this is no fault of a live database.
+    """
+    open_runs: Counter[str] = Counter()
+    for tally in state.tallies.values():
+        open_runs[tally.worker] += tally.runs if tally.kind == "claimed" else -tally.runs
+    held = Counter(job.place.worker for job in state.jobs.values() if isinstance(job.place, Leased))
+    return [
+        f"worker {worker} holds {held[worker]} jobs, its tallies leave {open_runs[worker]}"
+        for worker in sorted(open_runs.keys() | held.keys())
+        if open_runs[worker] != held[worker]
+    ]
+
+
 def _ledger(state: State) -> Iterator[str]:
     lines: dict[str, list[Entry]] = defaultdict(list)
     by_job: Counter[tuple[str, str]] = Counter()

@@ -99,6 +99,7 @@ AnyCommand = (
     | c.DeclarePool
     | c.PausePool
     | c.ResizePool
+    | c.SeeWorker
     | c.Elect
 )
 
@@ -156,5 +157,7 @@ def _add(wanted: Needs, command: AnyCommand) -> None:
             wanted.pools.add(command.name)
         case c.Elect():
             wanted.leaders.add(command.name)
+        case c.SeeWorker():
+            pass  # A worker's word stands, whatever it said before.
         case _:
             assert_never(command)

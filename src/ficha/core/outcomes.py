@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from .records import Job, Pool, Reservation, Status
+from .records import Job, Pool, Reservation, Status, Worker
 
 Code = Literal[
     "ACTIVE_JOB_EXISTS",
@@ -161,6 +161,10 @@ class PoolChanged(Struct, frozen=True, gc=False):
     pool: Pool
 
 
+class Seen(Struct, frozen=True, gc=False):
+    worker: Worker
+
+
 class Elected(Struct, frozen=True, gc=False):
     owner: str
     leads: bool
@@ -180,5 +184,6 @@ Outcome = (
     | Forgotten
     | Discarded
     | PoolChanged
+    | Seen
     | Elected
 )

@@ -16,6 +16,8 @@ Status = Literal["queued", "starting", "running", "completed", "failed", "cancel
 EntryKind = Literal["grant", "adjust", "charge", "refund"]
 ReservationState = Literal["active", "consumed", "expired", "released"]
 KeyScope = Literal["submit", "grant"]
+TallyKind = Literal["claimed", "completed", "failed", "cancelled", "retried", "recovered", "returned", "accepted"]
+"""That a run began, and the ways in which one ends: each run has one beginning and at most one end."""
 
 
 class Record(Struct, frozen=True, gc=False):
@@ -241,3 +243,28 @@ class Leader(Record, frozen=True):
     name: str
     owner: str
     expires_at: int
+
+
+class Tally(Record, frozen=True):
+    """How many runs of a worker began, or ended in one way, and how long these took together."""
+
+    worker: str
+    kind: TallyKind
+    runs: int
+    busy_us: int = 0
+
+
+class Worker(Record, frozen=True):
+    """Who a worker is and when it last said that it is there, by its own word. Whoever only claims need not say so."""
+
+    name: str
+    host: str
+    pid: int
+    pools: tuple[str, ...]
+    concurrency: int
+    version: str
+    heartbeat_ms: int
+    """How often it means to say so."""
+    started_at: int
+    seen_at: int
+    stopped_at: int | None = None

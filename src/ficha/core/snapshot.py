@@ -21,6 +21,8 @@ from .records import (
     Ready,
     Reservation,
     Step,
+    Tally,
+    Worker,
 )
 
 
@@ -57,6 +59,7 @@ class Changes(Struct):
     """The rows to write: the new value of each record that changed, and the lines to append.
 
     results holds the result text of jobs that ended in this batch, payloads that of jobs that are new.
+    tallies are added to what is counted already.
     """
 
     accounts: list[Account] = field(default_factory=list)
@@ -71,6 +74,8 @@ class Changes(Struct):
     pools: list[Pool] = field(default_factory=list)
     contents: list[Content] = field(default_factory=list)
     leaders: list[Leader] = field(default_factory=list)
+    workers: list[Worker] = field(default_factory=list)
+    tallies: list[Tally] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 

@@ -8,7 +8,22 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from .needs import KeyName
-from .records import Account, Batch, Content, Entry, Event, Job, Key, Leader, Pool, Reservation, Step
+from .records import (
+    Account,
+    Batch,
+    Content,
+    Entry,
+    Event,
+    Job,
+    Key,
+    Leader,
+    Pool,
+    Reservation,
+    Step,
+    Tally,
+    TallyKind,
+    Worker,
+)
 
 
 class State(Struct):
@@ -25,5 +40,7 @@ class State(Struct):
     pools: dict[str, Pool] = field(default_factory=dict)
     contents: dict[tuple[str, str], Content] = field(default_factory=dict)
     leaders: dict[str, Leader] = field(default_factory=dict)
+    workers: dict[str, Worker] = field(default_factory=dict)
+    tallies: dict[tuple[str, TallyKind], Tally] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)

@@ -1,8 +1,8 @@
 """The state of a batch while it is decided: the snapshot, changed command by command.
 
 Everything a rule reads or writes goes through here. Reading what `needs` did not name is a bug and fails loudly.
-`put_job` keeps the account's counters, the pool's occupied slots and the lists of claimable jobs in step with where
-jobs are, so that no rule has to.
+`put_job` keeps the account's counters, the worker's, the pool's occupied slots and the lists of claimable jobs in step
+with where jobs are, so that no rule has to.
 """
 
 from __future__ import annotations
@@ -32,8 +32,12 @@ from .records import (
     Ready,
     Reservation,
     Step,
+    Tally,
+    TallyKind,
+    Worker,
 )
 from .snapshot import Changes, JobChange, Snapshot
+from .tallies import ending
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -77,6 +81,8 @@ class Workspace:
         self._changed_reservations: dict[str, None] = {}
         self._changed_pools: dict[str, None] = {}
         self._changed_leaders: dict[str, None] = {}
+        self._workers: dict[str, Worker] = {}
+        self._tallies: dict[tuple[str, TallyKind], list[int]] = {}
         self._changes = Changes()
 
     def _queue(self, ids: list[str]) -> list[tuple[int, str]]:
@@ -94,6 +100,8 @@ class Workspace:
         changes.forgotten_keys = [name for name, key in keys if key is None]
         changes.reservations = [self._known(self._reservations[key]) for key in self._changed_reservations]
         changes.pools = [self._known(self._pools[key]) for key in self._changed_pools]
+        changes.workers = [*self._workers.values()]
+        changes.tallies = [Tally(*name, *counts) for name, counts in self._tallies.items()]
         changes.leaders = [self._known(self._leaders[key]) for key in self._changed_leaders]
         return changes
 
@@ -146,6 +154,26 @@ class Workspace:
         old = None if before is None else before.place
         if old != job.place:
             self._follow(job, old, job.place)
+            if before is not None and (type(old) is Leased) is not (type(job.place) is Leased):
+                self._tally(before, job)
+
+    def _tally(self, before: Job, after: Job) -> None:
+        """Counts a run that began or ended."""
+        kind: TallyKind
+        old, new = before.place, after.place
+        if type(new) is Leased:
+            worker, kind, busy_us = new.worker, "claimed", 0
+        else:
+            assert type(old) is Leased
+            worker, kind = old.worker, ending(before, after)
+            # When a lost run ended nobody knows, and a clock may have gone back.
+            busy_us = 0 if kind == "recovered" else max(0, self.now - old.leased_at)
+        counts = self._tallies.get((worker, kind))
+        if counts is None:
+            self._tallies[worker, kind] = [1, busy_us]
+        else:
+            counts[0] += 1
+            counts[1] += busy_us
 
     def _follow(self, job: Job, old: Place | None, new: Place | None) -> None:
         """Keeps in step with a job that went from one place to another."""
@@ -271,6 +299,9 @@ class Workspace:
 
     def leader(self, name: str) -> Leader | None:
         return self._leaders[name]
+
+    def put_worker(self, worker: Worker) -> None:
+        self._workers[worker.name] = worker
 
     def put_leader(self, leader: Leader) -> None:
         self._leaders[leader.name] = leader

@@ -15,7 +15,7 @@ from ..core.policy import Policy
 from ..core.records import HELD, Job, Leased, Ready
 from ..core.snapshot import Changes, Snapshot
 from ..store.base import Store
-from .lane import CLOSED, Lane, LaneLimits
+from .lane import CLOSED, Lane, LaneLimits, Standing
 from .positions import Positions
 from .sweeper import Sweeper, SweepReport
 from .trigger import OnWork, Trigger
@@ -64,6 +64,11 @@ class Engine:
     async def call(self, command: c.Command) -> Outcome:
         """The outcome of one command, once it is committed."""
         return (await self._lane(command).call((command,)))[0]
+
+    def stand(self, claim: c.Claim) -> Standing | None:
+        """Leaves a claim with the only lane, where the database has a single writer: a submit of this process and the
+        claim that answers it are then one transaction. None where there are several lanes."""
+        return self._lanes[0].stand(claim) if len(self._lanes) == 1 else None
 
     async def call_many(self, commands: Sequence[c.Command]) -> list[Outcome]:
         """The outcome of each, in order. Each is decided by itself: a refusal does not touch the others.

@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..core.commands import Command, Submit
+from ..core.commands import Claim, Command, Submit
 from ..core.decide import decide
 from ..core.needs import needs
 from ..core.outcomes import Outcome, Refusal
@@ -63,6 +63,21 @@ class _Ticket(Struct):
     future: asyncio.Future[list[Outcome]]
 
 
+class Standing:
+    """A claim that waits for work: it is decided in the very batch that brings some to its pools."""
+
+    def __init__(self, claim: Claim) -> None:
+        self.pools = frozenset(claim.pools)
+        self.ticket = _Ticket((claim,), 1, time.monotonic(), asyncio.get_running_loop().create_future())
+        self.is_taken = False
+
+    def withdraw(self) -> bool:
+        """Takes it back. False if a batch has it already: then its outcome must be waited for."""
+        if not self.is_taken:
+            self.ticket.future.cancel()
+        return not self.is_taken
+
+
 class Lane:
     """Takes all that waits, up to a limit, as the next batch."""
 
@@ -74,6 +89,7 @@ class Lane:
         self._published = published
         self._waiting: deque[_Ticket] = deque()
         self._waiting_weight = 0
+        self._standing: list[Standing] = []
         self._batch = 0
         self._wake = asyncio.Event()
         self._is_closing = False
@@ -93,6 +109,12 @@ class Lane:
         self._wake.set()
         return await ticket.future
 
+    def stand(self, claim: Claim) -> Standing:
+        """Leaves a claim here until a batch brings work for it, or it is withdrawn."""
+        standing = Standing(claim)
+        self._standing.append(standing)
+        return standing
+
     def _overloaded(self) -> Refusal:
         return Refusal(
             "OVERLOADED",
@@ -108,10 +130,11 @@ class Lane:
         if not self._task.done():
             self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        while self._waiting:
-            ticket = self._waiting.popleft()
+        for ticket in (*self._waiting, *(standing.ticket for standing in self._standing)):
             if not ticket.future.done():
                 ticket.future.set_result([CLOSED] * len(ticket.commands))
+        self._waiting.clear()
+        self._standing.clear()
 
     async def _run(self) -> None:
         while True:
@@ -140,7 +163,26 @@ class Lane:
             if not ticket.future.done():
                 tickets.append(ticket)
                 weight += ticket.weight
+        if self._standing:
+            tickets += self._called_for(tickets)
         return tickets
+
+    def _called_for(self, tickets: list[_Ticket]) -> list[_Ticket]:
+        """The standing claims for which these tickets bring work."""
+        pools = {
+            job.pool
+            for ticket in tickets
+            for command in ticket.commands
+            if isinstance(command, Submit)
+            for job in command.jobs
+        }
+        self._standing = [standing for standing in self._standing if not standing.ticket.future.done()]
+        called = [standing for standing in self._standing if not standing.pools.isdisjoint(pools)]
+        for standing in called:
+            standing.is_taken = True
+            standing.ticket.asked_at = time.monotonic()
+            self._standing.remove(standing)
+        return [standing.ticket for standing in called]
 
     async def _commit(self, tickets: list[_Ticket]) -> None:
         if not tickets:

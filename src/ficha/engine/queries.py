@@ -14,6 +14,7 @@ from ..core.records import Job, Pool, Ready, Status, Step
 from ..store import base as q
 from . import views as v
 from .positions import Positions, Standing
+from .workforce import WorkerView, worker_view
 
 T = TypeVar("T")
 
@@ -119,6 +120,12 @@ class Queries:
 
     async def pools(self) -> list[v.PoolView]:
         return [v.pool_view(counts) for counts in await self._store.read(q.ListPools())]
+
+    async def workers(self, stuck_ms: int, after: str | None, limit: int) -> Page[WorkerView]:
+        """A page of workers, by name."""
+        found = await self._store.read(q.ListWorkers(stuck_ms, after, limit))
+        items = [worker_view(counts, found.now) for counts in found.workers]
+        return Page(items, items[-1].name if len(items) == limit else None)
 
     async def stats(self, stuck_ms: int) -> q.Stats:
         return await self._store.read(q.GetStats(stuck_ms))

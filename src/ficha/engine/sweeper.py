@@ -28,13 +28,15 @@ log = logging.getLogger("ficha.engine")
 
 DUTY: Final = "sweeper"
 LEAD_MS: Final = 30_000
-RENEW_S: Final = 10.0
+RENEW_S: Final = 15.0
 """A leader renews long before its lease ends, and trusts it only until then. At most so long: where the leases of jobs
 are short, that of the leader is half as long, so that its death delays no recovery."""
 STEP_DOWN_S: Final = 1.0
 LOOK_SHARE: Final = 0.05
 LONGEST_PAUSE_S: Final = 10.0
 """Looking for what is due may take so much of the time: where it is slow, it is done less often, down to this."""
+TIDY_S: Final = 60.0
+"""How often the leader lets the store clear away what batches leave behind."""
 MOST_ROUNDS: Final = 100
 """A sweep that finds this much work in a row leaves the rest to the next one."""
 
@@ -63,6 +65,7 @@ class Sweeper:
         self._asks_again_at = 0.0
         self._swept_at = time.monotonic()
         self._look_s = 0.0
+        self._tidies_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._nudged: asyncio.Task[None] | None = None
         self._is_stopped = False
@@ -105,10 +108,16 @@ class Sweeper:
         try:
             if await self._leads():
                 await self.sweep()
+                await self._tidy()
         except StoreError as error:
             log.warning("a sweep was left out: %s", error)
         except Exception:
             log.exception("a sweep failed; the next one tries again")
+
+    async def _tidy(self) -> None:
+        if time.monotonic() >= self._tidies_at:
+            self._tidies_at = time.monotonic() + TIDY_S
+            await self._engine.store.tidy()
 
     async def _leads(self) -> bool:
         asked_at = time.monotonic()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Coroutine, Iterable
 from typing import Any, Final
@@ -18,8 +19,10 @@ log = logging.getLogger("ficha.engine")
 ANYTHING: Final = ""
 """A hint that does not say what happened: everybody looks."""
 
-DEBOUNCE_S = 0.05
-"""Hints to other processes go out at most this often: each one costs the database a commit of its own."""
+HINTS_PER_S = 50.0
+HINTS_AT_ONCE = 50.0
+"""How many hints to other processes go out in the long run, and at once after a quiet time. Each one costs the database
+a transaction of its own, so under load many wake-ups share one."""
 
 
 def cancellations(worker: str) -> str:
@@ -35,6 +38,8 @@ class Wakeups:
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._heard: Counter[str] = Counter()
         self._unsent: set[str] = set()
+        self._credit = HINTS_AT_ONCE
+        self._credited_at = time.monotonic()
         self._tasks: set[asyncio.Task[None]] = set()
         self._sender: asyncio.Task[None] | None = None
 
@@ -90,12 +95,18 @@ class Wakeups:
 
     async def _send(self) -> None:
         while self._unsent:
+            now = time.monotonic()
+            self._credit = min(HINTS_AT_ONCE, self._credit + (now - self._credited_at) * HINTS_PER_S)
+            self._credited_at = now
+            if self._credit < 1:
+                await asyncio.sleep((1 - self._credit) / HINTS_PER_S)
+                continue
+            self._credit -= 1
             pools, self._unsent = self._unsent, set()
             try:
                 await self._store.notify(pools)
             except Exception as error:
                 log.debug("a wake-up hint was not sent: %s", error)
-            await asyncio.sleep(DEBOUNCE_S)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(coroutine)

@@ -2,8 +2,8 @@
 
 from .accounts import Accounts
 from .batches import Batches
-from .leases import Leases
+from .leases import Leases, StandingClaim
 from .operating import Operating
 from .submits import Request, Submits
 
-__all__ = ["Accounts", "Batches", "Leases", "Operating", "Request", "Submits"]
+__all__ = ["Accounts", "Batches", "Leases", "Operating", "Request", "StandingClaim", "Submits"]

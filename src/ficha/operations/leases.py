@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -12,12 +13,14 @@ from msgspec import json
 from .. import arguments as arg
 from ..core import commands as c
 from ..core.hold import lost
-from ..core.outcomes import Claimed, Finished, Held, Recovered, StepSaved
+from ..core.outcomes import Claimed, Finished, Held, Recovered, Seen, StepSaved
+from ..core.records import Worker
+from ..engine.lane import Standing
 from ..engine.views import Lease, moment
 from ..engine.wakeups import cancellations
 from ..refused import Refused
 from ..store.base import GetJobs
-from .base import Operations
+from .base import Operations, answer
 
 
 class Leases(Operations):
@@ -35,6 +38,18 @@ class Leases(Operations):
             starts,
         )
         return [Lease(lease) for lease in (await self._ask(command, Claimed)).leases]
+
+    def stand(self, pools: str | Sequence[str], *, limit: int, worker: str) -> StandingClaim | None:
+        """A claim that waits for a submit of this process to bring work, and is part of its transaction. None where
+        the database has several writers; there wait for work, and claim."""
+        command = c.Claim(
+            arg.name(worker, "a worker"),
+            arg.names(pools, "pool"),
+            arg.count(limit, "limit", self.limits.claim_jobs),
+            starts=True,
+        )
+        standing = self.engine.stand(command)
+        return None if standing is None else StandingClaim(standing)
 
     async def claim_job(self, job_id: str, *, worker: str) -> Lease:
         """Takes one job by its id and starts it, for whoever was told to do this very job (a Celery task, say)."""
@@ -67,6 +82,10 @@ class Leases(Operations):
         found = await self.engine.store.read(GetJobs(tuple(held)))
         refusals = ((held[row.job.id], lost(row.job, held[row.job.id].epoch)) for row in found)
         return [(lease, Refused.of(refusal)) for lease, refusal in refusals if refusal is not None]
+
+    async def see_worker(self, word: c.SeeWorker) -> Worker:
+        """Keeps a worker's word about itself, for those who list workers."""
+        return (await self._ask(word, Seen)).worker
 
     async def start(self, lease: Lease) -> datetime:
         """Says that the handler begins; returns when the lease ends."""
@@ -190,6 +209,25 @@ class Leases(Operations):
         checked = None if epoch is None else arg.epoch(epoch)
         jitter = random.random()  # noqa: S311 (jitter, not a secret)
         return await self._ask(c.Finish(arg.job_id(job_id), ending, checked, jitter), Finished)
+
+
+class StandingClaim:
+    """A claim that waits for work. Withdraw it, or wait for its leases: those that it got would be lost otherwise."""
+
+    def __init__(self, standing: Standing) -> None:
+        self._standing = standing
+
+    @property
+    def answered(self) -> asyncio.Future[Any]:
+        """Done when there are leases, or it was withdrawn."""
+        return self._standing.ticket.future
+
+    def withdraw(self) -> bool:
+        return self._standing.withdraw()
+
+    async def leases(self) -> list[Lease]:
+        (outcome,) = await self._standing.ticket.future
+        return [Lease(lease) for lease in answer(outcome, Claimed).leases]
 
 
 def _finish(lease: Lease, ending: c.Ending) -> c.Finish:

@@ -10,6 +10,7 @@ from ..core.records import Pool
 from ..engine.queries import Page
 from ..engine.sweeper import SweepReport
 from ..engine.views import Hold, JobView, KeyView, PoolView
+from ..engine.workforce import WorkerView
 from ..ids import new_id
 from ..store.base import ListJobs, Stats
 from .submits import Submits
@@ -75,6 +76,14 @@ class Operating(Submits):
 
     async def _change_pool(self, command: c.Command) -> Pool:
         return (await self._ask(command, PoolChanged)).pool
+
+    async def workers(self, *, after: str | None = None, limit: int = 50) -> Page[WorkerView]:
+        """A page of all workers, alive or gone, by name: who they are and what became of their runs."""
+        return await self.queries.workers(
+            self.engine.policy.stuck_ms,
+            arg.optional_name(after, "a worker"),
+            arg.count(limit, "limit", self.limits.page_items),
+        )
 
     async def stats(self) -> Stats:
         """Figures over the active jobs."""

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from ..core.needs import KeyName, Needs
-from ..core.records import Account, Batch, Entry, Event, Job, Key, Pool, Reservation, Status, Step
+from ..core.records import Account, Batch, Entry, Event, Job, Key, Pool, Reservation, Status, Step, Tally, Worker
 from ..core.snapshot import Changes, Snapshot
 from ..core.state import State
 from .lines import CHUNK, Lines
@@ -61,8 +61,9 @@ class Store(Protocol):
 
         `lane` is a UUID that only one caller at a time uses, `batch` a number that rises with each of its batches:
         together they mark the batch in the database. `decide` may run on another thread and may run again when the
-        store has to load anew. A batch that changes nothing need not be marked. Raises Transient, Unavailable or
-        CommitUnknown; whatever `decide` raises goes through, and then nothing was written.
+        store has to load anew. A batch that changes nothing need not be marked, nor one that only renews a lead or a
+        worker's word, which may be run again. Raises Transient, Unavailable or CommitUnknown; whatever `decide` raises
+        goes through, and then nothing was written.
         """
 
     async def committed(self, lane: str, batch: int) -> bool:
@@ -73,6 +74,12 @@ class Store(Protocol):
 
     async def read(self, query: Query[T]) -> T:
         """Answers a question from committed rows, in one consistent view."""
+
+    async def tidy(self) -> None:
+        """Clears away what batches leave behind; nothing that anybody could see changes.
+
+        Called now and then, by one process as a rule; several at once do no harm.
+        """
 
     async def notify(self, pools: Iterable[str]) -> None:
         """Hints to other processes that these pools have ready jobs. May be lost."""
@@ -196,6 +203,34 @@ class ListPools(Query[list[PoolCounts]], frozen=True):
     """Whether ready jobs are counted, which takes the longer the more there are. If not, there are said to be none."""
 
 
+class WorkerCounts(Struct, frozen=True):
+    """A worker that ever said that it is there, or claimed a job.
+
+    worker: its own word; None if it never said so.
+    tallies: what became of its runs, by kind.
+    running, stuck: the jobs that it holds now, and those of them whose last heartbeat is older than `stuck_ms`.
+    """
+
+    name: str
+    worker: Worker | None
+    tallies: tuple[Tally, ...]
+    running: int
+    stuck: int
+
+
+class Workforce(Struct, frozen=True):
+    now: int
+    workers: list[WorkerCounts]
+
+
+class ListWorkers(Query[Workforce], frozen=True):
+    """By name, ascending, after `after`, with the time by the database's clock."""
+
+    stuck_ms: int
+    after: str | None = None
+    limit: int = 50
+
+
 class Waiting(Struct, frozen=True):
     """Who waits: per pool the ready jobs, per account the jobs parked for its own concurrency."""
 
@@ -252,8 +287,8 @@ class GetStats(Query[Stats], frozen=True):
 
 class GetState(Query[State], frozen=True):
     """The accounts after `after` (by id, at most `limit`) with all that is theirs: jobs, steps, keys, reservations,
-    batches, entries, and the contents their jobs answer; and all pools and leaders, whoever uses them. Payloads,
-    results, steps and events are left out unless `texts`."""
+    batches, entries, and the contents their jobs answer; and all pools, leaders, workers and tallies, whoever uses
+    them. Payloads, results, steps and events are left out unless `texts`."""
 
     after: str | None = None
     limit: int = 1_000_000

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
@@ -39,8 +39,9 @@ class Renewer:
     """Renews what `keep` was called for, until it is `let_go`.
 
     lifeline: opens the thread's own operations; None renews on the loop itself, for databases in the process's memory.
-    lost: called on the loop with each lease that was lost. hung: called on the thread when a handler blocks the loop
-    beyond its time, after that job was failed.
+    seen: called on the thread at the start and in each round, to say that the worker is there. lost: called on the loop
+    with each lease that was lost. hung: called on the thread when a handler blocks the loop beyond its time, after that
+    job was failed.
     """
 
     def __init__(
@@ -49,12 +50,14 @@ class Renewer:
         lifeline: Lifeline | None,
         *,
         interval_s: float,
+        seen: Callable[[Leases], Awaitable[None]],
         lost: Callable[[Lease, Refused], None],
         hung: Callable[[], None] | None = None,
     ) -> None:
         self._operations = operations
         self._lifeline = lifeline
         self._interval_s = interval_s
+        self._seen = seen
         self._lost = lost
         self._hung = hung
         self._kept: dict[str, Kept] = {}
@@ -118,15 +121,18 @@ class Renewer:
             await self._renew(operations, stop)
 
     async def _renew(self, operations: Leases, stop: asyncio.Event) -> None:
+        await self._seen(operations)
         while not await _set_within(stop, self._interval_s):
             self._loop.call_soon_threadsafe(self._answer)
             # One step of the interpreter, so that the other thread cannot change it half-way.
             kept = list(self._kept.values())
             await self._end_overdue(operations, kept)
-            if kept:
-                await self._beat(operations, [held.lease for held in kept])
+            # At once, and so in one batch.
+            await asyncio.gather(self._beat(operations, [held.lease for held in kept]), self._seen(operations))
 
     async def _beat(self, operations: Leases, leases: list[Lease]) -> None:
+        if not leases:
+            return
         try:
             answers = await operations.heartbeat(leases)
         except Exception as error:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from .. import arguments as arg
 from ..core.commands import Ending, Interrupted, TimedOut
 from ..engine.views import Lease
-from ..operations import Leases
+from ..operations import Leases, StandingClaim
 from ..refused import Overloaded, Refused
 from ..store.base import StoreError
 from ..tools import Tool
@@ -24,6 +24,7 @@ from .endings import End, Endings, pause_s
 from .failure import Failure
 from .journal import record, redacted
 from .linger import Linger
+from .presence import Presence
 from .renewer import Lifeline, Renewer
 from .run import Run, Why, facts_of
 
@@ -100,14 +101,20 @@ class Worker:
         With `burst`, until the queue is empty; with `max_seconds`, until that time is up. Jobs under way are finished.
         When cancelled, the jobs under way are handed back to the queue.
         """
+        presence = Presence(self._name, self._pools, self._concurrency, self._heartbeat_s)
         self._renewer = Renewer(
-            self._operations, self._lifeline, interval_s=self._heartbeat_s, lost=self._lose, hung=self._hung
+            self._operations,
+            self._lifeline,
+            interval_s=self._heartbeat_s,
+            seen=presence.say,
+            lost=self._lose,
+            hung=self._hung,
         )
         self._deadlines: Deadlines[Run] = Deadlines(lambda run: self._end(run, "timeout"))
         self._linger = Linger(self._begin_batch)
         self._calls = Calls(self._name)
         ran = 0
-        async with self._renewer.running():
+        async with presence.announced(self._operations), self._renewer.running():
             ends_at = float("inf") if max_seconds is None else time.monotonic() + max_seconds
             listener = asyncio.create_task(self._listen(), name="ficha cancellations")
             try:
@@ -125,25 +132,41 @@ class Worker:
 
     async def _claim_until(self, ends_at: float, burst: bool) -> int:
         ran = tries = 0
+        is_drained = False
         while self._stops_at is None and time.monotonic() < ends_at:
             self._stir.clear()
             heard = self._operations.work_heard(self._pools)
             free = self._free()
-            leases: list[Lease] | None = []
-            if free > 0:
-                leases = await self._claim(free)
-                ran += len(leases or ())
-            tries = tries + 1 if leases is None else 0
-            if leases is None:
-                await self._wait(min(pause_s(tries), ends_at - time.monotonic()), None)
-            elif free <= 0:
+            if free <= 0:
                 await self._wait(ends_at - time.monotonic(), None)
-            elif len(leases) < free:
-                # The queue is empty for now. A job that ends may free a slot of a pool, but that is heard of as well.
+                continue
+            if not is_drained:
+                leases = await self._claim(free)
+                if leases is None:
+                    tries += 1
+                    await self._wait(min(pause_s(tries), ends_at - time.monotonic()), None)
+                    continue
+                tries = 0
+                ran += len(leases)
+                if len(leases) == free:
+                    continue
                 if burst and not leases and self._is_idle():
                     break
-                await self._wait(min(POLL_S, ends_at - time.monotonic()), heard, for_ends=burst)
+            # The queue is empty for now. A job that ends may free a slot of a pool, but that is heard of as well.
+            free = self._free()
+            taken = await self._stand(free, min(POLL_S, ends_at - time.monotonic()), heard, for_ends=burst)
+            ran += taken
+            is_drained = 0 < taken < free
         return ran
+
+    async def _stand(self, free: int, most_s: float, heard: int, *, for_ends: bool) -> int:
+        """Waits for work and, where it may come together with a submit of this process, for its leases; how many."""
+        standing = self._operations.stand(self._pools, limit=free, worker=self._name) if free > 0 else None
+        try:
+            await self._wait(most_s, heard, standing, for_ends=for_ends)
+        finally:
+            taken = [] if standing is None or standing.withdraw() else await self._leases(standing.leases())
+        return len(taken or ())
 
     def _gives_up(self) -> bool:
         """Whether there is no more time to wait for a database that is away."""
@@ -159,7 +182,10 @@ class Worker:
 
     async def _claim(self, free: int) -> list[Lease] | None:
         """What was there to claim; None if that could not be found out."""
-        asked = asyncio.ensure_future(self._operations.claim(self._pools, limit=free, worker=self._name, starts=True))
+        return await self._leases(self._operations.claim(self._pools, limit=free, worker=self._name, starts=True))
+
+    async def _leases(self, claim: Coroutine[Any, Any, list[Lease]]) -> list[Lease] | None:
+        asked = asyncio.ensure_future(claim)
         try:
             leases = await asyncio.shield(asked)
         except asyncio.CancelledError:
@@ -177,7 +203,9 @@ class Worker:
             self._begin(lease)
         return leases
 
-    async def _wait(self, most_s: float, heard: int | None, *, for_ends: bool = True) -> None:
+    async def _wait(
+        self, most_s: float, heard: int | None, standing: StandingClaim | None = None, *, for_ends: bool = True
+    ) -> None:
         """Until something ended here, or the time is up, or (with `heard`) there may be work, or it is told to stop."""
         if most_s <= 0:
             return
@@ -187,7 +215,8 @@ class Worker:
         tasks = [asyncio.create_task(wait) for wait in waits]
         try:
             most = None if most_s == float("inf") else most_s
-            await asyncio.wait(tasks, timeout=most, return_when=asyncio.FIRST_COMPLETED)
+            also = [] if standing is None else [standing.answered]
+            await asyncio.wait([*tasks, *also], timeout=most, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()

@@ -121,6 +121,27 @@ def _list_pools(store: MemoryStore, query: q.ListPools) -> list[q.PoolCounts]:
     ]
 
 
+def _list_workers(store: MemoryStore, query: q.ListWorkers) -> q.Workforce:
+    state, now = store.state, store.clock()
+    stuck_at = now - query.stuck_ms * MILLISECOND
+    names = sorted(state.workers.keys() | {worker for worker, _ in state.tallies})
+    held = defaultdict[str, list[Job]](list)
+    for job in state.jobs.values():
+        if isinstance(job.place, Leased):
+            held[job.place.worker].append(job)
+    counts = [
+        q.WorkerCounts(
+            name,
+            state.workers.get(name),
+            tuple(tally for (worker, _), tally in sorted(state.tallies.items()) if worker == name),
+            running=len(held[name]),
+            stuck=sum(_is_silent(job, stuck_at) for job in held[name]),
+        )
+        for name in [name for name in names if query.after is None or name > query.after][: query.limit]
+    ]
+    return q.Workforce(now, counts)
+
+
 def _get_waiting(store: MemoryStore, query: q.GetWaiting) -> q.Waiting:
     return q.Waiting(_lines(store, store.ready), _lines(store, store.parked))
 
@@ -204,6 +225,8 @@ def _get_state(store: MemoryStore, query: q.GetState) -> State:
         pools=dict(state.pools),
         contents={key: content for key, content in state.contents.items() if content.job_id in jobs},
         leaders=dict(state.leaders),
+        workers=dict(state.workers),
+        tallies=dict(state.tallies),
         entries=[entry for key in ids for entry in entries[key]],
         events=[event for event in state.events if query.texts and event.account_id in mine],
     )
@@ -225,6 +248,7 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.ListKeys: _list_keys,
     q.GetBatch: _get_batch,
     q.ListPools: _list_pools,
+    q.ListWorkers: _list_workers,
     q.GetWaiting: _get_waiting,
     q.GetDue: _get_due,
     q.GetStats: _get_stats,

@@ -12,6 +12,7 @@ from ...core.needs import PROMOTIONS_PER_SLOT, Needs
 from ...core.records import WAITING, Awaiting, Entry, EntryKind, Job, Leased, Parked, Ready
 from ...core.snapshot import Changes, JobChange, Snapshot
 from ...core.state import State
+from ...core.tallies import added
 from ..base import Clock, Decide, Query, StoreError
 from . import reads
 
@@ -54,6 +55,9 @@ class MemoryStore:
 
     async def read(self, query: Query[T]) -> T:
         return reads.answer(self, query)
+
+    async def tidy(self) -> None:
+        """Nothing is left behind."""
 
     async def notify(self, pools: Iterable[str]) -> None:
         """There is no other process."""
@@ -129,6 +133,9 @@ class MemoryStore:
         state.pools.update({pool.name: pool for pool in changes.pools})
         state.contents.update({(content.tool, content.content_hash): content for content in changes.contents})
         state.leaders.update({leader.name: leader for leader in changes.leaders})
+        state.workers.update({worker.name: worker for worker in changes.workers})
+        for tally in changes.tallies:
+            state.tallies[tally.worker, tally.kind] = added(state.tallies.get((tally.worker, tally.kind)), tally)
         state.entries += changes.entries
         state.events += changes.events
 

@@ -143,6 +143,8 @@ def sorted_rows(snapshot: Snapshot, changes: Changes, seats: Mapping[str, str]) 
     contents = {(content.tool, content.content_hash): content for content in changes.contents}
     rows.add(p.CONTENTS, [contents[key] for key in sorted(contents)])
     _add_split(rows, p.LEADERS_NEW, p.LEADERS_CHANGED, snapshot.leaders, changes.leaders, t.LEADERS.key)
+    rows.add(p.WORKERS, sorted(changes.workers, key=attrgetter("name")))
+    rows.add(p.TALLIES, changes.tallies)
     rows.add(p.ENTRIES, changes.entries)
     rows.add(p.EVENTS, changes.events)
     return rows

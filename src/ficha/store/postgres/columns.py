@@ -28,6 +28,8 @@ from ...core.records import (
     Pool,
     Reservation,
     Step,
+    Tally,
+    Worker,
 )
 from .values import Column, Kind, read
 
@@ -140,6 +142,35 @@ POOLS: Final = _table(
 LEADERS: Final = _table("leaders", Leader, ("name",), {"name": "text", "owner": "text", "expires_at": "instant"})
 STEPS: Final = _table(
     "steps", Step, ("job_id", "name"), {"job_id": "uuid", "name": "text", "result": "json", "saved_at": "instant"}
+)
+
+
+_WORKER_KINDS: Final[dict[str, Kind]] = {
+    "name": "text",
+    "host": "text",
+    "pid": "number",
+    "pools": "json",
+    "concurrency": "number",
+    "version": "text",
+    "heartbeat_ms": "number",
+    "started_at": "instant",
+    "seen_at": "instant",
+    "stopped_at": "instant",
+}
+_POOLS: Final = Worker.__struct_fields__.index("pools")
+
+
+def _worker_row(worker: Worker) -> tuple[Any, ...]:
+    values = astuple(worker)
+    return *values[:_POOLS], msgspec.json.encode(worker.pools).decode(), *values[_POOLS + 1 :]
+
+
+WORKERS: Final = replace(_table("workers", Worker, ("name",), _WORKER_KINDS), row=_worker_row)
+TALLIES: Final = _table(
+    "worker_counts",
+    Tally,
+    ("worker", "kind"),
+    {"worker": "text", "kind": "text", "runs": "number", "busy_us": "number"},
 )
 
 

@@ -21,9 +21,9 @@ from ...core.snapshot import Changes, Snapshot
 from ..base import Clock, Transient
 from . import rows, wanted
 from .apply import Executor
-from .heads import Heads
+from .heads import Heads, Stretch
 from .values import uuids
-from .wanted import PART, PAYLOAD, REST
+from .wanted import PART, PAYLOAD, REST, VERSION
 
 TRIES: Final = 3
 _ALL: Final = 2**31 - 1
@@ -51,6 +51,23 @@ async def load(
         if not torn(needs, locked, snapshot):
             return snapshot
     raise Transient(f"rows kept moving while they were being locked, {TRIES} times; run the batch again")
+
+
+Versions = dict[str, str]
+"""The versions of rows, by their keys."""
+
+
+async def see(
+    connection: Executor, needs: Needs, clock: Clock | None, heads: Heads
+) -> tuple[Snapshot, Versions, Versions]:
+    """What claims need, as it stands just now, with the versions of the ready rows and the pools; nothing is locked."""
+    stretches = {pool: heads.stretches(pool) for pool in needs.ready}
+    ask = wanted.Ask()
+    ask.add(wanted.SEEN, list(needs.ready), list(needs.ready.values()), *_stretched(stretches))
+    snapshot, found = await _asked(connection, needs, Locked(), clock, heads, ask, stretches)
+    ready = {row[0]: row[VERSION] for row in found if row[PART] == "ready"}
+    pools = {row[REST][0]: row[VERSION] for row in found if row[PART] == "pool"}
+    return snapshot, ready, pools
 
 
 def unlocked(needs: Needs, snapshot: Snapshot, changes: Changes) -> frozenset[str]:
@@ -118,7 +135,7 @@ async def _read(
         list(needs.ready),
         list(needs.ready.values()),
         sorted(resized),
-        *_columns((stretch for found in stretches.values() for stretch in found), 3),
+        *_stretched(stretches),
     )
     parked = wanted.PARKED_WITH_PAYLOADS if needs.ready else wanted.PARKED_JOBS
     ask.add(parked, list(promotions), list(promotions.values()))
@@ -130,6 +147,23 @@ async def _read(
     ask.add(wanted.POOLS_NAMED, sorted(needs.pools))
     ask.add(wanted.CONTENTS, *_columns(sorted(needs.contents), 2))
     ask.add(wanted.NOW)
+    return (await _asked(connection, needs, locked, clock, heads, ask, stretches))[0]
+
+
+def _stretched(stretches: dict[str, list[Stretch]]) -> list[list[Any]]:
+    return _columns((stretch for found in stretches.values() for stretch in found), 3)
+
+
+async def _asked(
+    connection: Executor,
+    needs: Needs,
+    locked: Locked,
+    clock: Clock | None,
+    heads: Heads,
+    ask: wanted.Ask,
+    stretches: dict[str, list[Stretch]],
+) -> tuple[Snapshot, list[Any]]:
+    """The snapshot and the rows that it was made of; the heads learn what was found of their pools."""
     asked_at = time.monotonic()
     found = await connection.fetch(ask.text(), *ask.values)
     took_s = time.monotonic() - asked_at
@@ -139,7 +173,7 @@ async def _read(
         heads.without_limit.discard(name)
         if (pool := snapshot.pools.get(name)) is not None and pool.limit is None:
             heads.without_limit.add(name)
-    return snapshot
+    return snapshot, found
 
 
 def _rank(job: Job | None) -> int:

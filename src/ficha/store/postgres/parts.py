@@ -206,6 +206,8 @@ POOLS_CHANGED: Final = _update("pools_changed", t.POOLS)
 CONTENTS: Final = _upsert("contents_known", t.CONTENTS)
 LEADERS_NEW: Final = _insert("leaders_new", t.LEADERS)
 LEADERS_CHANGED: Final = _update("leaders_changed", t.LEADERS)
+WORKERS: Final = _upsert("workers_seen", t.WORKERS)
+TALLIES: Final = _insert("tallies", t.TALLIES)
 ENTRIES: Final = _usually(_usually(_insert("entries_new", t.ENTRIES), "kind at", reason=None), "amount")
 EVENTS: Final = _usually(_usually(_insert("events_new", t.EVENTS), "at"), "kind data")
 # A row for each batch, and not one that all of them write: its old versions would be in the way while a long
@@ -238,6 +240,17 @@ ACCOUNTS_UNCHANGED: Final = Condition(
     (Column("id", "text"), Column("version", "version"), Column("seat", "seat")),
     "SELECT FROM {source} JOIN accounts t ON t.ctid = v.seat WHERE t.id = v.id AND t.xmin = v.version "
     "FOR NO KEY UPDATE OF t SKIP LOCKED",
+)
+READY_UNCHANGED: Final = Condition(
+    (Column("job_id", "uuid"), Column("version", "version")),
+    "SELECT FROM {source} CROSS JOIN LATERAL "
+    "(SELECT FROM ready t WHERE t.job_id = v.job_id AND t.xmin = v.version FOR UPDATE SKIP LOCKED) AS found",
+)
+# Not locked: claims from a pool without a limit must not be in each other's way.
+POOLS_UNCHANGED: Final = Condition(
+    (Column("name", "text"), Column("version", "version")),
+    "SELECT FROM {source} CROSS JOIN LATERAL "
+    "(SELECT FROM pools t WHERE t.name = v.name AND t.xmin = v.version OFFSET 0) AS found",
 )
 LEASES_UNCHANGED: Final = Condition(
     (Column("job_id", "uuid"), Column("version", "version")),

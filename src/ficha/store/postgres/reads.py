@@ -11,15 +11,17 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
+from msgspec.structs import replace
+
 from ...core.policy import MILLISECOND
-from ...core.records import Account, Batch, Entry, Key, Pool, Reservation, Status, Step
+from ...core.records import Account, Batch, Entry, Key, Pool, Reservation, Status, Step, Tally
 from ...core.state import State
 from ...core.states import ACTIVE
 from .. import base as q
 from ..base import Clock
 from ..lines import Lines
 from . import rows, whole
-from .columns import ACCOUNTS, BATCHES, ENTRIES, EVENTS, KEYS, POOLS, RESERVATIONS, STEPS
+from .columns import ACCOUNTS, BATCHES, ENTRIES, EVENTS, KEYS, POOLS, RESERVATIONS, STEPS, WORKERS
 from .connections import BEGIN_READING, Connection, transaction
 from .values import at, instant, uuid_in, uuids
 
@@ -41,6 +43,27 @@ SELECT {POOLS.selected("q")},
     (SELECT count(*) FROM leases WHERE leases.pool = q.name),
     (SELECT count(*) FROM ready WHERE ready.pool = q.name AND $1)
 FROM pools q ORDER BY q.name
+"""
+# Counts are added up for all workers at once: there are few rows, and no index that leads to those of one.
+LIST_WORKERS: Final = f"""
+WITH sums AS MATERIALIZED ({whole.WHOLE_TALLIES}),
+page AS MATERIALIZED (
+    SELECT name FROM (SELECT name FROM workers UNION SELECT worker FROM sums) AS known
+    WHERE $1::text IS NULL OR name > $1 ORDER BY name LIMIT $2
+)
+SELECT page.name, counted.kinds, counted.runs, counted.busy_us, held.running, held.stuck, {WORKERS.selected("w")}
+FROM page
+LEFT JOIN workers w ON w.name = page.name
+LEFT JOIN (
+    SELECT worker, array_agg(kind ORDER BY kind) AS kinds, array_agg(runs ORDER BY kind) AS runs,
+        array_agg(busy_us ORDER BY kind) AS busy_us
+    FROM sums GROUP BY worker
+) AS counted ON counted.worker = page.name
+CROSS JOIN LATERAL (
+    SELECT count(*) AS running, count(*) FILTER (WHERE l.heartbeat_at < {at("$3::bigint")}) AS stuck
+    FROM leases l WHERE l.worker = page.name
+) AS held
+ORDER BY page.name
 """
 
 
@@ -64,44 +87,55 @@ WAITING_PARKED: Final = _waiting("account_id", "parked WHERE due_at IS NULL")
 NOT_FOR_WAITING: Final = ("enable_seqscan", "enable_bitmapscan", "enable_sort", "jit")
 """Each page goes on in the index where the last one ended. With old statistics the planner might sort the whole table
 for each of them instead, and where it believes in many rows, compile a statement for longer than it runs."""
-# Each cause has its own limit, so that many of one kind do not hide another. What makes a lease due has no index of its
-# own: there are as many leases as jobs that run, and a sweep reads them all in one passing.
-DUE_JOBS: Final = f"""
-WITH held AS MATERIALIZED (
-    SELECT job_id, least(expires_at, deadline_at) <= {at("$1::bigint")} AS is_over,
-        heartbeat_at <= {at("$2::bigint")} AS is_stuck, started_at <= {at("$3::bigint")} AS is_old
-    FROM leases
-    WHERE least(expires_at, deadline_at) <= {at("$1::bigint")}
-        OR heartbeat_at <= {at("$2::bigint")} OR started_at <= {at("$3::bigint")}
+# Asked every second, so it is one statement and needs no transaction. Each cause has its own limit, so that many of one
+# kind do not hide another. What makes a lease due has no index of its own: there are as many leases as jobs that run,
+# and a sweep reads them all in one passing.
+DUE: Final = f"""
+WITH moment AS MATERIALIZED (
+    SELECT at, at - $2::bigint * interval '1 millisecond' AS stuck_at,
+        at - $3::bigint * interval '1 millisecond' AS old_at
+    FROM (SELECT coalesce({at("$1::bigint")}, clock_timestamp()) AS at) AS clock
+),
+held AS MATERIALIZED (
+    SELECT job_id, least(expires_at, deadline_at) <= moment.at AS is_over,
+        heartbeat_at <= stuck_at AS is_stuck, started_at <= old_at AS is_old
+    FROM moment CROSS JOIN leases
+    WHERE least(expires_at, deadline_at) <= moment.at OR heartbeat_at <= stuck_at OR started_at <= old_at
 )
-SELECT DISTINCT job_id::text FROM (
+SELECT 'now', {instant("at")}::text, NULL, NULL FROM moment
+UNION ALL
+SELECT 'job', job_id::text, NULL, NULL FROM (
     (SELECT job_id FROM held WHERE is_over LIMIT $4)
-    UNION ALL
+    UNION
     (SELECT job_id FROM held WHERE is_stuck LIMIT $4)
-    UNION ALL
+    UNION
     (SELECT job_id FROM held WHERE is_old LIMIT $4)
-    UNION ALL
-    (SELECT job_id FROM parked WHERE due_at <= {at("$1::bigint")} ORDER BY due_at LIMIT $4)
-    UNION ALL
+    UNION
+    (SELECT job_id FROM parked WHERE due_at <= (SELECT at FROM moment) ORDER BY due_at LIMIT $4)
+    UNION
     (
-        SELECT job_id FROM parked WHERE wait_until_at <= {at("$1::bigint")} AND started_at IS NULL
+        SELECT job_id FROM parked WHERE wait_until_at <= (SELECT at FROM moment) AND started_at IS NULL
         ORDER BY wait_until_at LIMIT $4
     )
-    UNION ALL
+    UNION
     (
-        SELECT job_id FROM ready WHERE wait_until_at <= {at("$1::bigint")} AND started_at IS NULL
+        SELECT job_id FROM ready WHERE wait_until_at <= (SELECT at FROM moment) AND started_at IS NULL
         ORDER BY wait_until_at LIMIT $4
     )
-    UNION ALL
-    (SELECT job_id FROM ready WHERE ages_at <= {at("$1::bigint")} ORDER BY ages_at LIMIT $4)
-) AS due
-"""
-DUE_RESERVATIONS: Final = f"""
-SELECT id::text FROM reservations WHERE state = 'active' AND expires_at <= {at("$1::bigint")}
-ORDER BY expires_at LIMIT $2
-"""
-DUE_KEYS: Final = f"""
-SELECT account_id, scope, key FROM keys WHERE expires_at <= {at("$1::bigint")} ORDER BY expires_at LIMIT $2
+    UNION
+    (SELECT job_id FROM ready WHERE ages_at <= (SELECT at FROM moment) ORDER BY ages_at LIMIT $4)
+) AS jobs
+UNION ALL
+(
+    SELECT 'reservation', id::text, NULL, NULL FROM reservations
+    WHERE state = 'active' AND expires_at <= (SELECT at FROM moment)
+    ORDER BY expires_at LIMIT $4
+)
+UNION ALL
+(
+    SELECT 'key', account_id, scope, key FROM keys WHERE expires_at <= (SELECT at FROM moment)
+    ORDER BY expires_at LIMIT $4
+)
 """
 STATS_HELD: Final = f"""
 SELECT l.status, coalesce(c.name, ''), count(*), count(*) FILTER (WHERE l.heartbeat_at < {at("$1::bigint")})
@@ -247,6 +281,24 @@ async def _list_pools(connection: Connection, query: q.ListPools, clock: Clock |
     return [q.PoolCounts(Pool(*pool), occupied, ready) for *pool, occupied, ready in found]
 
 
+async def _list_workers(connection: Connection, query: q.ListWorkers, clock: Clock | None) -> q.Workforce:
+    async with transaction(connection, BEGIN_READING):
+        now = await _now(connection, clock)
+        stuck_at = now - query.stuck_ms * MILLISECOND
+        found = await connection.fetch(LIST_WORKERS, query.after, query.limit, stuck_at)
+    workers = [
+        q.WorkerCounts(
+            name,
+            None if worker[0] is None else rows.worker(*worker),
+            tuple(Tally(name, *counts) for counts in zip(kinds or (), runs or (), busy_us or (), strict=True)),
+            running,
+            stuck,
+        )
+        for name, kinds, runs, busy_us, running, stuck, *worker in found
+    ]
+    return q.Workforce(now, workers)
+
+
 async def _get_waiting(connection: Connection, query: q.GetWaiting, clock: Clock | None) -> q.Waiting:
     begin = "; ".join((BEGIN_READING, *(f"SET LOCAL {way} = off" for way in NOT_FOR_WAITING)))
     async with transaction(connection, begin):
@@ -266,18 +318,20 @@ async def _lines(connection: Connection, statement: str, page: int) -> Lines:
 
 
 async def _get_due(connection: Connection, query: q.GetDue, clock: Clock | None) -> q.Due:
-    async with transaction(connection, BEGIN_READING):
-        now = await _now(connection, clock)
-        stuck_at, old_at = now - query.stuck_ms * MILLISECOND, now - query.max_age_ms * MILLISECOND
-        jobs = await connection.fetch(DUE_JOBS, now, stuck_at, old_at, query.limit)
-        reservations = await connection.fetch(DUE_RESERVATIONS, now, query.limit)
-        keys = await connection.fetch(DUE_KEYS, now, query.limit)
-    return q.Due(
-        now,
-        jobs=[job_id for (job_id,) in jobs],
-        reservations=[reservation_id for (reservation_id,) in reservations],
-        keys=[(account_id, scope, key) for account_id, scope, key in keys],
-    )
+    now = None if clock is None else clock()
+    due = q.Due(0, [], [], [])
+    for kind, name, scope, key in await connection.fetch(DUE, now, query.stuck_ms, query.max_age_ms, query.limit):
+        match kind:
+            case "now":
+                now = int(name)
+            case "job":
+                due.jobs.append(name)
+            case "reservation":
+                due.reservations.append(name)
+            case "key":
+                due.keys.append((name, scope, key))
+    assert now is not None
+    return replace(due, now=now)
 
 
 async def _now(connection: Connection, clock: Clock | None) -> int:
@@ -320,6 +374,7 @@ _ANSWERS: Final[dict[type[q.Query[Any]], Callable[[Connection, Any, Clock | None
     q.ListKeys: _list_keys,
     q.GetBatch: _get_batch,
     q.ListPools: _list_pools,
+    q.ListWorkers: _list_workers,
     q.GetWaiting: _get_waiting,
     q.GetDue: _get_due,
     q.GetStats: _get_stats,

@@ -4,6 +4,9 @@ Nothing here is trusted. A batch decided on remembered rows is a guess: the stat
 of each row that was looked at, and writes nothing unless all of them still stand (`parts.py`). Then the batch takes the
 long way, under locks. A row's version is the transaction that wrote it, as PostgreSQL itself keeps it (`xmin`), so that
 a change by anybody, by hand too, is seen.
+
+A claim cannot be decided on what is remembered: it is on a look at what is ready, taken without locks, and written
+under the same condition.
 """
 
 from __future__ import annotations
@@ -19,13 +22,27 @@ from ...core.snapshot import Changes, Snapshot
 from ..base import Clock
 from .apply import Executor, Guard, Written
 from .columns import ACCOUNTS
-from .parts import ACCOUNTS_UNCHANGED, CLOCK_RIGHT, CLOCK_SLACK_US, KEYS_UNUSED, LEASES_UNCHANGED
+from .heads import Heads
+from .load import Versions, see
+from .parts import (
+    ACCOUNTS_UNCHANGED,
+    CLOCK_RIGHT,
+    CLOCK_SLACK_US,
+    KEYS_UNUSED,
+    LEASES_UNCHANGED,
+    POOLS_UNCHANGED,
+    READY_UNCHANGED,
+)
 from .values import instant
 
 MOST_ACCOUNTS: Final = 10_000
 MOST_LEASES: Final = 10_000
 SHARED_S: Final = 1.0
-"""How long accounts are looked at anew for each batch, after another process turned out to write to one of them."""
+"""How long accounts are looked at anew for each batch, after another process turned out to write to one of them; and
+how long claims take their locks first, after another process was faster."""
+MOST_SEEN: Final = 20
+"""Jobs that a claim most likely gets, at most, for which a look without locks pays: to find each row once more costs
+more, for many, than the round trips that it saves."""
 MOST_SAT_OUT: Final = 64
 """Batches in a row that take the long way, at most, where even a fresh look proves to be old."""
 
@@ -48,6 +65,17 @@ class Guess(Struct, frozen=True):
     guard: Guard
     is_fresh: bool
     """Whether every account in it was read just now."""
+    ready: Versions | None = None
+    """The ready rows that a claim was shown."""
+    tells_all: bool = False
+    """Whether all of it was read just now, in one view, so that a batch that changes nothing may be told so."""
+
+    def guarded(self, changes: Changes) -> Guard:
+        """The guard, with the ready rows that the batch takes. What it leaves may become of others what it will."""
+        ready = self.ready or {}
+        if ids := [change.after.id for change in changes.jobs if change.after.id in ready]:
+            self.guard.fill(READY_UNCHANGED, (ids, [ready[key] for key in ids]))
+        return self.guard
 
 
 class Remembered:
@@ -62,9 +90,14 @@ class Remembered:
         self._shared_until = 0.0
         self._wrong = 0
         self._sits_out = 0
+        self._contested_until = 0.0
+        self._is_quiet = False
+        self._found = 0
 
-    async def guess(self, connection: Executor, needs: Needs) -> Guess | None:
+    async def guess(self, connection: Executor, needs: Needs, heads: Heads) -> Guess | None:
         """A guess at what the batch needs, after a look at accounts that are not remembered; None if it needs more."""
+        if needs.ready:
+            return await self._guess_claims(connection, needs, heads)
         if self._sits_out:
             self._sits_out -= 1
             return None
@@ -88,6 +121,27 @@ class Remembered:
             parked={name: [] for name in names},
         )
         return Guess(snapshot, self._guard(needs, accounts, leases, now), 0 < len(missing) == len(names))
+
+    async def _guess_claims(self, connection: Executor, needs: Needs, heads: Heads) -> Guess | None:
+        """The same for claims from pools without a limit, or where most likely nothing is ready: a look at what is,
+        which locks nothing."""
+        if time.monotonic() < self._contested_until or not _only_claims(needs):
+            return None
+        is_small = min(sum(needs.ready.values()), self._found) <= MOST_SEEN
+        is_worth_it = self._is_quiet or (is_small and needs.ready.keys() <= heads.without_limit)
+        if not is_worth_it or (leases := self._held(needs.jobs)) is None:
+            return None
+        snapshot, ready, pools = await see(connection, needs, self._clock, heads)
+        self.heard(snapshot.now)
+        self.looked(snapshot)
+        if needs.pools != pools.keys() or leases.keys() & ready.keys():
+            return None
+        if ready and not pools.keys() <= heads.without_limit:
+            return None
+        snapshot.jobs.update((key, job) for key, (job, _) in leases.items())
+        guard = self._guard(needs, {}, leases, snapshot.now)
+        guard.fill(POOLS_UNCHANGED, (list(pools), list(pools.values())))
+        return Guess(snapshot, guard, is_fresh=False, ready=ready, tells_all=not leases)
 
     def _held(self, jobs: set[str]) -> Leases | None:
         found = {key: known for key in jobs if (known := self._leases.get(key)) is not None}
@@ -129,6 +183,20 @@ class Remembered:
             if isinstance(change.after.place, HELD):
                 self._leases[change.after.id] = change.after, written.version
         _trim(self._leases, MOST_LEASES)
+        if changes.jobs:
+            self.stirred()
+
+    # Whether it is worth a look without locks
+
+    def looked(self, snapshot: Snapshot) -> None:
+        """What claims were shown: until there is word of a job, the next ones will not find any either."""
+        if snapshot.ready:
+            self._found = sum(map(len, snapshot.ready.values()))
+            self._is_quiet = not self._found
+
+    def stirred(self) -> None:
+        """There may be work."""
+        self._is_quiet = False
 
     def was_right(self) -> None:
         self._wrong = 0
@@ -137,6 +205,9 @@ class Remembered:
         """Somebody else writes to these rows, or a key was used before: be more careful for a while."""
         for key in guess.snapshot.jobs:
             self._leases.pop(key, None)
+        if guess.ready is not None:
+            self._contested_until = time.monotonic() + SHARED_S
+            return
         self._accounts.clear()
         self._shared_until = time.monotonic() + SHARED_S
         if guess.is_fresh:
@@ -177,6 +248,12 @@ def _is_simple(needs: Needs) -> bool:
         or needs.parked_of
         or needs.leaders
     )
+
+
+def _only_claims(needs: Needs) -> bool:
+    """Whether it is for claims, beside which leases are all that it needs."""
+    others = (name for name in needs.__struct_fields__ if name not in ("ready", "pools", "jobs"))
+    return needs.pools == needs.ready.keys() and not any(getattr(needs, name) for name in others)
 
 
 def _needs_more(account: Account, owners: set[str]) -> bool:

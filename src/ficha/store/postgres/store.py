@@ -45,7 +45,21 @@ T = TypeVar("T")
 _MARKER: Final = "INSERT INTO lanes (lane, batch, at) VALUES ($1, $2, now()) ON CONFLICT DO NOTHING RETURNING true"
 _MARKER_WAIT_S: Final = 90.0
 _FORGET_LANES: Final = f"DELETE FROM lanes WHERE at < coalesce({at('$1::bigint')}, now()) - interval '7 days'"
-_NOTIFY: Final = f"SELECT pg_notify('{CHANNEL}', pool) FROM unnest($1::text[]) AS w (pool)"
+# One statement, so that a count is never lost or seen twice. Rows that another process is folding are left to it.
+_FOLD_COUNTS: Final = """
+WITH many AS (SELECT worker, kind FROM worker_counts GROUP BY worker, kind HAVING count(*) > 1),
+gone AS (
+    DELETE FROM worker_counts WHERE ctid = ANY (ARRAY(
+        SELECT c.ctid FROM worker_counts c JOIN many USING (worker, kind) FOR UPDATE OF c SKIP LOCKED
+    )) RETURNING worker, kind, runs, busy_us
+)
+INSERT INTO worker_counts (worker, kind, runs, busy_us)
+SELECT worker, kind, sum(runs), sum(busy_us) FROM gone GROUP BY worker, kind
+"""
+_NOTIFY: Final = f"""
+SELECT set_config('synchronous_commit', 'off', true), pg_notify('{CHANNEL}', pool) FROM unnest($1::text[]) AS w (pool)
+"""
+"""A hint may be lost, so nobody waits for the disk: the setting holds for this one statement's transaction."""
 
 
 class PostgresStore(migrator.PostgresMigrator):
@@ -125,17 +139,21 @@ class PostgresStore(migrator.PostgresMigrator):
     async def _guessed(self, connection: Connection, marker: tuple[str, int], needs: Needs, decide: Decide) -> bool:
         """Decides on what is remembered and writes it in one statement; answers whether that was right.
 
-        A refusal is never told on a guess: a batch that would change nothing is decided again under locks.
+        A refusal is never told on what is remembered: a batch that would change nothing is decided again under locks,
+        unless it only claims, for which all was read just now. One that changes a pool needs its lock.
         """
         with speaking(connection):
-            guess = await self._remembered.guess(connection, needs)
-        if guess is None or not (changes := decide(guess.snapshot)):
+            guess = await self._remembered.guess(connection, needs, self._heads)
+        if guess is None:
             return False
+        changes = decide(guess.snapshot)
+        if not changes or changes.pools:
+            return guess.tells_all and not changes
         if connection.is_closed():
             raise Unavailable("the connection was lost before anything was written")
         try:
             with committing(connection):
-                written = await apply(connection, guess.snapshot, changes, marker, guess.guard)
+                written = await apply(connection, guess.snapshot, changes, marker, guess.guarded(changes))
         except Transient:
             written = None
         if written is None:
@@ -183,6 +201,7 @@ class PostgresStore(migrator.PostgresMigrator):
         with speaking(ours):
             snapshot = await load(connection, needs, self._clock, self._heads)
         self._remembered.heard(snapshot.now)
+        self._remembered.looked(snapshot)
         changes = decide(snapshot)
         if pools := unlocked(needs, snapshot, changes):
             with speaking(ours):
@@ -195,6 +214,11 @@ class PostgresStore(migrator.PostgresMigrator):
             with speaking(connection):
                 return await reads.answer(connection, query, self._clock)
 
+    async def tidy(self) -> None:
+        async with self._readers.take() as connection:
+            with speaking(connection):
+                await connection.execute(_FOLD_COUNTS)
+
     async def notify(self, pools: Iterable[str]) -> None:
         async with self._readers.take() as connection:
             with speaking(connection):
@@ -202,6 +226,11 @@ class PostgresStore(migrator.PostgresMigrator):
 
     async def listen(self, heard: Callable[[str], None]) -> None:
         """Returns once it listens, or has first tried to; hints are heard until the store is closed."""
-        listener = Listener(self._connect_listener, heard)
+
+        def stirred(pool: str) -> None:
+            self._remembered.stirred()
+            heard(pool)
+
+        listener = Listener(self._connect_listener, stirred)
         self._listeners.append(listener)
         await listener.ready()

@@ -125,6 +125,8 @@ _NO_JOB: Final = nulls(rows.JOB_WIDTH)
 PART: Final = rows.JOB_WIDTH
 PAYLOAD: Final = rows.JOB_WIDTH + 1
 REST: Final = rows.JOB_WIDTH + 2
+VERSION: Final = rows.JOB_WIDTH + 3
+"""Where rows are seen without locks."""
 
 
 def _job(job_id: str) -> str:
@@ -132,9 +134,9 @@ def _job(job_id: str) -> str:
     return f"CROSS JOIN LATERAL (SELECT * FROM jobs k WHERE k.id = {job_id} OFFSET 0) AS j"
 
 
-def _other(part: str, rest: str, source: str, payload: str = "NULL::text") -> str:
+def _other(part: str, rest: str, source: str, payload: str = "NULL::text", beside: str = "") -> str:
     """A select of anything but jobs."""
-    return f"SELECT {_NO_JOB}, '{part}', {payload}, ROW({rest}) FROM {source}"
+    return f"SELECT {_NO_JOB}, '{part}', {payload}, ROW({rest}){beside} FROM {source}"
 
 
 JOBS: Final = Part(
@@ -165,15 +167,38 @@ KEYS_AND_JOBS: Final = Part(
         )
     """,
 )
-# The fence keeps the planner from running the scan, and so the locking, more than once per pool.
+
+
+def _ready(beside: str = "") -> str:
+    return f"""(
+        SELECT {rows.READY_JOB}, 'ready', j.payload::text, NULL::record{beside}
+        FROM candidates r {_job("r.job_id")} {rows.beside("checkpoints", "c", "r.job_id")}
+        ORDER BY r.pool, r.rank, r.job_id
+    )"""
+
+
+def _candidates(stretches: str, beside: str = "", lock: str = "") -> str:
+    """The best of each pool in {0}, as many as {1} says. The fence keeps the planner from running the scan, and so the
+    locking, more than once per pool."""
+    return f"""
+        candidates AS MATERIALIZED (
+            SELECT r.* FROM unnest({{0}}::text[], {{1}}::bigint[]) AS w (pool, most)
+            CROSS JOIN LATERAL (
+                SELECT found.* FROM unnest({stretches}) AS s (pool, first, beyond)
+                CROSS JOIN LATERAL (
+                    SELECT ready.*{beside} FROM ready WHERE ready.pool = w.pool AND rank >= s.first AND rank < s.beyond
+                    ORDER BY rank, job_id LIMIT w.most{lock}
+                ) found
+                WHERE s.pool = w.pool LIMIT w.most
+            ) r
+        )
+    """
+
+
 CANDIDATES: Final = Part(
     6,
     (
-        f"""(
-            SELECT {rows.READY_JOB}, 'ready', j.payload::text, NULL::record
-            FROM candidates r {_job("r.job_id")} {rows.beside("checkpoints", "c", "r.job_id")}
-            ORDER BY r.pool, r.rank, r.job_id
-        )""",
+        _ready(),
         _other(
             "occupied",
             "q.name, (SELECT count(*) FROM leases WHERE leases.pool = q.name)",
@@ -181,19 +206,7 @@ CANDIDATES: Final = Part(
             "AND (coalesce(q.resized, q.slots) IS NOT NULL OR q.name = ANY ({2}::text[]))",
         ),
     ),
-    cte="""
-        candidates AS MATERIALIZED (
-            SELECT r.* FROM unnest({0}::text[], {1}::bigint[]) AS w (pool, most)
-            CROSS JOIN LATERAL (
-                SELECT found.* FROM unnest({3}::text[], {4}::bigint[], {5}::bigint[]) AS s (pool, first, beyond)
-                CROSS JOIN LATERAL (
-                    SELECT * FROM ready WHERE ready.pool = w.pool AND rank >= s.first AND rank < s.beyond
-                    ORDER BY rank, job_id LIMIT w.most FOR UPDATE SKIP LOCKED
-                ) found
-                WHERE s.pool = w.pool LIMIT w.most
-            ) r
-        )
-    """,
+    cte=_candidates("{3}::text[], {4}::bigint[], {5}::bigint[]", lock=" FOR UPDATE SKIP LOCKED"),
 )
 
 
@@ -258,6 +271,17 @@ CONTENTS: Final = Part(
 )
 NOW: Final = Part(0, (f"SELECT {_NO_JOB}, 'now', NULL::text, ROW({instant('clock_timestamp()')})",))
 """Always the last."""
+
+# What a claim needs, seen without locks: one more column holds the version of each row.
+SEEN: Final = Part(
+    5,
+    (
+        _ready(", r.version"),
+        _other("pool", POOLS.selected("q"), "pools q WHERE q.name = ANY ({0}::text[])", beside=", q.xmin::text"),
+        f"{NOW.selects[0]}, NULL",
+    ),
+    cte=_candidates("{2}::text[], {3}::bigint[], {4}::bigint[]", ", ready.xmin::text AS version"),
+)
 
 READS: Final = (
     JOBS,

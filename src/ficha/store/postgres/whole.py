@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...core.records import Account, Batch, Content, Entry, Key, Leader, Pool, Reservation, Step
+from ...core.records import Account, Batch, Content, Entry, Key, Leader, Pool, Reservation, Step, Tally
 from ...core.state import State
 from ..base import GetState
 from . import rows
-from .columns import ACCOUNTS, BATCHES, ENTRIES, EVENTS, KEYS, LEADERS, POOLS, RESERVATIONS, STEPS
+from .columns import ACCOUNTS, BATCHES, ENTRIES, EVENTS, KEYS, LEADERS, POOLS, RESERVATIONS, STEPS, WORKERS
 from .connections import Connection
 
 WHOLE_ACCOUNTS: Final = f"""
@@ -34,6 +34,10 @@ SELECT t.tool, t.content_hash, t.job_id::text, j.result::text FROM contents t JO
 WHERE j.account_id = ANY ($1::text[])
 """
 WHOLE_LEADERS: Final = f"SELECT {LEADERS.selected('e')} FROM leaders e"
+WHOLE_WORKERS: Final = f"SELECT {WORKERS.selected('w')} FROM workers w"
+WHOLE_TALLIES: Final = """
+SELECT worker, kind, sum(runs)::bigint AS runs, sum(busy_us)::bigint AS busy_us FROM worker_counts GROUP BY worker, kind
+"""
 WHOLE_ENTRIES: Final = f"""
 SELECT {ENTRIES.selected("e")} FROM entries e WHERE e.account_id = ANY ($1::text[]) ORDER BY e.account_id, e.number
 """
@@ -62,6 +66,10 @@ async def state(connection: Connection, query: GetState) -> State:
         found.contents[row[0], row[1]] = Content(*row)
     for row in await connection.fetch(WHOLE_LEADERS):
         found.leaders[row[0]] = Leader(*row)
+    for row in await connection.fetch(WHOLE_WORKERS):
+        found.workers[row[0]] = rows.worker(*row)
+    for row in await connection.fetch(WHOLE_TALLIES):
+        found.tallies[row[0], row[1]] = Tally(*row)
     found.entries = [Entry(*row) for row in await connection.fetch(WHOLE_ENTRIES, mine)]
     if query.texts:
         await _add_texts(connection, found, mine)

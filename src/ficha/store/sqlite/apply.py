@@ -8,7 +8,21 @@ from typing import Any
 import apsw
 from msgspec.structs import astuple
 
-from ...core.records import Account, Awaiting, Batch, Entry, Job, Key, Leader, Leased, Pool, Reservation, Step
+from ...core.records import (
+    Account,
+    Awaiting,
+    Batch,
+    Entry,
+    Job,
+    Key,
+    Leader,
+    Leased,
+    Pool,
+    Reservation,
+    Step,
+    Tally,
+    Worker,
+)
 from ...core.snapshot import Changes, JobRows, job_rows
 from . import rows
 from .rows import Row, insert, update, upsert
@@ -43,6 +57,11 @@ BATCH = f"{insert('batches', Batch.__struct_fields__)} ON CONFLICT (id) DO NOTHI
 POOL = upsert("pools", Pool.__struct_fields__, ["name"])
 CONTENT = upsert("contents", ("tool", "content_hash", "job_id"), ["tool", "content_hash"])
 LEADER = upsert("leaders", Leader.__struct_fields__, ["name"])
+WORKER = upsert("workers", Worker.__struct_fields__, ["name"])
+TALLY = (
+    f"{insert('worker_counts', Tally.__struct_fields__)} ON CONFLICT (worker, kind) "
+    "DO UPDATE SET runs = runs + excluded.runs, busy_us = busy_us + excluded.busy_us"
+)
 EVENT = insert("events", rows.EVENT_COLUMNS)
 
 
@@ -60,6 +79,8 @@ def apply(db: apsw.Connection, changes: Changes) -> None:
     _write(db, POOL, astuple, changes.pools)
     _write(db, CONTENT, rows.content_values, changes.contents)
     _write(db, LEADER, astuple, changes.leaders)
+    _write(db, WORKER, rows.worker_values, changes.workers)
+    _write(db, TALLY, astuple, changes.tallies)
     _write(db, EVENT, rows.event_values, changes.events)
 
 

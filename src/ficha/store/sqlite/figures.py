@@ -6,7 +6,7 @@ import apsw
 from msgspec import json
 
 from ...core.policy import MILLISECOND, SECOND
-from ...core.records import Batch, Status
+from ...core.records import Batch, Status, Tally, Worker
 from .. import base as q
 from ..lines import Lines
 from . import rows
@@ -22,6 +22,13 @@ BATCH_COUNTS = (
 POOLS = "SELECT name, slots, resized, paused FROM pools ORDER BY name"
 POOL_OCCUPIED = "SELECT pool, count(*) FROM leases GROUP BY pool"
 POOL_READY = "SELECT pool, count(*) FROM ready GROUP BY pool"
+WORKER_NAMES = (
+    "SELECT name FROM (SELECT name FROM workers UNION SELECT worker FROM worker_counts) WHERE name > ? "
+    "ORDER BY name LIMIT ?"
+)
+WORKER = f"SELECT {listed(Worker.__struct_fields__)} FROM workers WHERE name = ?"
+WORKER_TALLIES = f"SELECT {listed(Tally.__struct_fields__)} FROM worker_counts WHERE worker = ? ORDER BY kind"
+WORKER_HELD = "SELECT count(*), count(*) FILTER (WHERE heartbeat_at < ?2) FROM leases WHERE worker = ?1"
 # One page of lines as four columns, put together outside of Python, where nobody has to wait for it.
 _WAITING = """
 SELECT json_group_array(owner), json_group_array(jobs), group_concat(ranks, ''), group_concat(ids, '') FROM (
@@ -37,7 +44,7 @@ SELECT json_group_array(owner), json_group_array(jobs), group_concat(ranks, ''),
 WAITING_READY = _WAITING.format("pool", "ready WHERE TRUE")
 WAITING_PARKED = _WAITING.format("account_id", "parked WHERE due_at IS NULL")
 
-DUE_JOBS = (
+_DUE_JOBS = (
     "SELECT job_id FROM leases WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit",
     # The next three look at every lease; see the schema for why.
     "SELECT job_id FROM leases WHERE deadline_at <= :now ORDER BY deadline_at LIMIT :limit",
@@ -48,10 +55,18 @@ DUE_JOBS = (
     "SELECT job_id FROM ready WHERE wait_until_at <= :now AND started_at IS NULL ORDER BY wait_until_at LIMIT :limit",
     "SELECT job_id FROM ready WHERE ages_at <= :now ORDER BY ages_at LIMIT :limit",
 )
-DUE_RESERVATIONS = (
+_DUE_RESERVATIONS = (
     "SELECT id FROM reservations WHERE state = 'active' AND expires_at <= :now ORDER BY expires_at LIMIT :limit"
 )
-DUE_KEYS = "SELECT account_id, scope, key FROM keys WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit"
+_DUE_KEYS = "SELECT account_id, scope, key FROM keys WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit"
+# Asked every second, so it is one statement and needs no transaction. Each cause has its own limit.
+DUE = " UNION ALL ".join(
+    (
+        *(f"SELECT 'job', job_id, NULL, NULL FROM ({part})" for part in _DUE_JOBS),
+        f"SELECT 'reservation', id, NULL, NULL FROM ({_DUE_RESERVATIONS})",
+        f"SELECT 'key', account_id, scope, key FROM ({_DUE_KEYS})",
+    )
+)
 
 QUEUED = "SELECT (SELECT count(*) FROM ready) + (SELECT count(*) FROM parked)"
 HELD = "SELECT status, count(*) FROM leases GROUP BY status"
@@ -81,6 +96,18 @@ def list_pools(db: apsw.Connection, query: q.ListPools, now: int) -> list[q.Pool
     return [q.PoolCounts(pool, occupied.get(pool.name, 0), ready.get(pool.name, 0)) for pool in pools]
 
 
+def list_workers(db: apsw.Connection, query: q.ListWorkers, now: int) -> q.Workforce:
+    names = [name for (name,) in db.execute(WORKER_NAMES, (query.after or "", query.limit))]
+    return q.Workforce(now, [_worker_counts(db, name, now - query.stuck_ms * MILLISECOND) for name in names])
+
+
+def _worker_counts(db: apsw.Connection, name: str, stuck_at: int) -> q.WorkerCounts:
+    row = db.execute(WORKER, (name,)).fetchone()
+    tallies = tuple(Tally(*found) for found in db.execute(WORKER_TALLIES, (name,)))
+    [(running, stuck)] = db.execute(WORKER_HELD, (name, stuck_at))
+    return q.WorkerCounts(name, None if row is None else rows.worker_of(row), tallies, running, stuck)
+
+
 def get_waiting(db: apsw.Connection, query: q.GetWaiting, now: int) -> q.Waiting:
     return q.Waiting(_lines(db, WAITING_READY, query.page), _lines(db, WAITING_PARKED, query.page))
 
@@ -100,12 +127,12 @@ def get_due(db: apsw.Connection, query: q.GetDue, now: int) -> q.Due:
         **{"now": now, "limit": query.limit},
         **{"stuck": now - query.stuck_ms * MILLISECOND, "old": now - query.max_age_ms * MILLISECOND},
     }
-    jobs = dict.fromkeys(job_id for statement in DUE_JOBS for (job_id,) in db.execute(statement, values))
+    found = list(db.execute(DUE, values))
     return q.Due(
         now,
-        jobs=list(jobs),
-        reservations=[key for (key,) in db.execute(DUE_RESERVATIONS, values)],
-        keys=list(db.execute(DUE_KEYS, values)),
+        jobs=list(dict.fromkeys(name for kind, name, _, _ in found if kind == "job")),
+        reservations=[name for kind, name, _, _ in found if kind == "reservation"],
+        keys=[(account_id, scope, key) for kind, account_id, scope, key in found if kind == "key"],
     )
 
 

@@ -32,7 +32,7 @@ _LAST_NUMBER = 2**63 - 1
 
 
 def answer(db: apsw.Connection, query: q.Query[T], now: int) -> T:
-    """Answers in one view: the caller has a transaction open. `now` is the store's time."""
+    """Answers in one view: the caller has a transaction open, but for `ONE_STATEMENT`. `now` is the store's time."""
     result: T = _ANSWERS[type(query)](db, query, now)
     return result
 
@@ -161,6 +161,14 @@ def _all_of(*asked: tuple[object, str]) -> str:
     return " AND ".join(condition for value, condition in asked if value is not None) or "TRUE"
 
 
+ONE_STATEMENT: frozenset[type[q.Query[Any]]] = frozenset(
+    (
+        *(q.GetJobs, q.ListJobs, q.GetAccount, q.ListAccounts, q.ListEntries, q.ListEvents, q.ListSteps),
+        *(q.ListReservations, q.ListKeys, q.GetDue),
+    )
+)
+"""What is asked in one statement, which is one view by itself."""
+
 _ANSWERS: dict[type[q.Query[Any]], Callable[[apsw.Connection, Any, int], Any]] = {
     q.GetJobs: _get_jobs,
     q.ListJobs: _list_jobs,
@@ -173,6 +181,7 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[apsw.Connection, Any, int], Any]] =
     q.ListKeys: _list_keys,
     q.GetBatch: figures.get_batch,
     q.ListPools: figures.list_pools,
+    q.ListWorkers: figures.list_workers,
     q.GetWaiting: figures.get_waiting,
     q.GetDue: figures.get_due,
     q.GetStats: figures.get_stats,

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import json
 from msgspec.structs import astuple
 
-from ...core.records import Awaiting, Checkpoint, Content, Event, Job, Leased, Parked, Pool, Ready
+from ...core.records import Awaiting, Checkpoint, Content, Event, Job, Leased, Parked, Pool, Ready, Worker
 from ..base import JobRow
 
 Row = tuple[Any, ...]
@@ -21,6 +21,7 @@ _FIELDS = Job.__struct_fields__
 _PLACE = _FIELDS.index("place")
 _EPOCH = _FIELDS.index("epoch")
 _CHECKPOINT = _FIELDS.index("checkpoint")
+_POOLS = Worker.__struct_fields__.index("pools")
 
 JOB_COLUMNS = (*(name for name in _FIELDS if name not in ("place", "checkpoint")), "payload", "result")
 END_COLUMNS = (
@@ -179,6 +180,16 @@ def content_values(content: Content) -> Row:
 def pool_of(row: Row) -> Pool:
     name, slots, resized, paused = row
     return Pool(name, slots, resized, bool(paused))
+
+
+def worker_values(worker: Worker) -> Row:
+    values = astuple(worker)
+    return (*values[:_POOLS], json.encode(worker.pools).decode(), *values[_POOLS + 1 :])
+
+
+def worker_of(row: Row) -> Worker:
+    name, host, pid, pools, *rest = row
+    return Worker(name, host, pid, tuple(json.decode(pools)), *rest)
 
 
 def listed(columns: Iterable[str], prefix: str = "") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import apsw
 
-from ...core.records import Account, Batch, Content, Entry, Key, Leader, Reservation, Step
+from ...core.records import Account, Batch, Content, Entry, Key, Leader, Reservation, Step, Tally, Worker
 from ...core.state import State
 from ..base import GetState
 from . import rows
@@ -32,12 +32,16 @@ ENTRIES = f"SELECT {listed(Entry.__struct_fields__)} FROM entries WHERE {_MINE} 
 EVENTS = f"SELECT {listed(rows.EVENT_COLUMNS)} FROM events WHERE {_MINE} ORDER BY number"
 POOLS = "SELECT name, slots, resized, paused FROM pools"
 LEADERS = "SELECT name, owner, expires_at FROM leaders"
+WORKERS = f"SELECT {listed(Worker.__struct_fields__)} FROM workers"
+TALLIES = f"SELECT {listed(Tally.__struct_fields__)} FROM worker_counts"
 
 
 def get_state(db: apsw.Connection, query: GetState, now: int) -> State:
     state = State(
         pools={row[0]: rows.pool_of(row) for row in db.execute(POOLS)},
         leaders={row[0]: Leader(*row) for row in db.execute(LEADERS)},
+        workers={row[0]: rows.worker_of(row) for row in db.execute(WORKERS)},
+        tallies={(row[0], row[1]): Tally(*row) for row in db.execute(TALLIES)},
     )
     after = query.after or ""
     accounts = [Account(*row) for row in db.execute(ACCOUNTS, {"after": after, "limit": query.limit})]

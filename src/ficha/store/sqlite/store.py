@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import apsw
 
 from ...core.needs import Needs
+from ...core.snapshot import Changes
 from .. import migrations
 from ..base import Clock, CommitUnknown, Decide, Query, SchemaMismatch, StoreError, Unavailable
 from ..migrations import Migration
@@ -21,7 +22,8 @@ from .apply import apply
 from .connection import ConnectionThread, Patience, connect, refuse_old_library, refuse_other_schema
 from .filesystem import refuse_network
 from .load import load
-from .reads import answer
+from .looks import Looks, journal_marks
+from .reads import ONE_STATEMENT, answer
 from .remembered import Remembered
 from .rows import upsert
 
@@ -34,6 +36,8 @@ CROWDED_PAGES = 10 * CHECKPOINT_PAGES
 CROWDED_WAIT_S = 0.25
 IDLE_S = 5.0
 """Quiet time after which the journal is emptied."""
+SIGNS_PAGES = 1_000
+"""Pages that mere signs of life may leave in it."""
 WATCH_S = 0.05
 """How often the journal is looked at for commits of other processes."""
 
@@ -76,8 +80,10 @@ class SqliteStore:
         self._pages = 0
         self._pages_moved = 0
         self._unmarked: dict[str, int] = {}
+        self._worked = 0
         self._is_unsettled = False
         self._remembered = Remembered()
+        self._looks = Looks(self._path)
 
     async def version(self) -> int:
         return await asyncio.to_thread(migrator.version, self._path, Patience(self._busy_timeout_s))
@@ -130,18 +136,27 @@ class SqliteStore:
     async def read(self, query: Query[T]) -> T:
         return await self._opened(self._reader).call(partial(self._read, query))
 
+    async def tidy(self) -> None:
+        """The journal is seen to between batches."""
+
     async def notify(self, pools: Iterable[str]) -> None:
         """Other processes see the commit itself."""
 
     async def listen(self, heard: Callable[[str], None]) -> None:
         """Commits of other processes show in the journal's size and time, which cost no query to look at."""
-        seen = _journal_marks(self._path)
-        while self._writer is not None:
+        seen, others, worked = journal_marks(self._path), None, 0
+        while (writer := self._writer) is not None:
             await asyncio.sleep(WATCH_S)
-            marks = _journal_marks(self._path)
+            marks = journal_marks(self._path)
             if marks != seen:
                 seen = marks
-                heard("")
+                if worked == self._worked:
+                    heard("")
+                    continue
+                # The writer's own connection knows whether it was somebody else.
+                worked, before, others = self._worked, others, await writer.call(_commits_of_others)
+                if others != before:
+                    heard("")
 
     def _opened(self, thread: ConnectionThread | None) -> ConnectionThread:
         if thread is None:
@@ -152,23 +167,33 @@ class SqliteStore:
 
     def _connect_writer(self) -> apsw.Connection:
         self._remembered = Remembered()
+        self._looks = Looks(self._path)
         db = connect(self._path, self._patience)
         db.set_wal_hook(self._count_pages)
         return self._checked(db)
 
     def _transact(self, lane: str, batch: int, needs: Needs, decide: Decide, db: apsw.Connection) -> bool:
-        """Runs the batch; answers whether it changed anything."""
+        """Runs the batch; answers whether the journal is to be emptied once it is quiet."""
+        snapshot = self._looks.nothing(db, needs, self._clock())
+        if snapshot is not None and not decide(snapshot):
+            self._unmarked[lane] = batch
+            return False
         db.execute("BEGIN IMMEDIATE")
         try:
             now = self._clock()
-            self._remembered.check(db)
+            if needs != Needs(leaders=needs.leaders):
+                self._remembered.check(db)
             changes = decide(load(db, needs, now, self._remembered))
+            is_sign = changes == Changes(leaders=changes.leaders, workers=changes.workers)
             if changes:
                 apply(db, changes)
-                db.execute(MARK, (lane, batch, now))
+                if not is_sign:
+                    db.execute(MARK, (lane, batch, now))
+                    self._worked += 1
         except BaseException:
             _roll_back(db)
             raise
+        self._looks.found(needs, nothing=not changes)
         if not changes:
             # Nothing to keep, so nothing to wait for the disk for: a worker that finds no job costs no flush.
             _roll_back(db)
@@ -179,6 +204,10 @@ class SqliteStore:
         except BaseException:
             self._remembered.forget()
             raise
+        if is_sign:
+            # What only says that somebody is there may be said again: if a commit fails, it need not be found out.
+            self._unmarked[lane] = batch
+            return self._pages >= SIGNS_PAGES
         self._remembered.keep(changes)
         return True
 
@@ -246,6 +275,8 @@ class SqliteStore:
         return self._checked(connect(self._path, Patience(self._busy_timeout_s), read_only=True))
 
     def _read(self, query: Query[T], db: apsw.Connection) -> T:
+        if type(query) in ONE_STATEMENT:
+            return answer(db, query, self._clock())
         db.execute("BEGIN DEFERRED")
         try:
             return answer(db, query, self._clock())
@@ -285,10 +316,7 @@ def _roll_back(db: apsw.Connection) -> None:
         db.execute("ROLLBACK")
 
 
-def _journal_marks(path: str) -> tuple[int, int]:
-    """What changes with every commit, whoever makes it."""
-    try:
-        found = os.stat(f"{path}-wal")
-    except FileNotFoundError:
-        return 0, 0
-    return found.st_mtime_ns, found.st_size
+def _commits_of_others(db: apsw.Connection) -> int:
+    """A number that changes when another connection has committed."""
+    found: int = db.execute("PRAGMA data_version").get
+    return found

@@ -23,6 +23,7 @@ from .listings import ListingConformance
 from .loading import LoadingConformance
 from .records import RecordConformance
 from .texts import TextConformance
+from .workers import WorkerConformance
 
 
 class StoreConformance(
@@ -33,6 +34,7 @@ class StoreConformance(
     ListingConformance,
     DueConformance,
     FigureConformance,
+    WorkerConformance,
 ):
     """All tests of the suite."""
 

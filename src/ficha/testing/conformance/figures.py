@@ -10,7 +10,7 @@ from ...store.base import GetState, GetStats, GetWaiting, Stats, Waiting
 from ...store.lines import Key, Lines
 from ..comparing import comparable
 from ..driver import Driver
-from .scenes import finish, lease, new_job, one_in_each_place, open_house, submit
+from .scenes import finish, lease, new_job, one_in_each_place, open_house, see, submit
 
 
 class FigureConformance:
@@ -79,7 +79,7 @@ class FigureConformance:
 
     async def test_the_state_in_parts_covers_everything_once(self, driver: Driver) -> None:
         await one_in_each_place(driver)
-        await driver.run(c.Elect("sweeper", "a", 1_000), c.Reserve(driver.new_id(), "bob"))
+        await driver.run(c.Elect("sweeper", "a", 1_000), c.Reserve(driver.new_id(), "bob"), see("w1"))
         await driver.run(*(c.OpenAccount(name, "pro", 3) for name in ("A", "~", "é", "zoë")))
         whole = driver.expected
         for limit in (1, 2, 3, 1_000):
@@ -88,10 +88,8 @@ class FigureConformance:
             while (part := await driver.read(GetState(after, limit, texts=True))).accounts:
                 assert len(part.accounts) <= limit
                 assert violations(part) == []
-                assert (comparable(part.pools), comparable(part.leaders)) == (
-                    comparable(whole.pools),
-                    comparable(whole.leaders),
-                )
+                for name in ("pools", "leaders", "workers", "tallies"):
+                    assert comparable(getattr(part, name)) == comparable(getattr(whole, name)), name
                 _join(joined, part)
                 assert after is None or min(part.accounts) > after
                 after = max(part.accounts)
@@ -140,5 +138,7 @@ def _join(whole: State, part: State) -> None:
         if isinstance(mine, list):
             mine += other
         else:
-            assert name in ("pools", "leaders") or not mine.keys() & other.keys(), f"{name} repeat themselves"
+            assert name in ("pools", "leaders", "workers", "tallies") or not mine.keys() & other.keys(), (
+                f"{name} repeat themselves"
+            )
             mine.update(other)

@@ -1,0 +1,48 @@
+"""`ficha workers`: who works, or did, and what became of their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..engine.workforce import WorkerView
+from .desk import Desk, at_desk
+from .listing import listed
+from .options import LIMIT, After, App, AsJson, Database, Limit
+
+COLUMNS: Final[dict[str, Callable[[WorkerView], Any]]] = {
+    "WORKER": lambda worker: worker.name,
+    "STATE": lambda worker: worker.state,
+    "SEEN": lambda worker: worker.seen_at,
+    "RUNNING": lambda worker: worker.running,
+    "STUCK": lambda worker: worker.stuck,
+    "CLAIMED": lambda worker: worker.claimed,
+    "COMPLETED": lambda worker: worker.completed,
+    "FAILED": lambda worker: worker.failed,
+    "RETRIED": lambda worker: worker.retried,
+    "RECOVERED": lambda worker: worker.recovered,
+    "AVERAGE": lambda worker: None if worker.average_duration_s is None else f"{worker.average_duration_s:.3f} s",
+}
+
+
+def workers(
+    limit: Limit = LIMIT,
+    after: After = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """List all workers, alive or gone, by name: what became of their runs, and what they hold now."""
+
+    async def work(desk: Desk) -> None:
+        await listed(
+            lambda cursor, most: desk.workers(after=cursor, limit=most),
+            COLUMNS,
+            page=desk.limits.page_items,
+            after=after,
+            limit=limit,
+            as_json=as_json,
+            nothing="no worker was ever here",
+        )
+
+    at_desk(app, database, work, needs="settings")

@@ -1,0 +1,2 @@
+DROP TABLE worker_counts;
+DROP TABLE workers;

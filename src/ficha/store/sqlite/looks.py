@@ -1,0 +1,67 @@
+"""Claims that find nothing, without a transaction: a worker that has nothing to do asks again and again."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Final
+
+import apsw
+
+from ...core.needs import Needs
+from ...core.records import Pool
+from ...core.snapshot import Snapshot
+from . import rows
+
+LOOK: Final = (
+    "SELECT EXISTS (SELECT 1 FROM ready WHERE pool = k.value), k.value, p.slots, p.resized, p.paused "
+    "FROM carray(?) k LEFT JOIN pools p ON p.name = k.value"
+)
+STANDS_S: Final = 10.0
+"""How long a look holds while the journal stays as it is: not for ever, as a file system's clock may be coarse."""
+
+Marks = tuple[int, int]
+
+
+def journal_marks(path: str) -> Marks:
+    """What changes with every commit, whoever makes it."""
+    try:
+        found = os.stat(f"{path}-wal")
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
+class Looks:
+    """For one connection. Only after a claim that found nothing does the next one look first: while there is work, a
+    claim is a batch like any other."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._looks_first = False
+        self._marks: Marks | None = None
+        self._looked_at = 0.0
+        self._pools: dict[str, Pool | None] = {}
+
+    def found(self, needs: Needs, *, nothing: bool) -> None:
+        """What came of a batch."""
+        if needs.ready:
+            self._looks_first = nothing
+
+    def nothing(self, db: apsw.Connection, needs: Needs, now: int) -> Snapshot | None:
+        """What mere claims need, where nothing waits for them; None if something does, or the batch needs more."""
+        if not self._looks_first or not needs.ready or needs != Needs(pools=set(needs.ready), ready=needs.ready):
+            return None
+        marks, asked_at = journal_marks(self._path), time.monotonic()
+        if marks != self._marks or self._pools.keys() != needs.pools or asked_at > self._looked_at + STANDS_S:
+            found = list(db.execute(LOOK, (apsw.carray(tuple(needs.ready)),)))
+            if any(is_ready for is_ready, *_ in found):
+                return None
+            self._pools = {row[1]: None if row[-1] is None else rows.pool_of(row[1:]) for row in found}
+            self._marks, self._looked_at = marks, asked_at
+        return Snapshot(
+            now,
+            pools=dict(self._pools),
+            occupied=dict.fromkeys(needs.ready, 0),
+            ready={pool: [] for pool in needs.ready},
+        )

@@ -1,0 +1,159 @@
+"""What a worker that has nothing to do asks of its database, statement by statement."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import asyncpg
+import pytest
+
+from ficha import Ficha
+from ficha.core import commands as c
+from ficha.core.outcomes import Claimed, Elected, Refusal
+from ficha.core.policy import Plan, Policy
+from ficha.engine import sweeper
+from ficha.engine.engine import Engine
+from ficha.store.base import Store
+from ficha.store.postgres import PostgresStore
+from ficha.store.sqlite import SqliteStore
+from ficha.store.sqlite import store as store_module
+from ficha.worker import worker
+from tests.stores.sqlite_bench import LANE, a_submit, journal, opened
+
+POLICY = Policy(plans={"pro": Plan("pro", priority=10)})
+WORD = c.SeeWorker("w1", "host", 1, ("gpu", "cpu"), 10, "1", 10_000)
+CLAIM = c.Claim("w1", ("gpu", "cpu"), 10)
+MOST_PER_S = 2.0
+NEVER_S = float("inf")
+
+
+@asynccontextmanager
+async def idle(store: Store) -> AsyncIterator[Engine]:
+    """An engine that has been asked everything once before, and sweeps only when it is told to."""
+    await store.migrate()
+    await store.open()
+    engine = Engine(store, POLICY, sweep_interval_s=NEVER_S)
+    await engine.start(sweep=False, listen=False)
+    try:
+        await engine.call_many([c.DeclarePool("gpu", 3), c.DeclarePool("cpu", None)])
+        for _ in range(2):
+            await turn(engine, lambda command: engine.call(command))
+        yield engine
+    finally:
+        await engine.stop()
+        await store.close()
+
+
+async def turn(engine: Engine, call: Callable[[c.Command], Awaitable[Any]]) -> None:
+    assert await call(CLAIM) == Claimed(())
+    assert isinstance(await call(c.Elect(sweeper.DUTY, "us", sweeper.LEAD_MS)), Elected)
+    await call(WORD)
+    assert not await engine.sweep()
+
+
+async def counted(texts: list[str], asked: Awaitable[Any]) -> int:
+    """How many statements that took."""
+    del texts[:]
+    await asked
+    await asyncio.sleep(0)  # PostgreSQL's driver tells a little later
+    return len(texts)
+
+
+async def per_s(engine: Engine, texts: list[str], *, is_heard: bool) -> float:
+    """Each at its own pace. Where any commit is heard of, the worker looks for work after each as well."""
+    app = Ficha("memory:")
+    word = await counted(texts, engine.call(WORD))
+    claim = await counted(texts, engine.call(CLAIM))
+    renewal = await counted(texts, engine.call(c.Elect(sweeper.DUTY, "us", sweeper.LEAD_MS)))
+    sweep = await counted(texts, engine.sweep())
+    assert (sweep, claim) == (1, 1)
+    heard = claim if is_heard else 0
+    return (
+        sweep / app._sweep_s
+        + claim / worker.POLL_S
+        + (word + heard) / app.heartbeat_s
+        + (renewal + heard) / sweeper.RENEW_S
+    )
+
+
+async def test_an_idle_worker_asks_little_of_sqlite(tmp_path: Path) -> None:
+    texts: list[str] = []
+    store = SqliteStore(tmp_path / "ficha.db")
+    async with idle(store) as engine:
+        for thread in (store._writer, store._reader):
+            assert thread is not None
+            await thread.call(lambda db: db.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: texts.append(event["sql"])))
+        assert await per_s(engine, texts, is_heard=True) < MOST_PER_S
+        # It looks once more for what was committed since, and not again until something else is.
+        assert await counted(texts, engine.call(WORD)) == 3
+        assert await counted(texts, engine.call(CLAIM)) == 1
+        assert await counted(texts, engine.call(CLAIM)) == 0
+
+
+async def test_an_idle_worker_asks_little_of_postgresql(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    connect = asyncpg.connect
+
+    async def connect_heard(*args: Any, **options: Any) -> Any:
+        connection = await connect(*args, **options)
+        connection.add_query_logger(lambda logged: texts.append(logged.query))
+        return connection
+
+    monkeypatch.setattr(asyncpg, "connect", connect_heard)
+    async with idle(PostgresStore(postgres_url)) as engine:
+        assert await per_s(engine, texts, is_heard=False) < MOST_PER_S
+
+
+async def test_a_worker_that_found_nothing_finds_what_another_process_brings(tmp_path: Path) -> None:
+    path = str(tmp_path / "ficha.db")
+    async with opened(path) as ours, opened(path) as theirs:
+        for number in range(1, 4):
+            for _ in range(3):
+                assert await ours.run(c.Claim("w1", ("gpu",), 10)) == [Claimed(())]
+            await theirs.run(a_submit(number))
+            [claimed] = await ours.run(c.Claim("w1", ("gpu",), 10))
+            assert [lease.job.id for lease in claimed.leases] == [a_submit(number).jobs[0].id]
+
+
+async def test_a_claim_from_a_pool_that_is_not_there_is_refused_every_time(tmp_path: Path) -> None:
+    async with opened(str(tmp_path / "ficha.db")) as bench:
+        for _ in range(3):
+            [refused] = await bench.run(c.Claim("w1", ("gpu", "none"), 10))
+            assert isinstance(refused, Refusal)
+            assert refused.code == "NOT_FOUND"
+        await bench.run(c.DeclarePool("none", None))
+        assert await bench.run(c.Claim("w1", ("gpu", "none"), 10)) == [Claimed(())]
+
+
+async def test_signs_of_life_alone_do_not_keep_the_journal_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "ficha.db")
+    async with opened(path) as bench:
+        monkeypatch.setattr(store_module, "IDLE_S", 0.0)
+        for pages, is_emptied in ((1_000, False), (1, True)):
+            monkeypatch.setattr(store_module, "SIGNS_PAGES", pages)
+            await bench.run(WORD)
+            assert await bench.store.committed(LANE, bench.batch)
+            await asyncio.sleep(0)
+            assert await bench.store.committed(LANE, bench.batch)
+            assert (journal(path).st_size == 0) is is_emptied
+
+
+async def test_a_worker_keeps_its_leases_without_sweeping_beside_its_application(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/ficha.db"
+    async with Ficha(url):
+        pass
+    app = Ficha(url, sweep_s=0.001)
+    for sweeps in (True, False):
+        async with app.lifeline(sweeps=sweeps) as operations:
+            await asyncio.sleep(0.002)
+            asked = asyncio.ensure_future(operations.see_worker(WORD))
+            await asyncio.sleep(0)
+            assert any(task.get_name() == "ficha sweep" for task in asyncio.all_tasks()) is sweeps
+            await asked
