@@ -324,6 +324,17 @@ async def test_hints_are_heard_in_other_processes_until_the_store_is_closed(post
         assert await heard.get() == "again"
 
 
+async def test_nobody_is_woken_by_a_hint_of_its_own(postgres_url: str) -> None:
+    async with opened(postgres_url) as one, opened(postgres_url) as other:
+        heard: asyncio.Queue[str] = asyncio.Queue()
+        await one.listen(heard.put_nowait)
+        await one.notify(["gpu"])
+        await other.notify(["cpu"])
+        async with connected(postgres_url) as connection:
+            await connection.execute("SELECT pg_notify('ficha_ready', 'by hand')")
+        assert [await asyncio.wait_for(heard.get(), 10) for _ in range(2)] == ["cpu", "by hand"]
+
+
 async def test_a_store_can_be_closed_twice_and_opened_again(postgres_url: str) -> None:
     store = PostgresStore(postgres_url)
     await store.close()

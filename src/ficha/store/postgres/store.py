@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
@@ -101,6 +102,7 @@ class PostgresStore(migrator.PostgresMigrator):
         self._writers = Connections(self._connect_writer, lanes)
         self._readers = Connections(self._connect_reader, pool_size)
         self._listeners: list[Listener] = []
+        self._signature = uuid.uuid4().hex[:16]
 
     async def open(self) -> None:
         await self.close()
@@ -222,14 +224,17 @@ class PostgresStore(migrator.PostgresMigrator):
     async def notify(self, pools: Iterable[str]) -> None:
         async with self._readers.take() as connection:
             with speaking(connection):
-                await connection.execute(_NOTIFY, sorted(set(pools)))
+                # Signed, so that nobody is woken by a hint of its own.
+                await connection.execute(_NOTIFY, [f"{pool}\n{self._signature}" for pool in sorted(set(pools))])
 
     async def listen(self, heard: Callable[[str], None]) -> None:
         """Returns once it listens, or has first tried to; hints are heard until the store is closed."""
 
-        def stirred(pool: str) -> None:
-            self._remembered.stirred()
-            heard(pool)
+        def stirred(hint: str) -> None:
+            pool, _, signature = hint.partition("\n")
+            if signature != self._signature:
+                self._remembered.stirred()
+                heard(pool)
 
         listener = Listener(self._connect_listener, stirred)
         self._listeners.append(listener)
