@@ -58,6 +58,7 @@ async def test_workers_that_are_killed_twenty_times_lose_no_job_and_repeat_no_st
             # A moment is so many deeds later, whoever did them: so each kill strikes workers in the middle of work.
             later = crew.trace_size + choice.randint(1, 1_000)
             await until(lambda later=later: crew.trace_size >= later)
+            await until(lambda: any(hand.lines("claimed") for hand in hands))
             victim = choice.choice([hand for hand in hands if hand.lines("claimed")])
             victim.kill()
             hands.remove(victim)

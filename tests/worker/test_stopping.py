@@ -45,7 +45,7 @@ async def test_a_deploy_loses_no_job_charges_none_twice_and_waits_for_no_lease(c
         assert [job.status for job in jobs] == ["completed"] * 21
         assert [(job.epoch, job.attempts, job.recoveries) for job in jobs[:10]] == [(1, 0, 0)] * 10
         assert [(job.epoch, job.attempts, job.recoveries) for job in jobs[10:20]] == [(2, 0, 0)] * 10
-        assert {line["job"] for line in new.lines("completed")} == {*late, after}
+        await until(lambda: {line["job"] for line in new.lines("completed")} == {*late, after})
         assert "returned" in await history(app, late[0])
         assert [amount for kind, amount, _ in await ledger(app) if kind != "grant"] == [-4] * 20 + [-1]
         assert await app.verify() == []
