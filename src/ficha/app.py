@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -31,11 +30,11 @@ from .engine.engine import Engine
 from .engine.lane import LaneLimits
 from .engine.queries import Queries
 from .engine.trigger import OnWork
-from .operations import Accounts, Batches, Leases, Operating
+from .operations import Accounts, Batches, Beside, Leases, Operating
 from .store.base import Store
-from .store.connect import connect
+from .store.connect import connect, store_for
 from .tools import Cost, Isolation, Tool
-from .worker import Worker
+from .worker import Worker, worker_name
 
 DEFAULT_URL: Final = "sqlite:///ficha.db"
 DEFAULT_POOL: Final = "default"
@@ -270,26 +269,28 @@ class Ficha(Accounts, Batches, Leases, Operating):
             self.tools,
             pools=tuple(self._pools) if pools is None else arg.names(pools, "pool"),
             concurrency=arg.count(concurrency, "concurrency", self.limits.claim_jobs),
-            name=arg.name(
-                name or os.environ.get("WORKER_ID") or f"{socket.gethostname()}-{os.getpid()}", "a worker's name"
-            ),
+            name=arg.name(worker_name(name), "a worker's name"),
             heartbeat_s=self.heartbeat_s,
             lifeline=partial(self.lifeline, sweeps=False) if has_lifeline else None,
             hung=hung,
         )
 
     @asynccontextmanager
-    async def lifeline(self, *, sweeps: bool = True) -> AsyncIterator[Leases]:
-        """What a worker does, over a connection of its own: for a thread beside the application's, which may be open
-        or not. If it is open it sweeps already, and this need not."""
-        store = await connect(self.database)
+    async def lifeline(self, *, sweeps: bool = True, creates: bool = True) -> AsyncIterator[Beside]:
+        """All operations over a connection of their own: for a thread or a command beside the application, which may be
+        open or not. Declares no pools, and hears no hints.
+
+        sweeps: whether clean-up runs on the back of calls; an application that is open does that already. creates:
+        whether an embedded database that is not there is made.
+        """
+        store = await connect(self.database) if creates else store_for(self.database)
         try:
             await store.open()
             sweep_s = self._sweep_s if sweeps else float("inf")
             engine = Engine(store, self.policy, self._lane_limits, sweep_interval_s=sweep_s)
             await engine.start(sweep=False, listen=False)
             try:
-                yield _Lifeline(engine, self.tools, self.limits)
+                yield Beside(engine, tools=self.tools, limits=self.limits, default_plan=self.default_plan)
             finally:
                 await engine.stop(LIFELINE_GRACE_S)
         finally:
@@ -314,24 +315,6 @@ class Ficha(Accounts, Batches, Leases, Operating):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
-
-
-class _Lifeline(Leases):
-    """A worker's calls, on another engine than the application's."""
-
-    def __init__(self, engine: Engine, tools: Mapping[str, Tool], limits: Limits) -> None:
-        self._engine = engine
-        self._queries = Queries(engine.store, engine.positions)
-        self.tools = tools
-        self.limits = limits
-
-    @property
-    def engine(self) -> Engine:
-        return self._engine
-
-    @property
-    def queries(self) -> Queries:
-        return self._queries
 
 
 def _tool_name(name: str | None, handler: Callable[..., Any]) -> str:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 import threading
 import time
 from collections.abc import Coroutine
@@ -23,6 +21,7 @@ from .operations import Leases
 from .refused import InvalidState, Refused
 from .worker.context import JobContext, ThreadJobContext
 from .worker.desk import Desk
+from .worker.presence import worker_name
 from .worker.run import facts_of
 
 log = logging.getLogger("ficha.manager")
@@ -54,7 +53,7 @@ class CheckpointManager:
     def __init__(self, app: Ficha, job_id: str, *, worker: str | None = None) -> None:
         self._app = app
         self._job_id = job_id
-        self._worker = worker or os.environ.get("WORKER_ID") or f"{socket.gethostname()}-{os.getpid()}"
+        self._worker = worker_name(worker)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._operations: Leases | None = None

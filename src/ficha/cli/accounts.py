@@ -10,7 +10,7 @@ import typer
 
 from ..engine.views import AccountView, EntryView
 from .desk import Desk, at_desk
-from .listing import listed
+from .listing import list_at_desk
 from .options import LIMIT, After, App, AsJson, Database, Key, Limit, Reason
 from .output import credits as credits_of
 from .output import data, details, words
@@ -129,19 +129,16 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List accounts, by name."""
-
-    async def work(desk: Desk) -> None:
-        await listed(
-            lambda cursor, most: desk.accounts(after=cursor, limit=most),
-            ACCOUNTS,
-            page=desk.limits.page_items,
-            after=after,
-            limit=limit,
-            as_json=as_json,
-            nothing="no accounts",
-        )
-
-    at_desk(app, database, work)
+    list_at_desk(
+        app,
+        database,
+        lambda desk, cursor, most: desk.accounts(after=cursor, limit=most),
+        ACCOUNTS,
+        after=after,
+        limit=limit,
+        as_json=as_json,
+        nothing="no accounts",
+    )
 
 
 def ledger(
@@ -153,19 +150,16 @@ def ledger(
     as_json: AsJson = False,
 ) -> None:
     """Show the lines of an account's ledger, newest first."""
-
-    async def work(desk: Desk) -> None:
-        await listed(
-            lambda cursor, most: desk.ledger(account, before=cursor, limit=most),
-            ENTRIES,
-            page=desk.limits.page_items,
-            after=after,
-            limit=limit,
-            as_json=as_json,
-            nothing=f"nothing was ever credited to or charged from {account}",
-        )
-
-    at_desk(app, database, work)
+    list_at_desk(
+        app,
+        database,
+        lambda desk, cursor, most: desk.ledger(account, before=cursor, limit=most),
+        ENTRIES,
+        after=after,
+        limit=limit,
+        as_json=as_json,
+        nothing=f"nothing was ever credited to or charged from {account}",
+    )
 
 
 def _told(account: AccountView, *, as_json: bool) -> None:

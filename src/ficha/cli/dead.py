@@ -11,7 +11,7 @@ from msgspec import Struct
 from ..core.outcomes import Discarded
 from ..engine.views import JobView
 from .desk import Desk, at_desk
-from .listing import each, listed
+from .listing import each, list_at_desk
 from .options import LIMIT, Account, After, App, AsJson, Database, JobIds, Limit
 from .output import text
 
@@ -44,19 +44,16 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List failed jobs that nobody has dealt with, newest first."""
-
-    async def work(desk: Desk) -> None:
-        await listed(
-            lambda cursor, most: desk.dead_letters(account=account, after=cursor, limit=most),
-            COLUMNS,
-            page=desk.limits.page_items,
-            after=after,
-            limit=limit,
-            as_json=as_json,
-            nothing="no dead letters",
-        )
-
-    at_desk(app, database, work)
+    list_at_desk(
+        app,
+        database,
+        lambda desk, cursor, most: desk.dead_letters(account=account, after=cursor, limit=most),
+        COLUMNS,
+        after=after,
+        limit=limit,
+        as_json=as_json,
+        nothing="no dead letters",
+    )
 
 
 @app.command()

@@ -7,16 +7,12 @@ copy of the application, or none at all, beside the processes that know better.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Final, Literal, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeVar
 
 from ..app import Ficha
-from ..engine.engine import Engine
-from ..engine.queries import Queries
-from ..operations import Accounts, Batches, Operating
-from ..store.base import Store, StoreError
-from ..store.connect import connect, store_for
+from ..operations import Beside
+from ..store.base import StoreError
 from .loading import DEFAULT_APP, Absent, NotLoaded, load
 from .output import note
 
@@ -24,26 +20,8 @@ T = TypeVar("T")
 Needs = Literal["database", "settings", "tools"]
 """What of the application a command needs: only to know its database, also its plans and times, or its tools too."""
 
-NEVER: Final = float("inf")
-
-
-class Desk(Accounts, Batches, Operating):
-    """The operations of an application on one store."""
-
-    def __init__(self, app: Ficha, store: Store) -> None:
-        self.tools = app.tools
-        self.limits = app.limits
-        self.default_plan = app.default_plan
-        self._engine = Engine(store, app.policy, sweep_interval_s=NEVER)
-        self._queries = Queries(store, self._engine.positions)
-
-    @property
-    def engine(self) -> Engine:
-        return self._engine
-
-    @property
-    def queries(self) -> Queries:
-        return self._queries
+Desk = Beside
+"""What a command works with."""
 
 
 def at_desk(
@@ -65,7 +43,9 @@ def at_desk(
         note(f"{why_plain}, so the standard settings were used; name your application with --app or FICHA_APP")
 
     async def run() -> T:
-        async with _open(found, creates=creates) as desk:
+        if found.database.startswith("memory:"):
+            raise StoreError("a memory: database ends with its process; name a file or a PostgreSQL database")
+        async with found.lifeline(sweeps=False, creates=creates) as desk:
             return await work(desk)
 
     return asyncio.run(run())
@@ -100,20 +80,3 @@ def _plain(database: str | None) -> Ficha:
 def database_of(app: str | None, database: str | None) -> str:
     """The URL of the database that a command is for."""
     return application(app, database, "database")[0].database
-
-
-@asynccontextmanager
-async def _open(app: Ficha, *, creates: bool) -> AsyncIterator[Desk]:
-    if app.database.startswith("memory:"):
-        raise StoreError("a memory: database ends with its process; name a file or a PostgreSQL database")
-    store = await connect(app.database) if creates else store_for(app.database)
-    try:
-        await store.open()
-        desk = Desk(app, store)
-        await desk.engine.start(sweep=False, listen=False)
-        try:
-            yield desk
-        finally:
-            await desk.engine.stop()
-    finally:
-        await store.close()

@@ -12,7 +12,7 @@ from ..core.outcomes import Finished
 from ..core.records import Status
 from ..engine.views import EventView, JobView
 from .desk import Desk, at_desk
-from .listing import each, listed
+from .listing import each, list_at_desk
 from .options import LIMIT, Account, After, App, AsJson, Database, JobId, JobIds, Limit, Reason, tools
 from .output import credits, data, details, duration, table
 
@@ -95,28 +95,25 @@ def jobs(
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first."""
-
-    async def work(desk: Desk) -> None:
-        await listed(
-            lambda cursor, most: desk.jobs(
-                account=account,
-                statuses=cast(list[Status], status or []),
-                tool=tool,
-                pool=pool,
-                batch=batch,
-                session=session,
-                after=cursor,
-                limit=most,
-            ),
-            COLUMNS,
-            page=desk.limits.page_items,
-            after=after,
-            limit=limit,
-            as_json=as_json,
-            nothing="no jobs",
-        )
-
-    at_desk(app, database, work)
+    list_at_desk(
+        app,
+        database,
+        lambda desk, cursor, most: desk.jobs(
+            account=account,
+            statuses=cast(list[Status], status or []),
+            tool=tool,
+            pool=pool,
+            batch=batch,
+            session=session,
+            after=cursor,
+            limit=most,
+        ),
+        COLUMNS,
+        after=after,
+        limit=limit,
+        as_json=as_json,
+        nothing="no jobs",
+    )
 
 
 def job(

@@ -10,10 +10,39 @@ import typer
 
 from ..engine.queries import Page
 from ..refused import Refused
+from .desk import Desk, Needs, at_desk
 from .output import data, failure, table, words
 
 T = TypeVar("T")
 Columns = Mapping[str, Callable[[T], Any]]
+
+
+def list_at_desk(
+    app: str | None,
+    database: str | None,
+    ask: Callable[[Desk, str | None, int], Awaitable[Page[T]]],
+    columns: Columns[T],
+    *,
+    after: str | None,
+    limit: int,
+    as_json: bool,
+    nothing: str | Callable[[Desk], str],
+    needs: Needs = "database",
+) -> None:
+    """A command that lists: `ask` gives a desk's page after a cursor; `nothing` is what is said of an empty list."""
+
+    async def work(desk: Desk) -> None:
+        await listed(
+            lambda cursor, most: ask(desk, cursor, most),
+            columns,
+            page=desk.limits.page_items,
+            after=after,
+            limit=limit,
+            as_json=as_json,
+            nothing=nothing if isinstance(nothing, str) else nothing(desk),
+        )
+
+    at_desk(app, database, work, needs=needs)
 
 
 async def listed(

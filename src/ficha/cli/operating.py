@@ -14,7 +14,7 @@ from ..engine.sweeper import SweepReport
 from ..engine.views import Hold, JobView, KeyView
 from ..store.base import Stats
 from .desk import Desk, at_desk
-from .listing import listed
+from .listing import list_at_desk
 from .options import LIMIT, Account, After, App, AsJson, Database, Limit
 from .output import credits, data, details, duration, words
 
@@ -72,19 +72,17 @@ def stuck(
     as_json: AsJson = False,
 ) -> None:
     """List held jobs that have been silent for too long, newest first."""
-
-    async def work(desk: Desk) -> None:
-        await listed(
-            lambda cursor, most: desk.stuck(after=cursor, limit=most),
-            STUCK,
-            page=desk.limits.page_items,
-            after=after,
-            limit=limit,
-            as_json=as_json,
-            nothing=f"no held job has been silent for over {duration(desk.engine.policy.stuck_ms / 1_000)}",
-        )
-
-    at_desk(app, database, work, needs="settings")
+    list_at_desk(
+        app,
+        database,
+        lambda desk, cursor, most: desk.stuck(after=cursor, limit=most),
+        STUCK,
+        after=after,
+        limit=limit,
+        as_json=as_json,
+        nothing=lambda desk: f"no held job has been silent for over {duration(desk.engine.policy.stuck_ms / 1_000)}",
+        needs="settings",
+    )
 
 
 def recover(
@@ -121,19 +119,16 @@ def reservations(
     as_json: AsJson = False,
 ) -> None:
     """List quota reservations, newest first."""
-
-    async def work(desk: Desk) -> None:
-        await listed(
-            lambda cursor, most: desk.reservations(account=account, after=cursor, limit=most),
-            RESERVATIONS,
-            page=desk.limits.page_items,
-            after=after,
-            limit=limit,
-            as_json=as_json,
-            nothing="no reservations",
-        )
-
-    at_desk(app, database, work)
+    list_at_desk(
+        app,
+        database,
+        lambda desk, cursor, most: desk.reservations(account=account, after=cursor, limit=most),
+        RESERVATIONS,
+        after=after,
+        limit=limit,
+        as_json=as_json,
+        nothing="no reservations",
+    )
 
 
 def idempotency(
@@ -148,23 +143,12 @@ def idempotency(
 ) -> None:
     """List idempotency keys and what they led to, by account and key."""
 
-    async def work(desk: Desk) -> None:
-        async def page(cursor: str | None, most: int) -> Page[KeyView]:
-            # Neither a key nor a scope holds a slash, so the account may.
-            start = None if cursor is None else tuple(cursor.rsplit("/", 2))
-            if start is not None and len(start) != 3:
-                raise typer.BadParameter(f"write --after ACCOUNT/KEY/SCOPE, not {cursor!r}")
-            keys = await desk.idempotency_keys(account=account, after=start, limit=most)
-            return Page(keys, "/".join((keys[-1].account, keys[-1].key, keys[-1].scope)) if len(keys) == most else None)
+    async def page(desk: Desk, cursor: str | None, most: int) -> Page[KeyView]:
+        # Neither a key nor a scope holds a slash, so the account may.
+        start = None if cursor is None else tuple(cursor.rsplit("/", 2))
+        if start is not None and len(start) != 3:
+            raise typer.BadParameter(f"write --after ACCOUNT/KEY/SCOPE, not {cursor!r}")
+        keys = await desk.idempotency_keys(account=account, after=start, limit=most)
+        return Page(keys, "/".join((keys[-1].account, keys[-1].key, keys[-1].scope)) if len(keys) == most else None)
 
-        await listed(
-            page,
-            KEYS,
-            page=desk.limits.page_items,
-            after=after,
-            limit=limit,
-            as_json=as_json,
-            nothing="no idempotency keys",
-        )
-
-    at_desk(app, database, work)
+    list_at_desk(app, database, page, KEYS, after=after, limit=limit, as_json=as_json, nothing="no idempotency keys")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import random
 import sys
 import threading
 from collections.abc import Awaitable, Callable
@@ -27,7 +26,6 @@ AT_ONCE_S: Final = 1.0
 """What a second signal leaves for handing jobs back."""
 HUNG: Final = 70
 """The exit code of a worker whose event loop was blocked beyond a job's time."""
-AWAY_MAX_S: Final = 10.0
 
 
 def worker(
@@ -97,6 +95,7 @@ async def _work(
     opened: Callable[[], Awaitable[None]] | None,
 ) -> None:
     from ..store.base import Unavailable
+    from ..worker.endings import pause_s
     from .output import data
     from .signals import on_signals
 
@@ -128,7 +127,7 @@ async def _work(
             if burst:
                 raise
             tries += 1
-            wait_s = min(AWAY_MAX_S, 0.5 * 2.0**tries) * random.uniform(0.5, 1.5)  # noqa: S311 (jitter)
+            wait_s = pause_s(tries)
             log.warning("the database is away", extra={"error": str(error), "again_in_s": round(wait_s, 1)})
             try:
                 await asyncio.wait_for(stopped.wait(), wait_s)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..engine.workforce import WorkerView
-from .desk import Desk, at_desk
-from .listing import listed
+from .listing import list_at_desk
 from .options import LIMIT, After, App, AsJson, Database, Limit
 
 COLUMNS: Final[dict[str, Callable[[WorkerView], Any]]] = {
@@ -33,16 +32,14 @@ def workers(
     as_json: AsJson = False,
 ) -> None:
     """List all workers, alive or gone, by name: what became of their runs, and what they hold now."""
-
-    async def work(desk: Desk) -> None:
-        await listed(
-            lambda cursor, most: desk.workers(after=cursor, limit=most),
-            COLUMNS,
-            page=desk.limits.page_items,
-            after=after,
-            limit=limit,
-            as_json=as_json,
-            nothing="no worker was ever here",
-        )
-
-    at_desk(app, database, work, needs="settings")
+    list_at_desk(
+        app,
+        database,
+        lambda desk, cursor, most: desk.workers(after=cursor, limit=most),
+        COLUMNS,
+        after=after,
+        limit=limit,
+        as_json=as_json,
+        nothing="no worker was ever here",
+        needs="settings",
+    )

@@ -1,6 +1,7 @@
 """Workers: claim jobs, run their handlers, keep the leases alive, and say how each run ended."""
 
 from .context import JobContext, ThreadJobContext
+from .presence import worker_name
 from .steps import StepMismatch
 from .values import Accepted, Cancel, FinalError, Partial, Retry
 from .worker import Worker
@@ -15,4 +16,5 @@ __all__ = [
     "StepMismatch",
     "ThreadJobContext",
     "Worker",
+    "worker_name",
 ]

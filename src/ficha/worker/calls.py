@@ -10,6 +10,7 @@ from typing import Any
 from ..tools import PayloadMismatch, Tool
 from .context import ThreadJobContext
 from .failure import Failure
+from .handlers import handled
 from .processes import Processes
 from .run import Run
 from .threads import in_thread
@@ -20,24 +21,15 @@ class Calls:
 
     def __init__(self, worker: str) -> None:
         self._processes = Processes(worker)
-        self._is_async: dict[str, bool] = {}
 
     async def close(self) -> None:
         await self._processes.close()
 
     async def call(self, run: Run) -> Any:
         """What the handler returned. Raises what it raised; when cancelled, once it has stopped."""
-        tool = run.tool
-        if tool.isolation == "process":
+        if run.tool.isolation == "process":
             return await self._processes.call(run)
-        try:
-            arguments = tool.arguments(run.lease.core.payload)
-        except PayloadMismatch as mismatch:
-            return Failure(str(mismatch))
-        if self._runs_on_loop(tool):
-            return await tool.handler(run.job, **arguments)
-        context = ThreadJobContext(run.job, asyncio.get_running_loop())
-        return await in_thread(f"ficha {tool.name}", partial(tool.handler, context, **arguments))
+        return await handled(run.tool, run.job)
 
     async def call_batch(self, runs: list[Run]) -> list[Any]:
         """What the handler of a batch returned for each of its jobs. One whose payload does not fit is left out."""
@@ -56,7 +48,7 @@ class Calls:
 
     async def _answers(self, tool: Tool, payloads: dict[Run, Any]) -> list[Any]:
         loop = asyncio.get_running_loop()
-        on_loop = self._runs_on_loop(tool)
+        on_loop = inspect.iscoroutinefunction(tool.handler)
         jobs = [run.job if on_loop else ThreadJobContext(run.job, loop) for run in payloads]
         given = (jobs, list(payloads.values())) if tool.takes_payloads else (jobs,)
         if on_loop:
@@ -68,9 +60,3 @@ class Calls:
             problem = f"a handler of batches must return a list with a result for each of its {len(payloads)} jobs"
             return [Failure(f"{problem}, not {said}")] * len(payloads)
         return [Failure.of(answer, tool) if isinstance(answer, BaseException) else answer for answer in answers]
-
-    def _runs_on_loop(self, tool: Tool) -> bool:
-        found = self._is_async.get(tool.name)
-        if found is None:
-            found = self._is_async[tool.name] = inspect.iscoroutinefunction(tool.handler)
-        return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
-import inspect
 import itertools
 import logging
 import logging.handlers
@@ -33,10 +32,10 @@ from ..core.payload import canonical
 from ..payloads import payload_of
 from ..refused import Refused
 from ..store.base import StoreError
-from ..tools import PayloadMismatch, Tool
-from .context import Facts, JobContext, ThreadJobContext
+from ..tools import Tool
+from .context import Facts, JobContext
 from .failure import Failure
-from .threads import in_thread
+from .handlers import handled
 from .values import Accepted, Cancel, Partial, Retry
 
 MESSAGE_BYTES: Final = 64 * 2**20
@@ -272,14 +271,7 @@ class Servant:
     async def _call(self, job: JobContext) -> Any:
         if isinstance(self._tool, Failure):
             return self._tool
-        try:
-            arguments = self._tool.arguments(job.facts.payload)
-        except PayloadMismatch as mismatch:
-            return Failure(str(mismatch))
-        if inspect.iscoroutinefunction(self._tool.handler):
-            return await self._tool.handler(job, **arguments)
-        context = ThreadJobContext(job, self._loop)
-        return await in_thread(f"ficha {self._tool.name}", partial(self._tool.handler, context, **arguments))
+        return await handled(self._tool, job)
 
     def _done(self, task: asyncio.Task[Ended]) -> None:
         assert self._job is not None

@@ -20,6 +20,7 @@ from ..store.base import StoreError
 from .context import Facts
 from .failure import Failure
 from .journal import record, redacted
+from .run import Run
 from .values import Accepted, Cancel, Partial, Retry
 
 AWAY_S = 1.0
@@ -67,7 +68,24 @@ class Endings:
         for task in self._tasks:
             task.cancel()
 
-    def ending_of(self, result: Any) -> c.Ending:
+    def end_of(self, run: Run, result: Any, written: Callable[[], None]) -> End:
+        """How a run ended: by what stopped it, or by what its handler came to."""
+        ending: c.Ending
+        note: dict[str, Any] = {}
+        if run.why == "timeout":
+            ending, note = c.TimedOut(), {"error": "timed out"}
+        elif run.why == "stopping" and (result is None or isinstance(result, Failure)):
+            # An error that follows the order to stop is no verdict on the job.
+            ending = c.Interrupted("the worker was stopped")
+        else:
+            ending = self._ending_of(result)
+            if isinstance(result, Failure):
+                note = {"error": arg.text(redacted(result.error))}
+                if result.traceback is not None:
+                    note["exception"] = redacted(result.traceback)
+        return End(run.lease, run.job.facts, ending, run.duration_s, written, note)
+
+    def _ending_of(self, result: Any) -> c.Ending:
         """What a handler returned, or the `Failure` that it was. What cannot be written fails the job: to run it again
         would not help."""
         try:

@@ -23,6 +23,11 @@ FAREWELL_S: Final = 0.5
 """What a word, and the last one, may take at most: nothing that matters waits for them."""
 
 
+def worker_name(given: str | None = None) -> str:
+    """The name given, else that of the environment, else the host's with the process id."""
+    return given or os.environ.get("WORKER_ID") or f"{socket.gethostname()}-{os.getpid()}"
+
+
 class Presence:
     """Says so whenever it is asked to. A word that does not get through is said again by the next one."""
 

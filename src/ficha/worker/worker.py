@@ -10,8 +10,6 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from .. import arguments as arg
-from ..core.commands import Ending, Interrupted, TimedOut
 from ..engine.views import Lease
 from ..operations import Leases, StandingClaim
 from ..refused import Overloaded, Refused
@@ -22,7 +20,7 @@ from .deadlines import Deadlines
 from .desk import Desk
 from .endings import End, Endings, pause_s
 from .failure import Failure
-from .journal import record, redacted
+from .journal import record
 from .linger import Linger
 from .presence import Presence
 from .renewer import Lifeline, Renewer
@@ -297,20 +295,7 @@ class Worker:
         if run.why == "lost":
             self._forget(run)
             return
-        ending: Ending
-        note: dict[str, Any] = {}
-        if run.why == "timeout":
-            ending, note = TimedOut(), {"error": "timed out"}
-        elif run.why == "stopping" and (result is None or isinstance(result, Failure)):
-            # An error that follows the order to stop is no verdict on the job.
-            ending = Interrupted("the worker was stopped")
-        else:
-            ending = self._endings.ending_of(result)
-            if isinstance(result, Failure):
-                note = {"error": arg.text(redacted(result.error))}
-                if result.traceback is not None:
-                    note["exception"] = redacted(result.traceback)
-        self._endings.add(End(run.lease, run.job.facts, ending, run.duration_s, partial(self._forget, run), note))
+        self._endings.add(self._endings.end_of(run, result, partial(self._forget, run)))
 
     def _died(self, run: Run, task: asyncio.Task[None]) -> None:
         """A task that is cancelled before its first step never comes to its own end."""

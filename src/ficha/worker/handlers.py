@@ -1,0 +1,25 @@
+"""Calling one handler, in whichever process: a coroutine on the loop, a plain function in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from functools import partial
+from typing import Any
+
+from ..tools import PayloadMismatch, Tool
+from .context import JobContext, ThreadJobContext
+from .failure import Failure
+from .threads import in_thread
+
+
+async def handled(tool: Tool, job: JobContext) -> Any:
+    """What the handler returned; a payload that does not fit it (any more) is a failure. Raises what it raised."""
+    try:
+        arguments = tool.arguments(job.facts.payload)
+    except PayloadMismatch as mismatch:
+        return Failure(str(mismatch))
+    if inspect.iscoroutinefunction(tool.handler):
+        return await tool.handler(job, **arguments)
+    context = ThreadJobContext(job, asyncio.get_running_loop())
+    return await in_thread(f"ficha {tool.name}", partial(tool.handler, context, **arguments))
