@@ -6,7 +6,7 @@ from .core.policy import Plan
 from .core.records import Pool
 from .engine.lane import LaneLimits
 from .manager import CheckpointManager
-from .operations import Request
+from .operations import LeaseName, Request
 from .refused import (
     ActiveJobExists,
     CostLimit,
@@ -42,6 +42,7 @@ __all__ = [
     "JobContext",
     "LaneLimits",
     "LeaseLost",
+    "LeaseName",
     "Limits",
     "NotFound",
     "Overloaded",

@@ -30,7 +30,7 @@ from .engine.engine import Engine
 from .engine.lane import LaneLimits
 from .engine.queries import Queries
 from .engine.trigger import OnWork
-from .operations import Accounts, Batches, Beside, Leases, Operating
+from .operations import AllOperations, Beside
 from .store.base import Store
 from .store.connect import connect, store_for
 from .tools import Cost, Isolation, Tool
@@ -43,7 +43,7 @@ LIFELINE_GRACE_S: Final = 2.0
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
-class Ficha(Accounts, Batches, Leases, Operating):
+class Ficha(AllOperations):
     """An application: what it sells, and the database where it keeps it.
 
     Use it as `async with Ficha(...) as app`. An embedded database is migrated by itself when it is opened; PostgreSQL

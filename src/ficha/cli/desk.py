@@ -7,14 +7,17 @@ copy of the application, or none at all, beside the processes that know better.
 from __future__ import annotations
 
 import asyncio
+import getpass
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeVar
 
 from ..app import Ficha
+from ..declarations import NAME_LENGTH
 from ..operations import Beside
 from ..store.base import StoreError
 from .loading import DEFAULT_APP, Absent, NotLoaded, load
-from .output import note
+from .output import note, printable
 
 T = TypeVar("T")
 Needs = Literal["database", "settings", "tools"]
@@ -46,9 +49,18 @@ def at_desk(
         if found.database.startswith("memory:"):
             raise StoreError("a memory: database ends with its process; name a file or a PostgreSQL database")
         async with found.lifeline(sweeps=False, creates=creates) as desk:
-            return await work(desk)
+            return await work(desk.acting(operator()))
 
     return asyncio.run(run())
+
+
+def operator() -> str:
+    """Who types: the name under which what a command changes is found in the audit log."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # A user id without a name, as containers have them.
+        user = "somebody"
+    return printable(f"cli {user}@{socket.gethostname()}")[:NAME_LENGTH]
 
 
 def application(app: str | None, database: str | None, needs: Needs) -> tuple[Ficha, str | None]:

@@ -13,6 +13,8 @@ from ..refused import Refused
 from ..store.base import StoreError, Transient, Unavailable
 from . import (
     accounts,
+    apikeys,
+    audit,
     batches,
     dead,
     dev,
@@ -69,6 +71,8 @@ app.add_typer(dead.app, name="dead", rich_help_panel=OPERATING)
 app.add_typer(pools.app, name="pools", rich_help_panel=OPERATING)
 app.command(rich_help_panel=OPERATING)(operating.reservations)
 app.command(rich_help_panel=OPERATING)(operating.idempotency)
+app.add_typer(apikeys.app, name="apikey", rich_help_panel=OPERATING)
+app.command(rich_help_panel=OPERATING)(audit.audit)
 app.add_typer(migrate.app, name="migrate", rich_help_panel=DATABASE)
 app.command(rich_help_panel=DATABASE)(verify.verify)
 

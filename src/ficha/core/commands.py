@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from .checkpoints import Checkpoints
-from .records import KeyScope
+from .records import ApiKeyScope, KeyScope
 
 
 class Command(Struct, frozen=True, gc=False, tag=True):
@@ -57,7 +57,8 @@ class NewJob(Struct, frozen=True, gc=False):
 
 
 class Submit(Command, frozen=True):
-    """Creates and charges all of `jobs`, or none. More than one job needs a `batch_id`."""
+    """Creates and charges all of `jobs`, or none. More than one job needs a `batch_id`, of a new batch or (`joins`) of
+    one that the account has already."""
 
     account_id: str
     jobs: tuple[NewJob, ...]
@@ -70,6 +71,7 @@ class Submit(Command, frozen=True):
     correlation_id: str | None = None
     run_at: int | None = None
     delay_ms: int = 0
+    joins: bool = False
 
 
 class Claim(Command, frozen=True):
@@ -285,3 +287,72 @@ class Elect(Command, frozen=True):
     name: str
     owner: str
     ttl_ms: int
+
+
+class CreateApiKey(Command, frozen=True):
+    """Makes a key known by the digest of its text, which is drawn outside and never comes here."""
+
+    key_id: str
+    name: str
+    hint: str
+    digest: str
+    scope: ApiKeyScope
+    account_id: str | None = None
+    ttl_ms: int | None = None
+
+
+class RevokeApiKey(Command, frozen=True):
+    key_id: str
+
+
+class UseApiKey(Command, frozen=True):
+    """A key was used just now. Like a worker's word it stands, whatever was said before."""
+
+    key_id: str
+
+
+class As(Command, frozen=True):
+    """A command with the name of who gives it: unless it is refused, it leaves a line in the audit log."""
+
+    actor: str
+    command: BareCommand
+
+
+BareCommand = (
+    OpenAccount
+    | ChangePlan
+    | Credit
+    | Submit
+    | Claim
+    | ClaimJob
+    | Start
+    | Heartbeat
+    | SaveCheckpoint
+    | SaveStep
+    | Report
+    | Note
+    | Finish
+    | Cancel
+    | Reserve
+    | Consume
+    | Release
+    | Recover
+    | ExpireReservation
+    | ForgetKey
+    | Requeue
+    | Discard
+    | DeclarePool
+    | PausePool
+    | ResizePool
+    | SeeWorker
+    | Elect
+    | CreateApiKey
+    | RevokeApiKey
+    | UseApiKey
+)
+AnyCommand = BareCommand | As
+
+
+def bare(command: Command) -> Command:
+    """The command itself, whoever gives it."""
+    return command.command if type(command) is As else command

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import accounts, cancel, claim, dead, finish, hold, pools, recover, reserve, submit, workers
+from . import accounts, api_keys, audit, cancel, claim, dead, finish, hold, pools, recover, reserve, submit, workers
 from . import commands as c
 from .outcomes import Forgotten, Outcome
 from .policy import Policy
@@ -22,6 +22,12 @@ def decide(snapshot: Snapshot, batch: Iterable[c.Command], policy: Policy) -> tu
 
 def _forget_key(ws: Workspace, command: c.ForgetKey) -> Forgotten:
     return Forgotten(submit.forget_key(ws, (command.account_id, command.scope, command.key)))
+
+
+def _audited(ws: Workspace, command: c.As) -> Outcome:
+    outcome = _RULES[type(command.command)](ws, command.command)
+    audit.record(ws, command.actor, command.command, outcome)
+    return outcome
 
 
 _RULES: dict[type[c.Command], Callable[[Workspace, Any], Outcome]] = {
@@ -52,4 +58,8 @@ _RULES: dict[type[c.Command], Callable[[Workspace, Any], Outcome]] = {
     c.ResizePool: pools.resize_pool,
     c.SeeWorker: workers.see_worker,
     c.Elect: pools.elect,
+    c.CreateApiKey: api_keys.create,
+    c.RevokeApiKey: api_keys.revoke,
+    c.UseApiKey: api_keys.use,
+    c.As: _audited,
 }

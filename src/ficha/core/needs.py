@@ -41,6 +41,9 @@ class Needs(Struct):
         pool's occupied slots; rows that another batch holds are skipped.
     contents: (tool, content hash), with the result.
     leaders: by name, locked.
+    batches: by id; those of an account come and stay under its lock.
+    api_keys: by id, under the one lock that all changes of API keys share.
+    api_keys_of: names of which all keys that were not revoked are wanted, under the same lock.
     """
 
     accounts: set[str] = field(default_factory=set)
@@ -57,6 +60,9 @@ class Needs(Struct):
     ready: dict[str, int] = field(default_factory=dict)
     contents: set[tuple[str, str]] = field(default_factory=set)
     leaders: set[str] = field(default_factory=set)
+    batches: set[str] = field(default_factory=set)
+    api_keys: set[str] = field(default_factory=set)
+    api_keys_of: set[str] = field(default_factory=set)
 
 
 def needs(batch: Iterable[c.Command]) -> Needs:
@@ -73,38 +79,7 @@ def needs(batch: Iterable[c.Command]) -> Needs:
     return wanted
 
 
-AnyCommand = (
-    c.OpenAccount
-    | c.ChangePlan
-    | c.Credit
-    | c.Submit
-    | c.Claim
-    | c.ClaimJob
-    | c.Start
-    | c.Heartbeat
-    | c.SaveCheckpoint
-    | c.SaveStep
-    | c.Report
-    | c.Note
-    | c.Finish
-    | c.Cancel
-    | c.Reserve
-    | c.Consume
-    | c.Release
-    | c.Recover
-    | c.ExpireReservation
-    | c.ForgetKey
-    | c.Requeue
-    | c.Discard
-    | c.DeclarePool
-    | c.PausePool
-    | c.ResizePool
-    | c.SeeWorker
-    | c.Elect
-)
-
-
-def _add(wanted: Needs, command: AnyCommand) -> None:
+def _add(wanted: Needs, command: c.AnyCommand) -> None:
     match command:
         case c.Submit():
             wanted.accounts.add(command.account_id)
@@ -114,6 +89,8 @@ def _add(wanted: Needs, command: AnyCommand) -> None:
             if command.reservation_id is not None:
                 wanted.reservations.add(command.reservation_id)
             wanted.contents.update((job.tool, job.content_hash) for job in command.jobs if job.content_hash)
+            if command.joins and command.batch_id is not None:
+                wanted.batches.add(command.batch_id)
         case c.Claim():
             wanted.pools.update(command.pools)
             for pool in command.pools:
@@ -157,7 +134,16 @@ def _add(wanted: Needs, command: AnyCommand) -> None:
             wanted.pools.add(command.name)
         case c.Elect():
             wanted.leaders.add(command.name)
-        case c.SeeWorker():
-            pass  # A worker's word stands, whatever it said before.
+        case c.SeeWorker() | c.UseApiKey():
+            pass  # A sign of life stands, whatever was said before.
+        case c.CreateApiKey():
+            if command.account_id is not None:
+                wanted.accounts.add(command.account_id)
+            wanted.api_keys.add(command.key_id)
+            wanted.api_keys_of.add(command.name)
+        case c.RevokeApiKey():
+            wanted.api_keys.add(command.key_id)
+        case c.As():
+            _add(wanted, command.command)
         case _:
             assert_never(command)

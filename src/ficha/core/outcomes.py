@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from .records import Job, Pool, Reservation, Status, Worker
+from .records import ApiKey, Job, Pool, Reservation, Status, Worker
 
 Code = Literal[
     "ACTIVE_JOB_EXISTS",
@@ -71,6 +71,14 @@ class AccountChanged(Struct, frozen=True, gc=False):
     """The key was used before: this is what the first call led to, and nothing was changed now."""
 
 
+class Rate(Struct, frozen=True, gc=False):
+    """The plan's jobs per hour, how many of them are left, and the seconds until the next hour."""
+
+    limit: int
+    left: int
+    resets_s: int
+
+
 class Submitted(Struct, frozen=True, gc=False):
     job_id: str
     status: Status
@@ -85,6 +93,8 @@ class Submitted(Struct, frozen=True, gc=False):
     idempotent_hit: bool = False
     quota_warnings: tuple[str, ...] = ()
     cost_limit_warning: str | None = None
+    rate: Rate | None = None
+    """None where the plan has no such limit."""
 
 
 class Lease(Struct, frozen=True, gc=False):
@@ -165,6 +175,17 @@ class Seen(Struct, frozen=True, gc=False):
     worker: Worker
 
 
+class ApiKeyChanged(Struct, frozen=True, gc=False):
+    key: ApiKey
+    changed: bool = True
+
+
+class Used(Struct, frozen=True, gc=False):
+    """It is noted that a key was used."""
+
+    key_id: str
+
+
 class Elected(Struct, frozen=True, gc=False):
     owner: str
     leads: bool
@@ -185,5 +206,7 @@ Outcome = (
     | Discarded
     | PoolChanged
     | Seen
+    | ApiKeyChanged
+    | Used
     | Elected
 )

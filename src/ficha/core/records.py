@@ -18,6 +18,7 @@ ReservationState = Literal["active", "consumed", "expired", "released"]
 KeyScope = Literal["submit", "grant"]
 TallyKind = Literal["claimed", "completed", "failed", "cancelled", "retried", "recovered", "returned", "accepted"]
 """That a run began, and the ways in which one ends: each run has one beginning and at most one end."""
+ApiKeyScope = Literal["user", "service", "admin"]
 
 
 class Record(Struct, frozen=True, gc=False):
@@ -268,3 +269,36 @@ class Worker(Record, frozen=True):
     started_at: int
     seen_at: int
     stopped_at: int | None = None
+
+
+class ApiKey(Record, frozen=True):
+    """What proves who calls over HTTP. Of the key's own text only its beginning and a digest are ever kept."""
+
+    id: str
+    name: str
+    hint: str
+    """The beginning of the text, by which people tell their keys apart."""
+    digest: str
+    scope: ApiKeyScope
+    account_id: str | None
+    """Whom a user's key speaks for; the other scopes speak for no account in particular."""
+    created_at: int
+    expires_at: int | None = None
+    revoked_at: int | None = None
+
+
+class ApiKeyUse(Record, frozen=True):
+    """When a key was last used. Kept apart from it, because it changes as long as the key lives."""
+
+    key_id: str
+    at: int
+
+
+class AuditLine(Record, frozen=True):
+    """One immutable line: who did what to what, and what came of it. The store numbers the lines."""
+
+    at: int
+    actor: str
+    act: str
+    target: str
+    details: dict[str, Any]

@@ -26,6 +26,14 @@ def no_reservation(reservation_id: str) -> Refusal:
     return Refusal("NOT_FOUND", f"there is no reservation {reservation_id}.")
 
 
+def no_batch(batch_id: str) -> Refusal:
+    return Refusal("NOT_FOUND", f"there is no batch {batch_id}.")
+
+
+def no_api_key(key_id: str) -> Refusal:
+    return Refusal("NOT_FOUND", f"there is no API key {key_id}.")
+
+
 def lacks_credits(account: Account, need: int) -> Refusal:
     return Refusal(
         "INSUFFICIENT_CREDITS",

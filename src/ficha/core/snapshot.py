@@ -7,6 +7,9 @@ from msgspec import Struct, field
 from .needs import KeyName
 from .records import (
     Account,
+    ApiKey,
+    ApiKeyUse,
+    AuditLine,
     Awaiting,
     Batch,
     Content,
@@ -46,6 +49,9 @@ class Snapshot(Struct):
     ready: dict[str, list[str]] = field(default_factory=dict)
     contents: dict[tuple[str, str], Content | None] = field(default_factory=dict)
     leaders: dict[str, Leader | None] = field(default_factory=dict)
+    batches: dict[str, Batch | None] = field(default_factory=dict)
+    api_keys: dict[str, ApiKey | None] = field(default_factory=dict)
+    api_keys_of: dict[str, list[ApiKey]] = field(default_factory=dict)
 
 
 class JobChange(Struct, frozen=True, gc=False):
@@ -78,6 +84,9 @@ class Changes(Struct):
     tallies: list[Tally] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    api_keys: list[ApiKey] = field(default_factory=list)
+    api_key_uses: list[ApiKeyUse] = field(default_factory=list)
+    audit: list[AuditLine] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__struct_fields__)

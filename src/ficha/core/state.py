@@ -10,6 +10,9 @@ from msgspec import Struct, field
 from .needs import KeyName
 from .records import (
     Account,
+    ApiKey,
+    ApiKeyUse,
+    AuditLine,
     Batch,
     Content,
     Entry,
@@ -27,7 +30,8 @@ from .records import (
 
 
 class State(Struct):
-    """Every row, by its key. Entries are in the order of their number, events in the order they were written."""
+    """Every row, by its key. Entries are in the order of their number, events and audit lines in the order they were
+    written."""
 
     accounts: dict[str, Account] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
@@ -44,3 +48,6 @@ class State(Struct):
     tallies: dict[tuple[str, TallyKind], Tally] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    api_keys: dict[str, ApiKey] = field(default_factory=dict)
+    api_key_uses: dict[str, ApiKeyUse] = field(default_factory=dict)
+    audit: list[AuditLine] = field(default_factory=list)

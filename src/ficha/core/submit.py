@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from . import ledger
 from .commands import NewJob, Submit
 from .needs import KeyName
-from .outcomes import Refusal, Submitted
+from .outcomes import Rate, Refusal, Submitted
 from .policy import (
     HOUR,
     MAX_AMOUNT,
@@ -20,7 +20,7 @@ from .policy import (
     submits_this_hour,
 )
 from .records import WAITING, Account, Batch, Job, Key, Parked, Ready
-from .refusals import lacks_credits, no_account, no_plan
+from .refusals import lacks_credits, no_account, no_batch, no_plan
 from .reserve import consumed, quota_warnings, refuse_quota, refuse_reservation
 from .workspace import Workspace
 
@@ -40,7 +40,8 @@ def submit(ws: Workspace, command: Submit) -> Submitted | Refusal:
     for job in new_jobs:
         cost += job.cost
     refusal = (
-        refuse_reservation(ws, command.reservation_id, account.id)
+        (_refuse_batch(ws, command) if command.joins else None)
+        or refuse_reservation(ws, command.reservation_id, account.id)
         or refuse_quota(ws, account, plan, len(new_jobs) - len(served), reserved=command.reservation_id is not None)
         or _refuse_rate(account, plan, len(new_jobs), ws.now)
         or _refuse_cost(new_jobs, cost)
@@ -81,6 +82,7 @@ def _repeated(ws: Workspace, command: Submit, account: Account) -> Submitted | R
         jobs=key.jobs,
         batch_id=key.batch_id,
         idempotent_hit=True,
+        rate=_rate(account, ws.plan(account), ws.now),
     )
 
 
@@ -106,10 +108,27 @@ def _served_by_content(ws: Workspace, command: Submit) -> tuple[tuple[NewJob, ..
     return tuple(jobs), served
 
 
+def _refuse_batch(ws: Workspace, command: Submit) -> Refusal | None:
+    """Nobody's batch but one's own can be joined, or be seen to exist."""
+    assert command.batch_id is not None
+    batch = ws.batch(command.batch_id)
+    return no_batch(command.batch_id) if batch is None or batch.account_id != command.account_id else None
+
+
+def _rate(account: Account, plan: Plan | None, now: int) -> Rate | None:
+    if plan is None or plan.per_hour is None:
+        return None
+    return Rate(plan.per_hour, max(0, plan.per_hour - submits_this_hour(account, now)), _rest_of_hour_s(now))
+
+
+def _rest_of_hour_s(now: int) -> int:
+    return max(1, -(-(hour_of(now) + HOUR - now) // SECOND))
+
+
 def _refuse_rate(account: Account, plan: Plan, jobs: int, now: int) -> Refusal | None:
     if plan.per_hour is None or (used := submits_this_hour(account, now)) + jobs <= plan.per_hour:
         return None
-    wait_s = max(1, -(-(hour_of(now) + HOUR - now) // SECOND))
+    wait_s = _rest_of_hour_s(now)
     return Refusal(
         "RATE_LIMITED",
         f"plan {plan.name} allows {plan.per_hour} jobs per hour and account {account.id} has submitted {used} of them; "
@@ -192,7 +211,7 @@ def _create(
     assert first is not None
     if command.reservation_id is not None:
         consumed(ws, command.reservation_id, first.id)
-    if command.batch_id is not None:
+    if command.batch_id is not None and not command.joins:
         ws.add_batch(Batch(command.batch_id, account.id, len(new_jobs), now))
     if command.key is not None:
         _remember(ws, command, first, len(new_jobs), cost)
@@ -209,6 +228,7 @@ def _create(
         batch_id=command.batch_id,
         quota_warnings=quota_warnings(ws, account, plan),
         cost_limit_warning=_spending_warning(account, plan, now),
+        rate=None if plan.per_hour is None else _rate(account, plan, now),
     )
 
 

@@ -17,6 +17,9 @@ from .policy import Plan, Policy
 from .records import (
     WAITING,
     Account,
+    ApiKey,
+    ApiKeyUse,
+    AuditLine,
     Awaiting,
     Batch,
     Content,
@@ -73,6 +76,11 @@ class Workspace:
         self._occupied = _Loaded(snapshot.occupied)
         self._contents = _Loaded(snapshot.contents)
         self._leaders = _Loaded(snapshot.leaders)
+        self._batches = _Loaded(snapshot.batches)
+        self._api_keys = _Loaded(snapshot.api_keys)
+        self._api_keys_of = _Loaded(
+            {name: {key.id: key for key in found} for name, found in snapshot.api_keys_of.items()}
+        )
         self._ready = _Loaded({pool: self._queue(ids) for pool, ids in snapshot.ready.items()})
         self._parked = _Loaded({account: self._queue(ids) for account, ids in snapshot.parked.items()})
         self._jobs_before: dict[str, Job | None] = {}
@@ -81,6 +89,8 @@ class Workspace:
         self._changed_reservations: dict[str, None] = {}
         self._changed_pools: dict[str, None] = {}
         self._changed_leaders: dict[str, None] = {}
+        self._changed_api_keys: dict[str, None] = {}
+        self._api_key_uses: dict[str, ApiKeyUse] = {}
         self._workers: dict[str, Worker] = {}
         self._tallies: dict[tuple[str, TallyKind], list[int]] = {}
         self._changes = Changes()
@@ -103,6 +113,8 @@ class Workspace:
         changes.workers = [*self._workers.values()]
         changes.tallies = [Tally(*name, *counts) for name, counts in self._tallies.items()]
         changes.leaders = [self._known(self._leaders[key]) for key in self._changed_leaders]
+        changes.api_keys = [self._known(self._api_keys[key]) for key in self._changed_api_keys]
+        changes.api_key_uses = [*self._api_key_uses.values()]
         return changes
 
     @staticmethod
@@ -277,7 +289,11 @@ class Workspace:
         if reservation.account_id in self._reservations_of:
             self._reservations_of[reservation.account_id][reservation.id] = reservation
 
+    def batch(self, batch_id: str) -> Batch | None:
+        return self._batches[batch_id]
+
     def add_batch(self, batch: Batch) -> None:
+        self._batches[batch.id] = batch
         self._changes.batches.append(batch)
 
     def pool(self, name: str) -> Pool | None:
@@ -306,6 +322,25 @@ class Workspace:
     def put_leader(self, leader: Leader) -> None:
         self._leaders[leader.name] = leader
         self._changed_leaders[leader.name] = None
+
+    def api_key(self, key_id: str) -> ApiKey | None:
+        return self._api_keys[key_id]
+
+    def api_keys_of(self, name: str) -> list[ApiKey]:
+        """All keys of this name that were not revoked."""
+        return [key for key in self._api_keys_of[name].values() if key.revoked_at is None]
+
+    def put_api_key(self, key: ApiKey) -> None:
+        self._api_keys[key.id] = key
+        self._changed_api_keys[key.id] = None
+        if key.name in self._api_keys_of:
+            self._api_keys_of[key.name][key.id] = key
+
+    def put_api_key_use(self, use: ApiKeyUse) -> None:
+        self._api_key_uses[use.key_id] = use
+
+    def add_audit_line(self, line: AuditLine) -> None:
+        self._changes.audit.append(line)
 
 
 def _rank(job: Job | None) -> int:

@@ -14,7 +14,7 @@ from ..core.outcomes import Outcome
 from ..core.policy import Policy
 from ..core.records import HELD, Job, Leased, Ready
 from ..core.snapshot import Changes, Snapshot
-from ..store.base import Store
+from ..store.base import GetSnapshot, Store
 from .lane import CLOSED, Lane, LaneLimits, Standing
 from .positions import Positions
 from .sweeper import Sweeper, SweepReport
@@ -104,9 +104,15 @@ class Engine:
         await self.store.transact_within(connection, needs([command]), decide_one)
         return outcomes[0]
 
-    async def sweep(self) -> SweepReport:
-        """One round of recovery and clean-up, now, whoever leads."""
-        return await self.sweeper.sweep()
+    async def preview(self, command: c.Command) -> tuple[Changes, Outcome]:
+        """What a command would change and lead to, by the rows as they are just now. Nothing is changed or locked."""
+        snapshot = await self.store.read(GetSnapshot(needs([command])))
+        changes, outcomes = decide(snapshot, [command], self.policy)
+        return changes, outcomes[0]
+
+    async def sweep(self, actor: str | None = None) -> SweepReport:
+        """One round of recovery and clean-up, now, whoever leads; where somebody asked for it, in their name."""
+        return await self.sweeper.sweep(actor)
 
     def _lane(self, command: c.Command) -> Lane:
         self.sweeper.nudge()
@@ -121,7 +127,7 @@ class Engine:
 
 _NEEDS_NO_ACCOUNT: Final = (
     *(c.Claim, c.Start, c.Heartbeat, c.SaveCheckpoint, c.SaveStep, c.Report, c.Note),
-    c.SeeWorker,
+    *(c.SeeWorker, c.UseApiKey),
 )
 
 
@@ -133,6 +139,7 @@ def _lane_number(command: c.Command, lanes: int) -> int:
     """
     if lanes == 1:
         return 0
+    command = c.bare(command)
     if isinstance(command, _NEEDS_NO_ACCOUNT):
         return lanes - 1
     owner: str = getattr(command, "account_id", None) or getattr(command, "job_id", None) or ""

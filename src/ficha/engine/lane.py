@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..core.commands import Claim, Command, Submit
+from ..core.commands import Claim, Command, Submit, bare
 from ..core.decide import decide
 from ..core.needs import needs
 from ..core.outcomes import Outcome, Refusal
@@ -172,7 +172,7 @@ class Lane:
         pools = {
             job.pool
             for ticket in tickets
-            for command in ticket.commands
+            for command in map(bare, ticket.commands)
             if isinstance(command, Submit)
             for job in command.jobs
         }
@@ -269,6 +269,7 @@ class Lane:
 
 
 def _weight(command: Command) -> int:
+    command = bare(command)
     return len(command.jobs) if isinstance(command, Submit) else 1
 
 

@@ -88,13 +88,18 @@ class Positions:
         if standing is None and self._has_looked:
             # Another process made it or moved it, or it does not wait. (Without any look it is the end of the engine.)
             rows = await self._store.read(GetJobs((job_id,)))
-            return self._standing(rows[0].job) if rows else None
+            return self._read(rows[0].job) if rows else None
         return standing
 
     async def of_job(self, job: Job) -> Standing | None:
         """The same for a job just read, whether the last look has seen it or not."""
         await self._keep_fresh()
-        return self._standing(job)
+        return self._read(job)
+
+    async def of_possible(self, job: Job) -> Standing | None:
+        """The same for a job that is not made: where it would stand if it were made now."""
+        await self._keep_fresh()
+        return self._standing(job, _key(job))
 
     async def of_new(self, job_id: str) -> Standing | None:
         """The same for a job that this process has just committed; a look that is due is not waited for."""
@@ -109,9 +114,11 @@ class Positions:
         await self._keep_fresh()
         return self._look.ready.length(pool)
 
-    def _standing(self, job: Job) -> Standing | None:
+    def _read(self, job: Job) -> Standing | None:
         """By the place that the job's row names."""
-        key = self._remember(job)
+        return self._standing(job, self._remember(job))
+
+    def _standing(self, job: Job, key: Key | None) -> Standing | None:
         if key is None:
             return None
         ahead, _ = self._look.ready.find(job.pool, key)
@@ -137,14 +144,13 @@ class Positions:
 
     def _remember(self, job: Job) -> Key | None:
         """Keeps where the job waits for its turn, and gives its key; None if it does not."""
-        place = job.place
-        if type(place) is not Ready and (type(place) is not Parked or place.due_at is not None):
-            return None
-        self._remembered[job.id] = (job.pool, job.account_id, place.rank)
-        self._remembered.move_to_end(job.id)
-        if len(self._remembered) > REMEMBERED:
-            self._remembered.popitem(last=False)
-        return place.rank, job.id
+        key = _key(job)
+        if key is not None:
+            self._remembered[job.id] = (job.pool, job.account_id, key[0])
+            self._remembered.move_to_end(job.id)
+            if len(self._remembered) > REMEMBERED:
+                self._remembered.popitem(last=False)
+        return key
 
     @property
     def _has_looked(self) -> bool:
@@ -188,3 +194,11 @@ class Positions:
             self._cost_s = self._clock() - began_at
             self._since_look = []
             self._refreshing = None
+
+
+def _key(job: Job) -> Key | None:
+    """What orders the job in its line; None if it does not wait for its turn."""
+    place = job.place
+    if type(place) is not Ready and (type(place) is not Parked or place.due_at is not None):
+        return None
+    return place.rank, job.id

@@ -127,6 +127,21 @@ class Queries:
         items = [worker_view(counts, found.now) for counts in found.workers]
         return Page(items, items[-1].name if len(items) == limit else None)
 
+    async def api_key(self, digest: str) -> v.ApiKeyView | None:
+        found = await self._store.read(q.GetApiKey(digest))
+        return v.api_key_view(found.keys[0], found.now) if found.keys else None
+
+    async def api_keys(self, before: str | None, limit: int) -> Page[v.ApiKeyView]:
+        """A page of API keys, newest first."""
+        found = await self._store.read(q.ListApiKeys(before, limit))
+        items = [v.api_key_view(row, found.now) for row in found.keys]
+        return Page(items, items[-1].id if len(items) == limit else None)
+
+    async def audit(self, before: int | None, limit: int) -> Page[v.AuditView]:
+        """A page of the audit log, newest first."""
+        items = [v.audit_view(line) for line in await self._store.read(q.ListAudit(before, limit))]
+        return Page(items, str(items[-1].number) if len(items) == limit else None)
+
     async def stats(self, stuck_ms: int) -> q.Stats:
         return await self._store.read(q.GetStats(stuck_ms))
 

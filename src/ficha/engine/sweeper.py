@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ..core.commands import Command, Elect, ExpireReservation, ForgetKey, Recover
+from ..core.commands import As, Command, Elect, ExpireReservation, ForgetKey, Recover
 from ..core.outcomes import Elected, Forgotten, Recovered, Refusal
 from ..store.base import GetDue, StoreError
 
@@ -129,8 +129,9 @@ class Sweeper:
                 self._leads_until = asked_at + self._lead_ms / 1_000 * 29 / 30
         return time.monotonic() < self._leads_until
 
-    async def sweep(self) -> SweepReport:
-        """One round of recovery and clean-up; goes on until nothing more is due."""
+    async def sweep(self, actor: str | None = None) -> SweepReport:
+        """One round of recovery and clean-up; goes on until nothing more is due. What it does to jobs because somebody
+        asked for it, it does in the name of that `actor`."""
         policy = self._engine.policy
         jobs: Counter[str] = Counter()
         reservations = keys = 0
@@ -139,7 +140,7 @@ class Sweeper:
             due = await self._engine.store.read(GetDue(policy.stuck_ms, policy.max_age_ms))
             self._look_s = time.monotonic() - asked_at
             commands: list[Command] = [
-                *(Recover(job_id) for job_id in due.jobs),
+                *(Recover(job_id) if actor is None else As(actor, Recover(job_id)) for job_id in due.jobs),
                 *(ExpireReservation(reservation_id) for reservation_id in due.reservations),
                 *(ForgetKey(*name) for name in due.keys),
             ]

@@ -8,13 +8,16 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from ..core.api_keys import ApiKeyState
+from ..core.api_keys import state_of as api_key_state
 from ..core.ledger import spent_this_month, spent_today
 from ..core.outcomes import Lease as CoreLease
-from ..core.outcomes import Submitted
+from ..core.outcomes import Rate, Refusal, Submitted
 from ..core.policy import SECOND, submits_this_hour
 from ..core.pools import WaitReason
 from ..core.records import (
     Account,
+    ApiKeyScope,
     Awaiting,
     Entry,
     EntryKind,
@@ -28,7 +31,7 @@ from ..core.records import (
 )
 from ..core.reserve import state_of
 from ..core.states import FINAL
-from ..store.base import BatchCounts, JobRow, NumberedEvent, PoolCounts
+from ..store.base import ApiKeyRow, BatchCounts, JobRow, NumberedEvent, NumberedLine, PoolCounts
 from .positions import Standing
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -150,7 +153,10 @@ def job_view(row: JobRow, now: int, standing: Standing | None = None, waiting_fo
 
 
 class Receipt(Struct, frozen=True, kw_only=True):
-    """What a submit led to. With a batch, `job_id` is its first job and `jobs` says how many there are."""
+    """What a submit led to. With a batch, `job_id` is its first job and `jobs` says how many there are.
+
+    rate: the plan's jobs per hour, how many of them are left and when the hour ends; None where it has no such limit.
+    """
 
     job_id: str
     status: Status
@@ -163,6 +169,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     jobs: int
     quota_warnings: tuple[str, ...]
     cost_limit_warning: str | None
+    rate: Rate | None
 
 
 def receipt(outcome: Submitted, position: int | None) -> Receipt:
@@ -178,7 +185,28 @@ def receipt(outcome: Submitted, position: int | None) -> Receipt:
         jobs=outcome.jobs,
         quota_warnings=outcome.quota_warnings,
         cost_limit_warning=outcome.cost_limit_warning,
+        rate=outcome.rate,
     )
+
+
+class Quote(Struct, frozen=True, kw_only=True):
+    """What a submit would lead to if it came now. Nothing was changed.
+
+    admitted: whether it would be accepted; if not, `refusal` says why.
+    position, estimated_wait_s: where the (first) job would stand; None if it would not wait for its turn.
+    """
+
+    admitted: bool
+    cost: int
+    jobs: int
+    priority: int | None
+    position: int | None
+    estimated_wait_s: float | None
+    balance: int
+    new_balance: int | None
+    refusal: Refusal | None
+    quota_warnings: tuple[str, ...]
+    cost_limit_warning: str | None
 
 
 class Lease:
@@ -384,3 +412,68 @@ class PoolView(Struct, frozen=True, kw_only=True):
 def pool_view(counts: PoolCounts) -> PoolView:
     pool = counts.pool
     return PoolView(name=pool.name, slots=pool.limit, busy=counts.occupied, ready=counts.ready, paused=pool.paused)
+
+
+class ApiKeyView(Struct, frozen=True, kw_only=True):
+    """An API key without its secret. Its state is judged by the database's clock as of the question."""
+
+    id: str
+    name: str
+    hint: str
+    scope: ApiKeyScope
+    account: str | None
+    state: ApiKeyState
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+def api_key_view(row: ApiKeyRow, now: int) -> ApiKeyView:
+    key = row.key
+    return ApiKeyView(
+        id=key.id,
+        name=key.name,
+        hint=key.hint,
+        scope=key.scope,
+        account=key.account_id,
+        state=api_key_state(key, now),
+        created_at=moment(key.created_at),
+        expires_at=_moment(key.expires_at),
+        revoked_at=_moment(key.revoked_at),
+        last_used_at=_moment(row.last_used_at),
+    )
+
+
+class NewApiKey(Struct, frozen=True, kw_only=True):
+    """A key that was just made: the only time that its secret is to be had."""
+
+    secret: str
+    key: ApiKeyView
+
+    def __repr__(self) -> str:
+        """Without the secret, wherever this may be printed."""
+        return f"NewApiKey(key={self.key!r})"
+
+
+class AuditView(Struct, frozen=True, kw_only=True):
+    """One line of the audit log: who did what to what, and what came of it."""
+
+    number: int
+    at: datetime
+    actor: str
+    act: str
+    target: str
+    details: dict[str, Any]
+
+
+def audit_view(numbered: NumberedLine) -> AuditView:
+    line = numbered.line
+    return AuditView(
+        number=numbered.number,
+        at=moment(line.at),
+        actor=line.actor,
+        act=line.act,
+        target=line.target,
+        details=line.details,
+    )

@@ -16,8 +16,6 @@ CreditKind = Literal["grant", "adjust"]
 
 
 class Accounts(Operations):
-    default_plan: str
-
     async def open_account(self, account: str, *, plan: str | None = None, credits: int = 0) -> AccountView:
         """Opens an account, with a first grant of credits if any."""
         command = OpenAccount(

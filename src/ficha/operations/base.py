@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from ..arguments import Limits
-from ..core.commands import Command
+from ..core.commands import As, Command
 from ..core.outcomes import Outcome, Refusal
 from ..engine.engine import Engine
 from ..engine.queries import Queries
@@ -21,6 +21,9 @@ class Operations:
 
     tools: Mapping[str, Tool]
     limits: Limits
+    default_plan: str
+    actor: str | None = None
+    """In whose name changes are made; None for the application's own, which are not audited."""
 
     @property
     def engine(self) -> Engine:
@@ -31,14 +34,18 @@ class Operations:
         raise NotImplementedError
 
     async def _ask(self, command: Command, expected: type[T]) -> T:
-        return answer(await self.engine.call(command), expected)
+        return answer(await self.engine.call(self._said(command)), expected)
 
     async def _ask_many(self, commands: Sequence[Command], expected: type[T]) -> list[T | Refused]:
         """The answer to each; a refusal stands in its place as an exception that was not raised."""
         return [
             Refused.of(outcome) if isinstance(outcome, Refusal) else answer(outcome, expected)
-            for outcome in await self.engine.call_many(commands)
+            for outcome in await self.engine.call_many([self._said(command) for command in commands])
         ]
+
+    def _said(self, command: Command) -> Command:
+        """The command, in the name of whoever acts."""
+        return command if self.actor is None else As(self.actor, command)  # type: ignore[arg-type]
 
 
 def answer(outcome: Outcome, expected: type[T]) -> T:

@@ -1,28 +1,56 @@
-"""All operations on an engine of their own, beside an application that may be open or not."""
+"""All operations together, and those that stand beside an application's own: on another engine, or in another name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .. import arguments as arg
 from ..arguments import Limits
 from ..engine.engine import Engine
 from ..engine.queries import Queries
 from ..tools import Tool
 from .accounts import Accounts
+from .api_keys import ApiKeys
 from .batches import Batches
 from .leases import Leases
 from .operating import Operating
+from .quotes import Quotes
 
 
-class Beside(Accounts, Batches, Leases, Operating):
-    """What a thread or a command uses that must not share the application's engine."""
+class AllOperations(Accounts, ApiKeys, Batches, Leases, Operating, Quotes):
+    """Every operation there is."""
 
-    def __init__(self, engine: Engine, *, tools: Mapping[str, Tool], limits: Limits, default_plan: str) -> None:
+    def acting(self, actor: str) -> Beside:
+        """The same operations on the same engine, in somebody's name: every change leaves a line in the audit log."""
+        return Beside(
+            self.engine,
+            tools=self.tools,
+            limits=self.limits,
+            default_plan=self.default_plan,
+            queries=self.queries,
+            actor=arg.name(actor, "an actor"),
+        )
+
+
+class Beside(AllOperations):
+    """What a thread or a command uses that must not share the application's engine, or its name."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        tools: Mapping[str, Tool],
+        limits: Limits,
+        default_plan: str,
+        queries: Queries | None = None,
+        actor: str | None = None,
+    ) -> None:
         self.tools = tools
         self.limits = limits
         self.default_plan = default_plan
+        self.actor = actor
         self._engine = engine
-        self._queries = Queries(engine.store, engine.positions)
+        self._queries = queries or Queries(engine.store, engine.positions)
 
     @property
     def engine(self) -> Engine:

@@ -23,6 +23,23 @@ from ..store.base import GetJobs
 from .base import Operations, answer
 
 
+class LeaseName:
+    """A lease by name, for a worker elsewhere that holds only the job's id and the epoch of its claim."""
+
+    __slots__ = ("epoch", "job_id")
+    account = None
+
+    def __init__(self, job_id: str, epoch: int) -> None:
+        self.job_id = arg.job_id(job_id)
+        self.epoch = arg.epoch(epoch)
+
+    def __repr__(self) -> str:
+        return f"LeaseName(job_id={self.job_id!r}, epoch={self.epoch})"
+
+
+AnyLease = Lease | LeaseName
+
+
 class Leases(Operations):
     async def claim(
         self, pools: str | Sequence[str], *, limit: int = 1, worker: str, starts: bool = False
@@ -87,24 +104,24 @@ class Leases(Operations):
         """Keeps a worker's word about itself, for those who list workers."""
         return (await self._ask(word, Seen)).worker
 
-    async def start(self, lease: Lease) -> datetime:
+    async def start(self, lease: AnyLease) -> datetime:
         """Says that the handler begins; returns when the lease ends."""
         return moment((await self._ask(c.Start(lease.job_id, lease.epoch), Held)).expires_at)
 
-    async def heartbeat(self, leases: Lease | Iterable[Lease]) -> list[datetime | Refused]:
+    async def heartbeat(self, leases: AnyLease | Iterable[AnyLease]) -> list[datetime | Refused]:
         """Extends leases. In the place of one that was lost stands the exception that says so."""
-        held = [leases] if isinstance(leases, Lease) else list(leases)
+        held = [leases] if isinstance(leases, AnyLease) else list(leases)
         answers = await self._ask_many([c.Heartbeat(lease.job_id, lease.epoch) for lease in held], Held)
         return [answer if isinstance(answer, Refused) else moment(answer.expires_at) for answer in answers]
 
-    async def checkpoint(self, lease: Lease, name: str, *, progress: int = 0, data: Any = None) -> datetime:
+    async def checkpoint(self, lease: AnyLease, name: str, *, progress: int = 0, data: Any = None) -> datetime:
         """Stores where the job can go on from, with its data, in one act; returns when the lease ends.
 
         Where the tool declares its checkpoints, only one that may follow the job's last is taken; one that lies behind
         it changes nothing.
         """
         text = arg.json({} if data is None else data, "the checkpoint's data", self.limits.result_bytes, self.limits)
-        tool = self.tools.get(lease.tool)
+        tool = self.tools.get(lease.tool if isinstance(lease, Lease) else await self._tool_of(lease))
         command = c.SaveCheckpoint(
             lease.job_id,
             lease.epoch,
@@ -115,13 +132,18 @@ class Leases(Operations):
         )
         return moment((await self._ask(command, Held)).expires_at)
 
-    async def save_step(self, lease: Lease, name: str, result: Any) -> Any:
+    async def _tool_of(self, lease: LeaseName) -> str:
+        """The name of the job's tool; of a job that is not there, none."""
+        found = await self.engine.store.read(GetJobs((lease.job_id,)))
+        return found[0].job.tool if found else ""
+
+    async def save_step(self, lease: AnyLease, name: str, result: Any) -> Any:
         """Stores a step's result and returns it, or the one stored before under that name."""
         text = arg.json(result, "the step's result", self.limits.result_bytes, self.limits)
         command = c.SaveStep(lease.job_id, lease.epoch, arg.name(name, "a step"), text)
         return json.decode((await self._ask(command, StepSaved)).result)
 
-    async def report(self, lease: Lease, *, progress: int | None = None, partial: Any = None) -> datetime:
+    async def report(self, lease: AnyLease, *, progress: int | None = None, partial: Any = None) -> datetime:
         """Tells those who watch how far the job is, and what of its result is there; returns when the lease ends."""
         text = (
             None if partial is None else arg.json(partial, "the partial result", self.limits.result_bytes, self.limits)
@@ -129,7 +151,7 @@ class Leases(Operations):
         done = None if progress is None else arg.percent(progress)
         return moment((await self._ask(c.Report(lease.job_id, lease.epoch, done, text), Held)).expires_at)
 
-    async def note(self, lease: Lease, text: str) -> datetime:
+    async def note(self, lease: AnyLease, text: str) -> datetime:
         """Adds a line to the job's history; returns when the lease ends."""
         return moment((await self._ask(c.Note(lease.job_id, lease.epoch, arg.text(text)), Held)).expires_at)
 
@@ -138,16 +160,16 @@ class Leases(Operations):
         return {step.name: json.decode(step.result) for step in await self.queries.steps(arg.job_id(job_id))}
 
     async def finish(
-        self, lease: Lease, result: Any = None, *, delivered: int | None = None, of: int | None = None
+        self, lease: AnyLease, result: Any = None, *, delivered: int | None = None, of: int | None = None
     ) -> Finished:
         """Completes a job. With `delivered` of `of` (3 of 4 images), what was not delivered is refunded."""
         return await self._finish(lease, self.completed(result, delivered, of))
 
-    async def finish_many(self, finished: Iterable[tuple[Lease, Any]]) -> list[Finished | Refused]:
+    async def finish_many(self, finished: Iterable[tuple[AnyLease, Any]]) -> list[Finished | Refused]:
         """Completes many jobs, each with its result."""
         return await self.end_many([(lease, self.completed(result)) for lease, result in finished])
 
-    async def end_many(self, ends: Iterable[tuple[Lease, c.Ending]]) -> list[Finished | Refused]:
+    async def end_many(self, ends: Iterable[tuple[AnyLease, c.Ending]]) -> list[Finished | Refused]:
         """Says of many runs how each ended."""
         return await self._ask_many([_finish(lease, ending) for lease, ending in ends], Finished)
 
@@ -159,12 +181,12 @@ class Leases(Operations):
             arg.count(delivered, "delivered", 2**31)
         return c.Completed(arg.json(result, "the result", self.limits.result_bytes, self.limits), delivered, of)
 
-    async def fail(self, lease: Lease, error: str, *, final: bool = False) -> Finished:
+    async def fail(self, lease: AnyLease, error: str, *, final: bool = False) -> Finished:
         """Says that the run failed: retried while the tool has attempts left (unless `final`), else failed and
         refunded."""
         return await self._finish(lease, c.Failed(arg.text(error), final))
 
-    async def retry(self, lease: Lease, after_s: float, *, reason: str | None = None) -> Finished:
+    async def retry(self, lease: AnyLease, after_s: float, *, reason: str | None = None) -> Finished:
         """Puts the job back for a while; it does not count as a failure."""
         return await self._finish(lease, self.retry_later(after_s, reason))
 
@@ -172,7 +194,7 @@ class Leases(Operations):
         """The ending of a run that is to be run again, checked."""
         return c.RetryLater(arg.milliseconds(after_s, "after_s"), None if reason is None else arg.text(reason))
 
-    async def accept(self, lease: Lease, ref: str) -> Finished:
+    async def accept(self, lease: AnyLease, ref: str) -> Finished:
         """Says that an external provider has the work: the job keeps its slot, the worker is free."""
         return await self._finish(lease, self.accepted(ref))
 
@@ -180,7 +202,7 @@ class Leases(Operations):
         """The ending of a run whose work a provider has, checked."""
         return c.AcceptedByProvider(arg.name(ref, "a provider's reference"))
 
-    async def give_up(self, lease: Lease, reason: str) -> Finished:
+    async def give_up(self, lease: AnyLease, reason: str) -> Finished:
         """Cancels the job from inside its run, with a refund."""
         return await self._finish(lease, self.cancelled(reason))
 
@@ -188,11 +210,11 @@ class Leases(Operations):
         """The ending of a run that makes no sense any more, checked."""
         return c.CancelledByHandler(arg.text(reason))
 
-    async def time_out(self, lease: Lease) -> Finished:
+    async def time_out(self, lease: AnyLease) -> Finished:
         """Says that the run took as long as the job may run: failed and refunded."""
         return await self._finish(lease, c.TimedOut())
 
-    async def hand_back(self, lease: Lease, reason: str, *, lost: bool = False) -> Finished:
+    async def hand_back(self, lease: AnyLease, reason: str, *, lost: bool = False) -> Finished:
         """Returns the job to the queue at once, because the worker stops; `lost` if the run took its process down,
         which counts as a recovery."""
         return await self._finish(lease, self.interrupted(reason, lost=lost))
@@ -201,7 +223,7 @@ class Leases(Operations):
         """The ending of a run that was broken off, checked."""
         return c.Interrupted(arg.text(reason), lost)
 
-    async def _finish(self, lease: Lease, ending: c.Ending) -> Finished:
+    async def _finish(self, lease: AnyLease, ending: c.Ending) -> Finished:
         return await self._ask(_finish(lease, ending), Finished)
 
     async def finish_job(self, job_id: str, ending: c.Ending, *, epoch: int | None = None) -> Finished:
@@ -230,6 +252,6 @@ class StandingClaim:
         return [Lease(lease) for lease in answer(outcome, Claimed).leases]
 
 
-def _finish(lease: Lease, ending: c.Ending) -> c.Finish:
+def _finish(lease: AnyLease, ending: c.Ending) -> c.Finish:
     jitter = random.random()  # noqa: S311 (jitter, not a secret)
     return c.Finish(lease.job_id, ending, lease.epoch, jitter, lease.account)

@@ -9,7 +9,7 @@ from ..core.policy import MILLISECOND
 from ..core.records import Pool
 from ..engine.queries import Page
 from ..engine.sweeper import SweepReport
-from ..engine.views import Hold, JobView, KeyView, PoolView
+from ..engine.views import AuditView, Hold, JobView, KeyView, PoolView
 from ..engine.workforce import WorkerView
 from ..ids import new_id
 from ..store.base import ListJobs, Stats
@@ -19,7 +19,7 @@ from .submits import Submits
 class Operating(Submits):
     async def sweep(self) -> SweepReport:
         """One round of recovery and clean-up, now."""
-        return await self.engine.sweep()
+        return await self.engine.sweep(self.actor)
 
     async def recover(self, job_id: str) -> Recovered:
         """Does whatever is due for one job by now; nothing, if nothing is."""
@@ -108,6 +108,10 @@ class Operating(Submits):
             arg.key_cursor(after),
             arg.count(limit, "limit", self.limits.page_items),
         )
+
+    async def audit(self, *, after: int | str | None = None, limit: int = 50) -> Page[AuditView]:
+        """A page of what was done in somebody's name, newest first; `after` is the `next` of the page before."""
+        return await self.queries.audit(arg.cursor(after, "after"), arg.count(limit, "limit", self.limits.page_items))
 
     async def verify(self) -> list[str]:
         """Checks every invariant over the whole database; what is wrong, in sentences."""

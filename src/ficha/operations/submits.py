@@ -37,6 +37,7 @@ class Request(Struct, frozen=True, kw_only=True):
     session: the caller's own name for a visit, for later lists.
     run_at, delay_s: not to be started before.
     correlation_id: carried along to logs and traces.
+    batch: a batch of the same account that it joins.
     """
 
     tool: str
@@ -49,6 +50,7 @@ class Request(Struct, frozen=True, kw_only=True):
     run_at: datetime | None = None
     delay_s: float = 0.0
     correlation_id: str | None = None
+    batch: str | None = None
 
 
 class Submits(Operations):
@@ -65,10 +67,12 @@ class Submits(Operations):
         run_at: datetime | None = None,
         delay_s: float = 0.0,
         correlation_id: str | None = None,
+        batch: str | None = None,
         connection: Any = None,
     ) -> Receipt:
         """Creates and charges a job (or, where the tool splits large requests, a batch of them).
 
+        With `batch`, the id of a batch of the same account, it joins that one.
         With `connection`, an asyncpg connection inside a transaction, the submit takes part in that transaction: it
         stands or falls with it, and the account stays locked until then.
         """
@@ -83,10 +87,12 @@ class Submits(Operations):
             run_at=run_at,
             delay_s=delay_s,
             correlation_id=correlation_id,
+            batch=batch,
         )
         command = self.submit_command(request)
         if connection is not None:
-            return receipt(answer(await self.engine.call_within(connection, command), Submitted), None)
+            outcome = await self.engine.call_within(connection, self._said(command))
+            return receipt(answer(outcome, Submitted), None)
         return await self._receipt(await self._ask(command, Submitted))
 
     async def submit_many(self, requests: Iterable[Request]) -> list[Receipt | Refused]:
@@ -137,6 +143,8 @@ class Submits(Operations):
         payload = self._payload(request.payload)
         jobs = self._new_jobs(tool, request.payload, payload)
         fingerprint = _digest(tool.name, payload)
+        if request.batch is not None:
+            return self._command(request, jobs, fingerprint, arg.job_id(request.batch, "batch"))
         return self._command(request, jobs, fingerprint, new_id() if len(jobs) > 1 else None)
 
     def _command(
@@ -155,6 +163,7 @@ class Submits(Operations):
             correlation_id=arg.optional_name(request.correlation_id, "a correlation id"),
             run_at=arg.date(request.run_at, "run_at"),
             delay_ms=arg.milliseconds(request.delay_s, "delay_s"),
+            joins=request.batch is not None,
         )
 
     def _tool(self, name: Any) -> Tool:

@@ -12,7 +12,22 @@ from typing import Any, Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from ..core.needs import KeyName, Needs
-from ..core.records import Account, Batch, Entry, Event, Job, Key, Pool, Reservation, Status, Step, Tally, Worker
+from ..core.records import (
+    Account,
+    ApiKey,
+    AuditLine,
+    Batch,
+    Entry,
+    Event,
+    Job,
+    Key,
+    Pool,
+    Reservation,
+    Status,
+    Step,
+    Tally,
+    Worker,
+)
 from ..core.snapshot import Changes, Snapshot
 from ..core.state import State
 from .lines import CHUNK, Lines
@@ -61,9 +76,9 @@ class Store(Protocol):
 
         `lane` is a UUID that only one caller at a time uses, `batch` a number that rises with each of its batches:
         together they mark the batch in the database. `decide` may run on another thread and may run again when the
-        store has to load anew. A batch that changes nothing need not be marked, nor one that only renews a lead or a
-        worker's word, which may be run again. Raises Transient, Unavailable or CommitUnknown; whatever `decide` raises
-        goes through, and then nothing was written.
+        store has to load anew. A batch that changes nothing need not be marked, nor one that only renews a lead, a
+        worker's word or a key's last use, which may be run again. Raises Transient, Unavailable or CommitUnknown;
+        whatever `decide` raises goes through, and then nothing was written.
         """
 
     async def committed(self, lane: str, batch: int) -> bool:
@@ -285,10 +300,54 @@ class GetStats(Query[Stats], frozen=True):
     stuck_ms: int
 
 
+class ApiKeyRow(Struct, frozen=True):
+    key: ApiKey
+    last_used_at: int | None
+
+
+class ApiKeys(Struct, frozen=True):
+    """API keys, with the time by which to judge whether they live."""
+
+    now: int
+    keys: list[ApiKeyRow]
+
+
+class GetApiKey(Query[ApiKeys], frozen=True):
+    """The key whose text has this digest, if there is one."""
+
+    digest: str
+
+
+class ListApiKeys(Query[ApiKeys], frozen=True):
+    """Newest first (by id, descending), in whatever state; `before` is the id after which the page starts."""
+
+    before: str | None = None
+    limit: int = 50
+
+
+class NumberedLine(Struct, frozen=True):
+    number: int
+    line: AuditLine
+
+
+class ListAudit(Query[list[NumberedLine]], frozen=True):
+    """Newest first; `before` is the number before which the page starts."""
+
+    before: int | None = None
+    limit: int = 50
+
+
+class GetSnapshot(Query[Snapshot], frozen=True):
+    """What a batch with these needs would be decided on just now. Nothing is locked, so it may be old at once."""
+
+    needs: Needs
+
+
 class GetState(Query[State], frozen=True):
     """The accounts after `after` (by id, at most `limit`) with all that is theirs: jobs, steps, keys, reservations,
-    batches, entries, and the contents their jobs answer; and all pools, leaders, workers and tallies, whoever uses
-    them. Payloads, results, steps and events are left out unless `texts`."""
+    batches, entries, API keys, and the contents their jobs answer; and all pools, leaders, workers, tallies and API
+    keys of no account, whoever uses them. Payloads, results, steps and events are left out unless `texts`; audit lines,
+    which are nobody's, always."""
 
     after: str | None = None
     limit: int = 1_000_000

@@ -208,3 +208,6 @@ def apply(state: State, changes: Changes) -> None:
         state.tallies[tally.worker, tally.kind] = added(state.tallies.get((tally.worker, tally.kind)), tally)
     state.entries += changes.entries
     state.events += changes.events
+    state.api_keys.update({key.id: key for key in changes.api_keys})
+    state.api_key_uses.update({use.key_id: use for use in changes.api_key_uses})
+    state.audit += changes.audit

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from ...core.policy import MILLISECOND, SECOND
-from ...core.records import HELD, Account, Awaiting, Entry, Job, Key, Leased, Parked, Ready, Reservation, Step
+from ...core.records import HELD, Account, ApiKey, Awaiting, Entry, Job, Key, Leased, Parked, Ready, Reservation, Step
+from ...core.snapshot import Snapshot
 from ...core.state import State
 from .. import base as q
 from ..lines import Lines
@@ -205,6 +206,32 @@ def _get_stats(store: MemoryStore, query: q.GetStats) -> q.Stats:
     )
 
 
+def _get_api_key(store: MemoryStore, query: q.GetApiKey) -> q.ApiKeys:
+    found = [key for key in store.state.api_keys.values() if key.digest == query.digest]
+    return q.ApiKeys(store.clock(), [_api_key_row(store.state, key) for key in found])
+
+
+def _list_api_keys(store: MemoryStore, query: q.ListApiKeys) -> q.ApiKeys:
+    ids = sorted((key for key in store.state.api_keys if query.before is None or key < query.before), reverse=True)
+    found = [_api_key_row(store.state, store.state.api_keys[key]) for key in ids[: query.limit]]
+    return q.ApiKeys(store.clock(), found)
+
+
+def _api_key_row(state: State, key: ApiKey) -> q.ApiKeyRow:
+    use = state.api_key_uses.get(key.id)
+    return q.ApiKeyRow(key, None if use is None else use.at)
+
+
+def _list_audit(store: MemoryStore, query: q.ListAudit) -> list[q.NumberedLine]:
+    last = len(store.state.audit) + 1 if query.before is None else min(query.before, len(store.state.audit) + 1)
+    numbers = range(last - 1, max(0, last - 1 - query.limit), -1)
+    return [q.NumberedLine(number, store.state.audit[number - 1]) for number in numbers]
+
+
+def _get_snapshot(store: MemoryStore, query: q.GetSnapshot) -> Snapshot:
+    return store.load(query.needs)
+
+
 def _get_state(store: MemoryStore, query: q.GetState) -> State:
     state = store.state
     ids = sorted(key for key in state.accounts if query.after is None or key > query.after)[: query.limit]
@@ -213,6 +240,7 @@ def _get_state(store: MemoryStore, query: q.GetState) -> State:
     for entry in state.entries:
         entries[entry.account_id].append(entry)
     jobs = _of(mine, state.jobs.items())
+    api_keys = {key.id: key for key in state.api_keys.values() if key.account_id is None or key.account_id in mine}
     return State(
         accounts={key: state.accounts[key] for key in ids},
         jobs=jobs,
@@ -229,6 +257,8 @@ def _get_state(store: MemoryStore, query: q.GetState) -> State:
         tallies=dict(state.tallies),
         entries=[entry for key in ids for entry in entries[key]],
         events=[event for event in state.events if query.texts and event.account_id in mine],
+        api_keys=api_keys,
+        api_key_uses={key: use for key, use in state.api_key_uses.items() if key in api_keys},
     )
 
 
@@ -252,5 +282,9 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.GetWaiting: _get_waiting,
     q.GetDue: _get_due,
     q.GetStats: _get_stats,
+    q.GetApiKey: _get_api_key,
+    q.ListApiKeys: _list_api_keys,
+    q.ListAudit: _list_audit,
+    q.GetSnapshot: _get_snapshot,
     q.GetState: _get_state,
 }

@@ -44,7 +44,7 @@ class MemoryStore:
         """Nothing to close."""
 
     async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
-        self._apply(decide(self._load(needs)))
+        self._apply(decide(self.load(needs)))
         self._markers[lane] = batch
 
     async def committed(self, lane: str, batch: int) -> bool:
@@ -65,7 +65,7 @@ class MemoryStore:
     async def listen(self, heard: Callable[[str], None]) -> None:
         """There is no other process."""
 
-    def _load(self, needs: Needs) -> Snapshot:
+    def load(self, needs: Needs) -> Snapshot:
         state = self.state
         owners = {job.account_id for job_id in needs.owned_jobs if (job := state.jobs.get(job_id)) is not None}
         holders = {r.account_id for key in needs.reservations if (r := state.reservations.get(key)) is not None}
@@ -94,6 +94,12 @@ class MemoryStore:
             ready=ready,
             contents={key: state.contents.get(key) for key in needs.contents},
             leaders={key: state.leaders.get(key) for key in needs.leaders},
+            batches={key: state.batches.get(key) for key in needs.batches},
+            api_keys={key: state.api_keys.get(key) for key in needs.api_keys},
+            api_keys_of={
+                name: [key for key in state.api_keys.values() if key.name == name and key.revoked_at is None]
+                for name in needs.api_keys_of
+            },
         )
 
     def _parked_jobs(self, needs: Needs, accounts: set[str]) -> dict[str, list[str]]:
@@ -138,6 +144,9 @@ class MemoryStore:
             state.tallies[tally.worker, tally.kind] = added(state.tallies.get((tally.worker, tally.kind)), tally)
         state.entries += changes.entries
         state.events += changes.events
+        state.api_keys.update({key.id: key for key in changes.api_keys})
+        state.api_key_uses.update({use.key_id: use for use in changes.api_key_uses})
+        state.audit += changes.audit
 
     def _list_entries(self, entries: list[Entry]) -> None:
         """Refuses a job's second charge or refund before anything is written, as a database does by a unique index."""

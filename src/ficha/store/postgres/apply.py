@@ -147,6 +147,9 @@ def sorted_rows(snapshot: Snapshot, changes: Changes, seats: Mapping[str, str]) 
     rows.add(p.TALLIES, changes.tallies)
     rows.add(p.ENTRIES, changes.entries)
     rows.add(p.EVENTS, changes.events)
+    _add_split(rows, p.API_KEYS_NEW, p.API_KEYS_CHANGED, snapshot.api_keys, changes.api_keys, t.API_KEYS.key)
+    rows.add(p.API_KEY_USES, sorted(changes.api_key_uses, key=attrgetter("key_id")))
+    rows.add(p.AUDIT, changes.audit)
     return rows
 
 

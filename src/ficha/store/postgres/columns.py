@@ -16,6 +16,9 @@ from msgspec.structs import astuple, replace
 
 from ...core.records import (
     Account,
+    ApiKey,
+    ApiKeyUse,
+    AuditLine,
     Awaiting,
     Batch,
     Checkpoint,
@@ -186,6 +189,36 @@ EVENTS: Final = Table(
     _event_row,
 )
 assert Event.__struct_fields__ == tuple(column.name for column in EVENTS.columns)
+API_KEYS: Final = _table(
+    "api_keys",
+    ApiKey,
+    ("id",),
+    {
+        "id": "uuid",
+        "name": "text",
+        "hint": "text",
+        "digest": "text",
+        "scope": "text",
+        "account_id": "text",
+        "created_at": "instant",
+        "expires_at": "instant",
+        "revoked_at": "instant",
+    },
+)
+API_KEY_USES: Final = _table("api_key_uses", ApiKeyUse, ("key_id",), {"key_id": "uuid", "at": "instant"})
+
+
+def _audit_row(line: AuditLine) -> tuple[Any, ...]:
+    return line.at, line.actor, line.act, line.target, msgspec.json.encode(line.details).decode()
+
+
+AUDIT: Final = Table(
+    "audit",
+    ("number",),
+    _columns({"at": "instant", "actor": "text", "act": "text", "target": "text", "details": "json"}),
+    _audit_row,
+)
+assert AuditLine.__struct_fields__ == tuple(column.name for column in AUDIT.columns)
 CONTENTS: Final = Table(
     "contents",
     ("tool", "content_hash"),

@@ -1,6 +1,7 @@
 """Loads what a batch needs: first every lock that may have to be waited for, then one view of all the rest.
 
-Stage 1 locks, always in the same order: accounts, hot rows of the jobs named, pools, leaders; each in key order.
+Stage 1 locks, always in the same order: accounts, hot rows of the jobs named, pools, leaders, each in key order; then
+API keys.
 Stage 2 waits for nothing. Its view is newer than every lock, so that keys, steps, reservations, checkpoints and slots
 are seen as whoever held the locks before left them. Claim candidates are taken there, and rows that others hold are
 skipped. Each stage is one statement, put together from the parts in `wanted.py` that the batch has a need for.
@@ -16,7 +17,20 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from ...core.needs import PROMOTIONS_PER_SLOT, Needs
-from ...core.records import Account, Awaiting, Content, Job, Key, Leader, Leased, Pool, Ready, Reservation
+from ...core.records import (
+    Account,
+    ApiKey,
+    Awaiting,
+    Batch,
+    Content,
+    Job,
+    Key,
+    Leader,
+    Leased,
+    Pool,
+    Ready,
+    Reservation,
+)
 from ...core.snapshot import Changes, Snapshot
 from ..base import Clock, Transient
 from . import rows, wanted
@@ -53,6 +67,13 @@ async def load(
     raise Transient(f"rows kept moving while they were being locked, {TRIES} times; run the batch again")
 
 
+async def view(connection: Executor, needs: Needs, clock: Clock | None) -> Snapshot:
+    """The same, only looked at; all of one moment, as the caller's transaction has a single view."""
+    heads = Heads()
+    locked = await lock(connection, needs, locks=False)
+    return await _read(connection, needs, locked, clock, heads, frozenset(), locks=False)
+
+
 Versions = dict[str, str]
 """The versions of rows, by their keys."""
 
@@ -83,13 +104,18 @@ def unlocked(needs: Needs, snapshot: Snapshot, changes: Changes) -> frozenset[st
 
 
 async def lock(
-    connection: Executor, needs: Needs, resized: frozenset[str] = frozenset(), free: Set[str] = frozenset()
+    connection: Executor,
+    needs: Needs,
+    resized: frozenset[str] = frozenset(),
+    free: Set[str] = frozenset(),
+    *,
+    locks: bool = True,
 ) -> Locked:
-    """Stage 1, left out where there is nothing to lock.
+    """Stage 1, left out where there is nothing to lock; without `locks`, the same rows are only read.
 
     Pools that were `free` of a limit when last seen are not looked at for claims; `torn` sees whether they still are.
     """
-    ask = wanted.Ask()
+    ask = wanted.Ask(locks=locks)
     ask.add(
         wanted.LOCK_ACCOUNTS,
         sorted(needs.accounts | needs.reservations_of | needs.parked_of),
@@ -101,6 +127,8 @@ async def lock(
     claimed = needs.ready.keys() - (free & needs.pools)
     ask.add(wanted.LOCK_POOLS, sorted(needs.pools - needs.ready.keys() | resized), sorted(claimed))
     ask.add(wanted.LOCK_LEADERS, sorted(needs.leaders))
+    if locks and (needs.api_keys or needs.api_keys_of):
+        ask.add(wanted.LOCK_API_KEYS)
     locked = Locked()
     if not ask.parts:
         return locked
@@ -122,12 +150,19 @@ async def lock(
 
 
 async def _read(
-    connection: Executor, needs: Needs, locked: Locked, clock: Clock | None, heads: Heads, resized: frozenset[str]
+    connection: Executor,
+    needs: Needs,
+    locked: Locked,
+    clock: Clock | None,
+    heads: Heads,
+    resized: frozenset[str],
+    *,
+    locks: bool = True,
 ) -> Snapshot:
     """Stage 2."""
     promotions = _promotions(needs, locked)
     stretches = {pool: heads.stretches(pool) for pool in needs.ready}
-    ask = wanted.Ask()
+    ask = wanted.Ask(locks=locks)
     ask.add(wanted.JOBS, uuids(needs.jobs | needs.owned_jobs))
     ask.add(wanted.KEYS_AND_JOBS, *_columns(sorted(needs.keys), 3))
     ask.add(
@@ -146,6 +181,8 @@ async def _read(
     ask.add(wanted.RESERVATIONS_ACTIVE, sorted(holders))
     ask.add(wanted.POOLS_NAMED, sorted(needs.pools))
     ask.add(wanted.CONTENTS, *_columns(sorted(needs.contents), 2))
+    ask.add(wanted.BATCHES_NAMED, uuids(needs.batches))
+    ask.add(wanted.API_KEYS_NAMED, uuids(needs.api_keys), sorted(needs.api_keys_of))
     ask.add(wanted.NOW)
     return (await _asked(connection, needs, locked, clock, heads, ask, stretches))[0]
 
@@ -210,6 +247,9 @@ def _snapshot(needs: Needs, locked: Locked, found: list[Any], clock: Clock | Non
         ready={pool: [] for pool in needs.ready},
         contents=dict.fromkeys(needs.contents),
         leaders={**dict.fromkeys(needs.leaders), **locked.leaders},
+        batches=dict.fromkeys(needs.batches),
+        api_keys=dict.fromkeys(needs.api_keys),
+        api_keys_of={name: [] for name in needs.api_keys_of},
     )
     for row in found:
         if row[0] is not None:
@@ -249,6 +289,12 @@ def _add_other(snapshot: Snapshot, part: str, payload: str, rest: Any) -> None:
             snapshot.occupied[rest[0]] = rest[1]
         case "content":
             snapshot.contents[rest[0], rest[1]] = Content(*rest)
+        case "batch":
+            snapshot.batches[rest[0]] = Batch(*rest)
+        case "api key":
+            snapshot.api_keys[rest[0]] = ApiKey(*rest)
+        case "api key of":
+            snapshot.api_keys_of[rest[1]].append(ApiKey(*rest))
 
 
 def torn(needs: Needs, locked: Locked, snapshot: Snapshot) -> bool:

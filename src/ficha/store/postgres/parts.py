@@ -210,6 +210,10 @@ WORKERS: Final = _upsert("workers_seen", t.WORKERS)
 TALLIES: Final = _insert("tallies", t.TALLIES)
 ENTRIES: Final = _usually(_usually(_insert("entries_new", t.ENTRIES), "kind at", reason=None), "amount")
 EVENTS: Final = _usually(_usually(_insert("events_new", t.EVENTS), "at"), "kind data")
+API_KEYS_NEW: Final = _insert("api_keys_new", t.API_KEYS)
+API_KEYS_CHANGED: Final = _update("api_keys_changed", t.API_KEYS)
+API_KEY_USES: Final = _upsert("api_key_uses", t.API_KEY_USES)
+AUDIT: Final = _insert("audit_new", t.AUDIT)
 # A row for each batch, and not one that all of them write: its old versions would be in the way while a long
 # transaction elsewhere keeps them alive.
 MARKER: Final = _insert("marker", t.LANES)

@@ -15,14 +15,16 @@ from msgspec.structs import replace
 
 from ...core.policy import MILLISECOND
 from ...core.records import Account, Batch, Entry, Key, Pool, Reservation, Status, Step, Tally
+from ...core.snapshot import Snapshot
 from ...core.state import State
 from ...core.states import ACTIVE
 from .. import base as q
 from ..base import Clock
 from ..lines import Lines
-from . import rows, whole
+from . import identity, rows, whole
 from .columns import ACCOUNTS, BATCHES, ENTRIES, EVENTS, KEYS, POOLS, RESERVATIONS, STEPS, WORKERS
 from .connections import BEGIN_READING, Connection, transaction
+from .load import view
 from .values import at, instant, uuid_in, uuids
 
 T = TypeVar("T")
@@ -357,6 +359,11 @@ async def _get_stats(connection: Connection, query: q.GetStats, clock: Clock | N
     return q.Stats(dict(by_status), dict(by_checkpoint), stuck, dead, avg_run_s)
 
 
+async def _get_snapshot(connection: Connection, query: q.GetSnapshot, clock: Clock | None) -> Snapshot:
+    async with transaction(connection, BEGIN_READING):
+        return await view(connection, query.needs, clock)
+
+
 async def _get_state(connection: Connection, query: q.GetState, clock: Clock | None) -> State:
     async with transaction(connection, BEGIN_READING):
         return await whole.state(connection, query)
@@ -378,5 +385,9 @@ _ANSWERS: Final[dict[type[q.Query[Any]], Callable[[Connection, Any, Clock | None
     q.GetWaiting: _get_waiting,
     q.GetDue: _get_due,
     q.GetStats: _get_stats,
+    q.GetApiKey: identity.get_api_key,
+    q.ListApiKeys: identity.list_api_keys,
+    q.ListAudit: identity.list_audit,
+    q.GetSnapshot: _get_snapshot,
     q.GetState: _get_state,
 }

@@ -247,6 +247,9 @@ def _is_simple(needs: Needs) -> bool:
         or needs.payloads
         or needs.parked_of
         or needs.leaders
+        or needs.batches
+        or needs.api_keys
+        or needs.api_keys_of
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ...core.records import Awaiting, Checkpoint, Event, Job, Leased, Parked, Place, Ready, Worker
+from ...core.records import AuditLine, Awaiting, Checkpoint, Event, Job, Leased, Parked, Place, Ready, Worker
 from .columns import JOB_KINDS
 from .values import Kind, instant, read
 
@@ -118,6 +118,10 @@ def _place(
 
 def event(job_id: str, account_id: str, kind: str, at: int, data: str | None) -> Event:
     return Event(job_id, account_id, kind, at, None if data is None else msgspec.json.decode(data))
+
+
+def audit_line(at: int, actor: str, act: str, target: str, details: str) -> AuditLine:
+    return AuditLine(at, actor, act, target, msgspec.json.decode(details))
 
 
 def worker(name: str, host: str, pid: int, pools: str, *rest: Any) -> Worker:

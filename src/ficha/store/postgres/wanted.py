@@ -14,8 +14,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from . import rows
-from .columns import ACCOUNTS, KEYS, LEADERS, POOLS, RESERVATIONS
+from .columns import ACCOUNTS, API_KEYS, BATCHES, KEYS, LEADERS, POOLS, RESERVATIONS
 from .values import instant, nulls
+
+SKIPPING: Final = " FOR UPDATE SKIP LOCKED"
 
 
 class Part(Struct, frozen=True, eq=False):
@@ -27,9 +29,10 @@ class Part(Struct, frozen=True, eq=False):
 
 
 class Ask:
-    """The parts that a batch has a need for, and the values for them."""
+    """The parts that a batch has a need for, and the values for them; without `locks`, only to look."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, locks: bool = True) -> None:
+        self.locks = locks
         self.parts: list[Part] = []
         self.values: list[list[Any]] = []
 
@@ -40,7 +43,8 @@ class Ask:
             self.values += values
 
     def text(self) -> str:
-        return statement(tuple(self.parts))
+        text = statement(tuple(self.parts))
+        return text if self.locks else unlocked(text)
 
 
 @lru_cache(maxsize=1024)
@@ -58,6 +62,12 @@ def statement(parts: tuple[Part, ...]) -> str:
         if part.cte:
             ctes.append(part.cte.format(*parameters))
     return (f"WITH {', '.join(ctes)} " if ctes else "") + " UNION ALL ".join(selects)
+
+
+@lru_cache(maxsize=1024)
+def unlocked(text: str) -> str:
+    """The same rows, without taking hold of them."""
+    return text.replace(SKIPPING, "").replace(" FOR UPDATE", "")
 
 
 # Stage 1. Columns: part, those of an account, names, rest.
@@ -115,7 +125,16 @@ LOCK_LEADERS: Final = Part(
     ),
 )
 
-LOCKS: Final = (LOCK_ACCOUNTS, LOCK_JOBS, LOCK_POOLS, LOCK_LEADERS)
+# One for all changes of API keys, which are rare: how many keys of a name there are is not to be seen in any one row.
+LOCK_API_KEYS: Final = Part(
+    0,
+    (
+        f"SELECT 'api keys', {_NO_ACCOUNT}, "
+        "ARRAY(SELECT 'held' FROM pg_advisory_xact_lock(hashtext('ficha api keys'))), NULL::record",
+    ),
+)
+
+LOCKS: Final = (LOCK_ACCOUNTS, LOCK_JOBS, LOCK_POOLS, LOCK_LEADERS, LOCK_API_KEYS)
 """Every part of stage 1, in the order of the locks."""
 
 
@@ -206,7 +225,7 @@ CANDIDATES: Final = Part(
             "AND (coalesce(q.resized, q.slots) IS NOT NULL OR q.name = ANY ({2}::text[]))",
         ),
     ),
-    cte=_candidates("{3}::text[], {4}::bigint[], {5}::bigint[]", lock=" FOR UPDATE SKIP LOCKED"),
+    cte=_candidates("{3}::text[], {4}::bigint[], {5}::bigint[]", lock=SKIPPING),
 )
 
 
@@ -269,6 +288,16 @@ CONTENTS: Final = Part(
         ),
     ),
 )
+BATCHES_NAMED: Final = Part(1, (_other("batch", BATCHES.selected("b"), "batches b WHERE b.id = ANY ({0}::uuid[])"),))
+API_KEYS_NAMED: Final = Part(
+    2,
+    (
+        _other("api key", API_KEYS.selected("k"), "api_keys k WHERE k.id = ANY ({0}::uuid[])"),
+        _other(
+            "api key of", API_KEYS.selected("k"), "api_keys k WHERE k.name = ANY ({1}::text[]) AND k.revoked_at IS NULL"
+        ),
+    ),
+)
 NOW: Final = Part(0, (f"SELECT {_NO_JOB}, 'now', NULL::text, ROW({instant('clock_timestamp()')})",))
 """Always the last."""
 
@@ -295,6 +324,8 @@ READS: Final = (
     RESERVATIONS_ACTIVE,
     POOLS_NAMED,
     CONTENTS,
+    BATCHES_NAMED,
+    API_KEYS_NAMED,
     NOW,
 )
 """Every part of stage 2, in the order in which they are put together."""

@@ -5,11 +5,37 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...core.records import Account, Batch, Content, Entry, Key, Leader, Pool, Reservation, Step, Tally
+from ...core.records import (
+    Account,
+    ApiKey,
+    ApiKeyUse,
+    Batch,
+    Content,
+    Entry,
+    Key,
+    Leader,
+    Pool,
+    Reservation,
+    Step,
+    Tally,
+)
 from ...core.state import State
 from ..base import GetState
 from . import rows
-from .columns import ACCOUNTS, BATCHES, ENTRIES, EVENTS, KEYS, LEADERS, POOLS, RESERVATIONS, STEPS, WORKERS
+from .columns import (
+    ACCOUNTS,
+    API_KEY_USES,
+    API_KEYS,
+    BATCHES,
+    ENTRIES,
+    EVENTS,
+    KEYS,
+    LEADERS,
+    POOLS,
+    RESERVATIONS,
+    STEPS,
+    WORKERS,
+)
 from .connections import Connection
 
 WHOLE_ACCOUNTS: Final = f"""
@@ -37,6 +63,12 @@ WHOLE_LEADERS: Final = f"SELECT {LEADERS.selected('e')} FROM leaders e"
 WHOLE_WORKERS: Final = f"SELECT {WORKERS.selected('w')} FROM workers w"
 WHOLE_TALLIES: Final = """
 SELECT worker, kind, sum(runs)::bigint AS runs, sum(busy_us)::bigint AS busy_us FROM worker_counts GROUP BY worker, kind
+"""
+WHOLE_API_KEYS: Final = f"""
+SELECT {API_KEYS.selected("k")} FROM api_keys k WHERE k.account_id IS NULL OR k.account_id = ANY ($1::text[])
+"""
+WHOLE_API_KEY_USES: Final = f"""
+SELECT {API_KEY_USES.selected("u")} FROM api_key_uses u WHERE u.key_id = ANY ($1::uuid[])
 """
 WHOLE_ENTRIES: Final = f"""
 SELECT {ENTRIES.selected("e")} FROM entries e WHERE e.account_id = ANY ($1::text[]) ORDER BY e.account_id, e.number
@@ -70,6 +102,10 @@ async def state(connection: Connection, query: GetState) -> State:
         found.workers[row[0]] = rows.worker(*row)
     for row in await connection.fetch(WHOLE_TALLIES):
         found.tallies[row[0], row[1]] = Tally(*row)
+    for row in await connection.fetch(WHOLE_API_KEYS, mine):
+        found.api_keys[row[0]] = ApiKey(*row)
+    for row in await connection.fetch(WHOLE_API_KEY_USES, list(found.api_keys)):
+        found.api_key_uses[row[0]] = ApiKeyUse(*row)
     found.entries = [Entry(*row) for row in await connection.fetch(WHOLE_ENTRIES, mine)]
     if query.texts:
         await _add_texts(connection, found, mine)

@@ -10,6 +10,8 @@ from msgspec.structs import astuple
 
 from ...core.records import (
     Account,
+    ApiKey,
+    ApiKeyUse,
     Awaiting,
     Batch,
     Entry,
@@ -63,6 +65,9 @@ TALLY = (
     "DO UPDATE SET runs = runs + excluded.runs, busy_us = busy_us + excluded.busy_us"
 )
 EVENT = insert("events", rows.EVENT_COLUMNS)
+API_KEY = upsert("api_keys", ApiKey.__struct_fields__, ["id"])
+API_KEY_USE = upsert("api_key_uses", ApiKeyUse.__struct_fields__, ["key_id"])
+AUDIT = insert("audit", rows.AUDIT_COLUMNS)
 
 
 def apply(db: apsw.Connection, changes: Changes) -> None:
@@ -82,6 +87,9 @@ def apply(db: apsw.Connection, changes: Changes) -> None:
     _write(db, WORKER, rows.worker_values, changes.workers)
     _write(db, TALLY, astuple, changes.tallies)
     _write(db, EVENT, rows.event_values, changes.events)
+    _write(db, API_KEY, astuple, changes.api_keys)
+    _write(db, API_KEY_USE, astuple, changes.api_key_uses)
+    _write(db, AUDIT, rows.audit_values, changes.audit)
 
 
 def _write(db: apsw.Connection, statement: str, values: Callable[[Any], Row], records: Sequence[Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import apsw
 
 from ...core.needs import PROMOTIONS_PER_SLOT, Needs
-from ...core.records import Account, Content, Job, Key, Leader, Reservation
+from ...core.records import Account, ApiKey, Batch, Content, Job, Key, Leader, Reservation
 from ...core.snapshot import Snapshot
 from . import rows
 from .remembered import Remembered
@@ -39,6 +39,9 @@ CONTENTS = (
     "FROM contents c CROSS JOIN jobs j ON j.id = c.job_id WHERE c.tool = ? AND c.content_hash = ?"
 )
 LEADERS = "SELECT name, owner, expires_at FROM leaders WHERE name = ?"
+BATCHES = f"SELECT {listed(Batch.__struct_fields__)} FROM batches WHERE id = ?"
+API_KEYS = f"SELECT {listed(ApiKey.__struct_fields__)} FROM api_keys WHERE id = ?"
+API_KEYS_OF = f"SELECT {listed(ApiKey.__struct_fields__)} FROM api_keys WHERE name = ? AND revoked_at IS NULL"
 
 T = TypeVar("T")
 
@@ -79,8 +82,23 @@ def load(db: apsw.Connection, needs: Needs, now: int, remembered: Remembered) ->
         snapshot.pools = dict.fromkeys(needs.pools)
         for row in db.executemany(POOLS, _singles(needs.pools)):
             snapshot.pools[row[0]] = rows.pool_of(row)
+    if needs.batches:
+        snapshot.batches = dict.fromkeys(needs.batches)
+        for row in db.executemany(BATCHES, _singles(needs.batches)):
+            snapshot.batches[row[0]] = Batch(*row)
+    if needs.api_keys or needs.api_keys_of:
+        _load_api_keys(db, needs, snapshot)
     _load_ready(db, needs, snapshot)
     return snapshot
+
+
+def _load_api_keys(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
+    snapshot.api_keys = dict.fromkeys(needs.api_keys)
+    for row in db.executemany(API_KEYS, _singles(needs.api_keys)):
+        snapshot.api_keys[row[0]] = ApiKey(*row)
+    snapshot.api_keys_of = {name: [] for name in needs.api_keys_of}
+    for row in db.executemany(API_KEYS_OF, _singles(needs.api_keys_of)):
+        snapshot.api_keys_of[row[1]].append(ApiKey(*row))
 
 
 def _array(values: Collection[str]) -> tuple[Any]:

@@ -8,9 +8,12 @@ from typing import Any, TypeVar
 import apsw
 
 from ...core.records import Account, Entry, Key, Reservation, Status, Step
+from ...core.snapshot import Snapshot
 from ...core.states import FINAL, HOLDS_SLOT
 from .. import base as q
-from . import figures, rows, state
+from . import figures, identity, rows, state
+from .load import load
+from .remembered import Remembered
 from .rows import listed
 
 # ruff: noqa: S608 (all that is put into these statements are names from this package)
@@ -156,6 +159,10 @@ def key_list(query: q.ListKeys) -> str:
     )
 
 
+def _get_snapshot(db: apsw.Connection, query: q.GetSnapshot, now: int) -> Snapshot:
+    return load(db, query.needs, now, Remembered())
+
+
 def _all_of(*asked: tuple[object, str]) -> str:
     """The conditions whose value was given, all together."""
     return " AND ".join(condition for value, condition in asked if value is not None) or "TRUE"
@@ -164,7 +171,7 @@ def _all_of(*asked: tuple[object, str]) -> str:
 ONE_STATEMENT: frozenset[type[q.Query[Any]]] = frozenset(
     (
         *(q.GetJobs, q.ListJobs, q.GetAccount, q.ListAccounts, q.ListEntries, q.ListEvents, q.ListSteps),
-        *(q.ListReservations, q.ListKeys, q.GetDue),
+        *(q.ListReservations, q.ListKeys, q.GetDue, q.GetApiKey, q.ListApiKeys, q.ListAudit),
     )
 )
 """What is asked in one statement, which is one view by itself."""
@@ -185,5 +192,9 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[apsw.Connection, Any, int], Any]] =
     q.GetWaiting: figures.get_waiting,
     q.GetDue: figures.get_due,
     q.GetStats: figures.get_stats,
+    q.GetApiKey: identity.get_api_key,
+    q.ListApiKeys: identity.list_api_keys,
+    q.ListAudit: identity.list_audit,
+    q.GetSnapshot: _get_snapshot,
     q.GetState: state.get_state,
 }

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import json
 from msgspec.structs import astuple
 
-from ...core.records import Awaiting, Checkpoint, Content, Event, Job, Leased, Parked, Pool, Ready, Worker
+from ...core.records import AuditLine, Awaiting, Checkpoint, Content, Event, Job, Leased, Parked, Pool, Ready, Worker
 from ..base import JobRow
 
 Row = tuple[Any, ...]
@@ -39,6 +39,7 @@ LEASE_COLUMNS = (
 )
 CHECKPOINT_COLUMNS = ("job_id", *Checkpoint.__struct_fields__)
 EVENT_COLUMNS = Event.__struct_fields__
+AUDIT_COLUMNS = AuditLine.__struct_fields__
 
 # What a statement reads to make a job, from `jobs` as j with the narrow tables as r, p and l and checkpoints as c.
 _READ = {
@@ -171,6 +172,15 @@ def event_values(event: Event) -> Row:
 def event_of(row: Sequence[Any]) -> Event:
     job_id, account_id, kind, at, data = row
     return Event(job_id, account_id, kind, at, None if data is None else json.decode(data))
+
+
+def audit_values(line: AuditLine) -> Row:
+    return (line.at, line.actor, line.act, line.target, json.encode(line.details).decode())
+
+
+def audit_of(row: Sequence[Any]) -> AuditLine:
+    at, actor, act, target, details = row
+    return AuditLine(at, actor, act, target, json.decode(details))
 
 
 def content_values(content: Content) -> Row:

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import apsw
 
-from ...core.records import Account, Batch, Content, Entry, Key, Leader, Reservation, Step, Tally, Worker
+from ...core.records import (
+    Account,
+    ApiKey,
+    ApiKeyUse,
+    Batch,
+    Content,
+    Entry,
+    Key,
+    Leader,
+    Reservation,
+    Step,
+    Tally,
+    Worker,
+)
 from ...core.state import State
 from ..base import GetState
 from . import rows
@@ -34,6 +47,8 @@ POOLS = "SELECT name, slots, resized, paused FROM pools"
 LEADERS = "SELECT name, owner, expires_at FROM leaders"
 WORKERS = f"SELECT {listed(Worker.__struct_fields__)} FROM workers"
 TALLIES = f"SELECT {listed(Tally.__struct_fields__)} FROM worker_counts"
+API_KEYS = f"SELECT {listed(ApiKey.__struct_fields__)} FROM api_keys WHERE account_id IS NULL OR ({_MINE})"
+API_KEY_USES = "SELECT key_id, at FROM api_key_uses WHERE key_id = ?"
 
 
 def get_state(db: apsw.Connection, query: GetState, now: int) -> State:
@@ -45,10 +60,13 @@ def get_state(db: apsw.Connection, query: GetState, now: int) -> State:
     )
     after = query.after or ""
     accounts = [Account(*row) for row in db.execute(ACCOUNTS, {"after": after, "limit": query.limit})]
+    mine = {"after": after, "last": accounts[-1].id if accounts else ""}
+    state.api_keys = {row[0]: ApiKey(*row) for row in db.execute(API_KEYS, mine)}
+    uses = db.executemany(API_KEY_USES, [(key,) for key in state.api_keys])
+    state.api_key_uses = {row[0]: ApiKeyUse(*row) for row in uses}
     if not accounts:
         return state
     state.accounts = {account.id: account for account in accounts}
-    mine = {"after": after, "last": accounts[-1].id}
     state.jobs = {row[0]: rows.job_of(row) for row in db.execute(JOBS, mine)}
     keys = [Key(*row) for row in db.execute(KEYS, mine)]
     state.keys = {(key.account_id, key.scope, key.key): key for key in keys}

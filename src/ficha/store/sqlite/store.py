@@ -184,7 +184,9 @@ class SqliteStore:
             if needs != Needs(leaders=needs.leaders):
                 self._remembered.check(db)
             changes = decide(load(db, needs, now, self._remembered))
-            is_sign = changes == Changes(leaders=changes.leaders, workers=changes.workers)
+            is_sign = changes == Changes(
+                leaders=changes.leaders, workers=changes.workers, api_key_uses=changes.api_key_uses
+            )
             if changes:
                 apply(db, changes)
                 if not is_sign:

@@ -1,0 +1,94 @@
+"""`ficha apikey`: what callers over HTTP prove themselves with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final, get_args
+
+import typer
+
+from ..core.records import ApiKeyScope
+from ..engine.views import ApiKeyView
+from .desk import at_desk
+from .listing import list_at_desk
+from .options import LIMIT, After, App, AsJson, Database, Limit
+from .output import data, text, words
+
+app = typer.Typer(help="API keys: make one, list them, revoke one.", no_args_is_help=True)
+
+SCOPES: Final = get_args(ApiKeyScope)
+
+COLUMNS: Final[dict[str, Callable[[ApiKeyView], Any]]] = {
+    "ID": lambda key: key.id,
+    "NAME": lambda key: key.name,
+    "KEY": lambda key: f"{key.hint}…",
+    "ACCOUNT": lambda key: key.account,
+    "STATE": lambda key: key.state,
+    "EXPIRES": lambda key: key.expires_at,
+    "USED": lambda key: key.last_used_at,
+}
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for. Two keys of one name may live at once.")],
+    scope: Annotated[str, typer.Option("--scope", help=f"What it may do: {', '.join(SCOPES)}.")] = "user",
+    account: Annotated[str | None, typer.Option("--account", help="Whom a user's key speaks for.")] = None,
+    ttl_hours: Annotated[
+        float | None, typer.Option("--ttl-hours", help="When it expires.", show_default="never")
+    ] = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key and print it. It is shown this once; only a digest is kept."""
+    if scope not in SCOPES:
+        raise typer.BadParameter(f"--scope must be one of {', '.join(SCOPES)}, not {scope!r}")
+    ttl_s = None if ttl_hours is None else ttl_hours * 3_600
+    made = at_desk(
+        app,
+        database,
+        lambda desk: desk.create_api_key(name, scope=scope, account=account, ttl_s=ttl_s),  # type: ignore[arg-type]
+    )
+    if as_json:
+        data(made)
+        return
+    text(f"{made.secret}\n")
+    ends = "" if made.key.expires_at is None else f", until {made.key.expires_at:%Y-%m-%d %H:%M} UTC"
+    words(f"key {made.key.id} lives{ends}; keep it now, it cannot be shown again")
+
+
+@app.command(name="list")
+def list_(
+    limit: Limit = LIMIT,
+    after: After = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """List all keys, newest first, also those that are expired or revoked."""
+    list_at_desk(
+        app,
+        database,
+        lambda desk, cursor, most: desk.api_keys(after=cursor, limit=most),
+        COLUMNS,
+        after=after,
+        limit=limit,
+        as_json=as_json,
+        nothing="no API keys",
+    )
+
+
+@app.command()
+def revoke(
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as listed.")],
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Revoke a key: from now on it opens nothing."""
+    key = at_desk(app, database, lambda desk: desk.revoke_api_key(key_id))
+    if as_json:
+        data(key)
+    else:
+        words(f"key {key.id} ({key.name}, {key.hint}…) is revoked")

@@ -1,0 +1,39 @@
+"""`ficha audit`: who did what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..engine.views import AuditView
+from .listing import list_at_desk
+from .options import LIMIT, After, App, AsJson, Database, Limit
+
+COLUMNS: Final[dict[str, Callable[[AuditView], Any]]] = {
+    "NUMBER": lambda line: line.number,
+    "AT": lambda line: line.at,
+    "ACTOR": lambda line: line.actor,
+    "ACT": lambda line: line.act,
+    "TARGET": lambda line: line.target,
+    "DETAILS": lambda line: line.details,
+}
+
+
+def audit(
+    limit: Limit = LIMIT,
+    after: After = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what people did, newest first: by this command, and over HTTP as administrators."""
+    list_at_desk(
+        app,
+        database,
+        lambda desk, cursor, most: desk.audit(after=cursor, limit=most),
+        COLUMNS,
+        after=after,
+        limit=limit,
+        as_json=as_json,
+        nothing="nobody has done anything yet",
+    )

@@ -1,0 +1,89 @@
+"""API keys: made, used, revoked. Two of one name may live at a time, so that a new one can take over from the old."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from msgspec.structs import replace
+
+from .commands import CreateApiKey, RevokeApiKey, UseApiKey
+from .outcomes import ApiKeyChanged, Refusal, Used
+from .policy import MILLISECOND
+from .records import ApiKey, ApiKeyUse
+from .refusals import no_account, no_api_key
+from .workspace import Workspace
+
+ApiKeyState = Literal["live", "expired", "revoked"]
+
+MOST_LIVE: Final = 2
+"""Keys of one name that live at the same time."""
+
+
+def create(ws: Workspace, command: CreateApiKey) -> ApiKeyChanged | Refusal:
+    refusal = _refuse_owner(ws, command) or _refuse_name(ws, command.name)
+    if refusal is not None:
+        return refusal
+    if ws.api_key(command.key_id) is not None:
+        return Refusal("INVALID_STATE", f"the API key {command.key_id} exists already; nothing was changed.")
+    key = ApiKey(
+        command.key_id,
+        command.name,
+        command.hint,
+        command.digest,
+        command.scope,
+        command.account_id,
+        created_at=ws.now,
+        expires_at=None if command.ttl_ms is None else ws.now + command.ttl_ms * MILLISECOND,
+    )
+    ws.put_api_key(key)
+    return ApiKeyChanged(key)
+
+
+def _refuse_owner(ws: Workspace, command: CreateApiKey) -> Refusal | None:
+    if command.scope != "user":
+        return (
+            None
+            if command.account_id is None
+            else Refusal(
+                "INVALID_ARGUMENT",
+                f"a key of scope {command.scope} speaks for no account in particular, so it cannot be account "
+                f"{command.account_id}'s; nothing was changed. Leave the account out, or make it a user's key.",
+            )
+        )
+    if command.account_id is None:
+        return Refusal("INVALID_ARGUMENT", "a user's key needs the account that it speaks for; nothing was changed.")
+    return no_account(command.account_id) if ws.account(command.account_id) is None else None
+
+
+def _refuse_name(ws: Workspace, name: str) -> Refusal | None:
+    live = [key.id for key in ws.api_keys_of(name) if state_of(key, ws.now) == "live"]
+    if len(live) < MOST_LIVE:
+        return None
+    return Refusal(
+        "INVALID_STATE",
+        f"{len(live)} keys named {name!r} live already ({', '.join(live)}); nothing was changed. Revoke one.",
+        details={"live": live},
+    )
+
+
+def revoke(ws: Workspace, command: RevokeApiKey) -> ApiKeyChanged | Refusal:
+    """From now on the key opens nothing. Once revoked, revoking again changes nothing."""
+    key = ws.api_key(command.key_id)
+    if key is None:
+        return no_api_key(command.key_id)
+    if key.revoked_at is not None:
+        return ApiKeyChanged(key, changed=False)
+    key = replace(key, revoked_at=ws.now)
+    ws.put_api_key(key)
+    return ApiKeyChanged(key)
+
+
+def use(ws: Workspace, command: UseApiKey) -> Used:
+    ws.put_api_key_use(ApiKeyUse(command.key_id, ws.now))
+    return Used(command.key_id)
+
+
+def state_of(key: ApiKey, now: int) -> ApiKeyState:
+    if key.revoked_at is not None:
+        return "revoked"
+    return "expired" if key.expires_at is not None and key.expires_at <= now else "live"

@@ -1,0 +1,64 @@
+"""API keys: made, listed, looked up by their secret, revoked. The secret itself is shown once and kept nowhere."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from .. import apikeys
+from .. import arguments as arg
+from ..core.commands import CreateApiKey, RevokeApiKey, UseApiKey
+from ..core.outcomes import ApiKeyChanged, Used
+from ..core.records import ApiKeyScope
+from ..engine.queries import Page
+from ..engine.views import ApiKeyView, NewApiKey
+from ..ids import new_id
+from .base import Operations
+
+
+class ApiKeys(Operations):
+    async def create_api_key(
+        self, name: str, *, scope: ApiKeyScope = "user", account: str | None = None, ttl_s: float | None = None
+    ) -> NewApiKey:
+        """Makes a key. A user's key speaks for one account; those of the scopes service and admin name none.
+
+        At most two keys of one name live at a time: make the second, give it to whoever used the first, revoke that.
+        """
+        if scope not in get_args(ApiKeyScope):
+            raise arg.invalid(f"scope must be one of {', '.join(get_args(ApiKeyScope))}, not {scope!r}")
+        secret = apikeys.new_secret(scope)
+        command = CreateApiKey(
+            new_id(),
+            arg.name(name, "an API key"),
+            apikeys.hint_of(secret),
+            apikeys.digest_of(secret),
+            scope,
+            arg.optional_name(account, "an account"),
+            None if ttl_s is None else max(1, arg.milliseconds(ttl_s, "ttl_s")),
+        )
+        await self._ask(command, ApiKeyChanged)
+        return NewApiKey(secret=secret, key=await self._api_key(command.digest))
+
+    async def api_keys(self, *, after: str | None = None, limit: int = 50) -> Page[ApiKeyView]:
+        """A page of all keys, newest first, also those that are expired or revoked."""
+        return await self.queries.api_keys(
+            None if after is None else arg.job_id(after, "API key"),
+            arg.count(limit, "limit", self.limits.page_items),
+        )
+
+    async def revoke_api_key(self, key_id: str) -> ApiKeyView:
+        """From now on the key opens nothing. A second time changes nothing."""
+        changed = await self._ask(RevokeApiKey(arg.job_id(key_id, "API key")), ApiKeyChanged)
+        return await self._api_key(changed.key.digest)
+
+    async def api_key(self, secret: str) -> ApiKeyView | None:
+        """The key with this secret, in whatever state; None if there is none. What is no key is not even looked for."""
+        return await self.queries.api_key(apikeys.digest_of(secret)) if apikeys.is_well_formed(secret) else None
+
+    async def use_api_key(self, key_id: str) -> None:
+        """Notes that the key was used just now: a sign of life, which need not be given with every use."""
+        await self._ask(UseApiKey(arg.job_id(key_id, "API key")), Used)
+
+    async def _api_key(self, digest: str) -> ApiKeyView:
+        found = await self.queries.api_key(digest)
+        assert found is not None, "an API key is never deleted"
+        return found

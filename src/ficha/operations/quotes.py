@@ -1,0 +1,76 @@
+"""Quotes: what a submit would lead to, by the rules themselves on the rows as they are, with nothing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from ..core.outcomes import Refusal, Submitted
+from ..engine.views import Quote
+from ..refused import Refused
+from .submits import Request, Submits
+
+
+class Quotes(Submits):
+    async def quote(
+        self,
+        tool: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        account: str,
+        reservation: str | None = None,
+        session: str | None = None,
+        run_at: datetime | None = None,
+        delay_s: float = 0.0,
+        batch: str | None = None,
+    ) -> Quote:
+        """What a submit with the same arguments would cost, whether it would be admitted, and where it would stand.
+
+        What is no submit at all (an unknown tool or account, a payload that does not fit) is refused as there.
+        """
+        request = Request(
+            tool=tool,
+            payload={} if payload is None else payload,
+            account=account,
+            reservation=reservation,
+            session=session,
+            run_at=run_at,
+            delay_s=delay_s,
+            batch=batch,
+        )
+        command = self.submit_command(request)
+        changes, outcome = await self.engine.preview(command)
+        if isinstance(outcome, Refusal):
+            payer = await self.queries.account(command.account_id)
+            if payer is None:
+                raise Refused.of(outcome)
+            return Quote(
+                admitted=False,
+                cost=sum(job.cost for job in command.jobs),
+                jobs=len(command.jobs),
+                priority=None,
+                position=None,
+                estimated_wait_s=None,
+                balance=payer.balance,
+                new_balance=None,
+                refusal=outcome,
+                quota_warnings=(),
+                cost_limit_warning=None,
+            )
+        assert isinstance(outcome, Submitted)
+        first = next(change.after for change in changes.jobs if change.after.id == outcome.job_id)
+        standing = await self.engine.positions.of_possible(first)
+        return Quote(
+            admitted=True,
+            cost=outcome.cost,
+            jobs=outcome.jobs,
+            priority=outcome.priority,
+            position=None if standing is None else standing.position,
+            estimated_wait_s=None if standing is None else standing.estimated_wait_s,
+            balance=outcome.new_balance + outcome.cost,
+            new_balance=outcome.new_balance,
+            refusal=None,
+            quota_warnings=outcome.quota_warnings,
+            cost_limit_warning=outcome.cost_limit_warning,
+        )

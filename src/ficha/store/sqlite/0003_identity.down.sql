@@ -1,0 +1,3 @@
+DROP TABLE audit;
+DROP TABLE api_key_uses;
+DROP TABLE api_keys;
