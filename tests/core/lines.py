@@ -13,9 +13,9 @@ _DURATION = re.compile(r"(-?\d+(?:\.\d+)?)(us|ms|s|m|h|d)")
 OPTIONS = frozenset(
     re.findall(
         r"\w+",
-        """after as at attempts backoff backoff_max batch body by content correlation cost credits data delay delivered
-        error final jitter key limit lost max_wait of partial pool priority progress reason ref reservation result
-        session slots starts text timeout times tool ttl units""",
+        """account after as at attempts backoff backoff_max batch body by content correlation cost credits data delay
+        delivered error final jitter joins key limit lost max_wait of partial pool priority progress reason ref
+        reservation result scope session slots starts text timeout times tool ttl units""",
     )
 )
 """The options of commands; the settings take the names of the fields they set."""

@@ -18,8 +18,9 @@ settings    clock 10:00 | clock 2026-01-31T23:59 | +10s | -1h | plan NAME … | 
             checkpoints A B C (a line) | checkpoints A>B,C B> C> (what may follow each)
 commands    open, grant, adjust, change-plan, submit, submit-each, claim, start, beat, checkpoint, step, finish,
             webhook, cancel, reserve, consume, release, expire, recover, forget, requeue, discard, pool, pause, resume,
-            resize, elect; lines indented below `together` are one batch
-questions   account, ledger, job, events, event JOB KIND, queue POOL, reservation, batch, why JOB
+            resize, elect, api-key, revoke, use; `as ACTOR` before any of them; lines indented below `together` are one
+            batch
+questions   account, ledger, job, events, event JOB KIND, queue POOL, reservation, batch, why JOB, audit, audited NUMBER
 """
 
 from __future__ import annotations
@@ -174,6 +175,11 @@ class _Story:
         made = build(line)
         return made if isinstance(made, list) else [made]
 
+    def _do_as(self, line: Line) -> list[c.Command]:
+        """A command in somebody's name."""
+        _, actor, rest = line.text.split(maxsplit=2)
+        return [c.As(actor, command) for command in self._commands(Line(rest))]  # type: ignore[arg-type]
+
     def _do_open(self, line: Line) -> c.Command:
         return c.OpenAccount(line.words[0], line.words[1], int(line.options.get("credits", 0)))
 
@@ -201,10 +207,11 @@ class _Story:
             key_ttl_ms=line.span("ttl"),
             reservation_id=options.get("reservation"),
             session=options.get("session"),
-            batch_id=options.get("batch"),
+            batch_id=options.get("batch") or options.get("joins"),
             correlation_id=options.get("correlation"),
             run_at=self._instant(options["at"]) if "at" in options else None,
             delay_ms=line.span("delay") or 0,
+            joins="joins" in options,
         )
 
     def _do_submit_each(self, line: Line) -> list[c.Command]:
@@ -329,7 +336,32 @@ class _Story:
     def _do_elect(self, line: Line) -> c.Command:
         return c.Elect(line.words[0], line.words[1], line.span("ttl") or 0)
 
+    def _do_api_key(self, line: Line) -> c.Command:
+        key_id, name = line.words
+        scope: Any = line.options.get("scope", "admin")
+        texts = f"hint of {key_id}", f"digest of {key_id}"
+        return c.CreateApiKey(key_id, name, *texts, scope, line.options.get("account"), line.span("ttl"))
+
+    def _do_revoke(self, line: Line) -> c.Command:
+        return c.RevokeApiKey(line.words[0])
+
+    def _do_use(self, line: Line) -> c.Command:
+        return c.UseApiKey(line.words[0])
+
     # Questions
+
+    def _ask_audit(self) -> Told:
+        lines = self.world.state.audit
+        return ", ".join(f"{line.actor} {line.act} {line.target}" for line in lines) or "empty", {}
+
+    def _ask_audited(self, number: str) -> Told:
+        """The particulars of one line."""
+        line = self.world.state.audit[int(number) - 1]
+        return "", {**line.details, "at": line.at}
+
+    def _ask_used(self, key_id: str) -> Told:
+        use = self.world.state.api_key_uses.get(key_id)
+        return "never" if use is None else "", {} if use is None else {"at": use.at}
 
     def _ask_account(self, account_id: str) -> Told:
         account = self.world.state.accounts.get(account_id)

@@ -52,7 +52,7 @@ POLICY = Policy(
 ACCOUNTS = {"ana": "tight", "bob": "wide", "eva": "single"}
 POOLS = {"gpu": 2, "cpu": 1, "net": None}
 MISSING = "00000000-0000-7000-8000-ffffffffffff"
-"""The id of a job and of a reservation that never exist."""
+"""The id of a job, a reservation, a batch and an API key that never exist."""
 
 _OPENING: tuple[c.Command, ...] = (
     *(c.DeclarePool(name, slots) for name, slots in POOLS.items()),
@@ -71,16 +71,22 @@ _OPENING: tuple[c.Command, ...] = (
     c.Finish("held 0", c.Failed("it broke"), epoch=0),
     c.Finish("held 0", c.Completed('"done"'), epoch=0),
     c.Reserve("", "bob"),
+    c.As("boss", c.CreateApiKey("", "ci", "hint", "", "admin")),
 )
-"""From the beginning there are jobs ready, parked, completed and dead, a known content and a reservation."""
+"""From the beginning there are jobs ready, parked, completed and dead, a content, a reservation and an API key."""
 
 
 def stories(*, min_steps: int = 4, max_steps: int = 20, resizes: bool = True) -> SearchStrategy[Story]:
     """Whole stories. Without `resizes` no pool ever changes its size, so that none may ever be overfull."""
     kinds = _KINDS if resizes else [kind for kind in _KINDS if kind is not _RESIZES]
-    command = st.sampled_from(kinds).flatmap(lambda kind: kind)
+    command = st.tuples(_ACTORS, st.sampled_from(kinds).flatmap(lambda kind: kind)).map(_in_the_name)
     batches = st.lists(command, min_size=1, max_size=5)
     return st.lists(st.tuples(_CLOCK_STEPS, batches), min_size=min_steps, max_size=max_steps).map(_told)
+
+
+def _in_the_name(drawn: tuple[str | None, Any]) -> c.Command:
+    actor, command = drawn
+    return command if actor is None else c.As(actor, command)
 
 
 def _told(drafts: list[tuple[int, list[c.Command]]]) -> Story:
@@ -94,8 +100,8 @@ def _told(drafts: list[tuple[int, list[c.Command]]]) -> Story:
 class _Teller:
     """Lives the story while it is told, so that most commands are about something that is there.
 
-    In a draft a job is a word for where to look and a number, `held 2` or `dead 0`; a reservation is a number; an epoch
-    is how far it is from the right one.
+    In a draft a job is a word for where to look and a number, `held 2` or `dead 0`; a reservation, a batch or an API
+    key is a number; an epoch is how far it is from the right one.
     """
 
     def __init__(self) -> None:
@@ -119,11 +125,21 @@ class _Teller:
 
     def _fill_in(self, draft: Any) -> c.Command:
         match draft:
+            case c.As():
+                return c.As(draft.actor, self._fill_in(draft.command))
+            case c.CreateApiKey():
+                key_id = self._new_id()
+                return replace(draft, key_id=key_id, digest=f"digest of {key_id}")
+            case c.RevokeApiKey() | c.UseApiKey():
+                return replace(draft, key_id=self._one_of(self._world.state.api_keys, draft.key_id))
             case c.Submit():
+                batches = self._world.state.batches
                 return replace(
                     draft,
                     jobs=tuple(replace(job, id=self._new_id()) for job in draft.jobs),
-                    batch_id=self._new_id() if len(draft.jobs) > 1 else None,
+                    batch_id=self._one_of(batches, draft.batch_id or "9")
+                    if draft.joins
+                    else (self._new_id() if len(draft.jobs) > 1 else None),
                     reservation_id=None if draft.reservation_id is None else self._reservation(draft.reservation_id),
                 )
             case c.Requeue():
@@ -154,8 +170,11 @@ class _Teller:
         return MISSING if where == "nowhere" else found[int(number) % len(found)]
 
     def _reservation(self, draft: str) -> str:
-        held = list(self._world.state.reservations)[::-1]
-        return held[int(draft) % len(held)] if held and draft != "9" else MISSING
+        return self._one_of(self._world.state.reservations, draft)
+
+    def _one_of(self, rows: Iterable[str], draft: str) -> str:
+        found = list(rows)[::-1]
+        return found[int(draft) % len(found)] if found and draft != "9" else MISSING
 
 
 _WHERE: dict[str, Callable[[Job], bool]] = {
@@ -185,6 +204,7 @@ _CLOCK_STEPS = _pick(
     *(0, 1, SECOND, 10 * SECOND, 31 * SECOND, 61 * SECOND, 61 * SECOND, 300 * SECOND, 601 * SECOND),
     *(HOUR, 25 * HOUR, -10 * SECOND, -2 * HOUR),
 )
+_ACTORS = st.sampled_from([None] * 8 + ["boss"])
 _HELD = _found(*["held"] * 10, "any", "nowhere")
 _ACTIVE = _found(*["active"] * 6, *["held"] * 4, "any", "nowhere")
 _DEAD = _found(*["dead"] * 6, "any", "nowhere")
@@ -222,6 +242,15 @@ _SUBMITS = _make(
     key_ttl_ms=_TTLS_MS,
     reservation_id=_pick(*[None] * 7, "0", "1", "9"),
     delay_ms=_pick(0, 0, 0, 10_000, 3_600_000),
+)
+_JOINS = _make(
+    c.Submit,
+    account_id=_ACCOUNTS,
+    jobs=st.one_of(st.tuples(_NEW_JOBS), st.lists(_NEW_JOBS, min_size=2, max_size=3).map(tuple)),
+    key=_SHORT_KEYS,
+    fingerprint=_pick("same"),
+    batch_id=_pick("0", "0", "0", "1", "2", "9"),
+    joins=_pick(True),
 )
 _ENDINGS = _pick(
     *[c.Completed('"done"')] * 3,
@@ -298,6 +327,20 @@ _WORDS = _make(
     started_at=_pick(None, START_AT),
     stops=_pick(False, False, True),
 )
+_API_KEYS = st.one_of(
+    _make(
+        c.CreateApiKey,
+        key_id=st.just(""),
+        name=_pick("ci", "ci", "web"),
+        hint=_pick("hint"),
+        digest=st.just(""),
+        scope=_pick("admin", "service", "user"),
+        account_id=_pick(None, None, "ana", "nobody"),
+        ttl_ms=_pick(None, 10_000, 7_200_000),
+    ),
+    _make(c.RevokeApiKey, key_id=_RESERVATIONS),
+    _make(c.UseApiKey, key_id=_RESERVATIONS),
+)
 _ELECTIONS = _make(c.Elect, name=_pick("sweeper"), owner=_pick("n1", "n2"), ttl_ms=_pick(0, 30_000))
 
 _KINDS: list[SearchStrategy[Any]] = [
@@ -315,5 +358,6 @@ _KINDS: list[SearchStrategy[Any]] = [
     _CHANGES_OF_PLAN,
     *(_STARTS, _HEARTBEATS, _CHECKPOINTS, _STEPS, _REPORTS, _NOTES),
     *(_DISCARDS, _OPENS, _FORGETS, _PAUSES, _RESIZES, _ELECTIONS, _WORDS),
+    *(_JOINS, _API_KEYS, _API_KEYS),
 ]
 """Each kind of command as often as it makes for an eventful story."""

@@ -31,6 +31,8 @@ def told(outcome: o.Outcome) -> Told:
                 "repeat": outcome.idempotent_hit,
                 "warns": "; ".join(outcome.quota_warnings) or None,
                 "spending": outcome.cost_limit_warning,
+                "left": None if outcome.rate is None else outcome.rate.left,
+                "resets": None if outcome.rate is None else outcome.rate.resets_s,
             }
         case o.Claimed(leases):
             first = leases[0] if leases else None
@@ -57,6 +59,11 @@ def told(outcome: o.Outcome) -> Told:
             return "discarded" if outcome.changed else "unchanged", {}
         case o.PoolChanged(pool):
             return "", {"slots": pool.limit, "declared": pool.slots, "paused": pool.paused}
+        case o.ApiKeyChanged(key):
+            facts = {"until": key.expires_at, "account": key.account_id, "scope": key.scope}
+            return "revoked" if key.revoked_at is not None else "made", {**facts, "changed": outcome.changed}
+        case o.Used():
+            return "used", {}
         case o.Elected():
             return "leads" if outcome.leads else "follows", {"owner": outcome.owner, "until": outcome.expires_at}
     raise AssertionError(f"{outcome} has no words yet")

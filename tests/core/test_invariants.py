@@ -33,6 +33,8 @@ STORY = """
     finish broken e1 failed
     claim gpu w1                      -> held
     reserve ana r1
+    api-key a1 web scope=user account=ana
+    api-key a2 ci scope=admin
 """
 """Some of everything. Jobs are created at the same instant, so they are claimed in the order of their names."""
 
@@ -73,6 +75,13 @@ def key(name: str, **fields: Any) -> Callable[[State], None]:
 def reservation(**fields: Any) -> Callable[[State], None]:
     def change(state: State) -> None:
         state.reservations["r1"] = replace(state.reservations["r1"], **fields)
+
+    return change
+
+
+def api_key(key_id: str, **fields: Any) -> Callable[[State], None]:
+    def change(state: State) -> None:
+        state.api_keys[key_id] = replace(state.api_keys[key_id], **fields)
 
     return change
 
@@ -137,6 +146,9 @@ BROKEN: list[tuple[Callable[[State], None], str]] = [
     (key("k1", job_id="done"), "key 'k1' of account ana names job done, which is not its own"),
     (key("k1", job_id=None), "key 'k1' of account ana names job None, which is not its own"),
     (reservation(account_id="eva"), "reservation r1 belongs to account eva, which does not exist"),
+    (api_key("a1", account_id=None), "API key a1 has the scope user and the account None"),
+    (api_key("a2", account_id="ana"), "API key a2 has the scope admin and the account ana"),
+    (api_key("a1", account_id="eva"), "API key a1 speaks for account eva, which does not exist"),
     # The histories
     (one_more_event("done", "claimed", epoch=2), "the history of job done goes from completed to starting"),
     (one_more_event("ready", "completed"), "the history of job ready goes from queued to completed"),

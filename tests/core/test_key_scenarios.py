@@ -241,3 +241,38 @@ def test_content_found_in_the_same_batch_is_served() -> None:
             finish j1 e1 completed                 -> completed
             submit ana j3 cost=4 content=abc       -> completed cost=0
     """)
+
+
+@pytest.mark.req("E6")
+def test_a_submit_joins_a_batch_of_its_account_and_leaves_it_as_it_was_first_submitted() -> None:
+    play("""
+        plan free
+        open ana free credits=20
+        submit ana j1..j2 batch=b1                 -> queued batch=b1
+        submit ana j3 joins=b1 key=k1              -> queued job=j3 jobs=1 batch=b1 balance=17
+        submit ana j4..j5 joins=b1                 -> queued job=j4 jobs=2 batch=b1
+        submit ana x1 joins=b1 key=k1              -> queued job=j3 batch=b1 repeat=yes
+        job j3                                     -> batch_id=b1
+        job j5                                     -> batch_id=b1
+        batch b1                                   -> account=ana total=2
+        together
+            submit ana j6..j7 batch=b2             -> queued
+            submit ana j8 joins=b2                 -> queued batch=b2
+        batch b2                                   -> total=2
+    """)
+
+
+@pytest.mark.req("E6", "D10")
+def test_another_accounts_batch_is_not_found_and_nothing_is_charged() -> None:
+    play("""
+        plan free
+        open ana free credits=20
+        open bob free credits=20
+        submit ana j1..j2 batch=b1
+        submit bob j3 joins=b1                     -> NOT_FOUND says="no batch b1"
+        submit bob j3 joins=b2                     -> NOT_FOUND says="no batch b2"
+        together
+            submit ana j4..j5 batch=b3             -> queued
+            submit bob j6 joins=b3                 -> NOT_FOUND
+        ledger bob                                 -> grant 20
+    """)

@@ -12,6 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from ficha.core import commands as c
+from ficha.core.api_keys import state_of
 from ficha.core.decide import decide
 from ficha.core.invariants import overfull_pools, uncounted_runs, violations
 from ficha.core.needs import needs
@@ -135,7 +136,38 @@ def test_each_run_is_counted_once_for_its_worker_by_how_it_ended(story: Story) -
 ENDS = {"completed", "failed", "cancelled", "retried", "recovered", "returned", "accepted"}
 
 
+@modest
+@given(stories())
+@pytest.mark.req("D10")
+def test_no_more_than_two_keys_of_a_name_live_when_another_is_made(story: Story) -> None:
+    for world, _, command, outcome in one_by_one(story):
+        command = c.bare(command)
+        if isinstance(command, c.CreateApiKey) and not isinstance(outcome, Refusal):
+            named = [key for key in world.state.api_keys.values() if key.name == command.name]
+            assert sum(state_of(key, world.now) == "live" for key in named) <= 2
+
+
 # What holds between one state and the next
+
+
+@modest
+@given(stories())
+def test_a_line_is_written_for_what_was_done_in_a_name_and_never_changed(story: Story) -> None:
+    for world, before, command, outcome in one_by_one(story):
+        assert world.state.audit[: len(before.audit)] == before.audit
+        new = world.state.audit[len(before.audit) :]
+        if not isinstance(command, c.As) or isinstance(outcome, Refusal):
+            assert new == []
+        elif isinstance(command.command, ACTS_OF_PEOPLE):
+            assert [(line.actor, line.at) for line in new] == [(command.actor, world.now)]
+        else:
+            assert new == []
+
+
+ACTS_OF_PEOPLE = (
+    *(c.OpenAccount, c.ChangePlan, c.Credit, c.Submit, c.Finish, c.Cancel, c.Recover, c.Requeue, c.Discard),
+    *(c.Reserve, c.Consume, c.Release, c.DeclarePool, c.PausePool, c.ResizePool, c.CreateApiKey, c.RevokeApiKey),
+)
 
 
 @modest
@@ -187,6 +219,7 @@ def test_no_lease_is_ever_shortened(story: Story) -> None:
 @pytest.mark.req("A2", "B3", "D4")
 def test_each_claim_takes_the_best_ready_jobs_of_its_pools_that_have_a_slot(story: Story) -> None:
     for world, before, command, outcome in one_by_one(story):
+        command = c.bare(command)
         if isinstance(command, c.Claim) and isinstance(outcome, Claimed):
             assert [lease.job.id for lease in outcome.leases] == best_jobs(before, command)
             for lease in outcome.leases:
@@ -254,7 +287,8 @@ def backwards(snapshot: Snapshot) -> Snapshot:
         for name in snapshot.__struct_fields__
         if name != "now"
     }
-    turned["reservations_of"] = {account: held[::-1] for account, held in turned["reservations_of"].items()}
+    for name in ("reservations_of", "api_keys_of"):
+        turned[name] = {owner: found[::-1] for owner, found in turned[name].items()}
     return Snapshot(snapshot.now, **turned)
 
 
@@ -268,7 +302,7 @@ def test_deciding_does_not_change_the_snapshot(story: Story) -> None:
     world = new_world()
     for step, batch in story:
         world.now += step
-        loaded = world.store._load(needs(batch))
+        loaded = world.store.snapshot(needs(batch))
         before = deepcopy(loaded)
         decide(loaded, batch, POLICY)
         assert loaded == before

@@ -3,8 +3,8 @@
 import msgspec
 from hypothesis import given, settings
 
-from ficha.core.decide import decide
 from ficha.core.commands import AnyCommand
+from ficha.core.decide import decide
 from ficha.core.snapshot import Snapshot
 from tests.core.strategies import POLICY, START_AT, Story, stories
 from tests.core.world import World

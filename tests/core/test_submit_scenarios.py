@@ -247,3 +247,27 @@ def test_a_job_whose_time_comes_while_its_account_is_busy_waits_for_the_account(
         cancel j2
         job j1                                     -> queued place=ready
     """)
+
+
+@pytest.mark.req("D5", "C3")
+def test_a_submit_tells_what_is_left_of_the_hour_also_when_repeated() -> None:
+    play("""
+        plan free per_hour=5
+        plan pro
+        open ana free credits=20
+        open bob pro credits=20
+        clock 10:59:30.5
+        submit ana j1 key=k1                       -> queued left=4 resets=30
+        submit ana j2..j3 batch=b1                 -> queued left=2
+        submit ana x1 key=k1                       -> queued repeat=yes left=2 resets=30
+        submit ana j4..j5 batch=b2                 -> queued left=0
+        submit ana j6                              -> RATE_LIMITED
+        clock 11:00
+        submit ana x1 key=k1                       -> queued repeat=yes left=5 resets=3600
+        submit ana j6                              -> queued left=4
+        submit bob j7                              -> queued left=none
+        change-plan ana pro
+        submit ana x1 key=k1                       -> queued repeat=yes left=none
+        no-plan pro
+        submit ana x1 key=k1                       -> queued repeat=yes left=none
+    """)

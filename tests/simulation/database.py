@@ -84,7 +84,7 @@ class Database(MemoryStore):
         return transaction
 
     def lock_order(self, needs: Needs, resized: frozenset[str]) -> Iterable[tuple[str, ...]]:
-        """What to lock, one after the other: accounts, rows of jobs that are not parked, pools, leaders."""
+        """What to lock, one after the other: accounts, rows of jobs that are not parked, pools, leaders, API keys."""
         if self.kind == "sqlite":
             yield ("file",)
             return
@@ -98,6 +98,8 @@ class Database(MemoryStore):
                 yield "pool", name
         for name in sorted(needs.leaders & self.state.leaders.keys()):
             yield "leader", name
+        if needs.api_keys or needs.api_keys_of:
+            yield ("api keys",)
 
     def sorted_accounts(self, accounts: set[str]) -> list[str]:
         return sorted(accounts)
@@ -127,7 +129,7 @@ class Database(MemoryStore):
             set, {pool: {key for key in everything[pool] if self._is_free(transaction, key)} for pool in needs.ready}
         )
         try:
-            snapshot = self._load(needs)
+            snapshot = self.snapshot(needs)
         finally:
             self.ready = everything
         if self.kind == "postgres":
@@ -166,6 +168,7 @@ class Database(MemoryStore):
             (seen.accounts, state.accounts, [row.id for row in changes.accounts]),
             (seen.pools, state.pools, [row.name for row in changes.pools]),
             (seen.leaders, state.leaders, [row.name for row in changes.leaders]),
+            (seen.api_keys, state.api_keys, [row.id for row in changes.api_keys]),
             (seen.reservations, state.reservations, [row.id for row in changes.reservations]),
             (seen.keys, state.keys, [(row.account_id, row.scope, row.key) for row in changes.keys]),
         ):

@@ -56,7 +56,7 @@ def _refuse_owner(ws: Workspace, command: CreateApiKey) -> Refusal | None:
 
 
 def _refuse_name(ws: Workspace, name: str) -> Refusal | None:
-    live = [key.id for key in ws.api_keys_of(name) if state_of(key, ws.now) == "live"]
+    live = sorted(key.id for key in ws.api_keys_of(name) if state_of(key, ws.now) == "live")
     if len(live) < MOST_LIVE:
         return None
     return Refusal(

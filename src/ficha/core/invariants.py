@@ -20,6 +20,7 @@ def violations(state: State) -> list[str]:
         *_counters(state),
         *_jobs(state),
         *_keys_and_reservations(state),
+        *_api_keys(state),
         *_histories(state),
     ]
 
@@ -155,6 +156,14 @@ def _keys_and_reservations(state: State) -> Iterator[str]:
     for held in state.reservations.values():
         if held.account_id not in state.accounts:
             yield f"reservation {held.id} belongs to account {held.account_id}, which does not exist"
+
+
+def _api_keys(state: State) -> Iterator[str]:
+    for key in state.api_keys.values():
+        if (key.scope == "user") != (key.account_id is not None):
+            yield f"API key {key.id} has the scope {key.scope} and the account {key.account_id}"
+        elif key.account_id is not None and key.account_id not in state.accounts:
+            yield f"API key {key.id} speaks for account {key.account_id}, which does not exist"
 
 
 _STATUS_AFTER: dict[str, Status] = {

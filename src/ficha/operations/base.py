@@ -40,8 +40,11 @@ class Operations:
         """The answer to each; a refusal stands in its place as an exception that was not raised."""
         return [
             Refused.of(outcome) if isinstance(outcome, Refusal) else answer(outcome, expected)
-            for outcome in await self.engine.call_many([self._said(command) for command in commands])
+            for outcome in await self.engine.call_many(self._all_said(commands))
         ]
+
+    def _all_said(self, commands: Sequence[Command]) -> Sequence[Command]:
+        return commands if self.actor is None else [self._said(command) for command in commands]
 
     def _said(self, command: Command) -> Command:
         """The command, in the name of whoever acts."""

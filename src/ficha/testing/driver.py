@@ -16,10 +16,22 @@ from ..core.invariants import uncounted_runs, violations
 from ..core.needs import Needs, needs
 from ..core.outcomes import Outcome
 from ..core.policy import Plan, Policy
+from ..core.records import AuditLine
 from ..core.snapshot import Changes, Snapshot
 from ..core.state import State
 from ..core.tallies import added
-from ..store.base import Decide, GetJobs, GetState, JobRow, ListSteps, Query, Store, Transient
+from ..store.base import (
+    Decide,
+    GetApiKey,
+    GetJobs,
+    GetState,
+    JobRow,
+    ListAudit,
+    ListSteps,
+    Query,
+    Store,
+    Transient,
+)
 from .clock import ManualClock
 from .comparing import comparable
 
@@ -87,6 +99,7 @@ class Driver:
             reservations={held.id for held in changes.reservations},
             pools={pool.name for pool in changes.pools},
             leaders={leader.name for leader in changes.leaders},
+            api_keys={key.id for key in changes.api_keys},
         )
         await self._transact(wanted, lambda snapshot: changes)
 
@@ -119,6 +132,7 @@ class Driver:
         outcomes = await asyncio.gather(*(self._race_one(free, self.new_id(), batch) for batch in batches))
         # In which order they were committed only the store knows.
         self.expected = await self.read(GetState(texts=True))
+        self.expected.audit = await self.audit()
         return outcomes
 
     async def _race_one(self, free: asyncio.Semaphore, lane: str, batch: Sequence[c.Command]) -> list[Outcome]:
@@ -146,18 +160,30 @@ class Driver:
         """All jobs there must be, by id, read from the store."""
         return {row.job.id: row for row in await self.read(GetJobs(tuple(self.expected.jobs)))}
 
+    async def audit(self) -> list[AuditLine]:
+        """The whole audit log, oldest first."""
+        found = await self.read(ListAudit(limit=1_000_000))
+        return [numbered.line for numbered in reversed(found)]
+
     async def check(self) -> None:
         """The store holds what it must, along every way that leads to it, and no invariant is broken."""
         expected = self.expected
         state = await self.read(GetState(texts=True))
         assert self._by_hand or [*violations(state), *uncounted_runs(state)] == []
         found, wanted = comparable(state), comparable(expected)
+        # Audit lines are nobody's part of the state; that a key was used may be noted of any, known or not.
+        found["audit"] = comparable(await self.audit())
+        wanted["api_key_uses"] = {key: use for key, use in wanted["api_key_uses"].items() if key in expected.api_keys}
         for part in wanted:
             assert found[part] == wanted[part], part
         assert comparable(await self.rows()) == comparable(
             {key: JobRow(job, expected.payloads[key], expected.results.get(key)) for key, job in expected.jobs.items()}
         )
         await self._check_loads()
+        for key in list(expected.api_keys.values())[:100]:
+            use = expected.api_key_uses.get(key.id)
+            [row] = (await self.read(GetApiKey(key.digest))).keys
+            assert (row.key, row.last_used_at) == (key, None if use is None else use.at)
         for job_id in list(dict.fromkeys(key[0] for key in expected.steps))[:100]:
             steps = [step for step in expected.steps.values() if step.job_id == job_id]
             assert comparable(await self.read(ListSteps(job_id))) == comparable(steps)
@@ -175,10 +201,16 @@ class Driver:
                 pools=set(expected.pools),
                 contents=set(expected.contents),
                 leaders=set(expected.leaders),
+                batches=set(expected.batches),
+                api_keys=set(expected.api_keys),
+                api_keys_of={key.name for key in expected.api_keys.values()},
             )
         )
-        for part in ("accounts", "jobs", "keys", "reservations", "pools", "contents", "leaders"):
+        for part in ("accounts", "jobs", "keys", "reservations", "pools", "contents", "leaders", "batches", "api_keys"):
             assert comparable(getattr(snapshot, part)) == comparable(getattr(expected, part)), part
+        named = [key for keys in snapshot.api_keys_of.values() for key in keys]
+        unrevoked = {key.id: key for key in expected.api_keys.values() if key.revoked_at is None}
+        assert comparable({key.id: key for key in named}) == comparable(unrevoked)
         steps: dict[tuple[str, str], str | None] = {key: step.result for key, step in expected.steps.items()}
         assert comparable(Snapshot(0, steps=snapshot.steps)) == comparable(Snapshot(0, steps=steps))
         owned = await self.load(Needs(owned_jobs=jobs, payloads=jobs))

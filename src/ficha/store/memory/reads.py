@@ -229,7 +229,7 @@ def _list_audit(store: MemoryStore, query: q.ListAudit) -> list[q.NumberedLine]:
 
 
 def _get_snapshot(store: MemoryStore, query: q.GetSnapshot) -> Snapshot:
-    return store.load(query.needs)
+    return store.snapshot(query.needs)
 
 
 def _get_state(store: MemoryStore, query: q.GetState) -> State:

@@ -44,7 +44,7 @@ class MemoryStore:
         """Nothing to close."""
 
     async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
-        self._apply(decide(self.load(needs)))
+        self._apply(decide(self.snapshot(needs)))
         self._markers[lane] = batch
 
     async def committed(self, lane: str, batch: int) -> bool:
@@ -65,7 +65,7 @@ class MemoryStore:
     async def listen(self, heard: Callable[[str], None]) -> None:
         """There is no other process."""
 
-    def load(self, needs: Needs) -> Snapshot:
+    def snapshot(self, needs: Needs) -> Snapshot:
         state = self.state
         owners = {job.account_id for job_id in needs.owned_jobs if (job := state.jobs.get(job_id)) is not None}
         holders = {r.account_id for key in needs.reservations if (r := state.reservations.get(key)) is not None}

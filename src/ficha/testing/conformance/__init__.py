@@ -19,6 +19,7 @@ The tests are coroutines; pytest-asyncio runs them (`asyncio_mode = "auto"`, or 
 from .batches import BatchConformance
 from .due import DueConformance
 from .figures import FigureConformance
+from .identity import IdentityConformance
 from .listings import ListingConformance
 from .loading import LoadingConformance
 from .records import RecordConformance
@@ -35,6 +36,7 @@ class StoreConformance(
     DueConformance,
     FigureConformance,
     WorkerConformance,
+    IdentityConformance,
 ):
     """All tests of the suite."""
 

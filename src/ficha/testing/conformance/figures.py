@@ -138,7 +138,6 @@ def _join(whole: State, part: State) -> None:
         if isinstance(mine, list):
             mine += other
         else:
-            assert name in ("pools", "leaders", "workers", "tallies") or not mine.keys() & other.keys(), (
-                f"{name} repeat themselves"
-            )
+            nobodys = ("pools", "leaders", "workers", "tallies", "api_keys", "api_key_uses")
+            assert name in nobodys or not mine.keys() & other.keys(), f"{name} repeat themselves"
             mine.update(other)

@@ -65,6 +65,11 @@ def see(name: str, **changes: Any) -> c.SeeWorker:
     return c.SeeWorker(name, **(usual | {"heartbeat_ms": 10_000} | changes))
 
 
+def api_key(key_id: str, name: str = "ci", **changes: Any) -> c.CreateApiKey:
+    usual: dict[str, Any] = {"hint": f"hint of {key_id}", "digest": f"digest of {key_id}", "scope": "admin"}
+    return c.CreateApiKey(key_id, name, **(usual | changes))
+
+
 class Places(Struct, frozen=True):
     """The ids of jobs, by where each stands or how it ended."""
 
