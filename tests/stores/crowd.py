@@ -36,11 +36,11 @@ POLICY: Final = Policy(
 
 KINDS: Final = (
     *("ended", "dead", "ready", "parked", "whale", "due", "later", "leased", "lapsed", "awaiting", "whaled"),
-    *("batch", "held", "expired", "used"),
+    *("batch", "held", "expired", "used", "api"),
 )
 """What is numbered from zero. `parked` waits for its account's own concurrency, and so does `whale`, which one account
 owns; `due` and `later` wait for a time that has come or not; a worker holds `leased` and has lost `lapsed`; `whaled`
-are the whale's leases. The last three are reservations."""
+are the whale's leases. `held`, `expired` and `used` are reservations, `api` are API keys."""
 
 Run = Callable[..., Awaitable[list[Any]]]
 """Runs one batch of commands, and gives their outcomes."""
@@ -84,6 +84,7 @@ class Crowd:
             "held": self.accounts // 2,
             "expired": self.accounts // 2,
             "used": size // 10,
+            "api": self.accounts,
         }
         self._given = dict.fromkeys(self.counts, 0)
         self._named = 0
@@ -174,6 +175,8 @@ async def found(run: Run) -> None:
         c.Reserve(_founder("used"), "founder"),
     )
     await run(c.Consume(_founder("used")))
+    key = c.CreateApiKey(_founder("api"), "founder", "hint", "digest", "user", "founder")
+    await run(c.As("boss", key), c.UseApiKey(_founder("api")))
 
 
 # And all the others
@@ -273,6 +276,11 @@ def growths(crowd: Crowd, dialect: Dialect) -> Iterator[Growth]:
         yield Growth("reservations", f"id = '{_founder('held')}'", crowd.counts[kind], held)
     used = {"id": uuid("used"), "account_id": of_all}
     yield Growth("reservations", f"id = '{_founder('used')}'", crowd.counts["used"], used)
+
+    api_key = {"id": uuid("api"), "account_id": of_all, "name": "'key-' || n", "digest": "'digest-' || n"}
+    yield Growth("api_keys", f"id = '{_founder('api')}'", crowd.counts["api"], api_key)
+    yield Growth("api_key_uses", f"key_id = '{_founder('api')}'", crowd.counts["api"], {"key_id": uuid("api")})
+    yield Growth("audit", "act = 'create_api_key'", crowd.size // 10, {"target": "'API key ' || n"})
 
     # Counters as the rows above make them. The first half of the accounts has everything, the other half no limit.
     is_first = _if(f"n < {half}")

@@ -22,7 +22,7 @@ from ficha.store.postgres.connections import BEGIN
 
 GROWING: Final = frozenset(
     {"accounts", "jobs", "ready", "parked", "leases", "checkpoints", "steps", "entries", "events", "keys"}
-    | {"reservations", "batches", "contents"}
+    | {"reservations", "batches", "contents", "api_keys", "api_key_uses", "audit"}
 )
 """Tables that have more rows the more jobs and accounts there are."""
 CUSTOM_PLANS: Final = 5

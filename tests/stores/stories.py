@@ -13,6 +13,7 @@ from uuid import uuid4
 from msgspec import Struct
 
 from ficha.core import commands as c
+from ficha.core.needs import needs
 from ficha.core.records import Status
 from ficha.store import base as q
 from tests.stores.crowd import WHALE, Crowd, Run, account_of, submit, uuid_of
@@ -27,12 +28,12 @@ def asked(batch: tuple[c.Command, ...]) -> int:
 
 
 def _asked(command: c.Command) -> int:
-    match command:
-        case c.Submit():
-            return len(command.jobs)
-        case c.Claim():
+    match c.bare(command):
+        case c.Submit(jobs=jobs):
+            return len(jobs)
+        case c.Claim(pools=pools, limit=limit):
             # Where slots are counted, as many as are busy.
-            return command.limit * len(command.pools) + (10 if "tight" in command.pools else 0)
+            return limit * len(pools) + (10 if "tight" in pools else 0)
         case c.ChangePlan():
             # All that the account has parked may have room now.
             return 1 + 20
@@ -179,6 +180,32 @@ async def workers(run: Run, crowd: Crowd) -> None:
         await run(*(c.SeeWorker(f"w{n}", "host", n, ("gpu",), 10, "1.0", 10_000) for n in range(MANY)))
 
 
+async def api_keys(run: Run, crowd: Crowd) -> None:
+    names, new = _new(), _new()
+    await run(*(c.OpenAccount(name, "pro") for name in names))
+    await run(
+        *(c.CreateApiKey(key, key, "hint", key, "user", name) for key, name in zip(new, names, strict=True)),
+        *(c.CreateApiKey(key, key, "hint", key, "admin") for key in _new(5)),
+    )
+    for _ in range(2):
+        await run(*map(c.UseApiKey, (*new, *crowd.take("api", MANY))))
+    await run(*map(c.RevokeApiKey, (*new[:20], *crowd.take("api", 20))))
+    await run(c.RevokeApiKey(new[20]))
+
+
+async def acts_in_a_name(run: Run, crowd: Crowd) -> None:
+    """What administrators do, on rows that are remembered and on those that are not; and joined batches."""
+    names = _new()
+    await run(*(c.As("boss", c.OpenAccount(name, "pro", 100)) for name in names))
+    for _ in range(2):
+        await run(*(c.As("boss", c.Credit(name, 1, "grant")) for name in names))
+        await run(*(c.As("boss", submit(name, new)) for name, new in zip(names, _new(), strict=True)))
+    await run(*(c.As("boss", c.Cancel(job_id)) for job_id in crowd.take("ready", 10)))
+    numbers = range(10)
+    joined = [(account_of(number % crowd.accounts), uuid_of("batch", number)) for number in numbers]
+    await run(*(submit(name, *_new(1), batch_id=batch, joins=True) for name, batch in joined))
+
+
 async def mixtures(run: Run, crowd: Crowd) -> None:
     """What a store with a single lane gets."""
     for _ in range(2):
@@ -210,6 +237,8 @@ STORIES: Final[tuple[Story, ...]] = (
     accounts,
     pools,
     workers,
+    api_keys,
+    acts_in_a_name,
     mixtures,
 )
 
@@ -258,7 +287,12 @@ def questions() -> dict[str, Question]:
         "keys of an account": q.ListKeys(name),
         "keys of an account, a later page": q.ListKeys(name, key),
         "keys, a later page": q.ListKeys(after=key),
+        "API keys": q.ListApiKeys(),
+        "API keys, a later page": q.ListApiKeys(uuid_of("api", 900)),
+        "audit lines": q.ListAudit(),
+        "audit lines, a later page": q.ListAudit(before=900),
     }
+    joining = submit(account_of(7), str(uuid4()), key="key-750", content="hash-1000007", batch_id=batch, joins=True)
     found = {
         **{words: Question(query, 50) for words, query in pages.items()},
         "jobs by id": Question(q.GetJobs(some), len(some)),
@@ -267,6 +301,8 @@ def questions() -> dict[str, Question]:
         "queued jobs of a batch": Question(q.ListJobs(batch_id=batch, statuses=("queued",), limit=1_000), 100),
         "a batch": Question(q.GetBatch(batch), 100),
         "an account": Question(q.GetAccount(name), 1),
+        "an API key": Question(q.GetApiKey("digest-7"), 1),
+        "a look at a submit": Question(q.GetSnapshot(needs([joining])), 1),
         "events of a job": Question(q.ListEvents(job), 100),
         "events of an account": Question(q.ListEvents(account_id=name), 100),
         "events of an account's job": Question(q.ListEvents(job, name, 3), 100),

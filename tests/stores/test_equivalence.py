@@ -16,6 +16,8 @@ from ficha.store.base import (
     GetState,
     GetStats,
     GetWaiting,
+    ListApiKeys,
+    ListAudit,
     ListEvents,
     ListJobs,
     ListPools,
@@ -60,9 +62,11 @@ class Rivals:
             ListWorkers(POLICY.stuck_ms),
             ListJobs(limit=1_000),
             ListJobs(statuses=("queued", "running", "failed"), limit=5),
+            ListApiKeys(),
         ):
             await self._agree(lambda driver, query=query: driver.read(query))
         await self._agree(_events)
+        await self._agree(_audit)
         await self._agree(_figures)
 
     async def _agree(self, ask: Callable[[Driver], Awaitable[object]]) -> None:
@@ -74,6 +78,10 @@ class Rivals:
 async def _events(driver: Driver) -> object:
     """Every history, in the order it was written; the numbers are each store's own."""
     return [found.event for found in await driver.read(ListEvents(limit=10_000))]
+
+
+async def _audit(driver: Driver) -> object:
+    return [found.line for found in await driver.read(ListAudit(limit=10_000))]
 
 
 async def _figures(driver: Driver) -> object:

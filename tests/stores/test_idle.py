@@ -130,15 +130,16 @@ async def test_a_claim_from_a_pool_that_is_not_there_is_refused_every_time(tmp_p
         assert await bench.run(c.Claim("w1", ("gpu", "none"), 10)) == [Claimed(())]
 
 
+@pytest.mark.parametrize("sign", [WORD, c.UseApiKey(LANE)], ids=lambda sign: type(sign).__name__)
 async def test_signs_of_life_alone_do_not_keep_the_journal_busy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: c.Command
 ) -> None:
     path = str(tmp_path / "ficha.db")
     async with opened(path) as bench:
         monkeypatch.setattr(store_module, "IDLE_S", 0.0)
         for pages, is_emptied in ((1_000, False), (1, True)):
             monkeypatch.setattr(store_module, "SIGNS_PAGES", pages)
-            await bench.run(WORD)
+            await bench.run(sign)
             assert await bench.store.committed(LANE, bench.batch)
             await asyncio.sleep(0)
             assert await bench.store.committed(LANE, bench.batch)

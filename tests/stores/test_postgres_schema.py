@@ -9,9 +9,10 @@ import asyncpg
 import pytest
 
 from ficha.core import commands as c
+from ficha.core.needs import needs
 from ficha.store import base as q
 from ficha.store.base import SchemaMismatch, StoreError
-from ficha.store.postgres import PostgresStore, columns, parts, reads, wanted, whole
+from ficha.store.postgres import PostgresStore, columns, identity, parts, reads, wanted, whole
 from ficha.store.postgres.connections import BEGIN, BEGIN_READING
 from ficha.store.postgres.values import literal
 from tests.stores.postgres_batches import connected, leased, opened, prepare, run, submit
@@ -30,11 +31,11 @@ async def objects(url: str) -> set[str]:
 async def test_down_undoes_all_that_up_made(postgres_url: str) -> None:
     store = PostgresStore(postgres_url)
     assert await store.version() == 0
-    assert [m.number for m in await store.migrate()] == [1, 2]
+    assert [m.number for m in await store.migrate()] == [1, 2, 3]
     made = await objects(postgres_url)
-    assert await store.version() == 2
+    assert await store.version() == 3
     assert await store.migrate() == []
-    assert [m.number for m in await store.migrate(0)] == [2, 1]
+    assert [m.number for m in await store.migrate(0)] == [3, 2, 1]
     assert await objects(postgres_url) == {"schema_migrations", "schema_migrations_pkey"}
     await store.migrate()
     assert await objects(postgres_url) == made
@@ -47,13 +48,13 @@ async def test_several_processes_may_migrate_at_once(postgres_url: str) -> None:
 
 async def test_an_empty_a_newer_and_an_unknown_schema_are_refused(postgres_url: str) -> None:
     store = PostgresStore(postgres_url)
-    with pytest.raises(SchemaMismatch, match=r"version 0 .* version 2: run `ficha migrate up`"):
+    with pytest.raises(SchemaMismatch, match=r"version 0 .* version 3: run `ficha migrate up`"):
         await store.open()
     await store.migrate()
     async with connected(postgres_url) as connection:
-        await connection.execute("INSERT INTO schema_migrations VALUES (3)")
+        await connection.execute("INSERT INTO schema_migrations VALUES (4)")
     for refused in (store.open, store.migrate):
-        with pytest.raises(SchemaMismatch, match="version 3, and this release of ficha knows versions up to 2"):
+        with pytest.raises(SchemaMismatch, match="version 4, and this release of ficha knows versions up to 3"):
             await refused()
     with pytest.raises(StoreError, match="no migration 7"):
         await store.migrate(7)
@@ -106,6 +107,7 @@ def statements() -> Iterator[str]:
     for order in (wanted.LOCKS, wanted.READS):
         yield wanted.statement(order)
         yield from (wanted.statement((part,)) for part in order)
+        yield wanted.unlocked(wanted.statement(order))
     yield wanted.statement((wanted.SEEN,))
     conditions = tuple(condition for condition in vars(parts).values() if isinstance(condition, parts.Condition))
     for is_single in (True, False):
@@ -114,11 +116,11 @@ def statements() -> Iterator[str]:
         yield parts.statement(written)
         yield parts.statement(written, is_single=True)
         yield from (parts.statement((part,)) for part in written)
-    for module in (reads, whole):
+    for module in (reads, whole, identity):
         yield from (
             text
             for name, text in vars(module).items()
-            if name.isupper() and isinstance(text, str) and text != BEGIN_READING
+            if name.isupper() and name[0] != "_" and isinstance(text, str) and text != BEGIN_READING
         )
 
 
@@ -144,6 +146,12 @@ QUESTIONS: list[q.Query[Any]] = [
     q.GetDue(1, 1),
     q.GetStats(1),
     q.GetState("a", 3, True),
+    q.GetApiKey("digest"),
+    q.ListApiKeys(),
+    q.ListApiKeys(str(uuid4()), 3),
+    q.ListAudit(),
+    q.ListAudit(7, 3),
+    q.GetSnapshot(needs([submit(), c.Claim("w1", ("gpu",)), c.RevokeApiKey("no uuid")])),
 ]
 
 
@@ -159,7 +167,7 @@ async def test_every_statement_fits_the_schema(postgres_url: str) -> None:
 
 async def test_the_tables_have_exactly_the_columns_that_are_written(postgres_url: str) -> None:
     await PostgresStore(postgres_url).migrate()
-    own = {"steps": {"number"}, "events": {"number"}}
+    own = {"steps": {"number"}, "events": {"number"}, "audit": {"number"}}
     tables = {t.name: t for t in vars(columns).values() if isinstance(t, columns.Table) and len(t.columns) > 2}
     tables["jobs"] = columns.JOBS
     async with connected(postgres_url) as connection:
@@ -204,10 +212,17 @@ def test_a_text_with_a_nul_character_cannot_pass_for_two() -> None:
         literal("text", ["a\x00b", "c"])
 
 
-@pytest.mark.parametrize("change", ["UPDATE entries SET amount = 1", "DELETE FROM entries", "TRUNCATE entries"])
-async def test_entries_cannot_be_changed(postgres_url: str, change: str) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        *("UPDATE entries SET amount = 1", "DELETE FROM entries", "TRUNCATE entries"),
+        *("UPDATE audit SET actor = 'somebody'", "DELETE FROM audit", "TRUNCATE audit"),
+    ],
+)
+async def test_entries_and_audit_lines_cannot_be_changed(postgres_url: str, change: str) -> None:
     async with opened(postgres_url) as store:
         await prepare(store)
+        await run(store, c.As("boss", c.Credit("ana", 1, "grant")))
         async with connected(postgres_url) as connection:
             with pytest.raises(asyncpg.RestrictViolationError, match="immutable"):
                 await connection.execute(change)
@@ -251,7 +266,10 @@ async def test_the_view_shows_a_job_wherever_it_is(postgres_url: str) -> None:
 
 
 OWNED = ("accounts", "jobs", "job_states", "ready", "leases", "entries", "events", "keys", "checkpoints", "steps")
-SHARED = ("pools", "lanes", "workers", "worker_counts", "schema_migrations")
+SHARED = (
+    *("pools", "lanes", "workers", "worker_counts", "schema_migrations"),
+    *("api_keys", "api_key_uses", "audit"),
+)
 
 
 async def test_row_level_security_shows_each_reader_its_own_rows(postgres_url: str) -> None:
@@ -263,6 +281,8 @@ async def test_row_level_security_shows_each_reader_its_own_rows(postgres_url: s
             lease = claimed.leases[0]
             await run(store, c.SaveCheckpoint(lease.job.id, 1, "here"), c.SaveStep(lease.job.id, 1, "step", "1"))
         await run(store, submit("ana"), submit("bob"), c.SeeWorker("w1", "host", 1, ("gpu",), 1, "1.0", 1_000))
+        key = c.CreateApiKey(str(uuid4()), "web", "hint", "digest", "user", "ana")
+        await run(store, c.As("boss", key), c.UseApiKey(key.key_id))
         await connection.execute(f"CREATE ROLE {role}; GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
         try:
             await store.row_level_security(True)
@@ -278,7 +298,7 @@ async def test_row_level_security_shows_each_reader_its_own_rows(postgres_url: s
                 await connection.execute("SELECT set_config('ficha.account', 'ana', true)")
                 assert {table: await seen(table) for table in OWNED} == {t: n // 2 for t, n in everything.items()}
                 assert await connection.fetchval("SELECT DISTINCT account_id FROM job_states") == "ana"
-                assert await seen("pools") == 0
+                assert {table: await seen(table) for table in SHARED} == dict.fromkeys(SHARED, 0)
             # The setting ended with its transaction, though the connection goes on.
             assert {table: await seen(table) for table in OWNED} == dict.fromkeys(OWNED, 0)
             with pytest.raises(asyncpg.InsufficientPrivilegeError):

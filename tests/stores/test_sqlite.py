@@ -52,16 +52,16 @@ async def test_the_schema_goes_up_and_down_and_up(path: str) -> None:
     store = SqliteStore(path)
     assert await store.version() == 0
     assert not exists(path)
-    assert [m.number for m in await store.migrate()] == [1, 2]
+    assert [m.number for m in await store.migrate()] == [1, 2, 3]
     first = schema(path)
     assert "jobs" in first
     assert await store.migrate() == []
-    assert [m.number for m in await store.migrate(0)] == [2, 1]
+    assert [m.number for m in await store.migrate(0)] == [3, 2, 1]
     assert schema(path) == ["schema_migrations"]
     assert await store.version() == 0
     await store.migrate()
     assert schema(path) == first
-    assert await store.version() == 2
+    assert await store.version() == 3
 
 
 async def test_processes_that_migrate_at_once_do_it_once(path: str) -> None:
@@ -91,12 +91,12 @@ async def test_other_schema_versions_are_refused(path: str) -> None:
     assert not exists(path)
     await store.migrate()
     await store.migrate(0)
-    with pytest.raises(q.SchemaMismatch, match=r"version 0, .* needs 2: run `ficha migrate up`"):
+    with pytest.raises(q.SchemaMismatch, match=r"version 0, .* needs 3: run `ficha migrate up`"):
         await store.open()
     await store.migrate()
     apsw.Connection(path).execute("INSERT INTO schema_migrations (version) VALUES (7)")
     with pytest.raises(
-        q.SchemaMismatch, match=r"version 7, .* works with 2: upgrade ficha, or run `ficha migrate down`"
+        q.SchemaMismatch, match=r"version 7, .* works with 3: upgrade ficha, or run `ficha migrate down`"
     ):
         await store.open()
     with pytest.raises(q.SchemaMismatch, match="upgrade ficha"):
@@ -285,6 +285,20 @@ async def test_a_ledger_line_is_never_changed_or_deleted(bench: Bench, path: str
     replacing = "REPLACE INTO entries SELECT account_id, number, kind, 1, 1, at, job_id, reason FROM entries"
     with pytest.raises(q.StoreError, match="cannot be deleted"):
         await on_writer(bench.store, lambda db: db.execute(replacing))
+
+
+async def test_an_audit_line_is_never_changed_or_deleted(bench: Bench, path: str) -> None:
+    await bench.run(c.As("boss", c.Credit("ana", 1, "grant")))
+    db = apsw.Connection(path)
+    with pytest.raises(apsw.ConstraintError, match="cannot be changed"):
+        db.execute("UPDATE audit SET actor = 'somebody'")
+    with pytest.raises(apsw.ConstraintError, match="cannot be deleted"):
+        db.execute("DELETE FROM audit")
+    replacing = "REPLACE INTO audit SELECT number, at, 'somebody', act, target, details FROM audit"
+    with pytest.raises(q.StoreError, match="cannot be deleted"):
+        await on_writer(bench.store, lambda db: db.execute(replacing))
+    [line] = await bench.store.read(q.ListAudit())
+    assert line.line.actor == "boss"
 
 
 async def test_a_job_is_refunded_once_whatever_the_rules_say(bench: Bench) -> None:

@@ -13,6 +13,9 @@ from .columns import API_KEYS, AUDIT
 from .connections import Connection
 from .values import instant
 
+_LAST_ID: Final = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+_LAST_NUMBER: Final = 2**63 - 1
+
 _KEYS: Final = f"""
 SELECT coalesce($1::bigint, {instant("clock_timestamp()")}) AS now, {API_KEYS.selected("k")}, {instant("u.at")}
 """
@@ -23,15 +26,13 @@ GET_API_KEY: Final = f"""
 LIST_API_KEYS: Final = f"""
 {_KEYS} FROM (SELECT) AS one
 LEFT JOIN (
-    SELECT * FROM api_keys WHERE $2::uuid IS NULL OR id < $2::uuid ORDER BY id DESC LIMIT $3
+    SELECT * FROM api_keys WHERE id < coalesce($2::uuid, '{_LAST_ID}') ORDER BY id DESC LIMIT $3
 ) AS k ON true
 LEFT JOIN api_key_uses u ON u.key_id = k.id ORDER BY k.id DESC
 """
 LIST_AUDIT: Final = f"""
 SELECT a.number, {AUDIT.selected("a")} FROM audit a WHERE a.number < $1 ORDER BY a.number DESC LIMIT $2
 """
-
-_LAST_NUMBER: Final = 2**63 - 1
 
 
 async def get_api_key(connection: Connection, query: q.GetApiKey, clock: Clock | None) -> q.ApiKeys:
