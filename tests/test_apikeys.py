@@ -1,0 +1,64 @@
+"""The text of an API key: what a scanner, a double click and a typing error meet."""
+
+import hashlib
+import re
+from zlib import crc32
+
+import pytest
+
+from ficha import apikeys
+
+SCOPES = ("user", "service", "admin")
+DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_key_says_what_it_is_and_holds_160_random_bits_and_a_checksum(scope: str) -> None:
+    secret = apikeys.new_secret(scope)
+    match = re.fullmatch(rf"(ficha_{scope}_([0-9A-Za-z]{{27}}))([0-9A-Za-z]{{6}})", secret)
+    assert match is not None
+    assert value(match[2]) < 2**160 < 62**27
+    assert value(match[3]) == crc32(match[1].encode())
+    assert apikeys.scope_of(secret) == scope
+    assert apikeys.is_well_formed(secret)
+    assert apikeys.hint_of(secret) == f"ficha_{scope}_{match[2][:6]}"
+    assert apikeys.digest_of(secret) == hashlib.sha256(secret.encode()).hexdigest()
+
+
+def value(text: str) -> int:
+    number = 0
+    for digit in text:
+        number = number * 62 + DIGITS.index(digit)
+    return number
+
+
+def test_keys_are_drawn_anew_and_all_of_the_160_bits_are_used() -> None:
+    drawn = {value(apikeys.new_secret("user")[11:38]) for _ in range(500)}
+    assert len(drawn) == 500
+    ones = 0
+    zeros = 0
+    for number in drawn:
+        ones |= number
+        zeros |= ~number
+    assert ones == 2**160 - 1
+    assert zeros & (2**160 - 1) == 2**160 - 1
+
+
+def test_every_typing_error_is_noticed_without_a_question_to_anybody() -> None:
+    secret = apikeys.new_secret("service")
+    for at, character in enumerate(secret):
+        for other in "aZ0_-é":
+            if other != character:
+                assert apikeys.scope_of(secret[:at] + other + secret[at + 1 :]) is None
+        assert apikeys.scope_of(secret[:at] + secret[at + 1 :]) is None
+    for at in range(len(secret) - 1):
+        swapped = secret[:at] + secret[at + 1] + secret[at] + secret[at + 2 :]
+        assert swapped == secret or apikeys.scope_of(swapped) is None
+
+
+def test_what_is_no_key_has_no_scope() -> None:
+    key = apikeys.new_secret("user")
+    odd_texts = ("", "ficha_user_", "ficha_root_" + "0" * 33, "x" * 10_000, "ficha_user_" + "é" * 33)
+    for odd in (None, 7, b"ficha_user_", *odd_texts, f" {key}", f"{key}\n", key.upper(), key.encode()):
+        assert apikeys.scope_of(odd) is None
+        assert not apikeys.is_well_formed(odd)
