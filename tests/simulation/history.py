@@ -39,7 +39,7 @@ class History:
         if self._trace.wrong:
             return
         committed = self._watcher.committed(command)
-        self.told.append((command, outcome))
+        self.told.append((c.bare(command), outcome))
         if committed is None:
             if _says_changed(outcome):
                 self._trace.fail(f"{short(command)} was told {summary(outcome)}, which was not committed")
@@ -186,7 +186,7 @@ def _says_changed(outcome: Any) -> bool:
             return not repeated
         case o.Finished(changed=changed) | o.ReservationChanged(changed=changed):
             return changed
-        case o.Forgotten(changed) | o.Discarded(changed=changed):
+        case o.Forgotten(changed) | o.Discarded(changed=changed) | o.ApiKeyChanged(changed=changed):
             return changed
         case o.Recovered(act=act):
             return act != "nothing"

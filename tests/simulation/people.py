@@ -9,6 +9,7 @@ from typing import Any
 
 from ficha.app import Ficha
 from ficha.core import commands as c
+from ficha.operations import AllOperations
 from ficha.refused import Refused
 from ficha.store.base import StoreError
 
@@ -161,11 +162,15 @@ class Client(Person):
 
 
 class Operator(Person):
-    """Pauses and resizes pools, deals with dead letters, moves accounts between plans, grants credits twice."""
+    """Pauses and resizes pools, deals with dead letters, moves accounts between plans, grants credits twice, rotates
+    API keys; all of it in a name of its own."""
 
     def __init__(self, accounts: Sequence[str], *args: Any) -> None:
         super().__init__(*args)
         self._accounts = accounts
+
+    async def ask(self, act: Callable[[AllOperations], Awaitable[Any]], tries: int = 1) -> Any:
+        return await super().ask(lambda app: act(app.acting("operator")), tries)
 
     async def run(self, acts: int) -> None:
         for number in range(acts):
@@ -189,6 +194,7 @@ class Operator(Person):
                     await self._pay(account, f"pay-{number}")
                 case 6:
                     await self.ask(lambda app: app.sweep())
+                    await self._rotate()
                 case 7:
                     await self._recover_all()
 
@@ -203,10 +209,17 @@ class Operator(Person):
     async def _pay(self, account: str, payment: str) -> None:
         """A payment's call-back, which comes more than once and to more than one server."""
 
-        def act(app: Ficha) -> Awaitable[Any]:
+        def act(app: AllOperations) -> Awaitable[Any]:
             return app.grant(account, 10, reason=f"{account} {payment}", key=payment)
 
         await asyncio.gather(*(self.ask(act, tries=4) for _ in range(self._random.randint(1, 3))))
+
+    async def _rotate(self) -> None:
+        """New API keys for old ones, made by several at once who do not know of each other."""
+        await asyncio.gather(*(self.ask(lambda app: app.create_api_key("ci", scope="service")) for _ in range(3)))
+        page = await self.ask(lambda app: app.api_keys(limit=1))
+        for key in page.items if page is not None else ():
+            await self.ask(lambda app, key=key: app.revoke_api_key(key.id), tries=3)
 
     async def _recover_all(self) -> None:
         """Somebody who sees stuck jobs everywhere."""

@@ -23,6 +23,8 @@ SEEN = {
     "flush before answer": "which was not committed",
     "marker of a commit": "was committed twice|was told",
     "count of runs": "a batch counted the runs",
+    "lock of API keys": "API keys named ci live",
+    "audit line": "left audit lines of",
 }
 """What must be noticed, as a pattern: not that something breaks, but that the right sentence is said."""
 

@@ -61,6 +61,8 @@ class Watcher:
             *self._slots(transaction),
             *self._limits(transaction),
             *self._touched(changes),
+            *self._lines(transaction),
+            *self._live_keys(transaction),
         ):
             self._trace.fail(sentence)
 
@@ -71,7 +73,7 @@ class Watcher:
             if id(command) in self._committed:
                 yield f"{short(command)} was committed twice"
             self._committed[id(command)] = (command, outcome)
-            yield from self._word(command, outcome)
+            yield from self._word(c.bare(command), outcome)
             if isinstance(outcome, o.Recovered) and outcome.act in ("requeued", "failed"):
                 yield from self._early(transaction, outcome.job_id)
         if all(isinstance(command, c.Claim) for command in transaction.commands):
@@ -138,7 +140,7 @@ class Watcher:
     def _runs(self, transaction: Transaction) -> Iterator[str]:
         """Each run that began or ended is counted for its worker, in the same commit."""
         counts: Counter[tuple[str, str]] = Counter()
-        for command, outcome in zip(transaction.commands, transaction.outcomes, strict=True):
+        for command, outcome in zip(map(c.bare, transaction.commands), transaction.outcomes, strict=True):
             if isinstance(outcome, o.Claimed):
                 counts.update((lease.worker, "claimed") for lease in outcome.leases)
                 self._worker.update({lease.job.id: lease.worker for lease in outcome.leases})
@@ -147,6 +149,25 @@ class Watcher:
         told = {(tally.worker, tally.kind): tally.runs for tally in transaction.changes.tallies}
         if told != counts:
             yield f"a batch counted the runs {told}, but they were {dict(counts)}"
+
+    def _lines(self, transaction: Transaction) -> Iterator[str]:
+        """Whatever was done in a name is in the audit log, in the same commit, and nothing else is."""
+        named = [
+            command.actor
+            for command, outcome in zip(transaction.commands, transaction.outcomes, strict=True)
+            if isinstance(command, c.As) and not isinstance(outcome, o.Refusal)
+        ]
+        written = [line.actor for line in transaction.changes.audit]
+        if written != named:
+            yield f"a batch in the names {named} left audit lines of {written}"
+
+    def _live_keys(self, transaction: Transaction) -> Iterator[str]:
+        """No key here expires, so those that were not revoked live."""
+        for name in {key.name for key in transaction.changes.api_keys}:
+            keys = self._database.state.api_keys.values()
+            live = sum(key.name == name and key.revoked_at is None for key in keys)
+            if live > 2:
+                yield f"{live} API keys named {name} live"
 
     # What it changed
 
@@ -192,7 +213,7 @@ class Watcher:
 
     def _limits(self, transaction: Transaction) -> Iterator[str]:
         """Quota and concurrency of plans. A batch in which an operator overrode them is not judged."""
-        commands = transaction.commands
+        commands = map(c.bare, transaction.commands)
         if any(isinstance(command, c.ChangePlan | c.Requeue) for command in commands):
             return
         now = transaction.snapshot.now
@@ -270,6 +291,7 @@ SHORT: Final = 8
 
 def short(command: Any) -> str:
     """A command in a few words."""
+    command = c.bare(command)
     name = type(command).__name__
     job_id = getattr(command, "job_id", None)
     epoch = getattr(command, "epoch", None)
