@@ -127,13 +127,15 @@ async def test_no_caller_is_answered_before_the_commit(sqlite: Bench) -> None:
         ([1, 5, 1], 3),
     ],
 )
+@pytest.mark.parametrize("actor", [None, "boss"])
 async def test_a_batch_takes_what_fits_its_weight_and_no_more(
-    memory: Bench, store: WatchedStore, weights: list[int], batches: int
+    memory: Bench, store: WatchedStore, weights: list[int], batches: int, actor: str | None
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, batch_weight=4)))
     await held(engine, store)
     before = store.batches
-    calls = await sent(engine, *(submit(jobs=weight) for weight in weights))
+    submits = [submit(jobs=weight) for weight in weights]
+    calls = await sent(engine, *(submits if actor is None else [c.As(actor, one) for one in submits]))
     store.gate.set()
     assert [outcome.jobs for outcome in await asyncio.gather(*calls)] == weights
     assert store.batches - before == batches
@@ -231,15 +233,36 @@ async def test_claims_and_different_accounts_do_not_wait_for_each_other(memory: 
     engine = await opened(await memory.engine(store))
     store.gate.clear()
     before = store.batches
-    calls = await sent(engine, submit("ana"), submit("eva"), c.Claim("w1", ("gpu",), 1))
+    calls = await sent(engine, submit("ana"), c.As("boss", submit("eva")), c.Claim("w1", ("gpu",), 1))
     await store.until(lambda: store.batches == before + 3)
     store.gate.set()
     await asyncio.gather(*calls)
 
 
+async def test_a_preview_tells_what_a_command_would_lead_to_and_asks_no_lane(
+    memory: Bench, store: WatchedStore
+) -> None:
+    engine = await opened(await memory.engine(store))
+    await held(engine, store)
+    before = store.batches
+    command = submit()
+    changes, outcome = await engine.preview(command)
+    assert (outcome.new_balance, [change.after.id for change in changes.jobs]) == (
+        CREDITS - COST,
+        [command.jobs[0].id],
+    )
+    _, refused = await engine.preview(c.Credit("nobody", 5, "grant"))
+    assert refused.code == "NOT_FOUND"
+    assert (store.batches, await memory.charges()) == (before, 0)
+    store.gate.set()
+    assert await one(engine, command, Submitted) == replace(outcome, new_balance=CREDITS + 1 - COST)
+
+
 async def test_the_calls_of_one_account_keep_their_order_whatever_lanes_there_are(memory: Bench) -> None:
+    """In whosever name they are made."""
     engine = await opened(await memory.engine(await memory.watched(lanes=3)), credits=0)
-    calls = await sent(engine, *(call for _ in range(5) for call in (c.Credit("ana", COST, "grant"), submit())))
+    commands = [command for _ in range(5) for command in (c.Credit("ana", COST, "grant"), submit())]
+    calls = await sent(engine, *(c.As("boss", one) if n % 3 else one for n, one in enumerate(commands)))
     assert [type(outcome).__name__ for outcome in await asyncio.gather(*calls)] == ["AccountChanged", "Submitted"] * 5
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from ficha.core import commands as c
 from ficha.core.invariants import violations
+from ficha.core.needs import needs
 from ficha.core.outcomes import Submitted
 from ficha.core.records import Account
 from ficha.store import base as q
@@ -42,6 +43,8 @@ async def test_what_is_remembered_costs_one_round_trip_and_what_is_not_two(postg
         for command in (
             submit(),
             c.Credit("ana", 5, "grant", key="k"),
+            c.As("boss", submit()),
+            c.UseApiKey(str(uuid4())),
             c.Start(job_id, epoch),
             c.Heartbeat(job_id, epoch),
             c.SaveCheckpoint(job_id, epoch, "half", 50, "{}"),
@@ -54,7 +57,8 @@ async def test_what_is_remembered_costs_one_round_trip_and_what_is_not_two(postg
         _, texts = await sent(other, submit())
         assert texts == ["SELECT", "guarded"]
         assert {job.status for job in await jobs(mine)} == {"queued", "completed"}
-        assert (await account(mine)).balance == 1_000 - 3 * 5 + 5
+        assert (await account(mine)).balance == 1_000 - 4 * 5 + 5
+        assert [found.line.act for found in await mine.read(q.ListAudit())] == ["submit"]
 
 
 @pytest.mark.req("D1")
@@ -76,6 +80,33 @@ async def test_credits_that_another_process_spent_are_not_spent_again(postgres_u
         assert texts[0] == "guarded"
         assert texts[-1] == "ROLLBACK"
         assert len(await jobs(mine)) == 1
+
+
+async def test_what_is_decided_again_leaves_one_audit_line(postgres_url: str) -> None:
+    async with two(postgres_url) as (mine, other):
+        await prepare(mine)
+        await run(mine, submit())
+        await run(other, c.Credit("ana", 100, "grant"))
+        [granted], texts = await sent(mine, c.As("boss", c.Credit("ana", 1, "grant")))
+        assert texts[0] == "guarded"
+        assert len(texts) > 1
+        [found] = await mine.read(q.ListAudit())
+        assert found.line.details == {"amount": 1, "balance": granted.balance} == {"amount": 1, "balance": 1_096}
+
+
+async def test_what_a_batch_would_be_decided_on_is_seen_whoever_holds_it(postgres_url: str) -> None:
+    wanted = needs([submit(), c.Claim("w1", ("gpu",), 1), c.RevokeApiKey(str(uuid4()))])
+    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+        await prepare(store, slots=1)
+        await run(store, submit())
+        await connection.execute("BEGIN; SELECT FROM accounts FOR UPDATE; SELECT FROM ready FOR UPDATE")
+        await connection.execute("SELECT FROM pools FOR UPDATE; LOCK TABLE api_keys IN SHARE ROW EXCLUSIVE MODE")
+        await connection.execute("SELECT pg_advisory_xact_lock(hashtext('ficha api keys'))")
+        snapshot = await store.read(q.GetSnapshot(wanted))
+        assert snapshot.accounts["ana"] == await account(store)
+        assert len(snapshot.ready["gpu"]) == 1
+        # Nor is anything held afterwards: the other side can go on at once.
+        await connection.execute("UPDATE accounts SET plan = 'solo'; COMMIT")
 
 
 async def test_a_slot_that_another_process_reserved_counts(postgres_url: str) -> None:

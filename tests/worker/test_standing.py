@@ -71,7 +71,7 @@ async def test_a_claim_that_stands_is_withdrawn_or_answered_but_never_lost() -> 
         late = app.stand(["default"], limit=5, worker="w3")
         assert stays is not None
         assert late is not None
-        receipt = await app.submit("draw", account="ana")
+        receipt = await app.acting("boss").submit("draw", account="ana")
         assert not stays.withdraw()
         assert [lease.job_id for lease in await stays.leases()] == [receipt.job_id]
         assert not late.answered.done()
