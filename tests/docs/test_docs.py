@@ -15,7 +15,9 @@ from typer.main import get_command
 from ficha import Ficha, LaneLimits, Limits, Plan
 from ficha.cli.main import app as command_line
 from ficha.core import invariants, states
+from ficha.core.audit import AuditAct
 from ficha.core.outcomes import HTTP_STATUS, RETRYABLE, Code
+from ficha.core.records import ApiKeyScope
 from ficha.refused import Refused
 from ficha.tools import Tool
 
@@ -107,6 +109,16 @@ def test_every_event_is_documented_and_the_histories_know_those_that_move_a_job(
     assert len(events) > 10
     assert events <= rows(REFERENCE)
     assert set(invariants._STATUS_AFTER) <= events
+
+
+def test_every_act_of_the_audit_log_is_documented() -> None:
+    acts = REFERENCE.partition("## Audit log")[2].partition("\n## ")[0]
+    assert rows(acts) == set(get_args(AuditAct))
+
+
+def test_every_scope_of_an_api_key_is_documented() -> None:
+    scopes = REFERENCE.partition("## API keys")[2].partition("\n## ")[0]
+    assert rows(scopes) == set(get_args(ApiKeyScope))
 
 
 def verbs(command: Any, path: str) -> Iterator[tuple[str, Any]]:
