@@ -7,6 +7,7 @@ from zlib import crc32
 import pytest
 
 from ficha import apikeys
+from ficha.worker.journal import redacted
 
 SCOPES = ("user", "service", "admin")
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -62,3 +63,9 @@ def test_what_is_no_key_has_no_scope() -> None:
     for odd in (None, 7, b"ficha_user_", *odd_texts, f" {key}", f"{key}\n", key.upper(), key.encode()):
         assert apikeys.scope_of(odd) is None
         assert not apikeys.is_well_formed(odd)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_key_in_an_error_is_taken_out_of_it(scope: str) -> None:
+    secret = apikeys.new_secret(scope)
+    assert redacted(f"401 for {secret}, try another") == "401 for [hidden], try another"
