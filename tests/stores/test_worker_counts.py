@@ -126,20 +126,24 @@ async def test_runs_under_way_when_the_counts_come_are_counted_on_sqlite(tmp_pat
 
 
 @pytest.mark.req("D10")
-async def test_where_row_level_security_is_on_the_new_tables_come_with_it(postgres_url: str) -> None:
+@pytest.mark.parametrize(
+    ("version", "tables"), [(1, ["workers", "worker_counts"]), (2, ["api_keys", "api_key_uses", "audit"])]
+)
+async def test_where_row_level_security_is_on_the_new_tables_come_with_it(
+    postgres_url: str, version: int, tables: list[str]
+) -> None:
     store = PostgresStore(postgres_url)
 
     async def is_on() -> bool:
         async with connected(postgres_url) as connection:
-            found = await connection.fetch(
-                "SELECT relrowsecurity FROM pg_class WHERE relname IN ('workers', 'worker_counts')"
-            )
+            found = await connection.fetch("SELECT relrowsecurity FROM pg_class WHERE relname = ANY ($1)", tables)
+        assert len(found) == len(tables)
         [answer] = {row[0] for row in found}
         return bool(answer)
 
     await store.migrate()
     assert not await is_on()
-    await store.migrate(1)
+    await store.migrate(version)
     await store.row_level_security(True)
     await store.migrate()
     assert await is_on()

@@ -8,7 +8,7 @@ with where jobs are, so that no rule has to.
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -57,6 +57,10 @@ class _Loaded(dict[K, V]):
         raise NotLoaded(f"{key!r} was not loaded: `needs` must name it")
 
 
+_NOTHING: Final[_Loaded[str, Any]] = _Loaded()
+"""What most batches load of the rarer rows. Only what was loaded is ever changed, so it stays empty."""
+
+
 class Workspace:
     """A snapshot under change. `changes()` tells what came of it."""
 
@@ -76,11 +80,9 @@ class Workspace:
         self._occupied = _Loaded(snapshot.occupied)
         self._contents = _Loaded(snapshot.contents)
         self._leaders = _Loaded(snapshot.leaders)
-        self._batches = _Loaded(snapshot.batches)
-        self._api_keys = _Loaded(snapshot.api_keys)
-        self._api_keys_of = _Loaded(
-            {name: {key.id: key for key in found} for name, found in snapshot.api_keys_of.items()}
-        )
+        self._batches = _Loaded(snapshot.batches) if snapshot.batches else _NOTHING
+        self._api_keys = _Loaded(snapshot.api_keys) if snapshot.api_keys else _NOTHING
+        self._api_keys_of = _by_id(snapshot.api_keys_of) if snapshot.api_keys_of else _NOTHING
         self._ready = _Loaded({pool: self._queue(ids) for pool, ids in snapshot.ready.items()})
         self._parked = _Loaded({account: self._queue(ids) for account, ids in snapshot.parked.items()})
         self._jobs_before: dict[str, Job | None] = {}
@@ -113,8 +115,10 @@ class Workspace:
         changes.workers = [*self._workers.values()]
         changes.tallies = [Tally(*name, *counts) for name, counts in self._tallies.items()]
         changes.leaders = [self._known(self._leaders[key]) for key in self._changed_leaders]
-        changes.api_keys = [self._known(self._api_keys[key]) for key in self._changed_api_keys]
-        changes.api_key_uses = [*self._api_key_uses.values()]
+        if self._changed_api_keys:
+            changes.api_keys = [self._known(self._api_keys[key]) for key in self._changed_api_keys]
+        if self._api_key_uses:
+            changes.api_key_uses = [*self._api_key_uses.values()]
         return changes
 
     @staticmethod
@@ -293,7 +297,8 @@ class Workspace:
         return self._batches[batch_id]
 
     def add_batch(self, batch: Batch) -> None:
-        self._batches[batch.id] = batch
+        if batch.id in self._batches:
+            self._batches[batch.id] = batch
         self._changes.batches.append(batch)
 
     def pool(self, name: str) -> Pool | None:
@@ -331,6 +336,7 @@ class Workspace:
         return [key for key in self._api_keys_of[name].values() if key.revoked_at is None]
 
     def put_api_key(self, key: ApiKey) -> None:
+        assert key.id in self._api_keys, f"API key {key.id} was not loaded"
         self._api_keys[key.id] = key
         self._changed_api_keys[key.id] = None
         if key.name in self._api_keys_of:
@@ -341,6 +347,10 @@ class Workspace:
 
     def add_audit_line(self, line: AuditLine) -> None:
         self._changes.audit.append(line)
+
+
+def _by_id(found: dict[str, list[ApiKey]]) -> _Loaded[str, dict[str, ApiKey]]:
+    return _Loaded({name: {key.id: key for key in keys} for name, keys in found.items()})
 
 
 def _rank(job: Job | None) -> int:
