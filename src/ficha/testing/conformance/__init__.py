@@ -18,6 +18,7 @@ The tests are coroutines; pytest-asyncio runs them (`asyncio_mode = "auto"`, or 
 
 from .batches import BatchConformance
 from .due import DueConformance
+from .events import EventConformance
 from .figures import FigureConformance
 from .listings import ListingConformance
 from .loading import LoadingConformance
@@ -32,6 +33,7 @@ class StoreConformance(
     LoadingConformance,
     BatchConformance,
     ListingConformance,
+    EventConformance,
     DueConformance,
     FigureConformance,
     WorkerConformance,
