@@ -374,6 +374,17 @@ async def test_whoever_writes_in_another_database_of_the_server_is_nobodys_conce
         assert await store.read(q.GetHorizon()) == q.Horizon(0)
 
 
+async def test_a_hint_that_names_no_pool_gives_no_claim_reason_to_look_harder(postgres_url: str) -> None:
+    async with opened(postgres_url) as one, opened(postgres_url) as other:
+        heard: asyncio.Queue[str] = asyncio.Queue()
+        await one.listen(heard.put_nowait)
+        for name, is_quiet in (("\x02events", True), ("\x01w1", True), ("gpu", False)):
+            one._remembered._is_quiet = True
+            await other.notify([name])
+            assert await asyncio.wait_for(heard.get(), 10) == name
+            assert one._remembered._is_quiet is is_quiet
+
+
 async def test_a_store_can_be_closed_twice_and_opened_again(postgres_url: str) -> None:
     store = PostgresStore(postgres_url)
     await store.close()

@@ -19,7 +19,7 @@ from .lane import CLOSED, Lane, LaneLimits, Standing
 from .positions import Positions
 from .sweeper import Sweeper, SweepReport
 from .trigger import OnWork, Trigger
-from .wakeups import Wakeups, cancellations
+from .wakeups import EVENTS, Wakeups, cancellations
 
 
 class Engine:
@@ -141,8 +141,10 @@ def _lane_number(command: c.Command, lanes: int) -> int:
 
 def _stirred(changes: Changes) -> Iterable[str]:
     """Pools where a claim may now find something: a job became ready, a slot became free, the pool was changed. And
-    workers whose job was cancelled."""
+    workers whose job was cancelled, and those who follow events."""
     names = {pool.name for pool in changes.pools}
+    if changes.events:
+        names.add(EVENTS)
     for change in changes.jobs:
         before, after = change.before, change.after
         if type(after.place) is Ready or _frees_slot(before, after):

@@ -81,11 +81,12 @@ class Store(Protocol):
         Called now and then, by one process as a rule; several at once do no harm.
         """
 
-    async def notify(self, pools: Iterable[str]) -> None:
-        """Hints to other processes that these pools have ready jobs. May be lost."""
+    async def notify(self, names: Iterable[str]) -> None:
+        """Hints to other processes that these pools have ready jobs. What begins with a control character is no pool,
+        and makes nobody look for jobs. May be lost."""
 
     async def listen(self, heard: Callable[[str], None]) -> None:
-        """Calls `heard(pool)` for each hint from another process, until the store is closed or this is cancelled. A
+        """Calls `heard(name)` for each hint from another process, until the store is closed or this is cancelled. A
         hint that does not know what happened is the empty text. May do nothing."""
 
 
