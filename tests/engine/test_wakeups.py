@@ -7,7 +7,7 @@ import pytest
 from ficha.core import commands as c
 from ficha.engine import wakeups
 from ficha.engine.engine import Engine
-from ficha.engine.wakeups import EVENTS
+from ficha.engine.wakeups import ANYTHING, EVENTS
 from ficha.store.base import StoreError
 from tests.engine.bench import Bench, claimed, one, opened, submit, submitted
 
@@ -39,6 +39,16 @@ async def test_a_wake_up_between_the_look_and_the_wait_is_not_missed(bench: Benc
     async with asyncio.timeout(5):
         assert await engine.wakeups.wait(["gpu"], NEVER, since=before_the_look)
     assert len(await claimed(engine)) == 1
+
+
+async def test_a_hint_that_does_not_say_what_happened_is_not_missed_by_whoever_never_waited_before(
+    memory: Bench,
+) -> None:
+    engine = await memory.engine()
+    before_the_look = engine.wakeups.heard(["new"])
+    engine.wakeups._wake(ANYTHING)
+    async with asyncio.timeout(5):
+        assert await engine.wakeups.wait(["new"], NEVER, since=before_the_look)
 
 
 async def test_whoever_waits_for_another_pool_is_left_alone(memory: Bench) -> None:

@@ -65,7 +65,7 @@ class Wakeups:
 
     def heard(self, pools: Iterable[str]) -> int:
         """A number that changes with every wake-up of these pools."""
-        return sum(self._heard[pool] for pool in pools)
+        return self._heard[ANYTHING] + sum(self._heard[pool] for pool in pools)
 
     async def wait(self, pools: Iterable[str], timeout_s: float, since: int | None = None) -> bool:
         """Returns when one of the pools may have work (True) or the time is up (False).
@@ -98,8 +98,8 @@ class Wakeups:
             self._sender = self._spawn(self._send())
 
     def _wake(self, pool: str) -> None:
+        self._heard[pool] += 1
         for name in tuple(self._waiting) if pool == ANYTHING else (pool,):
-            self._heard[name] += 1
             for future in self._waiting.get(name, ()):
                 if not future.done():
                     future.set_result(None)
