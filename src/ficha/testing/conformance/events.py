@@ -77,6 +77,7 @@ class EventConformance:
     async def test_the_horizon_is_the_number_of_the_last_event(self, driver: Driver) -> None:
         assert await driver.read(GetHorizon()) == Horizon(0)
         await open_house(driver)
+        last = 0
         for _ in range(2):
             await submit(driver)
             last = (await driver.read(ListEvents(limit=1_000)))[-1].number
