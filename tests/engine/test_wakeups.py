@@ -7,11 +7,13 @@ import pytest
 from ficha.core import commands as c
 from ficha.engine import wakeups
 from ficha.engine.engine import Engine
+from ficha.engine.wakeups import ANYTHING, EVENTS
 from ficha.store.base import StoreError
 from tests.engine.bench import Bench, claimed, one, opened, submit, submitted
 
 NEVER = 3_600.0
 """A time that no test waits for: whoever returns was woken."""
+SIGN_OF_LIFE = c.SeeWorker("w1", "host", 1, ("gpu",), 10, "1.0", 10_000)
 
 
 async def waiting(engine: Engine, *pools: str) -> asyncio.Task:
@@ -37,6 +39,16 @@ async def test_a_wake_up_between_the_look_and_the_wait_is_not_missed(bench: Benc
     async with asyncio.timeout(5):
         assert await engine.wakeups.wait(["gpu"], NEVER, since=before_the_look)
     assert len(await claimed(engine)) == 1
+
+
+async def test_a_hint_that_does_not_say_what_happened_is_not_missed_by_whoever_never_waited_before(
+    memory: Bench,
+) -> None:
+    engine = await memory.engine()
+    before_the_look = engine.wakeups.heard(["new"])
+    engine.wakeups._wake(ANYTHING)
+    async with asyncio.timeout(5):
+        assert await engine.wakeups.wait(["new"], NEVER, since=before_the_look)
 
 
 async def test_whoever_waits_for_another_pool_is_left_alone(memory: Bench) -> None:
@@ -178,4 +190,89 @@ async def test_hints_go_out_no_more_often_than_their_pace(memory: Bench, monkeyp
     for _ in range(50):
         await submitted(engine)
         await asyncio.sleep(0)
-    assert store.notified == [{"gpu"}] * 3
+    assert store.notified == [{"gpu"}, {"gpu", EVENTS}, {"gpu", EVENTS}]
+
+
+async def test_whoever_follows_events_is_woken_by_every_batch_that_writes_some_and_by_no_other(memory: Bench) -> None:
+    engine = await opened(await memory.engine())
+
+    async def wakes(command: c.Command) -> bool:
+        heard = engine.wakeups.heard([EVENTS])
+        await engine.call(command)
+        return engine.wakeups.heard([EVENTS]) != heard
+
+    first = submit()
+    held = first.jobs[0].id
+    assert await wakes(first)
+    assert await wakes(c.Claim("w1", ("gpu",), 1))
+    assert await wakes(c.Start(held, 1))
+    assert await wakes(c.SaveCheckpoint(held, 1, "HALF"))
+    assert await wakes(c.Note(held, 1, "so far"))
+    assert not await wakes(c.Heartbeat(held, 1))
+    assert not await wakes(SIGN_OF_LIFE)
+    assert not await wakes(c.Elect("sweeping", "us", 1_000))
+    assert not await wakes(c.Credit("ana", 1, "grant"))
+    assert not await wakes(c.Claim("w1", ("gpu",), 1)), "nothing was there"
+    assert await wakes(c.Finish(held, c.Completed("1"), 1))
+
+
+async def test_a_hint_of_events_wakes_no_worker_of_another_process(postgresql: Bench) -> None:
+    store = await postgresql.watched()
+    waits, works = await postgresql.engine(store), await opened(await postgresql.engine())
+    job_id = await submitted(works)
+    await claimed(works)
+    async with asyncio.timeout(10):
+        await store.listens.wait()
+        # Hints come in their order, so after this one all that were sent before have been heard.
+        await one(works, c.DeclarePool("last", None))
+        await waits.wakeups.wait(["last"], NEVER, since=0)
+        at_work = waits.wakeups.heard(["gpu"])
+        heard = waits.wakeups.heard([EVENTS])
+        follower, worker = await waiting(waits, EVENTS), await waiting(waits, "gpu")
+        await one(works, c.Note(job_id, 1, "so good"))
+        await waits.wakeups.wait([EVENTS], NEVER, since=heard)
+        assert await follower
+        assert waits.wakeups.heard(["gpu"]) == at_work
+        assert not worker.done()
+        worker.cancel()
+
+
+async def test_hints_of_events_alone_go_out_at_their_own_pace_and_ride_along_with_others(
+    memory: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wakeups, "EVENTS_EVERY_S", NEVER)
+    store = await memory.watched()
+    engine = await opened(await memory.engine(store))
+    job_id = await submitted(engine)
+    await store.until(lambda: {"gpu", EVENTS} in store.notified)
+    sent = len(store.notified)
+    for number in range(5):
+        await one(engine, c.Claim("w1", ("gpu",), 1))
+        await one(engine, c.Note(job_id, 1, f"line {number}"))
+        await asyncio.sleep(0)
+    assert len(store.notified) == sent
+    await one(engine, c.Finish(job_id, c.Completed("1"), 1))
+    await store.until(lambda: len(store.notified) > sent)
+    assert store.notified[sent:] == [{"gpu", EVENTS}]
+    monkeypatch.setattr(wakeups, "EVENTS_EVERY_S", 0.001)
+    held = await submitted(engine)
+    await claimed(engine)
+    await one(engine, c.Note(held, 1, "alone"))
+    await store.until(lambda: store.notified[-1] == {EVENTS})
+
+
+async def test_a_process_that_only_gives_signs_of_life_sends_no_hint(
+    memory: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wakeups, "EVENTS_EVERY_S", 0.0)
+    store = await memory.watched()
+    engine = await opened(await memory.engine(store))
+    job_id = await submitted(engine)
+    await claimed(engine)
+    await store.until(lambda: store.notified[-1:] == [{EVENTS}])
+    sent = len(store.notified)
+    for command in (SIGN_OF_LIFE, c.Elect("sweeping", "us", 1_000), c.Heartbeat(job_id, 1), c.Claim("w1", ("gpu",), 1)):
+        await one(engine, command)
+        await asyncio.sleep(0)
+    await engine.sweep()
+    assert len(store.notified) == sent

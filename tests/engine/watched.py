@@ -96,13 +96,13 @@ class WatchedStore:
         self.tidied += 1
         await self.inner.tidy()
 
-    async def notify(self, pools: Iterable[str]) -> None:
-        self.notified.append(set(pools))
+    async def notify(self, names: Iterable[str]) -> None:
+        self.notified.append(set(names))
         self._stirred.set()
         await self.notify_gate.wait()
         if self.notify_fault is not None:
             raise self.notify_fault
-        await self.inner.notify(pools)
+        await self.inner.notify(names)
 
     async def listen(self, heard: Callable[[str], None]) -> None:
         await self.inner.listen(heard)

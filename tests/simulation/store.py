@@ -121,13 +121,13 @@ class SimulatedStore:
     async def tidy(self) -> None:
         """The database leaves nothing behind."""
 
-    async def notify(self, pools: Iterable[str]) -> None:
+    async def notify(self, names: Iterable[str]) -> None:
         database = self._database
         await self._travel(None)
         for process, heard in database.listeners.items():
-            for pool in sorted(pools):
+            for name in sorted(names):
                 if process is not self._process and database.random.random() >= database.weather.hint_lost:
-                    database.loop.call_later(database.latency_s(), heard, pool, context=process.context)
+                    database.loop.call_later(database.latency_s(), heard, name, context=process.context)
 
     async def listen(self, heard: Callable[[str], None]) -> None:
         self._database.listeners[self._process] = heard

@@ -307,6 +307,8 @@ def questions() -> dict[str, Question]:
         "events of an account": Question(q.ListEvents(account_id=name), 100),
         "events of an account's job": Question(q.ListEvents(job, name, 3), 100),
         "events": Question(q.ListEvents(after=1_000), 100),
+        "new events of those who are followed": Question(q.ListEvents(after=2**40, jobs=some, accounts=(name,)), 100),
+        "how far events go": Question(q.GetHorizon(), 1),
         "steps": Question(q.ListSteps(job), 1),
         "what is due": Question(q.GetDue(600_000, 86_400_000, 200), 200),
         "pools": Question(q.ListPools(), 10),

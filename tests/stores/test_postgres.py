@@ -16,6 +16,7 @@ from ficha.store import base as q
 from ficha.store.base import StoreError, Transient
 from ficha.store.postgres import PostgresStore, load
 from ficha.store.postgres.heads import Heads
+from tests.postgres import Server, new_database
 from tests.stores.postgres_batches import (
     POLICY,
     connected,
@@ -28,6 +29,10 @@ from tests.stores.postgres_batches import (
     submit,
     until_waiting,
 )
+
+ADD_EVENT = """
+INSERT INTO events (job_id, account_id, kind, at) VALUES (gen_random_uuid(), 'ana', 'log', now()) RETURNING number
+"""
 
 
 async def test_a_batch_under_locks_is_five_round_trips(postgres_url: str) -> None:
@@ -333,6 +338,51 @@ async def test_nobody_is_woken_by_a_hint_of_its_own(postgres_url: str) -> None:
         async with connected(postgres_url) as connection:
             await connection.execute("SELECT pg_notify('ficha_ready', 'by hand')")
         assert [await asyncio.wait_for(heard.get(), 10) for _ in range(2)] == ["cpu", "by hand"]
+
+
+async def test_whoever_may_still_fill_a_gap_below_the_last_event_is_named_until_it_has(postgres_url: str) -> None:
+    async with opened(postgres_url) as store, connected(postgres_url) as slow, connected(postgres_url) as quick:
+        assert await store.read(q.GetHorizon()) == q.Horizon(0)
+        await slow.execute("BEGIN")
+        held = await slow.fetchval(ADD_EVENT)
+        before = await store.read(q.GetHorizon())
+        assert before.last == 0
+        [writer] = before.writers
+        await quick.execute("BEGIN; SELECT pg_current_xact_id()")
+        assert (await store.read(q.GetHorizon())).writers == {writer}, "a transaction that adds no event does not count"
+        await quick.execute("COMMIT")
+        above = await quick.fetchval(ADD_EVENT)
+        assert held < above
+        assert await store.read(q.GetHorizon()) == q.Horizon(above, frozenset({writer}))
+        assert [found.number for found in await store.read(q.ListEvents())] == [above]
+        await slow.execute("COMMIT")
+        assert await store.read(q.GetHorizon()) == q.Horizon(above)
+        assert [found.number for found in await store.read(q.ListEvents())] == [held, above]
+
+
+async def test_whoever_writes_in_another_database_of_the_server_is_nobodys_concern(
+    postgres_server: Server, postgres_url: str
+) -> None:
+    async with (
+        opened(postgres_url) as store,
+        new_database(postgres_server) as elsewhere,
+        opened(elsewhere),
+        connected(elsewhere) as other,
+    ):
+        await other.execute("BEGIN")
+        await other.fetchval(ADD_EVENT)
+        assert await store.read(q.GetHorizon()) == q.Horizon(0)
+
+
+async def test_a_hint_that_names_no_pool_gives_no_claim_reason_to_look_harder(postgres_url: str) -> None:
+    async with opened(postgres_url) as one, opened(postgres_url) as other:
+        heard: asyncio.Queue[str] = asyncio.Queue()
+        await one.listen(heard.put_nowait)
+        for name, is_quiet in (("\x02events", True), ("\x01w1", True), ("gpu", False)):
+            one._remembered._is_quiet = True
+            await other.notify([name])
+            assert await asyncio.wait_for(heard.get(), 10) == name
+            assert one._remembered._is_quiet is is_quiet
 
 
 async def test_a_store_can_be_closed_twice_and_opened_again(postgres_url: str) -> None:

@@ -13,9 +13,10 @@ from ficha.core import commands as c
 from ficha.core.decide import decide
 from ficha.core.needs import needs
 from ficha.core.snapshot import Changes, Snapshot
+from ficha.store import base as q
 from ficha.store.postgres import PostgresStore
 from tests.postgres import Server, new_database
-from tests.stores.crowd import POLICY, Crowd, Run, found, runner
+from tests.stores.crowd import POLICY, Crowd, Run, account_of, found, runner, uuid_of
 from tests.stores.postgres_batches import connected
 from tests.stores.postgres_crowd import INDEXES, fill, grow, keep_still
 from tests.stores.postgres_plans import Watch, Work, watched
@@ -115,6 +116,7 @@ def natures(crowd: Crowd) -> dict[str, Nature]:
         "dead letters of an account": nature(crowd.counts["dead"], "the account's among all dead letters"),
         "dead letters": nature(everything, newer),
         "ended jobs": nature(everything, newer),
+        "how far events go": nature(100, "the locks of the whole server are looked through"),
         "pools": nature(waiting, "counts what is ready in each"),
         "workers": nature(
             held, "what became of runs is added up, and what is held is counted", "workers", "worker_counts"
@@ -177,6 +179,22 @@ async def move_in(store: PostgresStore, plain: asyncpg.Connection) -> None:
     """A crowd, without a word to the planner."""
     await found(runner(store))
     await grow(plain, Crowd(SMALL))
+
+
+async def test_new_events_cost_the_same_however_many_are_followed(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(postgres_url, Crowd(SMALL))
+    async with watched(postgres_url, monkeypatch) as (store, watch):
+        last = (await store.read(q.GetHorizon())).last
+        jobs = tuple(uuid_of("ended", n) for n in range(SMALL - 2_000, SMALL))
+        accounts = tuple(account_of(n) for n in range(200))
+        watch.take()
+        found = await store.read(q.ListEvents(after=last - 20, jobs=jobs, accounts=accounts))
+        assert [numbered.number for numbered in found] == list(range(last - 19, last + 1))
+        # In the first run of a statement the planner looks things up; whoever looked for each of the names would look
+        # at several pages for every one.
+        assert all(work.pages < CATALOGUE and not work.whole for work in watch.take())
 
 
 NEEDED_BY: dict[str, Story | str] = {

@@ -12,7 +12,7 @@ from ficha.core import commands as c
 from ficha.core.needs import needs
 from ficha.store import base as q
 from ficha.store.base import SchemaMismatch, StoreError
-from ficha.store.postgres import PostgresStore, columns, identity, parts, reads, wanted, whole
+from ficha.store.postgres import PostgresStore, columns, horizon, identity, parts, reads, wanted, whole
 from ficha.store.postgres.connections import BEGIN, BEGIN_READING
 from ficha.store.postgres.values import literal
 from tests.stores.postgres_batches import connected, leased, opened, prepare, run, submit
@@ -116,7 +116,7 @@ def statements() -> Iterator[str]:
         yield parts.statement(written)
         yield parts.statement(written, is_single=True)
         yield from (parts.statement((part,)) for part in written)
-    for module in (reads, whole, identity):
+    for module in (reads, horizon, whole, identity):
         yield from (
             text
             for name, text in vars(module).items()
@@ -135,6 +135,8 @@ QUESTIONS: list[q.Query[Any]] = [
     q.ListEntries("a", before=3),
     q.ListEvents(),
     q.ListEvents(str(uuid4()), "a", 3),
+    q.ListEvents(after=3, jobs=(str(uuid4()), "no uuid"), accounts=("a",)),
+    q.GetHorizon(),
     q.ListSteps("no uuid"),
     q.ListReservations("a", str(uuid4())),
     q.ListKeys("a", ("a", "k", "grant")),

@@ -133,6 +133,8 @@ def statements() -> Iterator[str]:
         yield reads.key_list(q.ListKeys(account_id=account_id, after=("a", "b", "grant")))
         for job in (None, "j"):
             yield reads.event_list(q.ListEvents(job_id=job, account_id=account_id))
+        for jobs in ((), ("j",)):
+            yield reads.event_list(q.ListEvents(account_id=account_id, jobs=jobs, accounts=("ana",)))
         for query in (
             q.ListJobs(account_id=account_id),
             q.ListJobs(account_id=account_id, statuses=("queued", "starting", "running", "completed", "failed")),

@@ -67,11 +67,16 @@ def why_waiting(job: Job, pool: Pool | None, occupied: int) -> WaitReason | None
             return "schedule"
         case Parked():
             return "account_limit"
-        case Ready() if pool is not None and pool.paused:
-            return "pool_paused"
-        case Ready() if pool is not None and pool.limit is not None and occupied >= pool.limit:
-            return "pool_full"
         case Ready():
-            return "place"
+            return why_not_yet(pool, occupied)
         case _:
             return None
+
+
+def why_not_yet(pool: Pool | None, occupied: int) -> WaitReason:
+    """The same for a job that is ready."""
+    if pool is not None and pool.paused:
+        return "pool_paused"
+    if pool is not None and pool.limit is not None and occupied >= pool.limit:
+        return "pool_full"
+    return "place"

@@ -16,10 +16,11 @@ from ..core.records import HELD, Job, Leased, Ready
 from ..core.snapshot import Changes, Snapshot
 from ..store.base import GetSnapshot, Store
 from .lane import CLOSED, Lane, LaneLimits, Standing
+from .live import Live
 from .positions import Positions
 from .sweeper import Sweeper, SweepReport
 from .trigger import OnWork, Trigger
-from .wakeups import Wakeups, cancellations
+from .wakeups import EVENTS, Wakeups, cancellations
 
 
 class Engine:
@@ -38,6 +39,7 @@ class Engine:
         self.policy = policy
         self.limits = limits or LaneLimits()
         self.wakeups = Wakeups(store)
+        self.live = Live(store, self.wakeups)
         self.positions = Positions(store)
         self.sweeper = Sweeper(self, interval_s=sweep_interval_s)
         self._trigger = None if on_work is None else Trigger(on_work)
@@ -54,6 +56,7 @@ class Engine:
 
     async def stop(self, grace_s: float = 10.0) -> None:
         """Answers or refuses everybody, within the grace."""
+        await self.live.stop()
         await self.sweeper.stop()
         await asyncio.gather(*(lane.close(grace_s) for lane in self._lanes))
         await self.wakeups.stop()
@@ -148,8 +151,10 @@ def _lane_number(command: c.Command, lanes: int) -> int:
 
 def _stirred(changes: Changes) -> Iterable[str]:
     """Pools where a claim may now find something: a job became ready, a slot became free, the pool was changed. And
-    workers whose job was cancelled."""
+    workers whose job was cancelled, and those who follow events."""
     names = {pool.name for pool in changes.pools}
+    if changes.events:
+        names.add(EVENTS)
     for change in changes.jobs:
         before, after = change.before, change.after
         if type(after.place) is Ready or _frees_slot(before, after):

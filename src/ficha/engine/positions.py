@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from msgspec import Struct
@@ -34,6 +34,8 @@ SHORTEST_S: Final = 0.02
 LONGEST_S: Final = 30.0
 CHEAP_S: Final = 0.05
 """A look that costs no more than this is waited for when it is due; a dearer one is taken in the background."""
+AT_A_TIME: Final = 100
+"""How many jobs are placed before others get their turn."""
 REMEMBERED: Final = 50_000
 """How many jobs a process can place by their id alone; those not asked about for the longest time make room."""
 
@@ -43,6 +45,14 @@ class Standing(Struct, frozen=True):
 
     position: int
     estimated_wait_s: float | None
+
+
+class Placed(Struct, frozen=True):
+    """A standing, whose pool's line it is in, and whether the job waits for its own account before."""
+
+    standing: Standing
+    pool: str
+    is_parked: bool
 
 
 class Positions:
@@ -114,6 +124,18 @@ class Positions:
         await self._keep_fresh()
         return self._look.ready.length(pool)
 
+    async def known(self, job_ids: Iterable[str]) -> dict[str, Placed]:
+        """Where many jobs stand that were asked about before, in one go; one that does not wait, or that only its row
+        could tell of, is left out."""
+        await self._keep_fresh()
+        found: dict[str, Placed] = {}
+        for count, job_id in enumerate(job_ids):
+            if (placed := self._placed(job_id)) is not None:
+                found[job_id] = placed
+            if count % AT_A_TIME == AT_A_TIME - 1:
+                await asyncio.sleep(0)
+        return found
+
     def _read(self, job: Job) -> Standing | None:
         """By the place that the job's row names."""
         return self._standing(job, self._remember(job))
@@ -127,17 +149,21 @@ class Positions:
         return self._told(job.pool, ahead)
 
     def _recalled(self, job_id: str) -> Standing | None:
+        placed = self._placed(job_id)
+        return None if placed is None else placed.standing
+
+    def _placed(self, job_id: str) -> Placed | None:
         """By the place that is remembered, if the job is still there."""
         place = self._remembered.get(job_id)
         if place is None:
             return None
         self._remembered.move_to_end(job_id)
         pool, account, rank = place
-        ahead, is_there = self._look.ready.find(pool, (rank, job_id))
-        if not is_there:
-            further, is_there = self._look.parked.find(account, (rank, job_id))
-            ahead += further
-        return self._told(pool, ahead) if is_there else None
+        ahead, is_ready = self._look.ready.find(pool, (rank, job_id))
+        if is_ready:
+            return Placed(self._told(pool, ahead), pool, False)
+        further, is_parked = self._look.parked.find(account, (rank, job_id))
+        return Placed(self._told(pool, ahead + further), pool, True) if is_parked else None
 
     def _told(self, pool: str, ahead: int) -> Standing:
         return Standing(1 + ahead, self._pace.wait_s(pool, 1 + ahead))

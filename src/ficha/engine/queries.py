@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
 from ..core.invariants import violations
-from ..core.pools import WaitReason, why_waiting
+from ..core.pools import WaitReason, why_not_yet, why_waiting
 from ..core.records import Job, Pool, Ready, Status, Step
 from ..store import base as q
 from . import views as v
-from .positions import Positions, Standing
+from .positions import Placed, Positions, Standing
+from .watch import Watch
 from .workforce import WorkerView, worker_view
 
 T = TypeVar("T")
@@ -38,6 +40,7 @@ class Queries:
         self._pools: dict[str, q.PoolCounts] = {}
         self._pools_at = float("-inf")
         self._asking: asyncio.Task[dict[str, q.PoolCounts]] | None = None
+        self.watch = Watch(self.waits)
 
     async def job(self, job_id: str) -> v.JobView | None:
         rows = await self._store.read(q.GetJobs((job_id,)))
@@ -52,6 +55,13 @@ class Queries:
     async def standing(self, job_id: str) -> Standing | None:
         """Where a job stands, from the shared look: what a client may ask every few seconds."""
         return await self._positions.of(job_id)
+
+    async def waits(self, job_ids: Iterable[str]) -> dict[str, v.Wait]:
+        """How many jobs wait, for those who watch: asked together, they cost no question each. One that does not wait
+        for its turn any more is left out."""
+        placed = await self._positions.known(job_ids)
+        slots = await self._slots() if placed else {}
+        return {job_id: _wait(one, slots.get(one.pool)) for job_id, one in placed.items()}
 
     async def _view(self, row: q.JobRow) -> v.JobView:
         if row.job.status != "queued":
@@ -172,6 +182,13 @@ class Queries:
             if len(state.accounts) < accounts_at_once:
                 return found
             after = max(state.accounts)
+
+
+def _wait(placed: Placed, counts: q.PoolCounts | None) -> v.Wait:
+    reason: WaitReason = "account_limit"
+    if not placed.is_parked:
+        reason = why_not_yet(None, 0) if counts is None else why_not_yet(counts.pool, counts.occupied)
+    return v.Wait(placed.standing.position, placed.standing.estimated_wait_s, reason)
 
 
 def _now() -> int:

@@ -152,6 +152,14 @@ def job_view(row: JobRow, now: int, standing: Standing | None = None, waiting_fo
     )
 
 
+class Wait(Struct, frozen=True):
+    """How a queued job waits: its position, the estimate and the reason, as in `JobView`."""
+
+    position: int | None
+    estimated_wait_s: float | None
+    waiting_for: WaitReason | None
+
+
 class Receipt(Struct, frozen=True, kw_only=True):
     """What a submit led to. With a batch, `job_id` is its first job and `jobs` says how many there are.
 

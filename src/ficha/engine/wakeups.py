@@ -1,4 +1,5 @@
-"""Wake-ups: whoever waits for work of a pool is told at once within the process, and by a hint from other processes.
+"""Wake-ups: whoever waits, for work of a pool or for events, is told at once within the process, and by a hint from
+other processes.
 
 A hint may be lost; whoever waits also wakes by itself after a while and looks. Looking is the truth.
 """
@@ -10,6 +11,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Coroutine, Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 from ..store.base import Store
@@ -19,6 +21,11 @@ log = logging.getLogger("ficha.engine")
 ANYTHING: Final = ""
 """A hint that does not say what happened: everybody looks."""
 
+EVENTS: Final = "\x02events"
+"""What those wait for who follow jobs: events were written. No pool has a control character."""
+
+EVENTS_EVERY_S = 0.1
+"""How often a hint goes out, at most, that speaks of events alone. It rides along with any other hint."""
 HINTS_PER_S = 50.0
 HINTS_AT_ONCE = 50.0
 """How many hints to other processes go out in the long run, and at once after a quiet time. Each one costs the database
@@ -40,6 +47,8 @@ class Wakeups:
         self._unsent: set[str] = set()
         self._credit = HINTS_AT_ONCE
         self._credited_at = time.monotonic()
+        self._events_sent_at = float("-inf")
+        self._more_than_events = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._sender: asyncio.Task[None] | None = None
 
@@ -56,7 +65,7 @@ class Wakeups:
 
     def heard(self, pools: Iterable[str]) -> int:
         """A number that changes with every wake-up of these pools."""
-        return sum(self._heard[pool] for pool in pools)
+        return self._heard[ANYTHING] + sum(self._heard[pool] for pool in pools)
 
     async def wait(self, pools: Iterable[str], timeout_s: float, since: int | None = None) -> bool:
         """Returns when one of the pools may have work (True) or the time is up (False).
@@ -83,12 +92,14 @@ class Wakeups:
         for pool in names:
             self._wake(pool)
         self._unsent |= names
+        if self._unsent != {EVENTS}:
+            self._more_than_events.set()
         if self._unsent and (self._sender is None or self._sender.done()):
             self._sender = self._spawn(self._send())
 
     def _wake(self, pool: str) -> None:
+        self._heard[pool] += 1
         for name in tuple(self._waiting) if pool == ANYTHING else (pool,):
-            self._heard[name] += 1
             for future in self._waiting.get(name, ()):
                 if not future.done():
                     future.set_result(None)
@@ -101,10 +112,19 @@ class Wakeups:
             if self._credit < 1:
                 await asyncio.sleep((1 - self._credit) / HINTS_PER_S)
                 continue
+            events_in_s = self._events_sent_at + EVENTS_EVERY_S - now
+            if self._unsent == {EVENTS} and events_in_s > 0:
+                self._more_than_events.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(events_in_s):
+                        await self._more_than_events.wait()
+                continue
             self._credit -= 1
-            pools, self._unsent = self._unsent, set()
+            names, self._unsent = self._unsent, set()
+            if EVENTS in names:
+                self._events_sent_at = now
             try:
-                await self._store.notify(pools)
+                await self._store.notify(names)
             except Exception as error:
                 log.debug("a wake-up hint was not sent: %s", error)
 

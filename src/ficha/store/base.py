@@ -96,11 +96,12 @@ class Store(Protocol):
         Called now and then, by one process as a rule; several at once do no harm.
         """
 
-    async def notify(self, pools: Iterable[str]) -> None:
-        """Hints to other processes that these pools have ready jobs. May be lost."""
+    async def notify(self, names: Iterable[str]) -> None:
+        """Hints to other processes that these pools have ready jobs. What begins with a control character is no pool,
+        and makes nobody look for jobs. May be lost."""
 
     async def listen(self, heard: Callable[[str], None]) -> None:
-        """Calls `heard(pool)` for each hint from another process, until the store is closed or this is cancelled. A
+        """Calls `heard(name)` for each hint from another process, until the store is closed or this is cancelled. A
         hint that does not know what happened is the empty text. May do nothing."""
 
 
@@ -164,12 +165,37 @@ class NumberedEvent(Struct, frozen=True):
 
 
 class ListEvents(Query[list[NumberedEvent]], frozen=True):
-    """Oldest first, of one job or one account, after the number `after`."""
+    """Oldest first, of one job or one account, after the number `after`.
+
+    jobs, accounts: only events of any of these jobs or accounts. Meant for many who follow the newest events: the work
+        grows with the events after `after`, and hardly with the number of names.
+    """
 
     job_id: str | None = None
     account_id: str | None = None
     after: int = 0
     limit: int = 100
+    jobs: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+
+
+class Horizon(Struct, frozen=True):
+    """How far the numbers of events go, and who may still fill a gap.
+
+    Numbers are given out before the commit, so an event may show up after one with a higher number.
+
+    last: the highest number to be seen; 0 if there is none.
+    writers: the transactions under way that may have taken numbers already. Once they are gone, nothing new appears up
+        to `last`. One that is not among them takes only numbers above `last`. Always empty where the database has a
+        single writer.
+    """
+
+    last: int
+    writers: frozenset[str] = frozenset()
+
+
+class GetHorizon(Query[Horizon], frozen=True):
+    """Asked for before the events themselves: whoever is no longer among the writers is to be seen by then."""
 
 
 class ListSteps(Query[list[Step]], frozen=True):

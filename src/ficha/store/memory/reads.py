@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
@@ -74,14 +75,19 @@ def _list_entries(store: MemoryStore, query: q.ListEntries) -> list[Entry]:
 
 
 def _list_events(store: MemoryStore, query: q.ListEvents) -> list[q.NumberedEvent]:
-    found = [
+    jobs, accounts = frozenset(query.jobs), frozenset(query.accounts)
+    found = (
         q.NumberedEvent(number, event)
-        for number, event in enumerate(store.state.events, start=1)
-        if number > query.after
-        and query.job_id in (None, event.job_id)
+        for number, event in enumerate(store.state.events[query.after :], start=query.after + 1)
+        if query.job_id in (None, event.job_id)
         and query.account_id in (None, event.account_id)
-    ]
-    return found[: query.limit]
+        and (event.job_id in jobs or event.account_id in accounts or not (jobs or accounts))
+    )
+    return list(islice(found, query.limit))
+
+
+def _get_horizon(store: MemoryStore, query: q.GetHorizon) -> q.Horizon:
+    return q.Horizon(len(store.state.events))
 
 
 def _list_steps(store: MemoryStore, query: q.ListSteps) -> list[Step]:
@@ -273,6 +279,7 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.ListAccounts: _list_accounts,
     q.ListEntries: _list_entries,
     q.ListEvents: _list_events,
+    q.GetHorizon: _get_horizon,
     q.ListSteps: _list_steps,
     q.ListReservations: _list_reservations,
     q.ListKeys: _list_keys,

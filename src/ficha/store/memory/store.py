@@ -59,7 +59,7 @@ class MemoryStore:
     async def tidy(self) -> None:
         """Nothing is left behind."""
 
-    async def notify(self, pools: Iterable[str]) -> None:
+    async def notify(self, names: Iterable[str]) -> None:
         """There is no other process."""
 
     async def listen(self, heard: Callable[[str], None]) -> None:

@@ -21,11 +21,11 @@ from ...core.states import ACTIVE
 from .. import base as q
 from ..base import Clock
 from ..lines import Lines
-from . import identity, rows, whole
+from . import horizon, identity, rows, whole
 from .columns import ACCOUNTS, BATCHES, ENTRIES, EVENTS, KEYS, POOLS, RESERVATIONS, STEPS, WORKERS
 from .connections import BEGIN_READING, Connection, transaction
 from .load import view
-from .values import at, instant, uuid_in, uuids
+from .values import at, instant, literal, uuid_in, uuids
 
 T = TypeVar("T")
 
@@ -240,6 +240,14 @@ async def _list_events(connection: Connection, query: q.ListEvents, clock: Clock
         page.where("v.job_id = {}::uuid", uuid_in(query.job_id))
     if query.account_id is not None:
         page.where("v.account_id = {}", query.account_id)
+    if query.jobs or query.accounts:
+        # What is new is walked through by its numbers, and each row looked up among the names, however many these are:
+        # written in this way, no index on the names can be used, and they are made into a hash table once.
+        page.where(
+            "(v.job_id IN (SELECT unnest({}::text::uuid[])) OR v.account_id IN (SELECT unnest({}::text::text[])))",
+            literal("uuid", uuids(query.jobs)),
+            literal("text", query.accounts) if query.accounts else "{}",
+        )
     found = await connection.fetch(page.text("v.number", query.limit), *page.values)
     return [q.NumberedEvent(number, rows.event(*event)) for number, *event in found]
 
@@ -376,6 +384,7 @@ _ANSWERS: Final[dict[type[q.Query[Any]], Callable[[Connection, Any, Clock | None
     q.ListAccounts: _list_accounts,
     q.ListEntries: _list_entries,
     q.ListEvents: _list_events,
+    q.GetHorizon: horizon.get_horizon,
     q.ListSteps: _list_steps,
     q.ListReservations: _list_reservations,
     q.ListKeys: _list_keys,

@@ -221,20 +221,22 @@ class PostgresStore(migrator.PostgresMigrator):
             with speaking(connection):
                 await connection.execute(_FOLD_COUNTS)
 
-    async def notify(self, pools: Iterable[str]) -> None:
+    async def notify(self, names: Iterable[str]) -> None:
         async with self._readers.take() as connection:
             with speaking(connection):
                 # Signed, so that nobody is woken by a hint of its own.
-                await connection.execute(_NOTIFY, [f"{pool}\n{self._signature}" for pool in sorted(set(pools))])
+                await connection.execute(_NOTIFY, [f"{name}\n{self._signature}" for name in sorted(set(names))])
 
     async def listen(self, heard: Callable[[str], None]) -> None:
         """Returns once it listens, or has first tried to; hints are heard until the store is closed."""
 
         def stirred(hint: str) -> None:
-            pool, _, signature = hint.partition("\n")
-            if signature != self._signature:
+            name, _, signature = hint.partition("\n")
+            if signature == self._signature:
+                return
+            if not name or name[0] >= " ":
                 self._remembered.stirred()
-                heard(pool)
+            heard(name)
 
         listener = Listener(self._connect_listener, stirred)
         self._listeners.append(listener)

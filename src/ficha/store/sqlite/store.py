@@ -139,7 +139,7 @@ class SqliteStore:
     async def tidy(self) -> None:
         """The journal is seen to between batches."""
 
-    async def notify(self, pools: Iterable[str]) -> None:
+    async def notify(self, names: Iterable[str]) -> None:
         """Other processes see the commit itself."""
 
     async def listen(self, heard: Callable[[str], None]) -> None:

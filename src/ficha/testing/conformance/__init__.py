@@ -18,6 +18,7 @@ The tests are coroutines; pytest-asyncio runs them (`asyncio_mode = "auto"`, or 
 
 from .batches import BatchConformance
 from .due import DueConformance
+from .events import EventConformance
 from .figures import FigureConformance
 from .identity import IdentityConformance
 from .listings import ListingConformance
@@ -33,6 +34,7 @@ class StoreConformance(
     LoadingConformance,
     BatchConformance,
     ListingConformance,
+    EventConformance,
     DueConformance,
     FigureConformance,
     WorkerConformance,

@@ -24,7 +24,6 @@ from ...store.base import (
     ListPools,
     ListReservations,
     ListSteps,
-    NumberedEvent,
     PoolCounts,
     Query,
 )
@@ -166,38 +165,6 @@ class ListingConformance:
             await assert_pages(driver, entries, page)
         assert await driver.read(ListEntries("nobody")) == []
         assert await driver.read(ListEntries("ana", before=1)) == []
-
-    async def test_events_are_listed_oldest_first_with_numbers_that_rise(self, driver: Driver) -> None:
-        places = await one_in_each_place(driver)
-        events = driver.expected.events
-        everything = await driver.read(ListEvents(limit=1_000))
-        numbers = [found.number for found in everything]
-        assert numbers == sorted(set(numbers))
-        assert numbers[0] > 0
-        assert comparable([found.event for found in everything]) == comparable(events)
-        for job_id, account_id in (
-            (None, None),
-            (places.running, None),
-            (None, "ana"),
-            (None, "bob"),
-            (places.partial, "ana"),
-            (places.partial, "bob"),
-            (driver.new_id(), None),
-            (None, "nobody"),
-        ):
-            expected = [
-                found
-                for found in everything
-                if job_id in (None, found.event.job_id) and account_id in (None, found.event.account_id)
-            ]
-
-            def page(
-                last: NumberedEvent | None, limit: int, job_id: str | None = job_id, account_id: str | None = account_id
-            ) -> ListEvents:
-                after = 0 if last is None else last.number
-                return ListEvents(job_id=job_id, account_id=account_id, after=after, limit=limit)
-
-            await assert_pages(driver, expected, page)
 
     async def test_steps_are_listed_in_the_order_they_were_stored(self, driver: Driver) -> None:
         await open_house(driver)

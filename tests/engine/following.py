@@ -1,0 +1,51 @@
+"""Those who follow in tests, and what they are followed with."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ficha.core import commands as c
+from ficha.engine.engine import Engine
+from ficha.engine.live import Follower
+from ficha.store.base import ListEvents, NumberedEvent
+from tests.engine.bench import Bench, claimed, one, submitted
+
+NEVER = 3_600.0
+"""A time that no test waits for."""
+
+
+async def running(engine: Engine, account: str = "ana") -> str:
+    """A job that a worker holds: it has been submitted and claimed."""
+    job_id = await submitted(engine, account)
+    [lease] = await claimed(engine)
+    assert lease.job.id == job_id
+    return job_id
+
+
+async def say(engine: Engine, job_id: str, *lines: str) -> None:
+    """Adds lines to a job's history, one after the other."""
+    for line in lines:
+        await one(engine, c.Note(job_id, 1, line))
+
+
+async def until(follower: Follower, count: int) -> list[NumberedEvent]:
+    """The next events, so many of them at the least."""
+    found: list[NumberedEvent] = []
+    async with asyncio.timeout(20):
+        while len(found) < count:
+            found += await follower.next(NEVER)
+    return found
+
+
+async def listed(bench: Bench, **of: str) -> list[NumberedEvent]:
+    """What the database has."""
+    return await bench.store.read(ListEvents(limit=100_000, **of))
+
+
+def lines(found: list[NumberedEvent]) -> list[str]:
+    """What was said."""
+    return [numbered.event.data["text"] for numbered in found if numbered.event.kind == "log" and numbered.event.data]
+
+
+def kinds(found: list[NumberedEvent]) -> list[str]:
+    return [numbered.event.kind for numbered in found]
