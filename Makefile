@@ -18,6 +18,10 @@ SEEDS ?= 1000
 START ?= 0
 # How long `make chaos` goes on.
 MINUTES ?= 10
+# Anything at all makes `make demo` a check that ends by itself.
+CHECK ?=
+# How many requests of each kind `make fuzz` makes up for an operation.
+CASES ?= 50
 # Existing pins are kept by `make lock`; `make lock UPGRADE=1` takes the newest version of everything.
 UPGRADE ?=
 
@@ -25,15 +29,17 @@ UPGRADE ?=
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup demo test check format bench simulate chaos lock clean
+.PHONY: help setup demo test check format bench simulate chaos fuzz openapi lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 setup: $(STAMP) ## make .venv with everything in it; does nothing when nothing changed
 
-demo: setup ## run the demonstration
-	$(BIN)/python examples/demo.py
+# In a terminal, Ctrl-C is for the demonstration alone, which then ends well; make itself would end with an error.
+demo: setup ## run the example shop until Ctrl-C; CHECK=1 tries it out over HTTP instead
+	@if [ -t 0 ]; then set -m; fi; cd examples/images && \
+		$(CURDIR)/$(BIN)/$(if $(CHECK),python check.py,ficha dev --app app:app --database sqlite:///ficha.db)
 
 test: check ## set up, run the static checks, then every test
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
@@ -51,12 +57,19 @@ format: setup ## format the code and mend what the linter can mend
 bench: setup ## measure Ficha and its peers
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.endurance
+	$(BIN)/python -m benchmarks.serving
 
 simulate: setup ## run SEEDS seeds (default 1000) of the simulator, from START on
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --start $(START)
 
 chaos: setup ## break it on purpose for MINUTES (default 10), and report
 	$(BIN)/python -m tests.chaos --minutes $(MINUTES) --report chaos-report.md
+
+fuzz: setup ## make up CASES requests (default 50) for each operation, right and wrong ones, on each database
+	CASES=$(CASES) $(BIN)/python -m pytest tests/server/test_fuzz.py -n $(WORKERS)
+
+openapi: setup ## write openapi.json again, after a change of routes or shapes
+	$(BIN)/ficha openapi > openapi.json
 
 lock: setup ## pin the dependencies again, with their hashes
 	$(COMPILE) pyproject.toml --output-file requirements/runtime.txt
@@ -65,6 +78,7 @@ lock: setup ## pin the dependencies again, with their hashes
 
 clean: ## remove everything that the commands above made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -f examples/images/ficha.db* examples/images/paid-calls.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is written last, so an interrupted set-up is done again. pip is needed only to fetch uv, which installs the

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from . import arguments as arg
 from .arguments import Limits
@@ -35,6 +35,11 @@ from .store.base import Store
 from .store.connect import connect, store_for
 from .tools import Cost, Isolation, Tool
 from .worker import Worker, worker_name
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from .server import Settings
 
 DEFAULT_URL: Final = "sqlite:///ficha.db"
 DEFAULT_POOL: Final = "default"
@@ -211,6 +216,22 @@ class Ficha(AllOperations):
         if self._queries is None:
             raise RuntimeError("the application is not open; use `async with app:` or `await app.open()`")
         return self._queries
+
+    @property
+    def is_open(self) -> bool:
+        return self._engine is not None
+
+    def asgi(self, settings: Settings | None = None) -> ASGIApp:
+        """The application over HTTP, to be served or to be mounted into a FastAPI or Starlette application. It opens
+        this one with its lifespan or, mounted, at the first request, unless it is open already.
+
+        settings: secrets and limits. Default to the environment's, with a secret that ends with the process if none is
+            set there.
+        """
+        # Most who use an application do not serve it, and the server takes longer to import than all else.
+        from .server import asgi
+
+        return asgi(self, settings)
 
     async def open(self) -> Self:
         """Connects to the database and declares the pools there."""

@@ -1,6 +1,7 @@
 """What the documentation says: its examples run, and nothing that a user can set, meet or type is missing from it."""
 
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from ficha.core.audit import AuditAct
 from ficha.core.outcomes import HTTP_STATUS, RETRYABLE, Code
 from ficha.core.records import ApiKeyScope
 from ficha.refused import Refused
+from ficha.server import Settings
+from ficha.server.problems import EDGE_STATUS
 from ficha.tools import Tool
 
 ROOT = Path(__file__).parents[2]
@@ -50,15 +53,6 @@ def test_the_example_of_the_reference_runs(tmp_path: Path) -> None:
         [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "Draws pictures.\n"
-
-
-def test_the_demonstration_runs_and_all_is_well() -> None:
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples/demo.py"], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert "paid calls made: 1" in done.stdout
-    assert "charged 3, refunded 3" in done.stdout
-    assert "Every invariant holds: True." in done.stdout
 
 
 def test_the_readme_names_the_two_commands() -> None:
@@ -153,3 +147,48 @@ def test_every_table_is_documented() -> None:
         made = set(re.findall(r"CREATE (?:TABLE|VIEW) (\w+)", schema.read_text()))
         assert made
         assert made <= set(re.findall(r"`(\w+)`", REFERENCE))
+
+
+def test_every_route_is_in_the_documentation_with_whom_it_is_for() -> None:
+    text = (ROOT / "docs/http.md").read_text()
+    documented = dict(re.findall(r"^\| `((?:GET|POST) /\S+)` \| (\w+) \|", text, re.MULTILINE))
+    kinds = {
+        frozenset(): "anybody",
+        frozenset({"user", "service", "admin"}): "user",
+        frozenset({"user", "service", "admin", "job"}): "job",
+        frozenset({"service", "admin"}): "service",
+        frozenset({"admin"}): "admin",
+    }
+    paths = json.loads((ROOT / "openapi.json").read_text())["paths"]
+
+    assert documented == {
+        f"{method.upper()} {path}": kinds[frozenset(operation.get("x-scopes", ()))]
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+    }
+
+
+def test_every_code_of_the_edge_is_in_the_documentation() -> None:
+    text = (ROOT / "docs/http.md").read_text()
+
+    assert dict(re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", text, re.MULTILINE)) == {
+        code: str(status) for code, status in EDGE_STATUS.items()
+    }
+
+
+def test_every_setting_of_the_server_is_in_the_documentation() -> None:
+    text = (ROOT / "docs/serving.md").read_text()
+
+    assert {f"FICHA_{name.upper()}" for name in Settings.__struct_fields__} <= rows(text)
+
+
+def test_the_example_of_embedding_runs(tmp_path: Path) -> None:
+    [example] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/http.md").read_text(), re.DOTALL)
+    asked = (
+        "from starlette.testclient import TestClient\nwith TestClient(host) as c: print(c.get('/ficha/readyz').json())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", f"{example}\n{asked}"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout == "{'status': 'ok'}\n"

@@ -1,52 +1,178 @@
-"""`ficha dev`: everything in one process, for whoever writes an application: an embedded database, demo accounts and a
-worker."""
+"""`ficha dev`: everything in one process, for whoever writes an application: an embedded database, demo accounts with
+their keys, a server on this machine alone, and a worker."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+import asyncio
+import shlex
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 import typer
 
 from .logs import LogForm, configure
 from .options import App, Database
+from .output import failure, note, words
 from .worker import run
 
 if TYPE_CHECKING:
     from ..app import Ficha
+    from ..server.settings import Settings
+    from ..tools import Tool
 
 CREDITS: Final = 1_000
 GRACE_S: Final = 2.0
+KEY_TTL_S: Final = 86_400.0
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+PORTS_TRIED: Final = 20
 
 
 def dev(
     app: App = None,
     database: Database = None,
+    host: Annotated[str, typer.Option("--host", help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="If it is taken, the next free one.")] = 8_000,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Handlers at a time.")] = 10,
 ) -> None:
-    """Run your application here: makes the database and an account of each plan, and runs a worker until Ctrl-C."""
+    """Run your application here: makes the database, an account of each plan and keys for them, and runs a server and a
+    worker until Ctrl-C."""
+    from ..server.serving import NotServed
+    from ..server.settings import SettingError, Settings
     from .desk import application
 
     found, _ = application(app, database, "tools")
+    try:
+        # A secret that is made up at each start is for this machine alone.
+        settings = Settings.passing() if host in LOOPBACK else Settings.from_environment()
+        sock = _listening(host, port)
+    except SettingError as error:
+        why = "" if host in LOOPBACK else f"at {host} others could reach it, so leave --host out or set a secret: "
+        failure("SETTINGS", f"{why}{error}", as_json=False)
+        raise typer.Exit(1) from error
+    except NotServed as error:
+        failure("ADDRESS", str(error), as_json=False)
+        raise typer.Exit(1) from error
     configure(LogForm.text)
-    run(found, None, concurrency, grace_s=GRACE_S, opened=lambda: _welcome(found))
+    run(found, None, concurrency, grace_s=GRACE_S, beside=partial(_serving, found, settings, sock))
 
 
-async def _welcome(app: Ficha) -> None:
-    from ..refused import NotFound
-    from ..store.connect import hidden
-    from .output import words
+def _listening(host: str, port: int) -> socket.socket:
+    """At this port, or at the next one that is free."""
+    from ..server.serving import PortTaken, listening
 
-    for plan in app.policy.plans:
-        name = f"demo-{plan}"
+    for tried in range(port, min(port + PORTS_TRIED, 65_536)):
         try:
-            account = await app.account(name)
-        except NotFound:
-            account = await app.open_account(name, plan=plan, credits=CREDITS)
-        words(f"{name}: {account.balance} credits, plan {plan}", "account ", "bold")
-    for name, tool in sorted(app.tools.items()):
+            found = listening(host, tried)
+        except PortTaken:
+            continue
+        if tried != port:
+            note(f"port {port} is taken by another program, so it is {tried}")
+        return found
+    raise PortTaken(f"no port from {port} on is free; choose another with --port")
+
+
+@asynccontextmanager
+async def _serving(app: Ficha, settings: Settings, sock: socket.socket) -> AsyncIterator[None]:
+    from ..server.serving import Server, url_of
+
+    started = asyncio.Event()
+    server = Server(app, settings, grace_s=GRACE_S, started=started.set)
+    serving = asyncio.create_task(server.serve(sockets=[sock]))
+    waiting = asyncio.create_task(started.wait())
+    await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    try:
+        if started.is_set():
+            await _welcome(app, url_of(sock))
+        yield
+    finally:
+        server.stop()
+        await serving
+
+
+async def _welcome(app: Ficha, url: str) -> None:
+    from ..store.connect import hidden
+
+    tokens = [await _account(app, plan) for plan in app.policy.plans]
+    words(await _key(app, "dev admin", scope="admin"), "admin   ", "bold")
+    for name, tool in app.tools.items():
         fields = ", ".join(tool.schema().get("properties", {}))
         words(f"{name}({fields})", "tool    ", "bold")
     words(hidden(app.database), "data    ", "bold")
-    if app.tools:
-        plan = next(iter(app.policy.plans))
-        words(f"ficha submit {min(app.tools)} --account demo-{plan} --watch", "try     ", "bold")
+    words(url, "server  ", "bold")
+    login = f"-H 'Authorization: Bearer {tokens[0]}'"
+    if (asked := _example(app)) is not None:
+        words(
+            f"curl -s {url}/api/jobs {login} -H 'Content-Type: application/json' -d {shlex.quote(asked)}",
+            "submit  ",
+            "bold",
+        )
+    words(f"curl -s '{url}/api/jobs?limit=1' {login}", "look    ", "bold")
+    words(f"curl -sN {url}/api/account/events {login}", "watch   ", "bold")
+
+
+async def _account(app: Ficha, plan: str) -> str:
+    """An account of the plan, and a key for it."""
+    from ..refused import NotFound
+
+    name = f"demo-{plan}"
+    try:
+        account = await app.account(name)
+    except NotFound:
+        account = await app.open_account(name, plan=plan, credits=CREDITS)
+    words(f"{name}: {account.balance} credits, plan {account.plan}", "account ", "bold")
+    token = await _key(app, f"dev {plan}", scope="user", account=name)
+    words(token, "token   ", "bold")
+    return token
+
+
+async def _key(app: Ficha, name: str, **of: Any) -> str:
+    """A fresh key of this name. Only its digest is kept, so the one of an earlier start cannot be shown again."""
+    after: str | None = None
+    while True:
+        page = await app.api_keys(after=after, limit=100)
+        for key in page.items:
+            if key.name == name and key.state == "live":
+                await app.revoke_api_key(key.id)
+        if (after := page.next) is None:
+            break
+    return (await app.create_api_key(name, ttl_s=KEY_TTL_S, **of)).secret
+
+
+def _example(app: Ficha) -> str | None:
+    """A submit of the first tool for which a payload can be made up from its schema."""
+    from ..tools import PayloadMismatch
+
+    for name, tool in app.tools.items():
+        payload = _payload(tool)
+        try:
+            tool.arguments(msgspec.json.encode(payload).decode())
+        except PayloadMismatch:
+            continue
+        return msgspec.json.encode({"tool": name, "payload": payload}).decode()
+    return None
+
+
+def _payload(tool: Tool) -> dict[str, Any]:
+    schema = tool.schema()
+    fields = schema.get("properties", {})
+    return {name: _value(fields.get(name, {})) for name in schema.get("required", ())}
+
+
+def _value(field: dict[str, Any]) -> Any:
+    match field:
+        case {"enum": [first, *_]} | {"examples": [first, *_]} | {"const": first}:
+            return first
+        case {"type": "integer" | "number"}:
+            return field.get("minimum", 1)
+        case {"type": "boolean"}:
+            return True
+        case {"type": "array"}:
+            return [_value(field.get("items", {}))] * max(1, field.get("minItems", 1))
+        case {"type": "object"}:
+            return {}
+    return "a lighthouse"

@@ -5,6 +5,10 @@ from __future__ import annotations
 import logging
 import sys
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import structlog
 
 
 class LogForm(StrEnum):
@@ -21,7 +25,9 @@ def configure(form: LogForm, level: str = "info") -> None:
 
     for_people = form is LogForm.text or (form is LogForm.auto and sys.stderr.isatty())
     renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=10)
+        structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), pad_event_to=10, exception_formatter=structlog.dev.plain_traceback
+        )
         if for_people
         else structlog.processors.JSONRenderer()
     )
@@ -36,7 +42,7 @@ def configure(form: LogForm, level: str = "info") -> None:
             ],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *([] if for_people else [structlog.processors.dict_tracebacks]),
+                *([] if for_people else [_tracebacks()]),
                 renderer,
             ],
         )
@@ -44,3 +50,11 @@ def configure(form: LogForm, level: str = "info") -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+
+
+def _tracebacks() -> structlog.typing.Processor:
+    """Exceptions as JSON, without the values of variables, which may be anybody's secrets."""
+    import structlog
+    from structlog.tracebacks import ExceptionDictTransformer
+
+    return structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False))

@@ -20,8 +20,10 @@ from . import (
     dev,
     jobs,
     migrate,
+    openapi,
     operating,
     pools,
+    serve,
     submit,
     tools,
     verify,
@@ -31,11 +33,8 @@ from . import (
 )
 from .listing import refusal
 from .loading import NotLoaded
-from .options import Spoken
+from .options import Spoken, UsageError
 from .output import failure, words
-
-UsageError: Final[Any] = typer.BadParameter.__bases__[0]
-"""What every wrong use of the command line raises; the library itself has no public name for it."""
 
 app = typer.Typer(
     name="ficha",
@@ -62,6 +61,8 @@ app.add_typer(batches.app, name="batch", rich_help_panel=JOBS)
 app.add_typer(accounts.app, name="account", rich_help_panel=MONEY)
 app.command(rich_help_panel=MONEY)(accounts.ledger)
 app.command(rich_help_panel=OPERATING)(dev.dev)
+app.command(rich_help_panel=OPERATING)(serve.serve)
+app.command(rich_help_panel=OPERATING)(openapi.openapi)
 app.command(rich_help_panel=OPERATING)(worker.worker)
 app.command(rich_help_panel=OPERATING)(workers.workers)
 app.command(rich_help_panel=OPERATING)(operating.stats)
@@ -139,9 +140,15 @@ def _failed(error: Exception) -> int:
         case NotLoaded():
             failure("APPLICATION", str(error), as_json=Spoken.as_json)
         case _:
-            failure(
-                "UNEXPECTED",
-                f"{type(error).__name__}: {error} (ficha --debug … shows where it came from)",
-                as_json=Spoken.as_json,
-            )
+            _failed_beyond(error)
     return 1
+
+
+def _failed_beyond(error: Exception) -> None:
+    from ..client import ServerError, Unreachable  # Only here: it takes as long as all the rest.
+
+    if isinstance(error, ServerError):
+        failure("SERVER", str(error), as_json=Spoken.as_json, retryable=isinstance(error, Unreachable))
+    else:
+        told = f"{type(error).__name__}: {error} (ficha --debug … shows where it came from)"
+        failure("UNEXPECTED", told, as_json=Spoken.as_json)

@@ -6,14 +6,15 @@ import asyncio
 import logging
 import os
 import sys
-import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from .logs import LogForm, configure
 from .options import App, AsJson, Database
+from .signals import leave_in, on_signals
 
 if TYPE_CHECKING:
     from ..app import Ficha
@@ -72,14 +73,15 @@ def run(
     max_seconds: float | None = None,
     grace_s: float,
     as_json: bool = False,
-    opened: Callable[[], Awaitable[None]] | None = None,
+    beside: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
 ) -> None:
-    """Runs a worker to its end, and then the process. `opened` is called once the application is open."""
+    """Runs a worker to its end, and then the process. `beside` is entered once the application is open, and left before
+    it is closed."""
     try:
-        asyncio.run(_work(app, pools, concurrency, name, burst, max_seconds, grace_s, as_json, opened))
+        asyncio.run(_work(app, pools, concurrency, name, burst, max_seconds, grace_s, as_json, beside))
     except BaseException:
         # Threads that handlers left behind must not keep the process, which says first what is wrong.
-        _leave_in(LEAVE_S)
+        leave_in(LEAVE_S)
         raise
 
 
@@ -92,12 +94,11 @@ async def _work(
     max_seconds: float | None,
     grace_s: float,
     as_json: bool,
-    opened: Callable[[], Awaitable[None]] | None,
+    beside: Callable[[], AbstractAsyncContextManager[None]],
 ) -> None:
     from ..store.base import Unavailable
     from ..worker.endings import pause_s
     from .output import data
-    from .signals import on_signals
 
     loop = asyncio.get_running_loop()
     runner = app.worker(pools, concurrency=concurrency, name=name, hung=_hung)
@@ -108,12 +109,12 @@ async def _work(
         runner.stop(in_s)
 
     def first(signal: str) -> None:
-        _leave_in(grace_s + LEAVE_S - 0.5)
+        leave_in(grace_s + LEAVE_S - 0.5)
         loop.call_soon_threadsafe(stop, grace_s)
         log.info("stopping", extra={"signal": signal, "grace_s": grace_s})
 
     def second(signal: str) -> None:
-        _leave_in(AT_ONCE_S)
+        leave_in(AT_ONCE_S)
         loop.call_soon_threadsafe(stop, 0.0)
         log.warning("stopping at once", extra={"signal": signal})
 
@@ -134,20 +135,19 @@ async def _work(
             except TimeoutError:
                 continue
             os._exit(0)
-    if opened is not None:
-        await opened()
-    log.info(
-        "worker started",
-        extra={
-            "worker": runner.name,
-            "pools": list(runner.pools),
-            "concurrency": concurrency,
-            "tools": sorted(app.tools),
-        },
-    )
     try:
-        ran = await runner.run(burst=burst, max_seconds=max_seconds)
-        log.info("worker stopped", extra={"worker": runner.name, "jobs": ran})
+        async with beside():
+            log.info(
+                "worker started",
+                extra={
+                    "worker": runner.name,
+                    "pools": list(runner.pools),
+                    "concurrency": concurrency,
+                    "tools": sorted(app.tools),
+                },
+            )
+            ran = await runner.run(burst=burst, max_seconds=max_seconds)
+            log.info("worker stopped", extra={"worker": runner.name, "jobs": ran})
     finally:
         await app.close(LEAVE_S / 2)
     if as_json:
@@ -155,13 +155,6 @@ async def _work(
     # Threads that handlers left behind must not keep the process.
     sys.stdout.flush()
     os._exit(0)
-
-
-def _leave_in(seconds: float) -> None:
-    """Ends the process then, whatever its threads wait for: nothing is flushed, as that may be what they wait for."""
-    timer = threading.Timer(seconds, os._exit, (1,))
-    timer.daemon = True
-    timer.start()
 
 
 def _hung() -> None:

@@ -1,0 +1,161 @@
+"""`ficha serve`: the application over HTTP, in one process or several, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from .logs import LogForm, configure
+from .options import App, Database
+from .output import failure, note, words
+from .signals import leave_in, on_signals
+
+if TYPE_CHECKING:
+    from ..app import Ficha
+    from ..server.settings import Settings
+    from ..server.supervisor import Stoppable
+
+log = logging.getLogger("ficha.server")
+
+LEAVE_S: Final = 4.8
+"""Beyond the grace, the process ends within this time, whatever it waits for."""
+AT_ONCE_S: Final = 1.5
+"""The same after a second signal."""
+KEYLESS: Final = (
+    "nobody can log in yet: there is no API key, and no JWT is accepted; create one with: "
+    "ficha apikey create first --scope admin"
+)
+
+
+def serve(
+    app: App = None,
+    database: Database = None,
+    host: Annotated[str, typer.Option("--host", help="The address to listen at; 0.0.0.0 is all.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 is any free one.")] = 8_000,
+    processes: Annotated[int, typer.Option("--processes", min=1, max=256, help="On the same port.")] = 1,
+    grace: Annotated[
+        float, typer.Option("--grace", min=0, help="Seconds that requests get to end after SIGTERM or Ctrl-C.")
+    ] = 30.0,
+    log_form: Annotated[LogForm, typer.Option("--log", help="How log lines are written.")] = LogForm.auto,
+) -> None:
+    """Serve your application over HTTP. Needs FICHA_SECRET. SIGTERM or Ctrl-C lets requests under way end within the
+    grace; a second one stops at once.
+
+    Exits with 0 when told to stop.
+    """
+    from ..server.serving import NotServed, listening, url_of
+    from ..server.settings import SettingError, Settings
+    from ..server.supervisor import Supervisor
+    from .desk import application
+
+    found, _ = application(app, database, "tools")
+    try:
+        settings = Settings.from_environment()
+    except SettingError as error:
+        raise _failed("SETTINGS", error) from error
+    if processes > 1 and found.database.startswith("memory:"):
+        raise typer.BadParameter("each process would have a memory: database of its own; name a file or PostgreSQL")
+    configure(log_form)
+    _check(found, settings)
+    try:
+        sock = listening(host, port)
+    except NotServed as error:
+        raise _failed("ADDRESS", error) from error
+    ready = partial(words, url_of(sock), "listening at ", "bold")
+    if processes == 1:
+        _serve_here(found, settings, grace, sock, ready, partial(_obey_signals, grace_s=grace))
+        return
+    supervisor = Supervisor(
+        partial(_serve_there, app, database, log_form, grace), sock, processes, grace_s=grace, ready=ready
+    )
+    _obey_signals(supervisor, grace_s=grace)
+    raise typer.Exit(supervisor.run())
+
+
+def _failed(code: str, error: Exception) -> typer.Exit:
+    failure(code, str(error), as_json=False)
+    return typer.Exit(1)
+
+
+def _check(app: Ficha, settings: Settings) -> None:
+    """That the database is there and as it must be, before anybody is asked to connect."""
+    from ..store.base import Unavailable
+    from ..worker.endings import pause_s
+
+    async def has_keys() -> bool:
+        async with app.lifeline(sweeps=False) as desk:
+            return bool((await desk.api_keys(limit=1)).items)
+
+    tries = 0
+    while True:
+        try:
+            is_known = asyncio.run(has_keys()) or settings.jwt_secret is not None or settings.jwt_jwks_url is not None
+        except Unavailable as error:
+            tries += 1
+            wait_s = pause_s(tries)
+            log.warning("the database is away", extra={"error": str(error), "again_in_s": round(wait_s, 1)})
+            time.sleep(wait_s)
+            continue
+        if not is_known:
+            note(KEYLESS)
+        return
+
+
+def _serve_here(
+    app: Ficha,
+    settings: Settings,
+    grace_s: float,
+    sock: socket.socket,
+    started: Callable[[], None],
+    stop_with: Callable[[Stoppable], None],
+) -> None:
+    from ..server.serving import Server
+
+    server = Server(app, settings, grace_s=grace_s, started=started)
+
+    async def served() -> None:
+        # Only now: the loop has taken hold of signals for itself when it began.
+        stop_with(server)
+        await server.serve(sockets=[sock])
+
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+        runner.run(served())
+
+
+def _serve_there(
+    app: str | None,
+    database: str | None,
+    log_form: LogForm,
+    grace_s: float,
+    sock: socket.socket,
+    started: Callable[[], None],
+    stop_with: Callable[[Stoppable], None],
+) -> None:
+    """The same in a process of its own, which begins with nothing."""
+    from ..server.settings import Settings
+    from .desk import application
+
+    configure(log_form)
+    found, _ = application(app, database, "tools")
+    _serve_here(found, Settings.from_environment(), grace_s, sock, started, stop_with)
+
+
+def _obey_signals(server: Stoppable, *, grace_s: float) -> None:
+    def first(signal: str) -> None:
+        leave_in(grace_s + LEAVE_S)
+        log.info("told to stop", extra={"signal": signal, "grace_s": grace_s})
+        server.stop()
+
+    def second(signal: str) -> None:
+        leave_in(AT_ONCE_S)
+        log.warning("stopping at once", extra={"signal": signal})
+        server.stop(at_once=True)
+
+    on_signals(first, second)

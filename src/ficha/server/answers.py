@@ -1,0 +1,46 @@
+"""Answers: values as JSON, with the headers that go with them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ..core.outcomes import Rate
+from ..engine.views import JobView
+
+JSON: Final = "application/json"
+
+
+def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(value), status, headers, JSON)
+
+
+def job_answer(job: JobView, request: Request) -> Response:
+    """A job with an ETag; 304 if the caller has seen all that is in it."""
+    tag = _tag(job)
+    seen = request.headers.get("if-none-match", "")
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+    if tag in (part.strip() for part in seen.split(",")) or seen.strip() == "*":
+        return Response(None, 304, headers)
+    return answer(job, headers=headers)
+
+
+def _tag(job: JobView) -> str:
+    """Changes with all that somebody waits for. Times that go on by themselves, and heartbeats, are no news."""
+    news = replace(job, waited_in_queue=0.0, estimated_wait_s=None, last_heartbeat_at=None, lock_expires_at=None)
+    return f'W/"{hashlib.sha256(msgspec.json.encode(news)).hexdigest()[:32]}"'
+
+
+def rate_headers(rate: Rate | None) -> dict[str, str]:
+    """The plan's limit on submits, as the IETF's draft on rate limit fields has it."""
+    if rate is None:
+        return {}
+    return {
+        "RateLimit-Policy": f'"submits";q={rate.limit};w=3600',
+        "RateLimit": f'"submits";r={rate.left};t={rate.resets_s}',
+    }

@@ -1,0 +1,152 @@
+"""The ASGI application: routes, how errors become problems, and what stands around every request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ..refused import Refused
+from ..store.base import StoreError
+from .access import Access
+from .cursors import Cursors
+from .guard import correlation_id
+from .identity import Identity
+from .limits import BodyLimits
+from .openapi import document
+from .problems import EdgeError, problem_response, refused_response
+from .routes import ROUTERS
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from ..app import Ficha
+
+log = logging.getLogger("ficha.server")
+
+
+def asgi(app: Ficha, settings: Settings | None = None) -> FastAPI:
+    """The application over HTTP. Its lifespan opens `app`; mounted into another one, the first request does, unless it
+    is open already."""
+    chosen = settings or Settings.passing()
+    server = Server(
+        title="Ficha",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan,
+        redirect_slashes=False,
+    )
+    state = server.state
+    state.ficha = app
+    state.settings = chosen
+    state.identity = Identity(app, chosen)
+    state.cursors = Cursors(chosen.secret)
+    state.opening = _Opening(app)
+    for router in ROUTERS:
+        # One flat list, which is walked for every request and which the OpenAPI document is made of.
+        server.router.routes += router.routes
+    _add_handlers(server)
+    _add_middlewares(server, chosen)
+    return server
+
+
+class Server(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            self.openapi_schema = document(self)
+        return self.openapi_schema
+
+
+class _Opening:
+    """Opens the application once, whoever asks first."""
+
+    def __init__(self, app: Ficha) -> None:
+        self._app = app
+        self._lock = asyncio.Lock()
+        self.is_ours = False
+
+    async def __call__(self) -> Ficha:
+        if not self._app.is_open:
+            async with self._lock:
+                if not self._app.is_open:
+                    await self._app.open()
+                    self.is_ours = True
+        return self._app
+
+
+@asynccontextmanager
+async def _lifespan(server: FastAPI) -> AsyncIterator[None]:
+    opening: _Opening = server.state.opening
+    await opening()
+    try:
+        yield
+    finally:
+        await server.state.identity.close()
+        if opening.is_ours:
+            await server.state.ficha.close()
+
+
+def _add_handlers(server: FastAPI) -> None:
+    @server.exception_handler(Refused)
+    async def refused(request: Request, error: Refused) -> Response:
+        return refused_response(error, correlation_id(request))
+
+    @server.exception_handler(EdgeError)
+    async def edge(request: Request, error: EdgeError) -> Response:
+        return problem_response(error.code, str(error), correlation_id=correlation_id(request))
+
+    @server.exception_handler(StoreError)
+    async def away(request: Request, error: StoreError) -> Response:
+        log.warning("the database cannot be used: %s", error)
+        words = "the database cannot be reached now; nothing was changed. Try again shortly."
+        return problem_response("OVERLOADED", words, retry_after_s=2.0, correlation_id=correlation_id(request))
+
+    @server.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        found = "; ".join(f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors()[:5])
+        return problem_response(
+            "INVALID_ARGUMENT", f"{found}; nothing was changed.", correlation_id=correlation_id(request)
+        )
+
+    @server.exception_handler(HTTPException)
+    async def unknown(request: Request, error: HTTPException) -> Response:
+        asked = correlation_id(request)
+        if error.status_code == 405:
+            words = f"{request.method} is not for this address"
+            headers = dict(error.headers or {})
+            return problem_response("METHOD_NOT_ALLOWED", words, correlation_id=asked, headers=headers)
+        if error.status_code == 404:
+            words = f"there is nothing at {request.url.path[:200]}"
+            return problem_response("NOT_FOUND", words, correlation_id=asked)
+        return problem_response("INVALID_ARGUMENT", str(error.detail), correlation_id=asked)
+
+
+def _add_middlewares(server: FastAPI, settings: Settings) -> None:
+    """The last one stands outermost: it sees every answer, also those that the others give."""
+    server.add_middleware(BodyLimits, settings=settings)
+    if settings.cors_origins:
+        server.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=[
+                "Authorization",
+                "Content-Type",
+                "Idempotency-Key",
+                "If-None-Match",
+                "Last-Event-ID",
+                "Prefer",
+            ],
+            expose_headers=["ETag", "Location", "Preference-Applied", "RateLimit", "RateLimit-Policy", "Retry-After"],
+            max_age=600,
+        )
+    server.add_middleware(Access, has_cors=bool(settings.cors_origins))

@@ -1,0 +1,151 @@
+"""Who may call what: every route names those it is for, and gets a `Call` that knows who asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from fastapi import Depends
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+
+from .. import arguments as arg
+from ..core.outcomes import Refusal
+from ..engine.queries import Page
+from ..engine.views import JobView
+from ..refused import Refused
+from .cursors import Cursors
+from .identity.callers import Caller, Scope
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from ..app import Ficha
+    from ..operations import Beside
+
+
+class Call:
+    """A request with its caller, and what the caller may see."""
+
+    def __init__(self, request: Request, app: Ficha, caller: Caller) -> None:
+        self.request = request
+        self.app = app
+        self.caller = caller
+
+    @property
+    def settings(self) -> Settings:
+        settings: Settings = self.request.app.state.settings
+        return settings
+
+    @property
+    def acting(self) -> Beside:
+        """The operations under the caller's name: whatever they change is in the audit log."""
+        return self.app.acting(self.caller.name)
+
+    @property
+    def correlation_id(self) -> str | None:
+        return correlation_id(self.request)
+
+    @property
+    def sees_all(self) -> bool:
+        return self.caller.scope in ("service", "admin")
+
+    def account(self, named: str | None) -> str:
+        """The account that the call is about: a user's own, or the one that a service names."""
+        found = self.account_if_any(named)
+        if found is None:
+            raise arg.invalid("say which `account` this is for: your key is for all of them")
+        return found
+
+    def account_if_any(self, named: str | None) -> str | None:
+        """The same where a service may mean all accounts."""
+        if self.sees_all:
+            return named
+        if named is not None and named != self.caller.account:
+            raise Refused.of(Refusal("FORBIDDEN", "your key is for one account; leave `account` out."))
+        return self.caller.account
+
+    @property
+    def owner(self) -> str | None:
+        """Whose things alone may be touched; None for everybody's."""
+        return None if self.sees_all else self.caller.account
+
+    def check_owner(self, account: str, what: str, found: str) -> None:
+        """Somebody else's thing is as if it were not there."""
+        if self.owner is not None and account != self.owner:
+            raise Refused.of(Refusal("NOT_FOUND", f"there is no {what} {found}."))
+
+    async def job(self, job_id: str) -> JobView:
+        """A job that the caller may see."""
+        self.check_job(job_id)
+        job = await self.app.job(job_id)
+        self.check_owner(job.account, "job", job.id)
+        return job
+
+    def check_job(self, job_id: str) -> None:
+        """A token for one job names no other."""
+        if self.caller.job is not None and arg.job_id(job_id) != self.caller.job:
+            raise Refused.of(Refusal("NOT_FOUND", f"there is no job {job_id}."))
+
+    def cursor(self, name: str, given: str | None) -> str | None:
+        return self._cursors.open(name, given)
+
+    def page(self, name: str, page: Page[Any]) -> Page[Any]:
+        """A page as it is told: its cursor can be used for this list only."""
+        return Page(page.items, self._cursors.seal(name, page.next))
+
+    @property
+    def _cursors(self) -> Cursors:
+        cursors: Cursors = self.request.app.state.cursors
+        return cursors
+
+
+def correlation_id(request: Request) -> str | None:
+    found: str | None = getattr(request.state, "correlation_id", None)
+    return found
+
+
+class Guard:
+    """A dependency that lets only these callers through. A route without one is a mistake that a test finds."""
+
+    def __init__(self, *scopes: Scope, in_query: bool = False) -> None:
+        self.scopes: Final = frozenset(scopes)
+        self.in_query: Final = in_query
+
+    async def __call__(self, request: Request) -> Call:
+        state = request.app.state
+        _check_query(request)
+        if not self.scopes:
+            return Call(request, state.ficha, ANYBODY)
+        app = await state.opening()
+        caller = await state.identity.caller(
+            request.headers.get("authorization"),
+            token=request.query_params.get("token") if self.in_query else None,
+            peer=request.client.host if request.client is not None else "",
+        )
+        request.state.caller_name = caller.name
+        if caller.scope not in self.scopes:
+            allowed = ", ".join(sorted(self.scopes))
+            raise Refused.of(Refusal("FORBIDDEN", f"this is for {allowed} keys; yours is a {caller.scope} key."))
+        return Call(request, app, caller)
+
+
+def _check_query(request: Request) -> None:
+    """A parameter that a route does not have is a mistake: it would be overlooked in silence otherwise."""
+    if not request.query_params:
+        return
+    route: APIRoute = request.scope["route"]
+    known = {field.alias for field in route.dependant.query_params}
+    for dependency in route.dependant.dependencies:
+        known |= {"token"} if isinstance(dependency.call, Guard) and dependency.call.in_query else set()
+    if unknown := sorted(request.query_params.keys() - known):
+        there = f"there are: {', '.join(sorted(known))}" if known else "there are none"
+        raise arg.invalid(f"there is no parameter {unknown[0][:80]!r} here; {there}")
+
+
+ANYBODY: Final = Caller(scope="user", account=None, job=None, name="anybody", key_id=None)
+
+Open = Annotated[Call, Depends(Guard())]
+Account = Annotated[Call, Depends(Guard("user", "service", "admin"))]
+OneJob = Annotated[Call, Depends(Guard("user", "service", "admin", "job"))]
+Stream = Annotated[Call, Depends(Guard("user", "service", "admin", "job", in_query=True))]
+Service = Annotated[Call, Depends(Guard("service", "admin"))]
+Admin = Annotated[Call, Depends(Guard("admin"))]

@@ -1,0 +1,62 @@
+"""Tokens of one job, for browsers: made by this server, short-lived, good for seeing and cancelling that job alone.
+
+They are JWTs too, and nothing that is signed for one use passes for the other: their key is derived from the server's
+secret under a label of its own, and their type and audience are theirs only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+import time
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+import jwt
+
+from ...arguments import invalid
+from .callers import Caller
+from .settings import JOB_AUDIENCE
+from .tokens import Token, verified
+
+KIND: Final = "ficha-job+jwt"
+TTL_S: Final = 900.0
+TTL_S_MOST: Final = 86_400.0
+_ISSUER: Final = "ficha"
+_LABEL: Final = b"ficha: tokens of one job, 1"
+
+
+class JobToken(NamedTuple):
+    token: str
+    expires_at: datetime
+
+    def __repr__(self) -> str:
+        """Without the text: whoever has it can use it."""
+        return f"JobToken(expires_at={self.expires_at!r})"
+
+
+class JobTokens:
+    def __init__(self, secret: str) -> None:
+        self._key = hmac.new(secret.encode(), _LABEL, hashlib.sha256).hexdigest()
+
+    def issue(self, job_id: str, account: str, ttl_s: float = TTL_S) -> JobToken:
+        """A token of this job of this account; whoever calls has seen that the job is the account's."""
+        if not 0 < ttl_s <= TTL_S_MOST:
+            raise invalid(f"ttl_s must be a number of seconds above 0 and up to {TTL_S_MOST:.0f}")
+        issued_at = int(time.time())
+        expires_at = issued_at + math.ceil(ttl_s)
+        claims = {
+            "iss": _ISSUER,
+            "aud": JOB_AUDIENCE,
+            "sub": account,
+            "job": job_id,
+            "iat": issued_at,
+            "exp": expires_at,
+        }
+        text = jwt.encode(claims, self._key, algorithm="HS256", headers={"typ": KIND})
+        return JobToken(text, datetime.fromtimestamp(expires_at, UTC))
+
+    def caller(self, token: Token) -> Caller:
+        claims = verified(token, self._key, algorithm="HS256", audience=JOB_AUDIENCE, issuer=_ISSUER, needed=("job",))
+        return Caller("job", claims["sub"], claims["job"], name=f"job token {claims['job']}")

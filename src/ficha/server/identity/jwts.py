@@ -1,0 +1,59 @@
+"""JWTs of users: whoever signs in elsewhere shows one, and its `sub` is the account.
+
+Either all are signed with one shared secret (HS256), or with the private halves of published keys (RS256, ES256,
+EdDSA); never both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import jwt
+
+from ...declarations import name_problem
+from .callers import Caller, unauthenticated
+from .jwks import ALGORITHMS, Jwks
+from .settings import IdentitySettings
+from .tokens import Token, verified
+
+_KINDS: Final = frozenset({"", "jwt", "at+jwt"})
+"""Without a type, as is usual; access tokens of RFC 9068. Not what is signed with the same keys for another use."""
+
+
+class Jwts:
+    def __init__(self, settings: IdentitySettings, clock: Callable[[], float]) -> None:
+        self._settings = settings
+        url = settings.jwt_jwks_url
+        self._jwks = None if url is None else Jwks(url, clock)
+
+    async def caller(self, token: Token) -> Caller:
+        audience, issuer = self._settings.jwt_audience, self._settings.jwt_issuer
+        if audience is None or issuer is None:
+            raise unauthenticated("this server takes no JWTs; send an API key, or a token of one job")
+        if token.kind not in _KINDS:
+            raise unauthenticated("the token is of a type (typ) that proves nobody's identity")
+        key, algorithm = await self._key(token)
+        account = verified(token, key, algorithm=algorithm, audience=audience, issuer=issuer)["sub"]
+        if (problem := name_problem(account, "the token's subject (sub)")) is not None:
+            raise unauthenticated(f"{problem}, because it names the account")
+        return Caller("user", account, name=f"jwt {account}")
+
+    async def close(self) -> None:
+        if self._jwks is not None:
+            await self._jwks.close()
+
+    async def _key(self, token: Token) -> tuple[jwt.PyJWK | str, str]:
+        """What the token has to be signed with, and how; the secret never meets any algorithm but its own."""
+        algorithm, kid = token.header.get("alg"), token.header.get("kid")
+        if self._jwks is None:
+            assert self._settings.jwt_secret is not None
+            return self._settings.jwt_secret, "HS256"
+        if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
+            raise unauthenticated(f"the token is not signed with one of {', '.join(sorted(ALGORITHMS))}")
+        if not isinstance(kid, str | None):
+            raise unauthenticated("the token's key id (kid) is not text")
+        key = await self._jwks.key(kid, algorithm)
+        if key is None:
+            raise unauthenticated("the token is signed with a key that its issuer does not publish")
+        return key, algorithm

@@ -1,0 +1,107 @@
+"""How large a request's body may be, and how long it may take to arrive. Pure ASGI, so that nothing of a body that is
+too large is ever kept."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .problems import problem_response
+from .settings import Settings
+
+BATCHES: Final = "/api/batches"
+"""The one route that takes many jobs at once, and so a larger body."""
+
+
+class BodyLimits:
+    """Middleware that answers a request whose body is too large (413) or too slow (408) in the application's place."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app = app
+        self.settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not _has_body(scope):
+            await self.app(scope, receive, send)
+            return
+        most = self._most(scope)
+        body = _Body(scope, receive, send, most, self.settings.body_s)
+        if (_length(scope) or 0) > most:
+            await body.refuse_size()
+            return
+        try:
+            await self.app(scope, body.receive, body.send)
+        except Exception:
+            # The application was cut off in the middle of the body, and its caller has been told why.
+            if not body.is_refused:
+                raise
+
+    def _most(self, scope: Scope) -> int:
+        is_batch = scope["method"] == "POST" and scope["path"] == scope.get("root_path", "") + BATCHES
+        return self.settings.batch_body_bytes if is_batch else self.settings.body_bytes
+
+
+class _Body:
+    """One request's body on its way in, and what may still be said to its sender."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, most: int, within_s: float) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._most = most
+        self._within_s = within_s
+        self._deadline: float | None = None
+        self._bytes = 0
+        self._is_whole = False
+        self._is_answered = False
+        self.is_refused = False
+
+    async def receive(self) -> Message:
+        if self.is_refused:
+            return {"type": "http.disconnect"}
+        if self._is_whole:
+            # From here on it is only heard whether the caller is still there, for as long as that takes.
+            return await self._receive()
+        if self._deadline is None:
+            # The clock runs from where the body is asked for: until then it is not the caller who is slow.
+            self._deadline = asyncio.get_running_loop().time() + self._within_s
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            await self._refuse("TIMEOUT", f"the body was not there within {self._within_s:g} s; send it faster")
+            return {"type": "http.disconnect"}
+        self._bytes += len(message.get("body", b""))
+        self._is_whole = not message.get("more_body", False)
+        if self._bytes > self._most:
+            await self.refuse_size()
+            return {"type": "http.disconnect"}
+        return message
+
+    async def send(self, message: Message) -> None:
+        if self.is_refused:
+            return
+        self._is_answered = True
+        await self._send(message)
+
+    async def refuse_size(self) -> None:
+        await self._refuse("TOO_LARGE", f"the body is larger than {self._most} bytes; send less at a time")
+
+    async def _refuse(self, code: str, detail: str) -> None:
+        self.is_refused = True
+        if not self._is_answered:
+            correlation_id = self._scope.get("state", {}).get("correlation_id")
+            response = problem_response(code, detail, correlation_id=correlation_id)
+            await response(self._scope, self._receive, self._send)
+
+
+def _has_body(scope: Scope) -> bool:
+    return any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
+
+
+def _length(scope: Scope) -> int | None:
+    """What the caller says the body's length is, if it is a number; what is not is left to the server's parser."""
+    given = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    return int(given) if given.isdigit() and len(given) < 20 else None

@@ -1,0 +1,161 @@
+"""The OpenAPI document: what FastAPI knows of paths and parameters, with the shapes of bodies, answers and problems.
+
+Bodies and answers are msgspec's, so their schemas are too. What a route takes is read off its `body` dependency, who
+may call it off its `Guard`; what it gives it says itself, with `gives`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any, Final, TypeVar
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+
+from .examples import EXAMPLES
+from .guard import Guard
+from .problems import MEDIA_TYPE, STATUS, Problem
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+REF: Final = "#/components/schemas/{name}"
+ALWAYS: Final = ("INVALID_ARGUMENT", "OVERLOADED", "INTERNAL", "HEADERS_TOO_LARGE")
+GUARDED: Final = ("UNAUTHENTICATED", "FORBIDDEN", "RATE_LIMITED", "NOT_FOUND")
+WITH_BODY: Final = ("INVALID_JSON", "TIMEOUT", "TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE")
+ABOUT: Final = """Submit, watch, cancel and pay for jobs.
+
+Errors are problems (RFC 9457) with a stable `code`; `retryable` says whether the same call may pass later. Send
+`Authorization: Bearer` with an API key or a JWT. Lists are pages: pass `next` as `cursor` to get the following one."""
+
+
+class Gives:
+    """What a route answers with, by status, and the codes with which it refuses beside those that every route has."""
+
+    def __init__(self, shapes: dict[int, Any], refuses: tuple[str, ...], media_type: str) -> None:
+        self.shapes = shapes
+        self.refuses = refuses
+        self.media_type = media_type
+
+
+def gives(
+    shape: Any, *codes: str, status: int = 200, also: int | None = None, media_type: str = "application/json"
+) -> Callable[[Endpoint], Endpoint]:
+    """Says of a route's function what it answers with, and the codes of its refusals."""
+    shapes = {status: shape} | ({} if also is None else {also: shape})
+
+    def say(endpoint: Endpoint) -> Endpoint:
+        endpoint.gives = Gives(shapes, codes, media_type)  # type: ignore[attr-defined]
+        return endpoint
+
+    return say
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """The whole document. `openapi.json` in the repository is this, and a test compares them."""
+    routes = [route for route in app.routes if isinstance(route, APIRoute)]
+    told = get_openapi(title="Ficha", version=version("ficha"), description=ABOUT, routes=routes)
+    shapes = _Shapes(routes)
+    for route in routes:
+        for method in sorted(route.methods or ()):
+            operation = told["paths"].get(route.path_format, {}).get(method.lower())
+            if operation is not None:
+                _complete(operation, route, shapes)
+    told["components"] = {
+        "schemas": shapes.components,
+        "securitySchemes": {
+            "bearer": {"type": "http", "scheme": "bearer", "description": "An API key, a JWT or a job token."},
+            "token": {"type": "apiKey", "in": "query", "name": "token", "description": "A job token, for browsers."},
+        },
+    }
+    return told
+
+
+class _Shapes:
+    """All shapes that routes take and give, as schemas."""
+
+    def __init__(self, routes: list[APIRoute]) -> None:
+        kinds = [Problem]
+        for route in routes:
+            kinds += [kind for kind in (*_given(route).shapes.values(), _taken(route)) if kind is not None]
+        schemas, self.components = msgspec.json.schema_components(kinds, ref_template=REF)
+        self._schemas = dict(zip(map(_key, kinds), schemas, strict=True))
+        self.components["Problem"]["additionalProperties"] = True
+        for kind, example in EXAMPLES.items():
+            if kind.__name__ in self.components:
+                self.components[kind.__name__]["examples"] = [example]
+
+    def of(self, kind: Any) -> dict[str, Any]:
+        return self._schemas[_key(kind)]
+
+
+def _key(kind: Any) -> str:
+    return repr(kind)
+
+
+def _complete(operation: dict[str, Any], route: APIRoute, shapes: _Shapes) -> None:
+    guard = guard_of(route)
+    given = _given(route)
+    operation["responses"] = {
+        str(status): _response(status, given, shapes) for status, kind in given.shapes.items()
+    } | _problems(_codes(route, given, guard))
+    taken = _taken(route)
+    if taken is not None:
+        dependency = _body_of(route)
+        operation["requestBody"] = {
+            "required": not getattr(dependency, "optional", False),
+            "content": {"application/json": {"schema": shapes.of(taken)}},
+        }
+    if guard is not None and guard.scopes:
+        operation["security"] = [{"bearer": []}] + ([{"token": []}] if guard.in_query else [])
+        operation["x-scopes"] = sorted(guard.scopes)
+    else:
+        operation["security"] = []
+
+
+def _response(status: int, given: Gives, shapes: _Shapes) -> dict[str, Any]:
+    if (kind := given.shapes[status]) is None:
+        return {"description": "Done", "content": {given.media_type: {"schema": {"type": "string"}}}}
+    words = {201: "Created", 200: "Done"}.get(status, "Done")
+    return {"description": words, "content": {given.media_type: {"schema": shapes.of(kind)}}}
+
+
+def _codes(route: APIRoute, given: Gives, guard: Guard | None) -> set[str]:
+    codes = {*ALWAYS, *given.refuses}
+    if guard is not None and guard.scopes:
+        codes |= {*GUARDED}
+    if _taken(route) is not None:
+        codes |= {*WITH_BODY}
+    return codes
+
+
+def _problems(codes: set[str]) -> dict[str, Any]:
+    by_status: dict[int, list[str]] = {}
+    for code in sorted(codes):
+        by_status.setdefault(STATUS[code], []).append(code)
+    content = {MEDIA_TYPE: {"schema": {"$ref": REF.format(name="Problem")}}}
+    return {
+        str(status): {"description": ", ".join(names), "content": content}
+        for status, names in sorted(by_status.items())
+    }
+
+
+def guard_of(route: APIRoute) -> Guard | None:
+    """Who may call a route; None if it does not say, which no route may do."""
+    found = [one.call for one in route.dependant.dependencies if isinstance(one.call, Guard)]
+    return found[0] if found else None
+
+
+def _body_of(route: APIRoute) -> Any:
+    found = [one.call for one in route.dependant.dependencies if hasattr(one.call, "kind")]
+    return found[0] if found else None
+
+
+def _taken(route: APIRoute) -> Any:
+    return getattr(_body_of(route), "kind", None)
+
+
+def _given(route: APIRoute) -> Gives:
+    given: Gives = route.endpoint.gives  # type: ignore[attr-defined]
+    return given

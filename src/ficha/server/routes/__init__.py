@@ -1,0 +1,17 @@
+"""The routes, by noun: each turns a request into an operation and what came of it into an answer. Nothing is decided
+here."""
+
+from . import account, admin, batches, jobs, probes, queue, reservations, system, tools, workers
+
+ROUTERS = (
+    jobs.routes,
+    reservations.routes,
+    batches.routes,
+    account.routes,
+    tools.routes,
+    queue.routes,
+    workers.routes,
+    system.routes,
+    admin.routes,
+    probes.routes,
+)

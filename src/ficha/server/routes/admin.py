@@ -1,0 +1,215 @@
+"""For whoever operates the product: accounts and credits, pools, dead letters, keys, and the log of all such acts.
+
+Every change goes through `call.acting`, which writes it to the audit log in the same transaction.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from ...engine.queries import Page
+from ...engine.views import AccountView, ApiKeyView, AuditView, EntryView, Hold, JobView, KeyView, PoolView
+from ...engine.workforce import WorkerView
+from .. import shapes as s
+from ..answers import answer
+from ..bodies import body
+from ..guard import Admin, Call
+from ..openapi import gives
+from .account import ledger_page, told
+from .jobs import one_key
+from .parameters import Cursor, ForAccount, Key, Limit
+
+routes = APIRouter(prefix="/api/admin", tags=["admin"])
+
+
+@routes.get("/accounts", summary="List accounts")
+@gives(Page[AccountView])
+async def accounts(call: Admin, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    """A page of accounts, by id."""
+    page = await call.app.accounts(after=call.cursor("accounts", cursor), limit=limit)
+    return answer(call.page("accounts", page))
+
+
+@routes.post("/accounts", summary="Open an account")
+@gives(AccountView, "INVALID_STATE", status=201)
+async def open_account(call: Admin, asked: Annotated[s.OpenAccountBody, body(s.OpenAccountBody)]) -> Response:
+    """Opens an account, with a first grant of credits if any."""
+    opened = await call.acting.open_account(asked.account, plan=asked.plan, credits=asked.credits)
+    return answer(opened, 201)
+
+
+@routes.get("/accounts/{account:path}/ledger", summary="An account's ledger")
+@gives(Page[EntryView])
+async def ledger(call: Admin, account: str, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    """A page of ledger lines, newest first."""
+    return await ledger_page(call, account, cursor, limit)
+
+
+@routes.post("/accounts/{account:path}/grant", summary="Add credits")
+@gives(AccountView, "IDEMPOTENCY_MISMATCH")
+async def grant(
+    call: Admin, account: str, asked: Annotated[s.GrantBody, body(s.GrantBody)], idempotency_key: Key = None
+) -> Response:
+    """Adds credits. With a key (a payment's id, say) a repeat adds nothing."""
+    key = one_key(idempotency_key, asked.key)
+    await call.acting.grant(account, asked.amount, reason=asked.reason, key=key)
+    return answer(await call.app.account(account))
+
+
+@routes.post("/accounts/{account:path}/adjust", summary="Correct a balance")
+@gives(AccountView, "IDEMPOTENCY_MISMATCH", "INSUFFICIENT_CREDITS")
+async def adjust(
+    call: Admin, account: str, asked: Annotated[s.AdjustBody, body(s.AdjustBody)], idempotency_key: Key = None
+) -> Response:
+    """Corrects a balance, up or down but never below zero."""
+    key = one_key(idempotency_key, asked.key)
+    await call.acting.adjust(account, asked.amount, reason=asked.reason, key=key)
+    return answer(await call.app.account(account))
+
+
+@routes.post("/accounts/{account:path}/plan", summary="Move an account to another plan")
+@gives(AccountView)
+async def change_plan(call: Admin, account: str, asked: Annotated[s.PlanBody, body(s.PlanBody)]) -> Response:
+    """Queued jobs keep their priority; parked ones that now fit become ready."""
+    return answer(await call.acting.change_plan(account, asked.plan))
+
+
+@routes.get("/accounts/{account:path}", summary="Look at an account")
+@gives(s.AccountAnswer)
+async def account(call: Admin, account: str) -> Response:
+    """Comes after the routes above: a name may hold a slash."""
+    return answer(told(call, await call.app.account(account)))
+
+
+@routes.get("/plans", summary="List plans")
+@gives(s.PlansAnswer)
+async def plans(call: Admin) -> Response:
+    """The plans that the application declares."""
+    declared = call.app.policy.plans.values()
+    return answer(s.PlansAnswer([s.PlanAnswer(**msgspec.structs.asdict(plan)) for plan in declared]))
+
+
+@routes.get("/pools", summary="List pools")
+@gives(s.PoolsAnswer)
+async def pools(call: Admin) -> Response:
+    """All pools: slots, how many are busy, how many jobs are ready."""
+    return answer(s.PoolsAnswer(await call.app.pools()))
+
+
+@routes.post("/pools/{pool:path}/pause", summary="Start nothing new in a pool")
+@gives(PoolView)
+async def pause(call: Admin, pool: str) -> Response:
+    """What runs goes on."""
+    await call.acting.pause_pool(pool)
+    return await _pool(call, pool)
+
+
+@routes.post("/pools/{pool:path}/resume", summary="Start jobs in a pool again")
+@gives(PoolView)
+async def resume(call: Admin, pool: str) -> Response:
+    await call.acting.resume_pool(pool)
+    return await _pool(call, pool)
+
+
+@routes.post("/pools/{pool:path}/resize", summary="Change a pool's slots")
+@gives(PoolView)
+async def resize(call: Admin, pool: str, asked: Annotated[s.ResizeBody, body(s.ResizeBody)]) -> Response:
+    """Overrides the declared number of slots, on all machines; null returns to it."""
+    await call.acting.resize_pool(pool, asked.slots)
+    return await _pool(call, pool)
+
+
+async def _pool(call: Call, name: str) -> Response:
+    return answer(next(pool for pool in await call.app.pools() if pool.name == name))
+
+
+@routes.get("/dead", summary="List dead letters")
+@gives(Page[JobView])
+async def dead(call: Admin, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    """Failed jobs that nobody has dealt with, newest first."""
+    page = await call.app.dead_letters(account=account, after=call.cursor("dead", cursor), limit=limit)
+    return answer(call.page("dead", page))
+
+
+@routes.post("/dead/{job_id}/requeue", summary="Run a dead letter again")
+@gives(s.RequeuedAnswer, "COST_LIMIT", "INSUFFICIENT_CREDITS", "INVALID_STATE", "QUOTA_EXCEEDED", status=201)
+async def requeue(call: Admin, job_id: str) -> Response:
+    """Does the work again as a new job, charged anew."""
+    return answer(s.RequeuedAnswer(await call.acting.requeue(job_id)), 201)
+
+
+@routes.post("/dead/{job_id}/discard", summary="Take a job off the dead-letter list")
+@gives(s.DiscardedAnswer, "INVALID_STATE")
+async def discard(call: Admin, job_id: str) -> Response:
+    outcome = await call.acting.discard(job_id)
+    return answer(s.DiscardedAnswer(outcome.job_id, outcome.changed))
+
+
+@routes.get("/workers", summary="List workers")
+@gives(Page[WorkerView])
+async def workers(call: Admin, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    """All workers, alive or gone, by name: who they are and what became of their runs."""
+    page = await call.app.workers(after=call.cursor("workers", cursor), limit=limit)
+    return answer(call.page("workers", page))
+
+
+@routes.get("/reservations", summary="List reservations")
+@gives(Page[Hold])
+async def reservations(call: Admin, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    """A page of reservations, newest first."""
+    page = await call.app.reservations(account=account, after=call.cursor("reservations", cursor), limit=limit)
+    return answer(call.page("reservations", page))
+
+
+@routes.get("/idempotency-keys", summary="List idempotency keys")
+@gives(Page[KeyView])
+async def idempotency_keys(
+    call: Admin, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50
+) -> Response:
+    """A page of keys and what they led to, by account and key."""
+    after = call.cursor("idempotency-keys", cursor)
+    found = await call.app.idempotency_keys(
+        account=account,
+        after=None if after is None else msgspec.json.decode(after, type=tuple[str, str, str]),
+        limit=limit,
+    )
+    last = found[-1] if len(found) == limit else None
+    following = None if last is None else msgspec.json.encode((last.account, last.key, last.scope)).decode()
+    return answer(call.page("idempotency-keys", Page(found, following)))
+
+
+@routes.get("/api-keys", summary="List API keys")
+@gives(Page[ApiKeyView])
+async def api_keys(call: Admin, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    """A page of keys, without their secrets, which nobody has."""
+    page = await call.app.api_keys(after=call.cursor("api-keys", cursor), limit=limit)
+    return answer(call.page("api-keys", page))
+
+
+@routes.post("/api-keys", summary="Create an API key")
+@gives(s.ApiKeyAnswer, "INVALID_STATE", status=201)
+async def create_api_key(call: Admin, asked: Annotated[s.ApiKeyBody, body(s.ApiKeyBody)]) -> Response:
+    """Creates a key and shows it this once. Two keys of one name may live side by side, to replace one by the other."""
+    made = await call.acting.create_api_key(asked.name, scope=asked.scope, account=asked.account, ttl_s=asked.ttl_s)
+    return answer(s.ApiKeyAnswer(made.secret, made.key), 201)
+
+
+@routes.post("/api-keys/{key_id}/revoke", summary="Revoke an API key")
+@gives(ApiKeyView)
+async def revoke_api_key(call: Admin, key_id: str) -> Response:
+    """The key is refused from now on; by other processes within two seconds."""
+    revoked = await call.acting.revoke_api_key(key_id)
+    call.request.app.state.identity.forget(revoked.id)
+    return answer(revoked)
+
+
+@routes.get("/audit", summary="The log of administrative acts")
+@gives(Page[AuditView])
+async def audit(call: Admin, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    """Who did what to whom, newest first."""
+    page = await call.app.audit(after=call.cursor("audit", cursor), limit=limit)
+    return answer(call.page("audit", page))

@@ -1,0 +1,279 @@
+"""Jobs: submitted, asked about, looked at, followed and cancelled by those who pay for them."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ... import arguments as arg
+from ...core.outcomes import Finished, Refusal
+from ...core.records import Status
+from ...engine.queries import Page
+from ...engine.views import JobView, Receipt, moment
+from .. import shapes as s
+from ..answers import answer, job_answer, rate_headers
+from ..bodies import body
+from ..guard import Account, Call, OneJob, Stream
+from ..openapi import gives
+from ..problems import EdgeError
+from ..streams import EventStream, await_end, follow_job
+from .parameters import Cursor, ForAccount, Key, Limit
+
+routes = APIRouter(prefix="/api", tags=["jobs"])
+
+SUBMIT_CODES: Final = (
+    "ACTIVE_JOB_EXISTS",
+    "COST_LIMIT",
+    "IDEMPOTENCY_MISMATCH",
+    "INSUFFICIENT_CREDITS",
+    "INVALID_PAYLOAD",
+    "INVALID_STATE",
+    "QUOTA_EXCEEDED",
+    "TOO_LARGE",
+    "UNKNOWN_TOOL",
+)
+_WAIT: Final = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})\"?\s*(?:$|[,;])")
+
+Prefer = Annotated[
+    str | None, Header(description="`wait=20`: answer when the job has ended, or after so many seconds.")
+]
+
+
+@routes.post("/jobs", summary="Submit a job")
+@gives(s.SubmitAnswer, *SUBMIT_CODES, status=201, also=200)
+async def submit(
+    call: Account,
+    asked: Annotated[s.SubmitBody, body(s.SubmitBody)],
+    idempotency_key: Key = None,
+    prefer: Prefer = None,
+) -> Response:
+    """Creates and charges a job: 201. A repeat with the same idempotency key gets the first job: 200."""
+    receipt = await call.app.submit(
+        asked.tool,
+        asked.payload,
+        account=call.account(asked.account),
+        idempotency_key=one_key(idempotency_key, asked.idempotency_key),
+        key_ttl_hours=asked.key_ttl_hours,
+        reservation=asked.reservation,
+        session=asked.session,
+        batch=asked.batch,
+        run_at=asked.run_at,
+        delay_s=asked.delay_s,
+        correlation_id=asked.correlation_id or call.correlation_id,
+    )
+    return await submitted(call, receipt, prefer)
+
+
+async def submitted(call: Call, receipt: Receipt, prefer: str | None) -> Response:
+    """The answer to a submit, once its job has ended if the caller would rather wait."""
+    job: JobView | None = None
+    headers = {"Location": location(call.request, receipt), **rate_headers(receipt.rate)}
+    if (wait_s := _wait_s(prefer, call.settings.wait_s)) is not None:
+        job = await await_end(call.app, receipt.job_id, wait_s)
+        headers["Preference-Applied"] = f"wait={wait_s:g}"
+    told = s.SubmitAnswer(
+        success=True,
+        job_id=receipt.job_id,
+        status=receipt.status if job is None else job.status,
+        idempotent_hit=receipt.idempotent_hit,
+        position=receipt.position if job is None else job.position,
+        priority=receipt.priority,
+        cost=receipt.cost,
+        new_balance=receipt.new_balance,
+        batch_id=receipt.batch_id,
+        jobs=receipt.jobs,
+        quota_warnings=receipt.quota_warnings,
+        cost_limit_warning=receipt.cost_limit_warning,
+        job=job,
+    )
+    return answer(told, 200 if receipt.idempotent_hit else 201, headers)
+
+
+def one_key(header: str | None, field: str | None) -> str | None:
+    """The idempotency key, from wherever it was given. An IETF draft writes the header's in quotes."""
+    given = header[1:-1] if header is not None and re.fullmatch(r'".*"', header) else header
+    if given is not None and field is not None and given != field:
+        raise arg.invalid("the Idempotency-Key header and the body's idempotency_key differ; send one of them")
+    return field if given is None else given
+
+
+def location(request: Request, receipt: Receipt) -> str:
+    root: str = request.scope.get("root_path", "")
+    return f"{root}/api/batches/{receipt.batch_id}" if receipt.jobs > 1 else f"{root}/api/jobs/{receipt.job_id}"
+
+
+def _wait_s(prefer: str | None, most: float) -> float | None:
+    found = None if prefer is None else _WAIT.search(prefer.lower())
+    return None if found is None else min(float(found[1]), most)
+
+
+@routes.post("/quote", summary="Ask what a submit would lead to")
+@gives(s.QuoteAnswer, "INVALID_PAYLOAD", "TOO_LARGE", "UNKNOWN_TOOL")
+async def quote(call: Account, asked: Annotated[s.QuoteBody, body(s.QuoteBody)]) -> Response:
+    """What a submit would cost, whether it would be admitted, and where it would stand. Changes nothing."""
+    found = await call.app.quote(
+        asked.tool,
+        asked.payload,
+        account=call.account(asked.account),
+        reservation=asked.reservation,
+        session=asked.session,
+        batch=asked.batch,
+        run_at=asked.run_at,
+        delay_s=asked.delay_s,
+    )
+    refusal: Refusal | None = found.refusal
+    return answer(
+        s.QuoteAnswer(
+            admitted=found.admitted,
+            cost=found.cost,
+            jobs=found.jobs,
+            priority=found.priority,
+            position=found.position,
+            estimated_wait_s=found.estimated_wait_s,
+            balance=found.balance,
+            new_balance=found.new_balance,
+            quota_warnings=found.quota_warnings,
+            cost_limit_warning=found.cost_limit_warning,
+            code=None if refusal is None else refusal.code,
+            detail=None if refusal is None else refusal.message,
+        )
+    )
+
+
+@routes.get("/jobs", summary="List jobs")
+@gives(Page[JobView])
+async def jobs(
+    call: Account,
+    status: Annotated[list[Status] | None, Query(description="Only those in these states; may be repeated.")] = None,
+    tool: Annotated[str | None, Query()] = None,
+    pool: Annotated[str | None, Query()] = None,
+    batch: Annotated[str | None, Query()] = None,
+    session: Annotated[str | None, Query()] = None,
+    account: ForAccount = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Response:
+    """A page of jobs, newest first: a user's own, or for a service those of one account or of all."""
+    page = await call.app.jobs(
+        account=call.account_if_any(account),
+        statuses=status or (),
+        tool=tool,
+        pool=pool,
+        batch=batch,
+        session=session,
+        after=call.cursor("jobs", cursor),
+        limit=limit,
+    )
+    return answer(call.page("jobs", page))
+
+
+@routes.get("/jobs/active", summary="The account's active job")
+@gives(s.ActiveAnswer)
+async def active(call: Account, account: ForAccount = None) -> Response:
+    """Whether the account has a job that has not ended, and which: the one submitted last."""
+    return answer(await active_job(call, account))
+
+
+async def active_job(call: Call, named: str | None) -> s.ActiveAnswer:
+    account = await call.app.account(call.account(named))
+    job = await _latest_active(call, account.id, account.active_job) if account.active else None
+    return s.ActiveAnswer(
+        active=job is not None,
+        job_id=None if job is None else job.id,
+        status=None if job is None else job.status,
+        tool=None if job is None else job.tool,
+        job=job,
+    )
+
+
+async def _latest_active(call: Call, account: str, latest: str | None) -> JobView | None:
+    if latest is not None:
+        return await call.app.job(latest)
+    page = await call.app.jobs(account=account, statuses=("queued", "starting", "running"), limit=1)
+    return page.items[0] if page.items else None
+
+
+@routes.get("/jobs/{job_id}", summary="Look at a job")
+@gives(JobView)
+async def job(
+    call: OneJob,
+    job_id: str,
+    if_none_match: Annotated[
+        str | None, Header(description="The ETag of an earlier answer: 304 if all is as it was.")
+    ] = None,
+) -> Response:
+    """A job as it stands now, with its position and estimated wait."""
+    return job_answer(await call.job(job_id), call.request)
+
+
+@routes.post("/jobs/{job_id}/cancel", summary="Cancel a job")
+@gives(s.FinishAnswer)
+async def cancel(
+    call: OneJob, job_id: str, asked: Annotated[s.ReasonBody, body(s.ReasonBody, optional=True)]
+) -> Response:
+    """Cancels an active job, refunds it and tells a running handler. A job that has ended stays as it is."""
+    call.check_job(job_id)
+    operations = call.acting if call.caller.scope == "admin" else call.app
+    return answer(finished(await operations.cancel(job_id, account=call.owner, reason=asked.reason)))
+
+
+def finished(outcome: Finished) -> s.FinishAnswer:
+    return s.FinishAnswer(
+        job_id=outcome.job_id,
+        status=outcome.status,
+        changed=outcome.changed,
+        refunded=outcome.refunded,
+        new_balance=outcome.new_balance,
+        due_at=None if outcome.due_at is None else moment(outcome.due_at),
+    )
+
+
+@routes.post("/jobs/{job_id}/token", summary="Make a token for one job")
+@gives(s.TokenAnswer, status=201)
+async def token(
+    call: Account, job_id: str, asked: Annotated[s.TokenBody, body(s.TokenBody, optional=True)]
+) -> Response:
+    """A short-lived token with which a browser can see, follow and cancel this job, and nothing else."""
+    job = await call.job(job_id)
+    made = call.request.app.state.identity.job_tokens.issue(job.id, job.account, asked.ttl_s)
+    return answer(s.TokenAnswer(token=made.token, expires_at=made.expires_at), 201)
+
+
+@routes.get("/jobs/{job_id}/events", summary="Follow a job")
+@gives(s.EventsAnswer, "NOT_ACCEPTABLE")
+async def events(
+    call: Stream,
+    job_id: str,
+    after: Annotated[int, Query(ge=0, lt=2**63, description="Only what came after this event number.")] = 0,
+    limit: Limit = 100,
+    last_event_id: Annotated[str | None, Header(description="Where a stream that broke off is to go on.")] = None,
+) -> Response:
+    """What happens to a job, live, or with `Accept: application/json` a part of its history."""
+    job = await call.job(job_id)
+    if wants_stream(call.request):
+        return EventStream(call.request, follow_job(call.app, job.id, resume_after(last_event_id, after)))
+    return answer(await history(call, after, limit, job=job.id))
+
+
+async def history(call: Call, after: int, limit: int, **of: Any) -> s.EventsAnswer:
+    found = await call.app.events(after=after, limit=limit, **of)
+    return s.EventsAnswer(items=found, next=found[-1].number if len(found) == limit else None)
+
+
+def resume_after(last_event_id: str | None, after: int) -> int:
+    return after if last_event_id is None else arg.cursor(last_event_id, "Last-Event-ID") or 0
+
+
+def wants_stream(request: Request) -> bool:
+    """A stream is what is given unless the caller would rather have JSON."""
+    accepted = [part.partition(";")[0].strip() for part in request.headers.get("accept", "*/*").lower().split(",")]
+    for kind in accepted:
+        if kind in ("text/event-stream", "text/*", "*/*", ""):
+            return True
+        if kind in ("application/json", "application/*"):
+            return False
+    raise EdgeError("NOT_ACCEPTABLE", "events come as text/event-stream or as application/json; accept one of them")

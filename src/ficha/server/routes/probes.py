@@ -1,0 +1,48 @@
+"""What machines ask: whether the process lives, whether it can serve, its figures, and what it offers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from ...store.base import StoreError
+from .. import shapes as s
+from ..answers import answer
+from ..guard import Open, Service
+from ..metrics import MEDIA_TYPE, figures
+from ..openapi import gives
+
+routes = APIRouter(tags=["probes"])
+
+
+@routes.get("/healthz", summary="Does the process live?")
+@gives(s.ProbeAnswer)
+async def healthz(call: Open) -> Response:
+    return answer(s.ProbeAnswer("ok"))
+
+
+@routes.get("/readyz", summary="Can it serve?")
+@gives(s.ProbeAnswer, also=503)
+async def readyz(call: Open) -> Response:
+    """Whether the database answers; 503 while it does not."""
+    try:
+        app = await call.request.app.state.opening()
+        await app.queries.now()
+    except StoreError:
+        return answer(s.ProbeAnswer("away"), 503)
+    return answer(s.ProbeAnswer("ok"))
+
+
+@routes.get("/metrics", summary="Figures for Prometheus")
+@gives(None, media_type=MEDIA_TYPE)
+async def metrics(call: Service) -> Response:
+    """Jobs by status, pools, stuck jobs and dead letters, and this process's own figures."""
+    return Response(await figures(call.app), media_type=MEDIA_TYPE)
+
+
+@routes.get("/api/openapi.json", summary="This document")
+@gives(dict[str, Any])
+async def openapi(call: Open) -> Response:
+    return answer(call.request.app.openapi())

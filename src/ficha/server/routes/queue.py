@@ -1,0 +1,93 @@
+"""The queue manager: whether there is room, who stands where, what is next and how it ended."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from ... import arguments as arg
+from ...core import commands as c
+from ...core.refusals import no_pool
+from ...engine.views import PoolView
+from ...refused import Refused
+from .. import shapes as s
+from ..answers import answer
+from ..bodies import body
+from ..guard import Account, Call, Service
+from ..openapi import gives
+from .jobs import SUBMIT_CODES, Prefer, active_job, finished, submit
+from .parameters import ForAccount, Key
+from .workers import claimed
+
+routes = APIRouter(prefix="/api/queue", tags=["queue manager"])
+
+
+@routes.get("/check", summary="Is there room?")
+@gives(s.CheckAnswer)
+async def check(
+    call: Account, pool: Annotated[str | None, Query(description="This pool instead of all.")] = None
+) -> Response:
+    """Slots and how many are free, and how many jobs wait."""
+    pools = [found for found in await call.app.pools() if pool is None or found.name == pool]
+    if pool is not None and not pools:
+        raise Refused.of(no_pool(pool))
+    return answer(_check(pools))
+
+
+def _check(pools: list[PoolView]) -> s.CheckAnswer:
+    limited = [pool for pool in pools if pool.slots is not None]
+    bounded = bool(pools) and len(limited) == len(pools)
+    free = sum(0 if pool.paused else max(0, (pool.slots or 0) - pool.busy) for pool in limited)
+    return s.CheckAnswer(
+        slots=sum(pool.slots or 0 for pool in limited) if bounded else None,
+        slots_available=free if bounded else None,
+        busy=sum(pool.busy for pool in pools),
+        queue_length=sum(pool.ready for pool in pools),
+        pools=pools,
+    )
+
+
+@routes.post("/enqueue", summary="Submit a job")
+@gives(s.SubmitAnswer, *SUBMIT_CODES, status=201, also=200)
+async def enqueue(
+    call: Account,
+    asked: Annotated[s.SubmitBody, body(s.SubmitBody)],
+    idempotency_key: Key = None,
+    prefer: Prefer = None,
+) -> Response:
+    """The same as `POST /api/jobs`."""
+    return await submit(call, asked, idempotency_key, prefer)
+
+
+@routes.post("/process-next", summary="Take the next jobs")
+@gives(s.LeasesAnswer)
+async def process_next(call: Service, asked: Annotated[s.NextBody, body(s.NextBody)]) -> Response:
+    """Takes the best jobs that may start now, within the pools' slots; none if there is none."""
+    pools = asked.pools or ([asked.pool] if asked.pool is not None else [pool.name for pool in await call.app.pools()])
+    return answer(await claimed(call, pools, asked.worker, asked.limit))
+
+
+@routes.post("/finish", summary="Say how a job ended")
+@gives(s.FinishAnswer, "INVALID_PAYLOAD", "INVALID_STATE", "LEASE_LOST")
+async def finish(call: Service, asked: Annotated[s.QueueFinishBody, body(s.QueueFinishBody)]) -> Response:
+    """Sets the final state, once. A second, late or concurrent finish changes nothing and says so."""
+    return answer(finished(await call.app.finish_job(asked.job_id, _ending(call, asked), epoch=asked.epoch)))
+
+
+def _ending(call: Call, asked: s.QueueFinishBody) -> c.Ending:
+    match asked.status:
+        case "completed":
+            return call.app.completed(asked.result, asked.delivered, asked.of)
+        case "failed":
+            return c.Failed(arg.text(asked.error or "failed, and nobody said why"), final=True)
+        case _:
+            return call.app.cancelled(asked.error or "cancelled")
+
+
+@routes.get("/check-user-active", summary="Does the account have an active job?")
+@gives(s.ActiveAnswer)
+async def check_user_active(call: Account, account: ForAccount = None) -> Response:
+    """The same as `GET /api/jobs/active`."""
+    return answer(await active_job(call, account))

@@ -1,0 +1,49 @@
+"""Reservations: a quota slot held before the job exists."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from ...engine.queries import Page
+from ...engine.views import Hold
+from .. import shapes as s
+from ..answers import answer
+from ..bodies import body
+from ..guard import Account
+from ..openapi import gives
+from .parameters import Cursor, ForAccount, Limit
+
+routes = APIRouter(prefix="/api/reservations", tags=["reservations"])
+
+
+@routes.post("", summary="Reserve a slot")
+@gives(Hold, "ACTIVE_JOB_EXISTS", "QUOTA_EXCEEDED", status=201)
+async def reserve(call: Account, asked: Annotated[s.ReserveBody, body(s.ReserveBody, optional=True)]) -> Response:
+    """Holds one slot of the account's quota for a while, such as for the time of an upload."""
+    return answer(await call.app.reserve(call.account(asked.account), ttl_s=asked.ttl_s), 201)
+
+
+@routes.get("", summary="List reservations")
+@gives(Page[Hold])
+async def reservations(call: Account, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    """A page of reservations, newest first."""
+    page = await call.app.reservations(
+        account=call.account_if_any(account), after=call.cursor("reservations", cursor), limit=limit
+    )
+    return answer(call.page("reservations", page))
+
+
+@routes.post("/{reservation_id}/consume", summary="Say that the job exists")
+@gives(Hold, "INVALID_STATE")
+async def consume(call: Account, reservation_id: str) -> Response:
+    """A submit that names the reservation does this by itself."""
+    return answer(await call.app.consume(reservation_id, account=call.owner))
+
+
+@routes.post("/{reservation_id}/release", summary="Free the slot")
+@gives(Hold, "INVALID_STATE")
+async def release(call: Account, reservation_id: str) -> Response:
+    return answer(await call.app.release(reservation_id, account=call.owner))

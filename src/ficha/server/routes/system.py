@@ -1,0 +1,103 @@
+"""Operations: health, figures, what is stuck, and recovery by hand."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from ...engine.queries import Page
+from ...engine.sweeper import SweepReport
+from ...engine.views import BatchView, JobView
+from ...store.base import StoreError
+from .. import shapes as s
+from ..answers import answer
+from ..guard import Call, Service
+from ..openapi import gives
+from .parameters import Cursor, Limit
+
+routes = APIRouter(prefix="/api/system", tags=["system"])
+
+
+@routes.get("/health", summary="Is all well?")
+@gives(s.HealthAnswer)
+async def health(call: Service) -> Response:
+    """Whether the server can reach its database; 503 if not."""
+    there = await database_answers(call)
+    told = s.HealthAnswer(
+        status="ok" if there else "away", version=version("ficha"), database="ok" if there else "away"
+    )
+    return answer(told, 200 if there else 503)
+
+
+async def database_answers(call: Call) -> bool:
+    try:
+        await call.app.queries.now()
+    except StoreError:
+        return False
+    return True
+
+
+@routes.get("/processing-stats", summary="Figures over the active jobs")
+@gives(s.StatsAnswer)
+async def processing_stats(call: Service) -> Response:
+    """How many there are, how many are stuck, by status and by checkpoint, and the average time."""
+    stats = await call.app.stats()
+    return answer(
+        s.StatsAnswer(
+            total=sum(stats.by_status.values()),
+            stuck=stats.stuck,
+            dead=stats.dead,
+            by_status=stats.by_status,
+            by_checkpoint=stats.by_checkpoint,
+            avg_run_s=stats.avg_run_s,
+        )
+    )
+
+
+@routes.get("/stuck", summary="List stuck jobs")
+@gives(Page[JobView])
+async def stuck(call: Service, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    """Held jobs that have been silent for longer than the stuck time, newest first."""
+    page = await call.app.stuck(after=call.cursor("stuck", cursor), limit=limit)
+    return answer(call.page("stuck", page))
+
+
+@routes.post("/recover-stuck", summary="Recover all stuck jobs")
+@gives(s.SweepAnswer)
+async def recover_stuck(call: Service) -> Response:
+    """One round of recovery and clean-up, now."""
+    return answer(_told(await call.acting.sweep()))
+
+
+@routes.post("/cleanup-old", summary="Fail what is too old")
+@gives(s.SweepAnswer)
+async def cleanup_old(call: Service) -> Response:
+    """The same round: it fails what was started longer ago than a job may take, and clears expired keys away."""
+    return answer(_told(await call.acting.sweep()))
+
+
+def _told(report: SweepReport) -> s.SweepAnswer:
+    return s.SweepAnswer(jobs=report.jobs, reservations=report.reservations, keys=report.keys)
+
+
+@routes.post("/recover/{job_id}", summary="Recover one job")
+@gives(s.RecoveredAnswer)
+async def recover(call: Service, job_id: str) -> Response:
+    """Does whatever is due for one job by now; nothing, if nothing is."""
+    outcome = await call.acting.recover(job_id)
+    return answer(s.RecoveredAnswer(job_id=outcome.job_id, act=outcome.act, refunded=outcome.refunded))
+
+
+@routes.post("/resume-batch/{batch_id}", summary="Resume a batch")
+@gives(s.ResumedAnswer)
+async def resume_batch(call: Service, batch_id: str) -> Response:
+    """Takes up an interrupted batch."""
+    return answer(s.ResumedAnswer(await call.acting.resume_batch(batch_id)))
+
+
+@routes.get("/batch-status/{batch_id}", summary="Look at a batch")
+@gives(BatchView)
+async def batch_status(call: Service, batch_id: str) -> Response:
+    return answer(await call.app.batch(batch_id))

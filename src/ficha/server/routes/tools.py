@@ -1,0 +1,37 @@
+"""Tools: what can be submitted, with the payload's schema and the price."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from ...tools import Tool
+from .. import shapes as s
+from ..answers import answer
+from ..guard import Account
+from ..openapi import gives
+
+routes = APIRouter(prefix="/api", tags=["jobs"])
+
+
+@routes.get("/tools", summary="List tools")
+@gives(s.ToolsAnswer)
+async def tools(call: Account) -> Response:
+    """All tools, by name."""
+    return answer(s.ToolsAnswer([_told(tool) for _, tool in sorted(call.app.tools.items())]))
+
+
+def _told(tool: Tool) -> s.ToolAnswer:
+    schema = tool.schema()
+    return s.ToolAnswer(
+        name=tool.name,
+        description=schema.get("description"),
+        pool=tool.pool,
+        schema=schema,
+        price=tool.cost if isinstance(tool.cost, int) else None,
+        timeout_s=tool.timeout,
+        max_wait_s=tool.max_wait,
+        attempts=tool.attempts,
+        max_items=tool.max_items,
+        dedupe=tool.dedupe,
+    )

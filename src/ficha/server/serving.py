@@ -1,0 +1,180 @@
+"""One process that answers over HTTP: uvicorn, set up and stopped as an application that moves money needs it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ..store.base import Unavailable
+from ..worker.endings import pause_s
+from .application import asgi
+from .protocol import Protocol
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from ..app import Ficha
+
+log = logging.getLogger("ficha.server")
+
+CLOSE_S: Final = 2.0
+"""What the application gets to close, beyond the grace of the requests."""
+BACKLOG: Final = 2_048
+KEEP_ALIVE_S: Final = 75
+"""How long a connection may be idle: longer than proxies and clients keep theirs, so that it is they who end it and no
+request meets a connection that is being closed."""
+
+
+class NotServed(Exception):
+    """The server could not be started; the message says why and what to do."""
+
+
+class PortTaken(NotServed):
+    """Another program listens there."""
+
+
+class Server(uvicorn.Server):
+    """Serves the application, and opens and closes it unless that is done already.
+
+    grace_s: what requests under way get to end after `stop`.
+    started: called once it listens and the application is open.
+    """
+
+    def __init__(
+        self, app: Ficha, settings: Settings, *, grace_s: float, started: Callable[[], None] = lambda: None
+    ) -> None:
+        class Bounded(Protocol):
+            header_bytes = settings.header_bytes
+            header_s = settings.header_s
+
+        config = uvicorn.Config(
+            _ending_quietly(asgi(app, settings)),
+            http=Bounded,
+            ws="none",
+            lifespan="on",
+            loop="uvloop",
+            # Lines go where those of all other parts go; what uvicorn says below an error, this server says itself.
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            forwarded_allow_ips=list(settings.trusted_proxies),
+            backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=grace_s,  # type: ignore[arg-type]  # It is only waited for.
+        )
+        super().__init__(config)
+        self._app = app
+        self._opened = False
+        self._started = started
+        self._stopped = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Stops accepting, ends live streams with a hint to come back, lets requests end within the grace, and closes
+        the application. At once: nothing more is waited for. From any thread."""
+        self.should_exit = True
+        self.force_exit |= at_once
+        if self._loop is not None:
+            # A loop that has ended needs no word.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stopped.set)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the affair of whoever runs the process, who calls `stop`."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        if not self._app.is_open:
+            await self._open()
+        if self.should_exit:
+            await self._close()
+            return
+        await super().startup(sockets)
+        self._started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        log.info("stopping", extra={"connections": len(self.server_state.connections)})
+        # Streams have no end of their own, so they are ended first.
+        self._app.engine.live.close()
+        try:
+            await super().shutdown(sockets)
+        finally:
+            await self._close()
+
+    async def _open(self) -> None:
+        """Opens the application, for as long as it takes a database that is away to come back."""
+        tries = 0
+        while not self.should_exit:
+            try:
+                await self._app.open()
+            except Unavailable as error:
+                tries += 1
+                wait_s = pause_s(tries)
+                log.warning("the database is away", extra={"error": str(error), "again_in_s": round(wait_s, 1)})
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopped.wait(), wait_s)
+            else:
+                self._opened = True
+                return
+
+    async def _close(self) -> None:
+        if self._opened:
+            await self._app.close(CLOSE_S)
+
+
+def _ending_quietly(app: ASGIApp) -> ASGIApp:
+    """A request that is cut off when the grace is over has been answered and logged; to uvicorn it is no error."""
+
+    async def served(scope: Scope, receive: Receive, send: Send) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await app(scope, receive, send)
+
+    return served
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that callers can already connect to; they are answered once somebody serves it."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        found = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise NotServed(f"{host!r} is no address to listen at: {error.strerror or error}") from None
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        found.listen(BACKLOG)
+    except OSError as error:
+        found.close()
+        raise _why(error, host, port) from error
+    return found
+
+
+def _why(error: OSError, host: str, port: int) -> NotServed:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return PortTaken(
+                f"port {port} of {host} is taken by another program; choose another with --port (0: any free one)"
+            )
+        case errno.EACCES:
+            return NotServed(f"port {port} needs rights that this program does not have; choose one from 1024 up")
+        case errno.EADDRNOTAVAIL:
+            return NotServed(f"{host} is not an address of this machine; choose another with --host (0.0.0.0: all)")
+    return NotServed(f"cannot listen at {host}, port {port}: {error.strerror or error}")
+
+
+def url_of(found: socket.socket) -> str:
+    """The address of a listening socket, for people."""
+    host, port = found.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,125 @@
+"""What the server takes from its environment: secrets, who may call from where, and the sizes and times it allows."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from .identity.settings import setting_problem
+
+WEAK: Final = ("secret", "changeme", "password", "example")
+DIFFERENT: Final = 8
+"""What secrets that people make up begin with, and how many different characters one has at least."""
+HOW: Final = "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
+
+
+class SettingError(ValueError):
+    """A setting is missing or makes no sense; the message says what to set."""
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """How the server behaves. Each field can be set by its environment variable; a secret also by a file that the
+    variable with `_FILE` at its end names.
+
+    secret: FICHA_SECRET. Signs job tokens and cursors; all processes of a deployment share it.
+    jwt_secret: FICHA_JWT_SECRET. Accepts JWTs signed with it (HS256).
+    jwt_jwks_url: FICHA_JWT_JWKS_URL. Accepts JWTs signed with a key found there (RS256, ES256, EdDSA).
+    jwt_audience, jwt_issuer: FICHA_JWT_AUDIENCE, FICHA_JWT_ISSUER. What a JWT must say; both are needed to accept any.
+    cors_origins: FICHA_CORS_ORIGINS. Web pages that may call, separated by commas. Defaults to none.
+    trusted_proxies: FICHA_TRUSTED_PROXIES. Addresses whose word about the caller's address is taken. Defaults to
+        127.0.0.1.
+    body_bytes: FICHA_BODY_BYTES. The largest request body. Defaults to 1 MiB.
+    batch_body_bytes: FICHA_BATCH_BODY_BYTES. The same for a batch of jobs. Defaults to 16 MiB.
+    body_s: FICHA_BODY_S. How long a body may take to arrive. Defaults to 30.
+    header_bytes: FICHA_HEADER_BYTES. The request line and all headers together. Defaults to 32 KiB.
+    header_s: FICHA_HEADER_S. How long they may take to arrive. Defaults to 10.
+    wait_s: FICHA_WAIT_S. The longest `Prefer: wait`, and the longest that a claim waits for work. Defaults to 30.
+    attempts_per_hour: FICHA_ATTEMPTS_PER_HOUR. Failed log-ins per caller's address, and per key. Defaults to 100.
+    streams: FICHA_STREAMS. Open live streams per process. Defaults to 5,000.
+    """
+
+    secret: str
+    jwt_secret: str | None = None
+    jwt_jwks_url: str | None = None
+    jwt_audience: str | None = None
+    jwt_issuer: str | None = None
+    cors_origins: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ("127.0.0.1",)
+    body_bytes: int = 1_048_576
+    batch_body_bytes: int = 16_777_216
+    body_s: float = 30.0
+    header_bytes: int = 32_768
+    header_s: float = 10.0
+    wait_s: float = 30.0
+    attempts_per_hour: int = 100
+    streams: int = 5_000
+
+    def __post_init__(self) -> None:
+        if len(set(self.secret)) < DIFFERENT or self.secret.lower().startswith(WEAK):
+            raise SettingError(f"FICHA_SECRET is easily guessed; {HOW}")
+        if (problem := setting_problem(self)) is not None:
+            raise SettingError(problem)
+
+    def __repr__(self) -> str:
+        """Without the secrets: settings are shown in errors and logs."""
+        return f"Settings(jwt_jwks_url={self.jwt_jwks_url!r}, jwt_issuer={self.jwt_issuer!r}, …)"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Settings:
+        """The settings that the environment gives; those given here stand in its place."""
+        source = os.environ if environment is None else environment
+        found: dict[str, Any] = {}
+        for name in cls.__struct_fields__:
+            variable = f"FICHA_{name.upper()}"
+            if (text := _text(source, variable)) is not None:
+                found[name] = _converted(name, variable, text)
+        found |= given
+        if "secret" not in found:
+            raise SettingError(f"FICHA_SECRET is not set: it signs what the server hands out; {HOW}")
+        return cls(**found)
+
+    @classmethod
+    def passing(cls, **given: Any) -> Settings:
+        """The environment's settings, with a secret of their own that ends with the process where none is set."""
+        if _text(os.environ, "FICHA_SECRET") is None:
+            given.setdefault("secret", secrets.token_urlsafe(32))
+        return cls.from_environment(**given)
+
+
+def _text(source: Mapping[str, str], variable: str) -> str | None:
+    if value := source.get(variable):
+        return value
+    if path := source.get(f"{variable}_FILE"):
+        try:
+            return Path(path).read_text("utf-8").strip()
+        except (OSError, UnicodeError) as error:
+            raise SettingError(f"{variable}_FILE: {error}") from None
+    return None
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+_CONVERTERS: Final[dict[str, Callable[[str], Any]]] = {
+    "cors_origins": _list,
+    "trusted_proxies": _list,
+    **dict.fromkeys(("body_bytes", "batch_body_bytes", "header_bytes", "attempts_per_hour", "streams"), int),
+    **dict.fromkeys(("body_s", "header_s", "wait_s"), float),
+}
+
+
+def _converted(name: str, variable: str, text: str) -> Any:
+    convert = _CONVERTERS.get(name, str)
+    try:
+        value = convert(text)
+    except ValueError:
+        raise SettingError(f"{variable} must be a number, not {text!r}") from None
+    if convert in (int, float) and not 0 < value < 2**53:
+        raise SettingError(f"{variable} must be a number above 0, not {text!r}")
+    return value

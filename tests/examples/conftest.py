@@ -1,0 +1,18 @@
+"""What the tests of the examples share with those of the server."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.engine.databases import migrated_database
+from tests.postgres import Server
+from tests.server.conftest import name
+
+__all__ = ["name"]
+
+
+@pytest.fixture
+def migrated(postgres_server: Server) -> Iterator[str]:
+    """The address of a PostgreSQL database that is ready."""
+    with migrated_database(postgres_server) as url:
+        yield url

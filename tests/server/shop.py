@@ -1,0 +1,20 @@
+"""The application that the tests of the server serve: the shop, with handlers that do a little."""
+
+from ficha import Ficha, FinalError, JobContext
+from tests.face.shop import PLANS, POOLS, declare
+
+app = declare(Ficha(plans=PLANS, pools=POOLS, sweep_s=0.2))
+
+
+@app.tool(pool="cpu", cost=3)
+async def paint(job: JobContext, prompt: str, strokes: int = 2) -> dict:
+    """Paints a picture stroke by stroke, for those who watch."""
+    for stroke in range(strokes):
+        await job.progress(100 * (stroke + 1) // (strokes + 1))
+        await job.partial({"strokes": stroke + 1})
+    return {"picture": prompt}
+
+
+@app.tool(pool="cpu", cost=4)
+async def broken(job: JobContext) -> None:
+    raise FinalError("the provider said no")

@@ -1,0 +1,111 @@
+"""The server inside an application that exists already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from ficha import Ficha
+from ficha.server import SettingError, Settings
+from tests.face.shop import PLANS, POOLS, declare
+from tests.server.serving import SECRET
+
+
+def shop(path: Path) -> Ficha:
+    return declare(Ficha(f"sqlite:///{path / 'ficha.db'}", plans=PLANS, pools=POOLS))
+
+
+def client(host: object, key: str) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(host),  # type: ignore[arg-type]
+        base_url="http://host",
+        headers={"Authorization": f"Bearer {key}"},
+    )
+
+
+@pytest.mark.parametrize("framework", [FastAPI, Starlette])
+async def test_it_is_mounted_under_a_path_of_the_host(framework: type, tmp_path: Path) -> None:
+    app = shop(tmp_path)
+    host = framework()
+    host.routes.append(Mount("/ficha", app.asgi()))
+    async with app:
+        await app.open_account("ana", plan="open", credits=10)
+        key = (await app.create_api_key("ana", account="ana")).secret
+        async with client(host, key) as user:
+            submitted = await user.post("/ficha/api/jobs", json={"tool": "upscale", "payload": {"image": "x"}})
+            assert submitted.status_code == 201
+            assert submitted.headers["location"].startswith("/ficha/api/jobs/")
+            assert (await user.get(submitted.headers["location"])).json()["account"] == "ana"
+            batch = await user.post("/ficha/api/batches", content=b" " * 2_000_000)
+            assert batch.status_code == 415
+        assert app.is_open
+
+
+async def test_the_first_request_opens_an_application_that_is_not_open(tmp_path: Path) -> None:
+    app = shop(tmp_path)
+    async with app:
+        key = (await app.create_api_key("root", scope="admin")).secret
+    host = Starlette(routes=[Mount("/", app.asgi())])
+    async with client(host, key) as admin:
+        assert (await admin.get("/healthz")).status_code == 200
+        assert not app.is_open
+        assert (await admin.get("/api/admin/accounts")).json() == {"items": [], "next": None}
+        assert app.is_open
+    await app.close()
+
+
+def test_settings_that_make_no_sense_are_told() -> None:
+    for environment, words in {
+        (): "FICHA_SECRET is not set",
+        (("FICHA_SECRET", "short"),): "FICHA_SECRET",
+        (("FICHA_SECRET", "changeme" * 8),): "easily guessed",
+        (("FICHA_SECRET", "ab" * 20),): "easily guessed",
+        (("FICHA_SECRET", SECRET), ("FICHA_JWT_SECRET", SECRET)): "FICHA_JWT_AUDIENCE",
+        (("FICHA_SECRET", SECRET), ("FICHA_BODY_BYTES", "many")): "FICHA_BODY_BYTES must be a number",
+        (("FICHA_SECRET", SECRET), ("FICHA_BODY_S", "-1")): "above 0",
+        (("FICHA_SECRET_FILE", "/nowhere/at/all"),): "FICHA_SECRET_FILE",
+    }.items():
+        with pytest.raises(SettingError, match=words):
+            Settings.from_environment(dict(environment))
+
+
+def test_a_secret_can_come_from_a_file_and_is_never_shown(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text(SECRET + "\n")
+
+    settings = Settings.from_environment(
+        {
+            "FICHA_SECRET_FILE": str(tmp_path / "secret"),
+            "FICHA_CORS_ORIGINS": "https://a.example, https://b.example",
+            "FICHA_STREAMS": "7",
+        }
+    )
+
+    assert settings.secret == SECRET
+    assert settings.cors_origins == ("https://a.example", "https://b.example")
+    assert settings.streams == 7
+    assert SECRET not in repr(settings)
+
+
+async def test_pages_of_named_origins_may_call_and_others_may_not(tmp_path: Path) -> None:
+    app = shop(tmp_path)
+    server = app.asgi(Settings(secret=SECRET, cors_origins=("https://shop.example",)))
+    async with app:
+        key = (await app.create_api_key("root", scope="admin")).secret
+        async with client(server, key) as browser:
+            for origin, allowed in {
+                "https://shop.example": "https://shop.example",
+                "https://evil.example": None,
+            }.items():
+                answer = await browser.get("/api/account?account=x", headers={"Origin": origin})
+                assert answer.headers.get("access-control-allow-origin") == allowed
+                asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+                asked["Access-Control-Request-Headers"] = "authorization, idempotency-key"
+                preflight = await browser.options("/api/jobs", headers=asked)
+                assert preflight.headers.get("access-control-allow-origin") == allowed
+                assert (preflight.status_code == 200) is (allowed is not None)
+                assert "access-control-allow-credentials" not in preflight.headers

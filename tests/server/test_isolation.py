@@ -1,0 +1,105 @@
+"""Tenant isolation, made up from the OpenAPI document: every operation, with every kind of caller."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from ficha import Ficha
+from tests.server.isolation import GUARDED, Operation, Tenant
+from tests.server.serving import Served
+
+
+@pytest.fixture
+def tenants(server: Served) -> tuple[Tenant, Tenant]:
+    return Tenant(server), Tenant(server)
+
+
+def _answers(
+    server: Served, token: str | None, tenant: Tenant, *, named: bool = True
+) -> Iterator[tuple[Operation, httpx.Response, str]]:
+    """What every guarded operation says to this caller, asked about this tenant; with the request as text."""
+    with server.client(token) as client:
+        for operation in GUARDED:
+            request = tenant.request(operation, named=named)
+            yield operation, client.request(**request), json.dumps(request)
+
+
+@pytest.mark.req("D10")
+def test_nobody_gets_in_without_a_key_that_counts(server: Served, tenants: tuple[Tenant, Tenant]) -> None:
+    tenant, _ = tenants
+    before = tenant.state(server)
+
+    for kind, token in _useless(server, tenant).items():
+        for operation, answer, _ in _answers(server, token, tenant):
+            assert answer.status_code == 401, (kind, operation, answer.text)
+            assert answer.json()["code"] == "UNAUTHENTICATED"
+    assert tenant.state(server) == before
+
+
+def _useless(server: Served, tenant: Tenant) -> dict[str, str | None]:
+    expired, revoked = asyncio.run(_spent_keys(server.database, tenant.account))
+    return {"none": None, "expired": expired, "revoked": revoked}
+
+
+async def _spent_keys(database: str, account: str) -> tuple[str, str]:
+    async with Ficha(database, sweep_by_itself=False) as app:
+        expired = await app.create_api_key(f"expired {account}", scope="admin", ttl_s=0.001)
+        revoked = await app.create_api_key(f"revoked {account}", scope="admin")
+        await app.revoke_api_key(revoked.key.id)
+        return expired.secret, revoked.secret
+
+
+@pytest.mark.req("D10")
+def test_a_user_sees_and_changes_nothing_of_another(server: Served, tenants: tuple[Tenant, Tenant]) -> None:
+    victim, other = tenants
+    before = victim.state(server)
+
+    for operation, answer, request in _answers(server, other.key, victim):
+        if "user" not in operation.scopes:
+            assert answer.status_code == 403, (operation, answer.text)
+        elif "{" in operation.path or "account" in request:
+            assert answer.status_code in (403, 404), (operation, answer.text)
+        leaked = {found for found in victim.ids if found in answer.text and found not in request}
+        assert not leaked, (operation, answer.text)
+    for operation, answer, request in _answers(server, other.key, victim, named=False):
+        assert not {found for found in victim.ids if found in answer.text and found not in request}, operation
+    assert victim.state(server) == before
+
+
+@pytest.mark.req("D10")
+def test_a_token_of_one_job_is_good_for_nothing_else(server: Served, tenants: tuple[Tenant, Tenant]) -> None:
+    victim, other = tenants
+    before = victim.state(server)
+
+    for operation, answer, _ in _answers(server, other.token, victim):
+        expected = 404 if "job" in operation.scopes else 403
+        assert answer.status_code == expected, (operation, answer.text)
+    for operation, answer, _ in _answers(server, victim.token, victim):
+        if "job" not in operation.scopes:
+            assert answer.status_code == 403, (operation, answer.text)
+        elif operation.method == "GET":
+            assert answer.status_code == 200, (operation, answer.text)
+    assert before[1:2] == victim.state(server)[1:2]
+
+
+def test_each_kind_of_key_gets_as_far_as_the_document_says(server: Served, tenants: tuple[Tenant, Tenant]) -> None:
+    tenant, _ = tenants
+
+    for scope, token in {"user": tenant.key, "service": server.service}.items():
+        for operation, answer, _ in _answers(server, token, tenant, named=scope != "user"):
+            if scope in operation.scopes:
+                assert answer.status_code not in (401, 403), (scope, operation, answer.text)
+            else:
+                assert answer.status_code == 403, (scope, operation, answer.text)
+
+
+def test_an_admin_gets_everywhere(server: Served) -> None:
+    tenant = Tenant(server)
+    for operation, answer, _ in _answers(server, server.admin, tenant):
+        assert answer.status_code not in (401, 403), (operation, answer.text)
+        assert answer.status_code < 500, (operation, answer.text)

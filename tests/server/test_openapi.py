@@ -1,0 +1,89 @@
+"""The OpenAPI document: checked in, complete, and true to the routes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from fastapi.routing import APIRoute
+
+from ficha.server import Settings, asgi
+from ficha.server.examples import EXAMPLES
+from ficha.server.guard import Guard
+from ficha.server.openapi import guard_of
+from ficha.server.problems import STATUS
+from tests.server.serving import SECRET
+from tests.server.shop import app
+
+DOCUMENT = Path(__file__).parents[2] / "openapi.json"
+SERVER = asgi(app, Settings(secret=SECRET))
+ROUTES = [route for route in SERVER.routes if isinstance(route, APIRoute)]
+
+
+def operations() -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (method, path, operation)
+        for path, methods in SERVER.openapi()["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def test_the_document_in_the_repository_is_that_of_the_server() -> None:
+    """After a change of routes or shapes: make openapi."""
+    assert json.loads(DOCUMENT.read_text()) == json.loads(json.dumps(SERVER.openapi()))
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{min(route.methods)} {route.path}")
+def test_every_route_says_who_may_call_it(route: APIRoute) -> None:
+    assert isinstance(guard_of(route), Guard)
+
+
+def test_only_probes_and_the_document_are_open() -> None:
+    open_paths = {route.path for route in ROUTES if (guard := guard_of(route)) is not None and not guard.scopes}
+
+    assert open_paths == {"/healthz", "/readyz", "/api/openapi.json"}
+
+
+def test_every_route_is_in_the_document() -> None:
+    documented = {(method.upper(), path) for method, path, _ in operations()}
+
+    assert documented == {(method, route.path_format) for route in ROUTES for method in route.methods}
+
+
+@pytest.mark.parametrize(("method", "path", "operation"), operations(), ids=lambda value: str(value)[:40])
+def test_every_operation_has_words_an_answer_and_its_problems(method: str, path: str, operation: dict) -> None:
+    assert operation["summary"]
+    assert [status for status in operation["responses"] if status.startswith("2")]
+    for status, response in operation["responses"].items():
+        if int(status) >= 400 and path != "/readyz":
+            codes = response["description"].split(", ")
+            assert all(STATUS[code] == int(status) for code in codes)
+            assert response["content"]["application/problem+json"]["schema"] == {"$ref": "#/components/schemas/Problem"}
+    if operation["security"]:
+        assert {"401", "403"} <= operation["responses"].keys()
+    if "requestBody" in operation:
+        assert {"400", "413", "415", "422"} <= operation["responses"].keys()
+
+
+def test_every_reference_leads_somewhere() -> None:
+    document = SERVER.openapi()
+    text = json.dumps(document)
+    names = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
+
+    assert names <= document["components"]["schemas"].keys()
+
+
+@pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
+def test_every_example_is_what_its_route_takes(kind: type) -> None:
+    assert msgspec.convert(EXAMPLES[kind], kind)
+
+
+def test_every_body_has_an_example() -> None:
+    taken = {
+        operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        for _, _, operation in operations()
+        if "requestBody" in operation
+    }
+
+    assert taken == {kind.__name__ for kind in EXAMPLES}
