@@ -8,8 +8,9 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
+from ..engine.queries import Page
 from ..engine.views import AccountView, EntryView
-from .desk import Desk, at_desk
+from .desk import Desk, account_at, at_desk, check_account
 from .listing import list_at_desk
 from .options import LIMIT, After, App, AsJson, Database, Key, Limit, Reason
 from .output import credits as credits_of
@@ -18,6 +19,9 @@ from .output import data, details, words
 app = typer.Typer(help="Accounts: open, credit, move to another plan, look at.", no_args_is_help=True)
 
 Who = Annotated[str, typer.Argument(metavar="ACCOUNT", help="The account.")]
+WhoOrMe = Annotated[
+    str | None, typer.Argument(metavar="ACCOUNT", help="The account.", show_default="a server's: your own")
+]
 
 ACCOUNTS: Final[dict[str, Callable[[AccountView], Any]]] = {
     "ID": lambda account: account.id,
@@ -111,9 +115,14 @@ def plan(
 
 
 @app.command()
-def show(account: Who, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+def show(account: WhoOrMe = None, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
     """Show an account: balance, plan, what it has active and what it spent."""
-    found = at_desk(app, database, lambda desk: desk.account(account))
+    check_account(account, database, "argument 'ACCOUNT'")
+
+    async def work(desk: Desk) -> AccountView:
+        return await desk.account(await account_at(desk, account))
+
+    found = at_desk(app, database, work)
     if as_json:
         data(found)
     else:
@@ -142,7 +151,7 @@ def list_(
 
 
 def ledger(
-    account: Who,
+    account: WhoOrMe = None,
     limit: Limit = LIMIT,
     after: After = None,
     app: App = None,
@@ -150,15 +159,20 @@ def ledger(
     as_json: AsJson = False,
 ) -> None:
     """Show the lines of an account's ledger, newest first."""
+    check_account(account, database, "argument 'ACCOUNT'")
+
+    async def page(desk: Desk, cursor: str | None, most: int) -> Page[EntryView]:
+        return await desk.ledger(await account_at(desk, account), before=cursor, limit=most)
+
     list_at_desk(
         app,
         database,
-        lambda desk, cursor, most: desk.ledger(account, before=cursor, limit=most),
+        page,
         ENTRIES,
         after=after,
         limit=limit,
         as_json=as_json,
-        nothing=f"nothing was ever credited to or charged from {account}",
+        nothing=f"nothing was ever credited to or charged from {account or 'this account'}",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from .desk import Desk, at_desk
+from .desk import Desk, account_at, at_desk, check_account
 from .options import App, AsJson, Database, Key, Reason, Watch, tools
 from .output import data, details, words
 from .payloads import parsed, source
@@ -22,7 +22,7 @@ BatchId = Annotated[str, typer.Argument(metavar="BATCH", help="The batch.")]
 @app.command()
 def submit(
     items: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines, or - for standard input.")],
-    account: Payer,
+    account: Payer = None,
     tool: Annotated[
         str | None,
         typer.Option("--tool", help="The tool of all jobs: then each line is a payload.", autocompletion=tools),
@@ -37,12 +37,13 @@ def submit(
     as_json: AsJson = False,
 ) -> None:
     """Submit a job for each line, all or none, and print the batch's id. A line is {"tool": …, "payload": {…}}."""
+    check_account(account, database, "option '--account'")
     wanted = list(_items(source(items if items == "-" else f"@{items}"), tool))
 
     async def work(desk: Desk) -> int:
         receipt = await desk.submit_batch(
             wanted,
-            account=account,
+            account=await account_at(desk, account),
             idempotency_key=key,
             key_ttl_hours=key_hours,
             session=session,

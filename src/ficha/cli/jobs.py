@@ -11,7 +11,7 @@ import typer
 from ..core.outcomes import Finished
 from ..core.records import Status
 from ..engine.views import EventView, JobView
-from .desk import Desk, at_desk
+from .desk import Desk, at_desk, page_items
 from .listing import each, list_at_desk
 from .options import LIMIT, Account, After, App, AsJson, Database, JobId, JobIds, Limit, Reason, tools
 from .output import credits, data, details, duration, table
@@ -140,7 +140,7 @@ def job(
 
 async def _events(desk: Desk, job_id: str) -> list[EventView]:
     events: list[EventView] = []
-    most = desk.limits.page_items
+    most = page_items(desk)
     while True:
         page = await desk.events(job=job_id, after=events[-1].number if events else 0, limit=most)
         events += page

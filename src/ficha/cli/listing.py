@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import typer
 
 from ..engine.queries import Page
+from ..operations import Beside
 from ..refused import Refused
-from .desk import Desk, Needs, at_desk
+from .desk import Desk, Needs, at_desk, page_items
 from .output import data, failure, table, words
 
 T = TypeVar("T")
@@ -35,11 +36,12 @@ def list_at_desk(
         await listed(
             lambda cursor, most: ask(desk, cursor, most),
             columns,
-            page=desk.limits.page_items,
+            page=page_items(desk),
             after=after,
             limit=limit,
             as_json=as_json,
             nothing=nothing if isinstance(nothing, str) else nothing(desk),
+            opaque=not isinstance(desk, Beside),
         )
 
     at_desk(app, database, work, needs=needs)
@@ -54,8 +56,12 @@ async def listed(
     limit: int,
     as_json: bool,
     nothing: str,
+    opaque: bool = False,
 ) -> None:
-    """Prints up to `limit` items. `ask` gives the page after a cursor; `page` is the most that it gives at once."""
+    """Prints up to `limit` items. `ask` gives the page after a cursor; `page` is the most that it gives at once.
+
+    opaque: where to go on cannot be read from the last item, so that programs are told as well.
+    """
     kept: list[T] = []
     left, found = limit, 0
     while left > 0:
@@ -74,12 +80,10 @@ async def listed(
             break
     if kept:
         _print(columns, kept)
-    if as_json:
-        return
-    if not found:
-        words(nothing)
-    elif after is not None:
+    if after is not None and (opaque or not as_json):
         words(f"there may be more: --after {after}")
+    elif not found and not as_json:
+        words(nothing)
 
 
 def _print(columns: Columns[T], items: Iterable[T]) -> None:

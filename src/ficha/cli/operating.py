@@ -12,6 +12,7 @@ from ..core.outcomes import Recovered
 from ..engine.queries import Page
 from ..engine.sweeper import SweepReport
 from ..engine.views import Hold, JobView, KeyView
+from ..operations import Beside
 from ..store.base import Stats
 from .desk import Desk, at_desk
 from .listing import list_at_desk
@@ -46,18 +47,18 @@ KEYS: Final[dict[str, Callable[[KeyView], Any]]] = {
 def stats(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
     """Show figures over the active jobs."""
 
-    async def work(desk: Desk) -> tuple[Stats, float]:
-        return await desk.stats(), desk.engine.policy.stuck_ms / 1_000
+    async def work(desk: Desk) -> tuple[Stats, float | None]:
+        return await desk.stats(), _stuck_s(desk)
 
     found, stuck_s = at_desk(app, database, work, needs="settings")
     if as_json:
-        data({**msgspec.to_builtins(found), "stuck_s": stuck_s})
+        data({**msgspec.to_builtins(found), **({} if stuck_s is None else {"stuck_s": stuck_s})})
         return
     details(
         {
             **{str(status): count for status, count in found.by_status.items()},
             **{f"at {name or 'no checkpoint'}": count for name, count in found.by_checkpoint.items()},
-            f"silent for over {duration(stuck_s)}": found.stuck,
+            f"silent for {_too_long(stuck_s)}": found.stuck,
             "dead letters": found.dead,
             "average run": None if found.avg_run_s is None else f"{found.avg_run_s:.1f} s",
         }
@@ -80,9 +81,18 @@ def stuck(
         after=after,
         limit=limit,
         as_json=as_json,
-        nothing=lambda desk: f"no held job has been silent for over {duration(desk.engine.policy.stuck_ms / 1_000)}",
+        nothing=lambda desk: f"no held job has been silent for {_too_long(_stuck_s(desk))}",
         needs="settings",
     )
+
+
+def _stuck_s(desk: Desk) -> float | None:
+    """From when on a silent job is stuck; a server does not tell."""
+    return desk.engine.policy.stuck_ms / 1_000 if isinstance(desk, Beside) else None
+
+
+def _too_long(stuck_s: float | None) -> str:
+    return "too long" if stuck_s is None else f"over {duration(stuck_s)}"
 
 
 def recover(
@@ -144,6 +154,8 @@ def idempotency(
     """List idempotency keys and what they led to, by account and key."""
 
     async def page(desk: Desk, cursor: str | None, most: int) -> Page[KeyView]:
+        if not isinstance(desk, Beside):
+            return await desk.idempotency_keys(account=account, after=cursor, limit=most)
         # Neither a key nor a scope holds a slash, so the account may.
         start = None if cursor is None else tuple(cursor.rsplit("/", 2))
         if start is not None and len(start) != 3:

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Final
 import typer
 
 WHERE: Final = "Where"
+UsageError: Final[Any] = typer.BadParameter.__bases__[0]
+"""What every wrong use of the command line raises; the library itself has no public name for it."""
 
 
 class Spoken:
@@ -46,9 +48,10 @@ Database = Annotated[
     str | None,
     typer.Option(
         "--database",
+        "--url",
         metavar="URL",
-        help="Where the data is.",
-        show_default="the application's, else FICHA_DATABASE_URL, else sqlite:///ficha.db",
+        help="Where the data is: a database, or a server (https://…).",
+        show_default="FICHA_URL, else the application's database, else FICHA_DATABASE_URL, else sqlite:///ficha.db",
         rich_help_panel=WHERE,
     ),
 ]

@@ -71,14 +71,16 @@ def resize(
 def _change(
     app: str | None,
     database: str | None,
-    act: Callable[[Desk], Awaitable[Pool]],
+    act: Callable[[Desk], Awaitable[Pool | PoolView]],
     sentence: str,
     *,
     as_json: bool,
 ) -> None:
     pool = at_desk(app, database, act)
+    # A server tells how many slots there are, and not how many the application declares.
+    declared = {"declared": pool.slots} if isinstance(pool, Pool) else {}
+    slots = pool.limit if isinstance(pool, Pool) else pool.slots
     if as_json:
-        data({"name": pool.name, "slots": pool.limit, "declared": pool.slots, "paused": pool.paused})
+        data({"name": pool.name, "slots": slots, **declared, "paused": pool.paused})
     else:
-        slots = "has no limit" if pool.limit is None else f"has {pool.limit} slots"
-        words(f"pool {pool.name} {sentence or slots}")
+        words(f"pool {pool.name} {sentence or ('has no limit' if slots is None else f'has {slots} slots')}")

@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from ..engine.views import Receipt
-from .desk import Desk, at_desk
+from .desk import Desk, account_at, at_desk, check_account
 from .options import App, AsJson, Database, Key, Watch, tools
 from .output import credits, data, note, text, words
 from .payloads import payload as payload_of
 from .watch import watched
 
-Payer = Annotated[str, typer.Option("--account", help="Who pays.")]
+Payer = Annotated[str | None, typer.Option("--account", help="Who pays.", show_default="a server's: you")]
 Session = Annotated[str | None, typer.Option("--session", help="Your own name for a visit, for later lists.")]
 Correlation = Annotated[str | None, typer.Option("--correlation-id", help="Carried along to logs and traces.")]
 KeyHours = Annotated[float | None, typer.Option("--key-hours", help="How long the key is remembered.")]
@@ -21,7 +21,7 @@ KeyHours = Annotated[float | None, typer.Option("--key-hours", help="How long th
 
 def submit(
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool.", autocompletion=tools)],
-    account: Payer,
+    account: Payer = None,
     payload: Annotated[
         str | None, typer.Argument(metavar="PAYLOAD", help="A JSON object, @file, or - for standard input.")
     ] = None,
@@ -41,13 +41,14 @@ def submit(
     as_json: AsJson = False,
 ) -> None:
     """Submit a job and print its id; with --watch, wait for its end and print its result."""
+    check_account(account, database, "option '--account'")
     fields = payload_of(payload, field or [])
 
     async def work(desk: Desk) -> int:
         receipt = await desk.submit(
             tool,
             fields,
-            account=account,
+            account=await account_at(desk, account),
             idempotency_key=key,
             key_ttl_hours=key_hours,
             reservation=reservation,

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..operations import Beside
 from ..tools import Tool
-from .desk import application
+from .desk import Desk, application, at_desk, server_of
 from .options import App, AsJson, Database
 from .output import data, table, words
 
 
 def tools(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
     """List the application's tools; with --json, each with its payload's JSON Schema."""
-    found, _ = application(app, database, "tools")
-    known = [found.tools[name] for name in sorted(found.tools)]
+    if server_of(database) is None:
+        found, _ = application(app, database, "tools")
+        known = [_described(found.tools[name]) for name in sorted(found.tools)]
+    else:
+        known = at_desk(app, database, _served)
     if as_json:
         for tool in known:
-            data(_described(tool))
+            data(tool)
     elif known:
         table(
             ["TOOL", "POOL", "COST", "FIELDS"],
-            [[tool.name, tool.pool, _cost(tool), ", ".join(tool.schema().get("properties", {}))] for tool in known],
+            [
+                [
+                    tool["name"],
+                    tool["pool"],
+                    "by payload" if tool["cost"] is None else tool["cost"],
+                    ", ".join(tool["schema"].get("properties", {})),
+                ]
+                for tool in known
+            ],
         )
     else:
         words("the application declares no tools")
@@ -37,5 +49,16 @@ def _described(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _cost(tool: Tool) -> str:
-    return "by payload" if callable(tool.cost) else str(tool.cost)
+async def _served(desk: Desk) -> list[dict[str, Any]]:
+    assert not isinstance(desk, Beside)
+    return [
+        {
+            "name": tool.name,
+            "pool": tool.pool,
+            "cost": tool.price,
+            "timeout": tool.timeout_s,
+            "attempts": tool.attempts,
+            "schema": tool.schema,
+        }
+        for tool in await desk.tools()
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from ..store.connect import hidden
-from .desk import at_desk, database_of
+from .desk import at_database, database_of
 from .options import App, AsJson, Database
 from .output import data, words
 
@@ -16,7 +16,7 @@ def verify(app: App = None, database: Database = None, as_json: AsJson = False) 
     Reads only, and may run while the database is in use. Exits with 1 if anything is wrong.
     """
     url = database_of(app, database)
-    found = at_desk(app, database, lambda desk: desk.verify())
+    found = at_database(app, database, lambda desk: desk.verify())
     if as_json:
         data({"ok": not found, "violations": found})
     else:

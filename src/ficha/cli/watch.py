@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Annotated, Final
 
 import typer
+from msgspec import structs
 
 from ..core.states import FINAL
-from ..engine.views import BatchView, JobView
+from ..engine.views import BatchView, EventView, JobView
+from ..operations import Beside
 from ..refused import NotFound
 from ..store.base import Unavailable
 from .desk import Desk, at_desk
@@ -58,25 +60,53 @@ async def watched(desk: Desk, found: str, *, as_json: bool) -> int:
 
 
 async def _end(desk: Desk, found: str, show: Callable[[Found], None]) -> Found:
-    seen: object = None
     told: object = None
+    # A server tells what happens to a job; a batch, and what is in a database, is looked at again and again.
+    live = not isinstance(desk, Beside) and isinstance(await _look(desk, found), JobView)
+    async with aclosing(_followed(desk, found) if live else _polled(desk, found)) as looks:
+        async for now in looks:
+            show(now)
+            if _has_ended(now):
+                return now
+            if isinstance(now, JobView) and now.partial != told:
+                told = now.partial
+                words(f"so far: {shown(told)}")
+    raise AssertionError  # Whoever looks, looks to the end.
+
+
+async def _polled(desk: Desk, found: str) -> AsyncGenerator[Found]:
+    """What there is, again and again."""
+    seen: object = None
     changed_at = answered_at = time.monotonic()
     while True:
         try:
             now = await _look(desk, found)
             answered_at = time.monotonic()
-            show(now)
-            if _has_ended(now):
-                return now
-            if _state(now) != seen:
-                seen, changed_at = _state(now), time.monotonic()
-            if isinstance(now, JobView) and now.partial != told:
-                told, changed_at = now.partial, time.monotonic()
-                words(f"so far: {shown(told)}")
+            state = (_state(now), now.partial if isinstance(now, JobView) else None)
+            if state != seen:
+                seen, changed_at = state, time.monotonic()
+            yield now
         except Unavailable:
             if time.monotonic() - answered_at > AWAY_S:
                 raise
         await asyncio.sleep(min(LONGEST_S, max(SHORTEST_S, SHARE * (time.monotonic() - changed_at))))
+
+
+async def _followed(desk: Desk, job_id: str) -> AsyncGenerator[Found]:
+    """A server's job, after each thing that happens to it."""
+    assert not isinstance(desk, Beside)
+    now: JobView | None = None
+    async with aclosing(desk.watch(job_id)) as happenings:
+        async for happening in happenings:
+            if isinstance(happening, JobView):
+                now = happening
+            elif now is None or (isinstance(happening, EventView) and happening.kind == "log"):
+                continue  # Its history, which is over; and what a handler writes down, which changes nothing.
+            elif isinstance(happening, EventView):
+                now = await desk.job(job_id)
+            else:
+                now = structs.replace(now, **structs.asdict(happening))
+            yield now
 
 
 async def _look(desk: Desk, found: str) -> Found:

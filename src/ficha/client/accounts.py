@@ -1,0 +1,81 @@
+"""Accounts, their credits and their ledger; API keys; and the log of all such acts."""
+
+from __future__ import annotations
+
+from .. import arguments as arg
+from ..core.records import ApiKeyScope
+from ..engine.queries import Page
+from ..engine.views import AccountView, ApiKeyView, AuditView, EntryView, NewApiKey
+from .calls import Calls, segment
+from .operation import operation
+from .steps import Flow
+
+
+class Accounts(Calls):
+    @operation
+    def account(self, account: str | None = None) -> Flow[AccountView]:
+        """An account with its balance, plan and usage; that of the key if none is named."""
+        return self.get("/api/account", AccountView, account=account)
+
+    @operation
+    def ledger(
+        self, account: str | None = None, *, before: str | None = None, limit: int = 50
+    ) -> Flow[Page[EntryView]]:
+        """A page of an account's ledger lines, newest first; `before` is the `next` of the page before."""
+        return self.get("/api/account/ledger", Page[EntryView], account=account, cursor=before, limit=limit)
+
+    @operation
+    def accounts(self, *, after: str | None = None, limit: int = 50) -> Flow[Page[AccountView]]:
+        """A page of accounts, by id."""
+        return self.get("/api/admin/accounts", Page[AccountView], cursor=after, limit=limit)
+
+    @operation
+    def open_account(self, account: str, *, plan: str | None = None, credits: int = 0) -> Flow[AccountView]:
+        """Opens an account, with a first grant of credits if any."""
+        body = {"account": arg.name(account, "an account"), "plan": plan, "credits": credits}
+        return self.post("/api/admin/accounts", AccountView, body)
+
+    @operation
+    def change_plan(self, account: str, plan: str) -> Flow[AccountView]:
+        """Moves an account to another plan."""
+        return self.post(_of(account, "plan"), AccountView, {"plan": plan}, harmless=True)
+
+    @operation
+    def grant(self, account: str, amount: int, *, reason: str | None = None, key: str | None = None) -> Flow[int]:
+        """Adds credits and returns the new balance. With a `key` (a payment's id, say) a repeat adds nothing, and only
+        then is it tried again by itself."""
+        body = {"amount": amount, "reason": reason, "key": key}
+        return (yield from self.post(_of(account, "grant"), AccountView, body, harmless=key is not None)).balance
+
+    @operation
+    def adjust(self, account: str, amount: int, *, reason: str, key: str | None = None) -> Flow[int]:
+        """Corrects a balance, up or down but never below zero, and returns it."""
+        body = {"amount": amount, "reason": reason, "key": key}
+        return (yield from self.post(_of(account, "adjust"), AccountView, body, harmless=key is not None)).balance
+
+    @operation
+    def create_api_key(
+        self, name: str, *, scope: ApiKeyScope = "user", account: str | None = None, ttl_s: float | None = None
+    ) -> Flow[NewApiKey]:
+        """Creates a key; its secret is shown this once."""
+        body = {"name": name, "scope": scope, "account": account, "ttl_s": ttl_s}
+        return self.post("/api/admin/api-keys", NewApiKey, body)
+
+    @operation
+    def api_keys(self, *, after: str | None = None, limit: int = 50) -> Flow[Page[ApiKeyView]]:
+        """A page of keys, without their secrets, which nobody has."""
+        return self.get("/api/admin/api-keys", Page[ApiKeyView], cursor=after, limit=limit)
+
+    @operation
+    def revoke_api_key(self, key_id: str) -> Flow[ApiKeyView]:
+        """Revokes a key; a second time changes nothing."""
+        return self.post(f"/api/admin/api-keys/{arg.job_id(key_id, 'API key')}/revoke", ApiKeyView, harmless=True)
+
+    @operation
+    def audit(self, *, after: str | None = None, limit: int = 50) -> Flow[Page[AuditView]]:
+        """A page of the log of administrative acts, newest first."""
+        return self.get("/api/admin/audit", Page[AuditView], cursor=after, limit=limit)
+
+
+def _of(account: str, what: str) -> str:
+    return f"/api/admin/accounts/{segment(arg.name(account, 'an account'))}/{what}"

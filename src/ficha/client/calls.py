@@ -1,0 +1,138 @@
+"""What every operation stands on: a request is sent, again where that helps and does no harm, and its answer read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from .. import arguments as arg
+from ..core.outcomes import Refusal
+from ..refused import Refused
+from .errors import BadAnswer, ServerError, Unreachable
+from .problems import trouble_of
+from .retries import Retries, pause_s
+from .steps import Answer, Flow, Pause, Send
+
+T = TypeVar("T")
+
+_JSON: Final = {"Content-Type": "application/json"}
+_ANY_SIZE: Final = arg.Limits(payload_bytes=2**31)
+"""How large a payload may be is the server's to say."""
+
+
+class Calls:
+    """Sends and reads, as flows."""
+
+    url: str
+    retries: Retries
+    clock: Callable[[], float]
+    random: Callable[[], float]
+
+    def ask(self, request: Send, *, until: float = float("inf")) -> Flow[Answer]:
+        """The answer to a request, if it is a success. Tries again until the time is up: the client's own, or an
+        earlier one that the caller has."""
+        give_up_at = min(until, self.clock() + self.retries.give_up_s)
+        for tried in count(1):
+            trouble: Refused | ServerError
+            try:
+                answer: Answer = yield request
+            except Unreachable as error:
+                trouble = error
+            else:
+                if answer.status < 300 or answer.status == 304:
+                    return answer
+                trouble = trouble_of(answer, self.url)
+            pause = pause_s(
+                self.retries,
+                trouble,
+                harmless=request.harmless,
+                tried=tried,
+                left_s=give_up_at - self.clock(),
+                drawn=self.random(),
+            )
+            if pause is None:
+                raise _told(trouble, request)
+            yield Pause(pause)
+        raise AssertionError  # Counting never ends.
+
+    def get(self, path: str, kind: type[T], headers: Mapping[str, str] | None = None, **query: Any) -> Flow[T]:
+        """Reads something; what is None in the query is left out."""
+        request = Send(method="GET", path=path, query=fields(query), headers=headers or {}, harmless=True)
+        return self.decoded(request, kind)
+
+    def post(
+        self, path: str, kind: type[T], body: Mapping[str, Any] | None = None, *, harmless: bool = False
+    ) -> Flow[T]:
+        """Does something; what is None in the body is left out."""
+        return self.decoded(posted(path, body or {}, harmless=harmless), kind)
+
+    def decoded(self, request: Send, kind: type[T]) -> Flow[T]:
+        answer = yield from self.ask(request)
+        return self.read(answer.body, kind)
+
+    def read(self, text: bytes | str, kind: type[T]) -> T:
+        """A part of an answer as the view that it stands for."""
+        try:
+            return msgspec.json.decode(text, type=kind)
+        except msgspec.DecodeError as error:
+            raise self._bad(error) from None
+
+    def fit(self, value: Any, kind: type[T]) -> T:
+        """The same for what was read already."""
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise self._bad(error) from None
+
+    def _bad(self, error: Exception) -> BadAnswer:
+        words = "is it a Ficha server, and of the same release?"
+        return BadAnswer(f"{self.url} answered what is not understood here ({error}); {words}")
+
+
+def _told(trouble: Refused | ServerError, request: Send) -> Refused | ServerError:
+    """What the caller gets; where nobody knows whether something was done, it says so."""
+    if isinstance(trouble, Unreachable) and trouble.reached and not request.harmless:
+        words = "it may have been carried out, so look before you repeat it"
+        return Unreachable(f"{trouble}; {words}", reached=True, retry_after_s=trouble.retry_after_s)
+    return trouble
+
+
+def posted(path: str, body: Mapping[str, Any], *, harmless: bool, headers: Mapping[str, str] | None = None) -> Send:
+    given = {name: value for name, value in body.items() if value is not None}
+    text = msgspec.json.encode(given)
+    return Send(method="POST", path=path, body=text, headers=_JSON | dict(headers or {}), harmless=harmless)
+
+
+def fields(query: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The fields of a query: nothing for None, several of one name for a list."""
+    return tuple(
+        (name, str(value))
+        for name, given in query.items()
+        for value in (given if isinstance(given, list | tuple) else [given])
+        if value is not None
+    )
+
+
+def json(value: Any) -> msgspec.Raw:
+    """A payload as JSON, checked as the server will check it: no value is bent into JSON on the way."""
+    found = {} if value is None else value
+    if not isinstance(found, dict):
+        words = "the payload must be a JSON object (a dict); nothing was changed."
+        raise Refused.of(Refusal("INVALID_PAYLOAD", words))
+    return msgspec.Raw(arg.json(found, "the payload", _ANY_SIZE.payload_bytes, _ANY_SIZE))
+
+
+def date(value: datetime | None) -> datetime | None:
+    """A date without a zone is taken for UTC, as in-process."""
+    arg.date(value, "run_at")
+    return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+
+
+def segment(name: str) -> str:
+    """A name as a part of a path, whatever is in it."""
+    return {".": "%2E", "..": "%2E%2E"}.get(name) or quote(name, safe="")

@@ -1,0 +1,71 @@
+"""An operation, written once as a flow: a plain call of a `Client`, and one to await of an `AsyncClient`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from functools import partial, update_wrapper
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+
+from .steps import Flow, Stream
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Blocking:
+    """Drives flows by waiting for each step."""
+
+    def run(self, begin: Callable[[], Flow[T]]) -> T:
+        raise NotImplementedError
+
+    def iterate(self, begin: Callable[[], Stream[T]]) -> Generator[T]:
+        raise NotImplementedError
+
+
+class Awaiting:
+    """Drives flows by awaiting each step."""
+
+    async def run(self, begin: Callable[[], Flow[T]]) -> T:
+        raise NotImplementedError
+
+    def iterate(self, begin: Callable[[], Stream[T]]) -> AsyncGenerator[T]:
+        raise NotImplementedError
+
+
+class operation(Generic[P, T]):
+    """Makes a call out of a flow."""
+
+    def __init__(self, flow: Callable[Concatenate[Any, P], Flow[T]]) -> None:
+        self.flow = flow
+        update_wrapper(self, flow)  # type: ignore[arg-type]
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, client: Blocking, owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, client: Awaiting, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self
+        # Arguments are looked at when the call runs, so that what is wrong with them is raised where it is awaited.
+        return lambda *args, **kwargs: client.run(partial(self.flow, client, *args, **kwargs))
+
+
+class iteration(Generic[P, T]):
+    """Makes an iterator out of a stream."""
+
+    def __init__(self, flow: Callable[Concatenate[Any, P], Stream[T]]) -> None:
+        self.flow = flow
+        update_wrapper(self, flow)  # type: ignore[arg-type]
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, client: Blocking, owner: type) -> Callable[P, Generator[T]]: ...
+    @overload
+    def __get__(self, client: Awaiting, owner: type) -> Callable[P, AsyncGenerator[T]]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self
+        return lambda *args, **kwargs: client.iterate(partial(self.flow, client, *args, **kwargs))

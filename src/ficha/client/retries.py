@@ -1,0 +1,61 @@
+"""When a request is sent again, and after how long. Asking again must never do again what was done already."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from ..refused import Refused
+from .errors import ServerError, Unreachable
+
+
+class Retries(Struct, frozen=True, kw_only=True):
+    """How a client tries again, by itself, what may be tried again.
+
+    tries: how often a request is sent at most. Defaults to 8; 1 tries nothing again.
+    give_up_s: after so long nothing is tried again. Defaults to 60 s.
+    backoff_s, backoff_max_s: a pause is drawn from nothing up to this, which doubles with every try up to the longest.
+        Default to 0.2 s and 10 s.
+    retry_after_max_s: the longest that a server may ask for (`Retry-After`). Defaults to 60 s.
+    """
+
+    tries: int = 8
+    give_up_s: float = 60.0
+    backoff_s: float = 0.2
+    backoff_max_s: float = 10.0
+    retry_after_max_s: float = 60.0
+
+    def backoff(self, tried: int, drawn: float) -> float:
+        """The pause after so many tries; `drawn` is a number from 0 to 1."""
+        # The exponent is bounded because 2.0**1024 is an error, not a long time.
+        return drawn * min(self.backoff_max_s, self.backoff_s * 2.0 ** min(tried - 1, 60))
+
+
+STANDARD: Final = Retries()
+
+
+def pause_s(
+    retries: Retries, trouble: Refused | ServerError, *, harmless: bool, tried: int, left_s: float, drawn: float
+) -> float | None:
+    """How long to wait before the request is sent again; None if it must not be, or there is no time for it."""
+    if tried >= retries.tries or not _may_repeat(trouble, harmless):
+        return None
+    asked = 0.0
+    if isinstance(trouble, Refused | Unreachable):
+        asked = trouble.retry_after_s or 0.0
+    if asked > retries.retry_after_max_s:
+        return None
+    # Never earlier than the server asked for, and not at the same moment as everybody else that it told so.
+    pause = asked + retries.backoff(tried, drawn)
+    return pause if pause < left_s else None
+
+
+def _may_repeat(trouble: Refused | ServerError, harmless: bool) -> bool:
+    match trouble:
+        case Unreachable():
+            return harmless or not trouble.reached
+        case Refused():
+            return harmless and trouble.retryable
+        case _:
+            return False

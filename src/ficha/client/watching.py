@@ -1,0 +1,235 @@
+"""Staying with a job: live while the server's stream can be had, else by asking again and again; the same is told."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from ..core.pools import WaitReason
+from ..core.states import FINAL
+from ..engine.views import EventView, JobView
+from ..refused import Refused
+from .calls import Calls, fields
+from .errors import Unreachable
+from .problems import trouble_of
+from .sse import Message, Parser
+from .steps import Answer, Emit, Flow, Open, Pause, Read, Ride, Send, Step
+
+T = TypeVar("T")
+
+SILENT_S: Final = 25.0
+"""A stream says something every 15 s; one that is silent for longer is broken."""
+SHORT_LIVED_S: Final = 5.0
+BREAKS: Final = 3
+"""After so many streams in a row that lived no longer than that, the rest is asked for."""
+UNCUT_S: Final = 16.0
+"""A read of a stream cannot be cut short, so that the last seconds of a time limit are left to asking."""
+SHORTEST_S: Final = 0.2
+LONGEST_S: Final = 2.0
+SHARE: Final = 0.05
+"""Asked again after a twentieth of the time since something last changed: what moves fast is looked at often."""
+PAGE: Final = 100
+
+_FOR_GOOD: Final = frozenset({"UNAUTHENTICATED", "FORBIDDEN", "NOT_FOUND"})
+"""Refusals that asking in another way does not change."""
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where a queued job stands: its position (1 is next), about how long it still waits, and what it waits for."""
+
+    position: int | None
+    estimated_wait_s: float | None
+    waiting_for: WaitReason | None
+
+
+Happening: TypeAlias = EventView | Place | JobView
+"""What is told of a job: an event of its history, its place in the queue, or the job itself, the last time ended."""
+Telling: TypeAlias = Generator[Step | Emit[Happening], Any, T]
+Came = Literal["ended", "broken", "later", "nothing"]
+"""What came of a stream: it told the end; it broke; the server asked to come back later; nothing is to be had of it."""
+
+
+class Events(Struct, frozen=True):
+    items: list[EventView]
+    next: int | None = None
+
+
+class Watch:
+    """One watching: what was told already, and how the rest is learnt."""
+
+    def __init__(self, calls: Calls, job_id: str, after: int, ends_at: float = float("inf")) -> None:
+        self._calls = calls
+        self._job_id = job_id
+        self._path = f"/api/jobs/{job_id}"
+        self._after = after
+        self._ends_at = ends_at
+        self._job: JobView | None = None
+        self._place: object = None
+        self._retry_s = 0.0
+
+    def stream(self) -> Telling[None]:
+        """Everything that happens, events each once and in order; the job as it stands after the history so far, and
+        as the last thing the job as it ended."""
+        breaks = 0
+        while breaks < BREAKS and self._left_s() > UNCUT_S:
+            opened_at = self._calls.clock()
+            try:
+                came = yield from self._follow()
+            except Unreachable:
+                came = "broken"
+            if came == "ended":
+                return
+            if came == "nothing":
+                break
+            if came == "broken":
+                breaks = breaks + 1 if self._calls.clock() - opened_at < SHORT_LIVED_S else 1
+            backoff = self._calls.retries.backoff(max(breaks, 1), self._calls.random())
+            yield Pause(max(0.0, min(self._left_s(), self._retry_s + backoff)))
+        yield from self._poll()
+
+    def end(self) -> Flow[JobView]:
+        """The job as it ended; `TimeoutError` if it has not in time."""
+        ride = Ride(self.stream())
+        last: Happening | None = None
+        while ride.step is not None:
+            if isinstance(ride.step, Emit):
+                last = ride.step.value
+                ride.answer(None)
+                continue
+            try:
+                got = yield ride.step
+            except Unreachable as error:
+                ride.fail(error)
+            else:
+                ride.answer(got)
+        assert isinstance(last, JobView)
+        return last
+
+    def _left_s(self) -> float:
+        return self._ends_at - self._calls.clock()
+
+    def _follow(self) -> Telling[Came]:
+        """Reads one stream to its end."""
+        answer: Answer = yield Open(
+            Send(
+                method="GET",
+                path=f"{self._path}/events",
+                headers={
+                    "Accept": "text/event-stream",
+                    "Accept-Encoding": "identity",  # Nothing is to be kept back for the sake of its size.
+                    "Last-Event-ID": str(self._after),
+                },
+                read_s=min(SILENT_S, self._left_s()),
+                harmless=True,
+            )
+        )
+        if answer.status != 200 or not answer.headers.get("content-type", "").startswith("text/event-stream"):
+            trouble = trouble_of(answer, self._calls.url)
+            if isinstance(trouble, Refused) and trouble.code in _FOR_GOOD:
+                raise trouble
+            return "nothing"
+        parser = Parser()
+        heard = False
+        self._retry_s = 0.0
+        while True:
+            try:
+                part: bytes = yield Read()
+            except Unreachable:
+                part = b""
+            if not part:
+                # Silent from the first: something on the way keeps it back, and would the next time.
+                return "later" if self._retry_s else "broken" if heard else "nothing"
+            heard = True
+            for message in parser.feed(part):
+                yield from self._take(message)
+                if message.kind == "end":
+                    return "ended"
+            if self._left_s() <= UNCUT_S:
+                return "nothing"
+
+    def _take(self, message: Message) -> Telling[None]:
+        self._retry_s = (message.retry_ms or 0) / 1_000
+        match message.kind:
+            case "position":
+                yield from self._tell_place(self._calls.read(message.data, Place))
+            case "job":
+                job = self._calls.read(message.data, JobView)
+                if job.status not in FINAL:  # Or its end is told next.
+                    yield from self._tell_job(job)
+            case "end":
+                yield Emit(self._calls.read(message.data, JobView))
+            case _ if message.id:
+                yield from self._tell_event(self._calls.read(message.data, EventView))
+            case _:
+                pass  # A hint, or what a later release tells.
+
+    def _poll(self) -> Telling[None]:
+        etag: str | None = None
+        job: JobView | None = None
+        changed_at = self._calls.clock()
+        while True:
+            etag, found = yield from self._look(etag)
+            if found is not None:
+                job, changed_at = found, self._calls.clock()
+            assert job is not None
+            if found is not None or job.status != "queued":
+                # (What a handler says for the record is an event, but changes nothing of the job.)
+                yield from self._history()
+            if job.status in FINAL:
+                yield Emit(job)
+                return
+            yield from self._tell_job(job)
+            left_s = self._left_s()
+            if left_s <= 0:
+                raise TimeoutError(f"job {self._job_id} is still {job.status}; it goes on by itself")
+            yield Pause(min(left_s, LONGEST_S, max(SHORTEST_S, SHARE * (self._calls.clock() - changed_at))))
+
+    def _look(self, etag: str | None = None) -> Telling[tuple[str | None, JobView | None]]:
+        """The job and its ETag; nothing in its place if all is as it was."""
+        headers = {} if etag is None else {"If-None-Match": etag}
+        request = Send(method="GET", path=self._path, headers=headers, harmless=True)
+        answer = yield from self._calls.ask(request, until=self._ends_at)
+        if answer.status == 304:
+            return etag, None
+        return answer.headers.get("etag"), self._calls.read(answer.body, JobView)
+
+    def _history(self) -> Telling[None]:
+        """The events after those that were told, page by page."""
+        while True:
+            request = Send(
+                method="GET",
+                path=f"{self._path}/events",
+                query=fields({"after": self._after, "limit": PAGE}),
+                headers={"Accept": "application/json"},
+                harmless=True,
+            )
+            answer = yield from self._calls.ask(request, until=self._ends_at)
+            page = self._calls.read(answer.body, Events)
+            for event in page.items:
+                yield from self._tell_event(event)
+            if page.next is None:
+                return
+
+    def _tell_event(self, event: EventView) -> Telling[None]:
+        if event.number > self._after:
+            self._after = event.number
+            yield Emit(event)
+
+    def _tell_place(self, place: Place) -> Telling[None]:
+        # An estimate changes all the time and says little new, once there is one.
+        news = (place.position, place.waiting_for, place.estimated_wait_s is None)
+        if news != self._place:
+            self._place = news
+            yield Emit(place)
+
+    def _tell_job(self, job: JobView) -> Telling[None]:
+        """The job once; then only how it waits, as all else is told by events."""
+        if self._job is None:
+            self._job = job
+            self._place = (job.position, job.waiting_for, job.estimated_wait_s is None)
+            yield Emit(job)
+        elif job.status == "queued":
+            place = Place(position=job.position, estimated_wait_s=job.estimated_wait_s, waiting_for=job.waiting_for)
+            yield from self._tell_place(place)

@@ -1,0 +1,57 @@
+"""A client stands in for the in-process face: the same operations, with the same arguments, giving the same views."""
+
+import inspect
+from typing import Any, get_type_hints
+
+import pytest
+
+from ficha.client import AsyncClient, Client
+from ficha.client.operation import iteration, operation
+from ficha.operations import Beside
+
+OPERATIONS = {
+    name: found
+    for name in dir(Client)
+    if isinstance(found := inspect.getattr_static(Client, name), operation | iteration)
+}
+ONLY_HERE = {"active_job", "job_token", "submit_and_wait", "tools", "wait", "watch"}
+NOT_OVER_HTTP = {
+    "submit": {"connection"},  # Another's transaction cannot be shared over HTTP.
+    "cancel": {"account"},  # Whose it may be, the key says.
+    "consume": {"account"},
+    "release": {"account"},
+}
+
+
+def parameters(function: Any) -> dict[str, inspect.Parameter]:
+    found = dict(inspect.signature(function).parameters)
+    del found["self"]
+    return found
+
+
+def test_every_operation_is_there() -> None:
+    inner = {name for name, _ in inspect.getmembers(Beside, inspect.iscoroutinefunction) if not name.startswith("_")}
+    of_workers = {
+        name for name in inner if name in vars(next(kind for kind in Beside.__mro__ if kind.__name__ == "Leases"))
+    }
+    not_over_http = {"submit_many", "position", "queue_length", "verify", "api_key", "use_api_key"}
+    assert inner - of_workers - not_over_http == set(OPERATIONS) - ONLY_HERE
+
+
+@pytest.mark.parametrize("name", sorted(set(OPERATIONS) - ONLY_HERE))
+def test_an_operation_takes_what_the_inner_one_takes(name: str) -> None:
+    theirs = parameters(getattr(Beside, name))
+    ours = parameters(OPERATIONS[name].flow)
+    assert ours.keys() == theirs.keys() - NOT_OVER_HTTP.get(name, set())
+    for known, parameter in ours.items():
+        assert parameter.kind == theirs[known].kind
+        if known == "account":
+            continue  # That of the key, if none is named.
+        assert parameter.default == theirs[known].default
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+def test_an_operation_says_what_it_does(name: str) -> None:
+    assert OPERATIONS[name].__doc__
+    assert get_type_hints(OPERATIONS[name].flow)["return"]
+    assert getattr(AsyncClient, name) is getattr(Client, name)
