@@ -238,6 +238,22 @@ async def test_only_so_many_jobs_are_remembered_and_those_asked_about_stay(
     assert len(engine.positions._remembered) == 1
 
 
+async def test_jobs_that_other_processes_took_are_forgotten(
+    bench: Bench, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(positions, "SPARE", 5)
+    store = await bench.watched()
+    here, there = await looking(bench, store, seconds), await bench.engine()
+    await opened(here)
+    jobs = [await submitted(here) for _ in range(12)]
+    assert await places(here, jobs[-1]) == [12]
+    taken = {lease.job.id for lease in await claimed(there, limit=10)}
+    assert len(here.positions._remembered) == 12
+    seconds.now += 1
+    assert await places(here, *(job for job in jobs if job not in taken)) == [1, 2]
+    assert here.positions._remembered.keys() == set(jobs) - taken
+
+
 async def test_a_job_that_was_just_read_has_a_position_before_any_look_has_seen_it(
     bench: Bench, seconds: Seconds
 ) -> None:

@@ -89,7 +89,9 @@ def test_the_lines_to_copy_work_as_they_are_printed(tmp_path: Path) -> None:
         while "worker started" not in (line := dev.stderr.readline()):
             assert line, lines
             lines[line[:8].strip()] = line[8:].strip()
-        job_id = json.loads(copied(lines["submit"]))["job_id"]
+        submitted = json.loads(copied(lines["submit"]))
+        assert submitted.get("success") is True, submitted
+        job_id = submitted["job_id"]
         assert [job["id"] for job in json.loads(copied(lines["look"]))["items"]] == [job_id]
         with subprocess.Popen(["/bin/sh", "-c", f"exec {lines['watch']}"], stdout=subprocess.PIPE, text=True) as watch:
             assert watch.stdout is not None

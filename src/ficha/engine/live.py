@@ -30,7 +30,9 @@ POLL_S = 1.0
 PACE_S = 0.05
 """The tail looks no more often than this."""
 COST_SHARE: Final = 0.2
-"""The part of the time that looking may take: a look that was slow is followed by a long pause."""
+LONGEST_PAUSE_S: Final = 0.25
+"""The part of the time that looking may take: a look that was slow is followed by a longer pause, but not by so long a
+one that people notice. A busy process is slow to look because of all else that it does."""
 BUFFER = 256
 """Events that wait for a follower, at most; one that lets more gather reads them from the database."""
 PAGE = 1_000
@@ -120,7 +122,8 @@ class Live:
             except Exception:
                 # It goes on in any case: whoever follows would wait for ever.
                 log.exception("new events could not be handed over")
-            await asyncio.sleep(max(PACE_S, (time.monotonic() - began_at) / COST_SHARE))
+            took_s = time.monotonic() - began_at
+            await asyncio.sleep(max(PACE_S, min(LONGEST_PAUSE_S, took_s / COST_SHARE)))
             # What is held back is looked at again soon, and ever less often while nothing comes of it.
             wait_s = 0.0 if self.settled > settled else min(POLL_S, 2 * wait_s + PACE_S)
             is_held_back = any(follower.holds_back() for follower in self._stirred)

@@ -38,6 +38,8 @@ AT_A_TIME: Final = 100
 """How many jobs are placed before others get their turn."""
 REMEMBERED: Final = 50_000
 """How many jobs a process can place by their id alone; those not asked about for the longest time make room."""
+SPARE: Final = 5_000
+"""How many jobs that no longer wait may be remembered beside those that do."""
 
 
 class Standing(Struct, frozen=True):
@@ -213,6 +215,7 @@ class Positions:
                     look.follow(change)
                 await asyncio.sleep(0)
             self._look, self._looked_at = look, read_at
+            await self._forget_gone(len(waiting.ready) + len(waiting.parked))
         except StoreError as error:
             log.warning("positions could not be refreshed: %s", error)
             self._looked_at = self._clock()
@@ -220,6 +223,21 @@ class Positions:
             self._cost_s = self._clock() - began_at
             self._since_look = []
             self._refreshing = None
+
+    async def _forget_gone(self, waiting: int) -> None:
+        """Forgets jobs that other processes have started since, once these are most of what is remembered."""
+        if len(self._remembered) <= 2 * waiting + SPARE:
+            return
+        for count, job_id in enumerate(tuple(self._remembered)):
+            place = self._remembered.get(job_id)
+            if place is not None and not self._waits(job_id, *place):
+                del self._remembered[job_id]
+            if count % AT_A_TIME == AT_A_TIME - 1:
+                await asyncio.sleep(0)
+
+    def _waits(self, job_id: str, pool: str, account: str, rank: int) -> bool:
+        key = (rank, job_id)
+        return self._look.ready.find(pool, key)[1] or self._look.parked.find(account, key)[1]
 
 
 def _key(job: Job) -> Key | None:

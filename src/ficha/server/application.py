@@ -51,6 +51,7 @@ def asgi(app: Ficha, settings: Settings | None = None) -> FastAPI:
     state.identity = Identity(app, chosen)
     state.cursors = Cursors(chosen.secret)
     state.opening = _Opening(app)
+    state.tools = {}
     for router in ROUTERS:
         # One flat list, which is walked for every request and which the OpenAPI document is made of.
         server.router.routes += router.routes
