@@ -29,7 +29,7 @@ POLL_S = 1.0
 """Wake-ups are hints; the tail also looks by itself this often."""
 PACE_S = 0.05
 """The tail looks no more often than this."""
-COST_SHARE: Final = 0.2
+COST_SHARE: Final = 0.5
 """The part of the time that looking may take: a look that was slow is followed by a long pause."""
 BUFFER = 256
 """Events that wait for a follower, at most; one that lets more gather reads them from the database."""

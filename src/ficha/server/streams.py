@@ -1,0 +1,170 @@
+"""Live updates over HTTP: what happens to a job or an account as server-sent events, and waiting for a job's end.
+
+A stream is a generator of bytes that knows nothing of HTTP; `EventStream` is the answer that carries it. Every event
+has its number as its id, so that a client that was cut off goes on after the last one it saw. What has no id can be
+missed without harm: it says how things are, not what happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import suppress
+from typing import Any, ClassVar, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from ..core.outcomes import Refusal
+from ..core.states import FINAL
+from ..engine.live import Closed
+from ..engine.views import JobView, event_view
+from ..engine.watch import Watched
+from ..operations import Operating
+from ..refused import Refused
+from ..store.base import NumberedEvent, StoreError
+
+KEEP_ALIVE_S = 15.0
+"""A stream in which nothing happens says so this often, so that nobody on the way takes it for dead."""
+TAKES_NOTHING_S = 30.0
+"""A client that takes nothing for so long is given up."""
+KEEP_ALIVE: Final = b": keep-alive\n\n"
+RECONNECT: Final = b"event: reconnect\nretry: 1000\ndata: {}\n\n"
+"""The last word of a stream that another process, or this one a little later, can go on with."""
+BACK_IN_QUEUE: Final = frozenset({"retried", "recovered", "returned"})
+"""Events after which a job waits again. One that ends has the name of the status that the job then has."""
+
+
+async def follow_job(app: Operating, job_id: str, after: int = 0) -> AsyncGenerator[bytes, None]:
+    """The job's events after a number, the job as it is then, and all that happens to it until it has ended."""
+    try:
+        async with app.engine.live.follow(job_id=job_id, after=after) as follower:
+            while found := await follower.next(0):
+                yield _events(found)
+            job = await app.job(job_id)
+            yield _message("job", job)
+            waiting = Watched(app.queries.watch, job_id, follower.nudge)
+            try:
+                waiting.see(job, told=True)
+                while job.status not in FINAL:
+                    if found := await follower.next(KEEP_ALIVE_S):
+                        yield _events(found)
+                        kinds = {numbered.event.kind for numbered in found}
+                        if not kinds.isdisjoint(FINAL | BACK_IN_QUEUE):
+                            job = await app.job(job_id)
+                            waiting.see(job, told=False)
+                        elif "claimed" in kinds:
+                            waiting.stop()
+                    elif waiting.is_lost:
+                        job = await app.job(job_id)
+                        waiting.see(job, told=False)
+                    elif waiting.news is None:
+                        yield KEEP_ALIVE
+                    if waiting.news is not None:
+                        news, waiting.news = waiting.news, None
+                        yield _message("position", news)
+            finally:
+                waiting.stop()
+            # The job may have been read before the events that led to its end.
+            follower.fall_behind()
+            while found := await follower.next(0):
+                yield _events(found)
+            yield _message("end", job)
+    except (Closed, Refused, StoreError):
+        yield RECONNECT
+
+
+async def follow_account(app: Operating, account_id: str, after: int = 0) -> AsyncGenerator[bytes, None]:
+    """The events of all jobs of an account after a number, and then as they happen, without an end."""
+    try:
+        async with app.engine.live.follow(account_id=account_id, after=after) as follower:
+            while True:
+                found = await follower.next(KEEP_ALIVE_S)
+                yield _events(found) if found else KEEP_ALIVE
+    except (Closed, Refused, StoreError):
+        yield RECONNECT
+
+
+async def await_end(app: Operating, job_id: str, timeout_s: float) -> JobView | None:
+    """The job once it has ended, or as it is when the time is up or the process shuts down.
+
+    None if the database cannot tell now. It raises nothing, since whoever waits has just submitted the job: they must
+    not hear that nothing was changed.
+    """
+    ends_at = time.monotonic() + timeout_s
+    try:
+        with suppress(Closed):
+            async with app.engine.live.follow(job_id=job_id) as follower:
+                while (left_s := ends_at - time.monotonic()) > 0:
+                    found = await follower.next(left_s)
+                    if any(numbered.event.kind in FINAL or numbered.event.kind == "reused" for numbered in found):
+                        break
+        return await app.job(job_id)
+    except (Refused, StoreError):
+        return None
+
+
+class EventStream(Response):
+    """A stream as an answer. It ends when its client goes away, or takes nothing for a while."""
+
+    media_type = "text/event-stream"
+    running: ClassVar[int] = 0
+    """How many there are in this process."""
+
+    def __init__(self, request: Request, stream: AsyncGenerator[bytes, None]) -> None:
+        most = request.app.state.settings.streams
+        if EventStream.running >= most:
+            words = f"this process has {most} live streams already; nothing was changed. Try again, or ask for JSON."
+            raise Refused.of(Refusal("OVERLOADED", words, retry_after_s=5.0))
+        self._stream = stream
+        self.status_code = 200
+        self.background = None
+        # Nobody on the way is to keep it, or to wait until there is more of it.
+        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        EventStream.running += 1
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None) as stay:
+                    leaving = asyncio.create_task(_leave(receive, stay), name="ficha stream")
+                    try:
+                        await self._send(send)
+                    finally:
+                        leaving.cancel()
+        finally:
+            EventStream.running -= 1
+            await self._stream.aclose()
+
+    async def _send(self, send: Send) -> None:
+        await _give(send, {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async for text in self._stream:
+            await _give(send, {"type": "http.response.body", "body": text, "more_body": True})
+        await _give(send, {"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _leave(receive: Receive, stay: asyncio.Timeout) -> None:
+    """Ends the stay when the client is gone, which is noticed here also while there is nothing to send."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    stay.reschedule(asyncio.get_running_loop().time())
+
+
+async def _give(send: Send, message: Message) -> None:
+    async with asyncio.timeout(TAKES_NOTHING_S):
+        await send(message)
+
+
+def _events(found: Iterable[NumberedEvent]) -> bytes:
+    return b"".join(_message(one.event.kind, event_view(one), one.number) for one in found)
+
+
+def _message(kind: str, data: Any, number: int | None = None) -> bytes:
+    """One message. A line break within it would end a field, and an empty line the message."""
+    assert kind.isidentifier(), f"{kind!r} cannot be the name of an event"
+    lines = msgspec.json.encode(data).splitlines()
+    head = f"event: {kind}\n" if number is None else f"id: {number}\nevent: {kind}\n"
+    return b"".join((head.encode(), *(b"data: %b\n" % line for line in lines), b"\n"))
