@@ -29,7 +29,7 @@ POLL_S = 1.0
 """Wake-ups are hints; the tail also looks by itself this often."""
 PACE_S = 0.05
 """The tail looks no more often than this."""
-COST_SHARE: Final = 0.2
+COST_SHARE: Final = 0.5
 LONGEST_PAUSE_S: Final = 0.25
 """The part of the time that looking may take: a look that was slow is followed by a longer pause, but not by so long a
 one that people notice. A busy process is slow to look because of all else that it does."""
