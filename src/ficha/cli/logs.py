@@ -50,6 +50,8 @@ def configure(form: LogForm, level: str = "info") -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    # It would tell the address of every request, and keys stand in some of them.
+    logging.getLogger("httpx").setLevel(max(logging.WARNING, root.level))
 
 
 def _tracebacks() -> structlog.typing.Processor:

@@ -11,17 +11,16 @@ import logging
 import re
 from typing import Any, ClassVar, Final
 
-import msgspec
 from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ..ids import new_id
 from .access import completed, security_headers
-from .problems import MEDIA_TYPE, Problem, problem_response
+from .problems import EdgeCode, problem_response
 
 log = logging.getLogger("ficha.server")
 
-INVALID: Final = "INVALID_REQUEST"
+INVALID: Final[EdgeCode] = "INVALID_REQUEST"
 """The code of what is not HTTP. It has no place in the documents of the routes, none of which can be asked so."""
 MOST_FIELDS: Final = 100
 LINGER_S: Final = 2.0
@@ -182,7 +181,7 @@ class Protocol(HttpToolsProtocol):
             request.disconnected = True
             request.message_event.set()
         correlation_id = new_id()
-        response = _response(code, detail, correlation_id)
+        response = problem_response(code, detail, correlation_id=correlation_id)
         log.info(
             "request refused",
             extra={"status": response.status_code, "code": code, "correlation_id": correlation_id},
@@ -198,18 +197,3 @@ class Protocol(HttpToolsProtocol):
         lines = [name + b": " + value + b"\r\n" for name, value in headers]
         body = bytes(response.body)
         return b"".join([STATUS_LINE[response.status_code], *lines, b"connection: close\r\n\r\n", body])
-
-
-def _response(code: str, detail: str, correlation_id: str) -> Response:
-    if code != INVALID:
-        return problem_response(code, detail, correlation_id=correlation_id)
-    told = Problem(
-        type="urn:ficha:problem:invalid-request",
-        title="Invalid request",
-        status=400,
-        detail=detail,
-        code=code,
-        retryable=False,
-        correlation_id=correlation_id,
-    )
-    return Response(msgspec.json.encode(told), 400, media_type=MEDIA_TYPE)
