@@ -24,7 +24,7 @@ from ficha import (
     Refused,
     UnknownTool,
 )
-from ficha.client import AsyncClient, Client, Place
+from ficha.client import AsyncClient, Client, Wait
 from ficha.engine.views import EventView, JobView
 from tests.server.serving import Served
 
@@ -140,7 +140,7 @@ def test_a_job_is_watched_from_the_queue_to_its_result(server: Served, name: str
         assert [event.number for event in events] == sorted({event.number for event in events})
         assert isinstance(seen[-1], JobView)
         assert (seen[-1].status, seen[-1].result) == ("completed", {"picture": 1})
-        assert all(isinstance(item, EventView | Place | JobView) for item in seen)
+        assert all(isinstance(item, EventView | Wait | JobView) for item in seen)
         assert me.events(job=job_id) == events
         assert [event.number for event in me.watch(job_id, after=events[2].number) if isinstance(event, EventView)] == [
             event.number for event in events[3:]

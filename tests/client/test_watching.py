@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from ficha import NotFound, Refused
-from ficha.client import Client, Place
+from ficha.client import Client, Wait
 from ficha.client.steps import Answer, Open, Read
 from ficha.engine.views import EventView, JobView
 from tests.client.driving import JOB_ID, LOST, REFUSED, Bench, Trial, event, job, ok, problem, receipt
@@ -38,7 +38,7 @@ def test_a_stream_tells_the_history_the_place_and_the_end() -> None:
     trial = Bench().drive(Client.watch, JOB_ID, replies=[LIVE, *parts, told(4, "claimed") + told(6, "completed") + END])
     submitted, first, place, claimed, completed, last = trial.emitted
     assert [submitted.kind, claimed.kind, completed.kind] == ["submitted", "claimed", "completed"]
-    assert (first.status, place) == ("queued", Place(position=2, estimated_wait_s=3.5, waiting_for="place"))
+    assert (first.status, place) == ("queued", Wait(2, 3.5, "place"))
     assert (last.status, last.result) == ("completed", {"n": 1})
     (request,) = trial.opened
     assert request.headers["Last-Event-ID"] == "0"
@@ -133,7 +133,7 @@ def test_where_no_stream_can_be_had_the_same_is_asked_for(answer: Answer) -> Non
     trial = watched(life(), answer)
     assert numbers(trial) == [1, 2, 3]
     kinds = [type(item) for item in trial.emitted]
-    assert kinds == [EventView, JobView, Place, EventView, EventView, JobView]
+    assert kinds == [EventView, JobView, Wait, EventView, EventView, JobView]
     assert [trial.emitted[1].status, trial.emitted[-1].status] == ["queued", "completed"]
 
 

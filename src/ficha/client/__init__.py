@@ -4,11 +4,12 @@
 again is written once. Nothing here opens a database.
 """
 
+from ..engine.views import Wait
 from .clients import AsyncClient, Client
 from .errors import BadAnswer, ServerError, Unreachable
 from .jobs import JobToken, Tool
 from .retries import Retries
-from .watching import Happening, Place
+from .watching import Happening
 
 __all__ = [
     "AsyncClient",
@@ -16,9 +17,9 @@ __all__ = [
     "Client",
     "Happening",
     "JobToken",
-    "Place",
     "Retries",
     "ServerError",
     "Tool",
     "Unreachable",
+    "Wait",
 ]

@@ -7,9 +7,8 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from ..core.pools import WaitReason
 from ..core.states import FINAL
-from ..engine.views import EventView, JobView
+from ..engine.views import EventView, JobView, Wait
 from ..refused import Refused
 from .calls import Calls, fields
 from .errors import Unreachable
@@ -36,15 +35,7 @@ _FOR_GOOD: Final = frozenset({"UNAUTHENTICATED", "FORBIDDEN", "NOT_FOUND"})
 """Refusals that asking in another way does not change."""
 
 
-class Place(Struct, frozen=True, kw_only=True):
-    """Where a queued job stands: its position (1 is next), about how long it still waits, and what it waits for."""
-
-    position: int | None
-    estimated_wait_s: float | None
-    waiting_for: WaitReason | None
-
-
-Happening: TypeAlias = EventView | Place | JobView
+Happening: TypeAlias = EventView | Wait | JobView
 """What is told of a job: an event of its history, its place in the queue, or the job itself, the last time ended."""
 Telling: TypeAlias = Generator[Step | Emit[Happening], Any, T]
 Came = Literal["ended", "broken", "later", "nothing"]
@@ -153,7 +144,7 @@ class Watch:
         self._retry_s = (message.retry_ms or 0) / 1_000
         match message.kind:
             case "position":
-                yield from self._tell_place(self._calls.read(message.data, Place))
+                yield from self._tell_place(self._calls.read(message.data, Wait))
             case "job":
                 job = self._calls.read(message.data, JobView)
                 if job.status not in FINAL:  # Or its end is told next.
@@ -217,7 +208,7 @@ class Watch:
             self._after = event.number
             yield Emit(event)
 
-    def _tell_place(self, place: Place) -> Telling[None]:
+    def _tell_place(self, place: Wait) -> Telling[None]:
         # An estimate changes all the time and says little new, once there is one.
         news = (place.position, place.waiting_for, place.estimated_wait_s is None)
         if news != self._place:
@@ -231,5 +222,5 @@ class Watch:
             self._place = (job.position, job.waiting_for, job.estimated_wait_s is None)
             yield Emit(job)
         elif job.status == "queued":
-            place = Place(position=job.position, estimated_wait_s=job.estimated_wait_s, waiting_for=job.waiting_for)
+            place = Wait(job.position, job.estimated_wait_s, job.waiting_for)
             yield from self._tell_place(place)

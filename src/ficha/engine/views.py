@@ -153,7 +153,7 @@ def job_view(row: JobRow, now: int, standing: Standing | None = None, waiting_fo
 
 
 class Wait(Struct, frozen=True):
-    """How a queued job waits: its position, the estimate and the reason, as in `JobView`."""
+    """How a queued job waits: its position (1 is next), about how long it still waits, and what it waits for."""
 
     position: int | None
     estimated_wait_s: float | None
