@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ficha.client import Client, Place
+from ficha.client import Client, Wait
 from ficha.engine.views import EventView
 from tests.server.serving import ROOT, Served, served
 
@@ -62,7 +62,7 @@ def until(me: Client, job_id: str, kind: str, after: int = 0) -> EventView:
     for happening in me.watch(job_id, after=after):
         if isinstance(happening, EventView) and happening.kind == kind:
             return happening
-        assert isinstance(happening, EventView | Place) or happening.finished_at is None
+        assert isinstance(happening, EventView | Wait) or happening.finished_at is None
     raise AssertionError
 
 

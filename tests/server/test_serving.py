@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -406,3 +407,20 @@ def test_many_callers_at_once_are_all_answered(quiet: Served) -> None:
     with quiet.client(key) as user, ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda _: user.get("/api/account").status_code, range(300)))
     assert answers == [200] * 300
+
+
+def test_a_worker_that_waits_for_work_does_not_hold_up_a_stop(database: str) -> None:
+    sent = threading.Event()
+    with served(database, "--grace", "25") as server, ThreadPoolExecutor(1) as beside, ExitStack() as stack:
+        service = stack.enter_context(server.client(server.service))
+        service.get("/healthz")
+        service.event_hooks = {"request": [lambda _: sent.set()]}
+        asked = {"worker": "idle", "pools": ["default"], "wait_s": 25}
+        waiting = beside.submit(service.post, "/api/worker/claim", json=asked)
+        assert sent.wait(10)
+        other = stack.enter_context(server.client(server.service))
+        other.get("/api/queue/check").raise_for_status()
+        began = time.monotonic()
+        assert server.stop() == 0
+        assert waiting.result().json() == {"leases": []}
+        assert time.monotonic() - began < 15

@@ -36,9 +36,14 @@ async def claim(call: Service, asked: Annotated[s.ClaimBody, body(s.ClaimBody)])
         heard = call.app.work_heard(asked.pools)
         found = await claimed(call, asked.pools, asked.worker, asked.limit)
         left_s = until - loop.time()
-        if found.leases or left_s <= 0 or await call.request.is_disconnected():
+        if found.leases or left_s <= 0 or await _is_over(call):
             return answer(found)
         await call.app.wait_for_work(asked.pools, min(left_s, 1.0), since=heard)
+
+
+async def _is_over(call: Call) -> bool:
+    """Whether nobody waits for the answer any more, or the server stops and is held up by those who wait."""
+    return call.app.engine.live.is_closed or await call.request.is_disconnected()
 
 
 async def claimed(call: Call, pools: Sequence[str], worker: str, limit: int) -> s.LeasesAnswer:
