@@ -10,7 +10,8 @@ from typing import Final
 class Size:
     """
     streams: how many are open; `account_streams` of them follow an account, the others a job that waits.
-    rate, submit_s, warm_up_s: submits per second, for how long, and for how long before anything is counted.
+    rate, submit_s, warm_up_s: submits per second, for how long, and for how long before anything is counted: what a
+        server remembers of jobs and accounts takes most of a minute to fill.
     lanes: connections that submit at the rate; a submit that finds none free waits for one, and that counts.
     look_s: how often the server's memory is looked at.
     released: waiting jobs that are finished per second in the end, so that each stream has something to tell.
@@ -23,7 +24,7 @@ class Size:
     account_streams: int = 200
     rate: int = 500
     submit_s: float = 60.0
-    warm_up_s: float = 5.0
+    warm_up_s: float = 60.0
     lanes: int = 64
     look_s: float = 1.0
     released: int = 400
