@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from ..core.records import Status
-from ..engine.views import ApiKeyView, EventView, JobView, PoolView
+from ..engine.views import AccountView, ApiKeyView, EventView, JobView, PoolView
 
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Count = Annotated[int, Meta(ge=1)]
@@ -169,21 +169,9 @@ class PlanLimits(Struct, frozen=True, kw_only=True):
     monthly_limit: int | None
 
 
-class AccountAnswer(Struct, frozen=True, kw_only=True):
+class AccountAnswer(AccountView, frozen=True, kw_only=True):
     """An account, with what its plan allows; `limits` is null where the application no longer declares the plan."""
 
-    id: str
-    plan: str
-    balance: int
-    active: int
-    admitted: int
-    parked: int
-    submitted: int
-    submits_this_hour: int
-    spent_today: int
-    spent_this_month: int
-    active_job: str | None
-    opened_at: datetime
     limits: PlanLimits | None
 
 
