@@ -21,6 +21,7 @@ from ficha.engine import live, watch
 from ficha.engine.views import Lease
 from ficha.server import streams
 from ficha.server.streams import KEEP_ALIVE, RECONNECT, EventStream, await_end, follow_account, follow_job
+from ficha.store import base
 from ficha.store.base import Store, Unavailable
 from ficha.store.memory import MemoryStore
 from ficha.store.postgres import PostgresStore
@@ -225,6 +226,22 @@ async def test_a_client_cut_a_hundred_times_at_random_sees_every_event_once_and_
     assert [one.number for one in seen] == [event.number for event in told]
     assert [(one.kind, one.data["data"]) for one in seen] == [(event.kind, event.data) for event in told]
     assert cuts >= CUTS
+
+
+async def test_who_resumes_an_account_after_too_much_has_happened_is_told_so(
+    app: Ficha, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        await app.finish(await talking(app))
+    numbers = [event.number for event in await app.events(account="ana", limit=1_000)]
+    monkeypatch.setattr(base, "EVENTS_SEARCHED", 5)
+    last = Client(follow_account(app, "ana", numbers[-6]))
+    assert [(await last.next()).number for _ in range(5)] == numbers[-5:]
+    late = Client(follow_account(app, "ana", numbers[-7]))
+    assert await late.next() == Heard("missed", {})
+    assert [(await late.next()).number for _ in range(5)] == numbers[-5:]
+    for client in (last, late):
+        await client.stream.aclose()
 
 
 async def test_text_that_looks_like_a_message_stays_text(app: Ficha) -> None:

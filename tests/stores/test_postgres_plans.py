@@ -204,7 +204,6 @@ NEEDED_BY: dict[str, Story | str] = {
     "reservations_active": submits_of_all_sorts,
     "jobs_of_account": "jobs of an account",
     "events_of_job": "events of a job",
-    "events_of_account": "events of an account",
     "reservations_of_account": "reservations of an account",
     **dict.fromkeys(("parked_due", "parked_waiting", "ready_waiting", "ready_ageing", "keys_expiring"), "what is due"),
 }

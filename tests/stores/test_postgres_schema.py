@@ -31,11 +31,11 @@ async def objects(url: str) -> set[str]:
 async def test_down_undoes_all_that_up_made(postgres_url: str) -> None:
     store = PostgresStore(postgres_url)
     assert await store.version() == 0
-    assert [m.number for m in await store.migrate()] == [1, 2, 3]
+    assert [m.number for m in await store.migrate()] == [1, 2, 3, 4]
     made = await objects(postgres_url)
-    assert await store.version() == 3
+    assert await store.version() == 4
     assert await store.migrate() == []
-    assert [m.number for m in await store.migrate(0)] == [3, 2, 1]
+    assert [m.number for m in await store.migrate(0)] == [4, 3, 2, 1]
     assert await objects(postgres_url) == {"schema_migrations", "schema_migrations_pkey"}
     await store.migrate()
     assert await objects(postgres_url) == made
@@ -48,13 +48,13 @@ async def test_several_processes_may_migrate_at_once(postgres_url: str) -> None:
 
 async def test_an_empty_a_newer_and_an_unknown_schema_are_refused(postgres_url: str) -> None:
     store = PostgresStore(postgres_url)
-    with pytest.raises(SchemaMismatch, match=r"version 0 .* version 3: run `ficha migrate up`"):
+    with pytest.raises(SchemaMismatch, match=r"version 0 .* version 4: run `ficha migrate up`"):
         await store.open()
     await store.migrate()
     async with connected(postgres_url) as connection:
-        await connection.execute("INSERT INTO schema_migrations VALUES (4)")
+        await connection.execute("INSERT INTO schema_migrations VALUES (5)")
     for refused in (store.open, store.migrate):
-        with pytest.raises(SchemaMismatch, match="version 4, and this release of ficha knows versions up to 3"):
+        with pytest.raises(SchemaMismatch, match="version 5, and this release of ficha knows versions up to 4"):
             await refused()
     with pytest.raises(StoreError, match="no migration 7"):
         await store.migrate(7)

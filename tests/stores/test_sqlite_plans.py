@@ -136,7 +136,6 @@ NEEDED_BY: dict[str, Story | str] = {
     "jobs_by_batch": "a batch",
     "jobs_dead": "dead letters",
     "events_by_job": "events of a job",
-    "events_by_account": "events of an account",
     "reservations_by_account": "reservations of an account",
     **dict.fromkeys(("parked_due", "parked_waiting", "ready_waiting", "ready_ageing", "keys_by_expiry"), "what is due"),
 }

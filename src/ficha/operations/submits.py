@@ -255,7 +255,10 @@ class Submits(Operations):
     async def events(
         self, *, job: str | None = None, account: str | None = None, after: int = 0, limit: int = 100
     ) -> list[EventView]:
-        """The history of a job or of all jobs of an account, oldest first, after the event number `after`."""
+        """The history of a job or of all jobs of an account, oldest first, after the event number `after`.
+
+        Of all accounts' events the newest 100,000 are searched for those of one account.
+        """
         return await self.queries.events(
             ListEvents(
                 job_id=None if job is None else arg.job_id(job),

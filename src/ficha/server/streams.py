@@ -25,7 +25,8 @@ from ..engine.views import JobView, event_view
 from ..engine.watch import Watched
 from ..operations import AllOperations
 from ..refused import Refused
-from ..store.base import NumberedEvent, StoreError
+from ..store import base
+from ..store.base import GetHorizon, NumberedEvent, StoreError
 
 KEEP_ALIVE_S = 15.0
 """A stream in which nothing happens says so this often, so that nobody on the way takes it for dead."""
@@ -34,6 +35,8 @@ TAKES_NOTHING_S = 30.0
 KEEP_ALIVE: Final = b": keep-alive\n\n"
 RECONNECT: Final = b"event: reconnect\nretry: 1000\ndata: {}\n\n"
 """The last word of a stream that another process, or this one a little later, can go on with."""
+MISSED: Final = b"event: missed\ndata: {}\n\n"
+"""More has happened since then than is searched for an account's events: read its jobs to see how they are."""
 BACK_IN_QUEUE: Final = frozenset({"retried", "recovered", "returned"})
 """Events after which a job waits again. One that ends has the name of the status that the job then has."""
 
@@ -80,6 +83,8 @@ async def follow_job(app: AllOperations, job_id: str, after: int = 0) -> AsyncGe
 async def follow_account(app: AllOperations, account_id: str, after: int = 0) -> AsyncGenerator[bytes, None]:
     """The events of all jobs of an account after a number, and then as they happen, without an end."""
     try:
+        if after < (await app.engine.store.read(GetHorizon())).last - base.EVENTS_SEARCHED:
+            yield MISSED
         async with app.engine.live.follow(account_id=account_id, after=after) as follower:
             while True:
                 found = await follower.next(KEEP_ALIVE_S)

@@ -164,9 +164,15 @@ class NumberedEvent(Struct, frozen=True):
     event: Event
 
 
+EVENTS_SEARCHED = 100_000
+"""How many of the newest events are searched for those of an account."""
+
+
 class ListEvents(Query[list[NumberedEvent]], frozen=True):
     """Oldest first, of one job or one account, after the number `after`.
 
+    account_id: without a job, only the newest events of all are searched (`EVENTS_SEARCHED`): no index has them by
+        account. It would be written to, in a place of its own for each account, with every step of every job.
     jobs, accounts: only events of any of these jobs or accounts. Meant for many who follow the newest events: the work
         grows with the events after `after`, and hardly with the number of names.
     """

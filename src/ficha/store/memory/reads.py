@@ -76,9 +76,12 @@ def _list_entries(store: MemoryStore, query: q.ListEntries) -> list[Entry]:
 
 def _list_events(store: MemoryStore, query: q.ListEvents) -> list[q.NumberedEvent]:
     jobs, accounts = frozenset(query.jobs), frozenset(query.accounts)
+    after = query.after
+    if query.account_id is not None and query.job_id is None:
+        after = max(after, len(store.state.events) - q.EVENTS_SEARCHED)
     found = (
         q.NumberedEvent(number, event)
-        for number, event in enumerate(store.state.events[query.after :], start=query.after + 1)
+        for number, event in enumerate(store.state.events[after:], start=after + 1)
         if query.job_id in (None, event.job_id)
         and query.account_id in (None, event.account_id)
         and (event.job_id in jobs or event.account_id in accounts or not (jobs or accounts))
@@ -262,7 +265,7 @@ def _get_state(store: MemoryStore, query: q.GetState) -> State:
         workers=dict(state.workers),
         tallies=dict(state.tallies),
         entries=[entry for key in ids for entry in entries[key]],
-        events=[event for event in state.events if query.texts and event.account_id in mine],
+        events=[event for event in state.events if query.texts and event.job_id in jobs],
         api_keys=api_keys,
         api_key_uses={key: use for key, use in state.api_key_uses.items() if key in api_keys},
     )

@@ -240,6 +240,8 @@ async def _list_events(connection: Connection, query: q.ListEvents, clock: Clock
         page.where("v.job_id = {}::uuid", uuid_in(query.job_id))
     if query.account_id is not None:
         page.where("v.account_id = {}", query.account_id)
+        if query.job_id is None:
+            page.where("v.number > (SELECT max(number) FROM events) - {}::bigint", q.EVENTS_SEARCHED)
     if query.jobs or query.accounts:
         # What is new is walked through by its numbers, and each row looked up among the names, however many these are:
         # written in this way, no index on the names can be used, and they are made into a hash table once.

@@ -74,7 +74,8 @@ WHOLE_ENTRIES: Final = f"""
 SELECT {ENTRIES.selected("e")} FROM entries e WHERE e.account_id = ANY ($1::text[]) ORDER BY e.account_id, e.number
 """
 WHOLE_EVENTS: Final = f"""
-SELECT {EVENTS.selected("v")} FROM events v WHERE v.account_id = ANY ($1::text[]) ORDER BY v.number
+SELECT {EVENTS.selected("v")} FROM events v JOIN jobs j ON j.id = v.job_id WHERE j.account_id = ANY ($1::text[])
+ORDER BY v.number
 """
 
 

@@ -118,21 +118,23 @@ def _list_entries(db: apsw.Connection, query: q.ListEntries, now: int) -> list[E
 def _list_events(db: apsw.Connection, query: q.ListEvents, now: int) -> list[q.NumberedEvent]:
     values = {
         **{"job_id": query.job_id, "account_id": query.account_id, "after": query.after, "limit": query.limit},
+        **{"searched": q.EVENTS_SEARCHED},
         **{name: apsw.carray(ids) for name, ids in (("jobs", query.jobs), ("accounts", query.accounts)) if ids},
     }
     return [q.NumberedEvent(row[0], rows.event_of(row[1:])) for row in db.execute(event_list(query), values)]
 
 
 def event_list(query: q.ListEvents) -> str:
-    # With a job at hand, its few events are looked through instead of its account's many.
-    owner = "account_id = :account_id" if query.job_id is None else "+account_id = :account_id"
+    # Of an account's job, its few events are looked through. Without one, the newest of all are.
+    is_search = query.account_id is not None and query.job_id is None
     # What is new is walked through, however many are asked for: to look for each of them would be more work.
     names = ((query.jobs, "+job_id IN carray(:jobs)"), (query.accounts, "+account_id IN carray(:accounts)"))
     any_of = " OR ".join(condition for ids, condition in names if ids)
     where = _all_of(
         (query.job_id, "job_id = :job_id"),
-        (query.account_id, owner),
+        (query.account_id, "account_id = :account_id"),
         (query.after, "number > :after"),
+        (is_search or None, f"number > ({LAST_EVENT}) - :searched"),
         (any_of or None, f"({any_of})"),
     )
     return f"SELECT number, {listed(rows.EVENT_COLUMNS)} FROM events WHERE {where} ORDER BY number LIMIT :limit"

@@ -42,7 +42,10 @@ CONTENTS = (
     f"WHERE j.{_MINE.replace('AND ', 'AND j.')}"
 )
 ENTRIES = f"SELECT {listed(Entry.__struct_fields__)} FROM entries WHERE {_MINE} ORDER BY account_id, number"
-EVENTS = f"SELECT {listed(rows.EVENT_COLUMNS)} FROM events WHERE {_MINE} ORDER BY number"
+EVENTS = (
+    f"SELECT {listed(rows.EVENT_COLUMNS, 'e.')} FROM events e CROSS JOIN jobs j ON j.id = e.job_id "
+    f"WHERE j.{_MINE.replace('AND ', 'AND j.')} ORDER BY e.number"
+)
 POOLS = "SELECT name, slots, resized, paused FROM pools"
 LEADERS = "SELECT name, owner, expires_at FROM leaders"
 WORKERS = f"SELECT {listed(Worker.__struct_fields__)} FROM workers"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from ...core import commands as c
+from ...store import base
 from ...store.base import GetHorizon, Horizon, ListEvents, NumberedEvent
 from ..comparing import comparable
 from ..driver import Driver
@@ -73,6 +76,19 @@ class EventConformance:
             await assert_pages(driver, expected, page)
         both = await driver.read(ListEvents(account_id="ana", jobs=several, accounts=("bob",), limit=1_000))
         assert both == [found for found in everything if found.event.job_id in several]
+
+    async def test_of_all_events_the_newest_are_searched_for_those_of_an_account(self, driver: Driver) -> None:
+        places = await one_in_each_place(driver)
+        everything = await driver.read(ListEvents(limit=1_000))
+        mine = [found for found in everything if found.event.account_id == "ana"]
+        for searched in (1, 5, len(everything) - 1, len(everything)):
+            newest = everything[-searched].number
+            with patch.object(base, "EVENTS_SEARCHED", searched):
+                found = await driver.read(ListEvents(account_id="ana", limit=1_000))
+                of_job = await driver.read(ListEvents(job_id=places.running, account_id="ana", limit=1_000))
+            assert found == [one for one in mine if one.number >= newest]
+            # A job has its own, however old they are.
+            assert of_job == [one for one in mine if one.event.job_id == places.running]
 
     async def test_the_horizon_is_the_number_of_the_last_event(self, driver: Driver) -> None:
         assert await driver.read(GetHorizon()) == Horizon(0)

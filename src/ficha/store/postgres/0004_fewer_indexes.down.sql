@@ -1,0 +1,1 @@
+CREATE INDEX events_of_account ON events (account_id, number);

@@ -1,0 +1,1 @@
+CREATE INDEX events_by_account ON events (account_id);
