@@ -437,7 +437,7 @@ async def test_whoever_listens_to_commits_and_fails_does_not_keep_callers_waitin
     def deaf(changes: object) -> None:
         raise RuntimeError("nobody listens")
 
-    lane = Lane(await memory.watched(), POLICY, QUICK, deaf)
+    lane = Lane(await memory.watched(), POLICY, QUICK, deaf, [])
     async with asyncio.timeout(5):
         assert isinstance((await lane.call((submit(),)))[0], Submitted)
         assert isinstance((await lane.call((submit(),)))[0], Submitted)

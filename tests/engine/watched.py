@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Any, TypeVar
 
 from ficha.core.needs import Needs
@@ -91,6 +91,9 @@ class WatchedStore:
         answer = await self.inner.read(query)
         self._stirred.set()
         return answer
+
+    def carries(self, pools: Set[str]) -> bool:
+        return self.inner.carries(pools)
 
     async def tidy(self) -> None:
         self.tidied += 1

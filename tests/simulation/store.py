@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Any, Final, TypeVar
 
 from ficha.core.needs import Needs
@@ -117,6 +117,9 @@ class SimulatedStore:
         answer = reads.answer(self._database, query)
         await self._travel(None)
         return answer
+
+    def carries(self, pools: Set[str]) -> bool:
+        return True
 
     async def tidy(self) -> None:
         """The database leaves nothing behind."""

@@ -33,7 +33,7 @@ from .weather import forecast
 ACCOUNTS: Final = 5
 PATIENCE_S: Final = 300.0
 """After the faults stop, everything must come to its end within this time."""
-AWAY: Final = ("the database is unavailable", "others keep what this needs")
+AWAY: Final = ("the database is unavailable", "the database went away", "others keep what this needs")
 """What a call is told whose batch could not be written in time."""
 
 
@@ -285,7 +285,7 @@ def _listening(trace: Trace) -> Iterator[None]:
             error = record.exc_info[1] if record.exc_info else None
             is_left = record.getMessage() == "abandoned" and record.__dict__["error"].startswith(AWAY)
             if not isinstance(error, StoreError) and not is_left:
-                trace.fail(f"logged: {record.getMessage()} {record.exc_info}")
+                trace.fail(f"logged: {record.getMessage()} {record.__dict__.get('error', record.exc_info)}")
 
     ear = Ear(logging.ERROR)
     before = logger.level, logger.propagate

@@ -255,3 +255,61 @@ async def test_many_processes_that_claim_at_once_share_no_job_and_lose_none(
         assert len(found) == len(queued)
         assert set(found) == set(queued)
         assert await sound(one)
+
+
+# A claim that waited for the submit beside it
+
+
+async def quiet(store: PostgresStore) -> None:
+    """Has the store see that nothing is ready in a pool without a limit."""
+    for _ in range(2):
+        await run(store, CLAIM)
+    assert store.carries({"gpu"})
+
+
+async def test_where_nothing_was_ready_a_submit_and_its_claim_are_one_round_trip(postgres_url: str) -> None:
+    async with opened(postgres_url, lanes=1) as store:
+        await prepare(store)
+        assert not store.carries({"gpu"})
+        await quiet(store)
+        assert not store.carries({"gpu", "cpu"})
+        for _ in range(2):
+            [submitted, claimed], texts = await sent(store, submit(), CLAIM)
+            assert (ids(claimed), texts) == ([submitted.job_id], ["guarded"])
+            # Nothing is left there, so the next one can do the same, also once the job has ended.
+            [finished], texts = await sent(store, c.Finish(submitted.job_id, c.Completed("{}"), epoch=1))
+            assert (finished.status, texts) == ("completed", ["guarded"])
+            assert store.carries({"gpu"})
+        # What is left over is looked for by whoever comes next.
+        [first, second, claimed], texts = await sent(store, submit(), submit(), c.Claim("w1", ("gpu",), 1))
+        assert (ids(claimed), texts) == ([first.job_id], ["guarded"])
+        assert not store.carries({"gpu"})
+        [claimed], texts = await sent(store, CLAIM)
+        assert (ids(claimed), texts) == ([second.job_id], SEEN)
+        assert await sound(store)
+
+
+@pytest.mark.req("A2")
+async def test_jobs_that_another_process_brought_first_are_claimed_first(postgres_url: str) -> None:
+    async with two(postgres_url) as (mine, other):
+        await prepare(mine)
+        await quiet(mine)
+        [earlier] = await run(other, submit())
+        [submitted, claimed], texts = await sent(mine, submit(), CLAIM)
+        assert ids(claimed) == [earlier.job_id, submitted.job_id]
+        assert (texts[:2], texts[-1]) == (["guarded", "BEGIN"], "COMMIT")
+        # Somebody else is at work here: for a while, nothing is supposed.
+        assert not mine.carries({"gpu"})
+        assert await sound(mine)
+
+
+@pytest.mark.parametrize("change", [c.PausePool("gpu", True), c.DeclarePool("gpu", 0), c.ResizePool("gpu", 0)])
+async def test_a_claim_beside_a_submit_heeds_what_became_of_its_pool(postgres_url: str, change: c.Command) -> None:
+    async with two(postgres_url) as (mine, other):
+        await prepare(mine)
+        await quiet(mine)
+        await run(other, change)
+        [submitted, claimed], texts = await sent(mine, submit(), CLAIM)
+        assert (ids(claimed), texts[:2]) == ([], ["guarded", "BEGIN"])
+        assert [(job.id, job.status) for job in await jobs(mine)] == [(submitted.job_id, "queued")]
+        assert await sound(mine)

@@ -1,4 +1,4 @@
-"""Work that comes from the worker's own process, where the database has a single writer."""
+"""Work that comes from the worker's own process."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,34 @@ from typing import Any
 import pytest
 
 from ficha import Ficha, JobContext, Overloaded, Pool
+from ficha.store.postgres import PostgresStore
 from tests.worker.within import ended, shop
+
+
+async def test_on_postgresql_a_submit_and_the_claim_that_answers_it_are_one_transaction(postgres_url: str) -> None:
+    await PostgresStore(postgres_url).migrate()
+    app = shop(postgres_url, pools=[Pool("gpu")])
+
+    @app.tool(cost=5, pool="gpu")
+    async def draw(job: JobContext) -> str:
+        return "done"
+
+    async with app, asyncio.timeout(20):
+        await app.open_account("ana", credits=100)
+        worker = asyncio.create_task(app.run_worker(["gpu"], concurrency=3))
+        together = 0
+        while together < 3:
+            await until_idle(app)
+            job_id = (await app.submit("draw", account="ana")).job_id
+            assert (await ended(app, job_id)).status == "completed"
+            events = await app.events(job=job_id)
+            assert [event.kind for event in events] == ["submitted", "claimed", "started", "completed"]
+            # The first ones find out that the pool has no limit.
+            together += len({event.at for event in events[:3]}) == 1
+            await app.grant("ana", 5)
+        worker.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
+        assert await app.verify() == []
 
 
 @pytest.mark.parametrize("place", ["memory", "sqlite"])
@@ -65,12 +92,9 @@ async def test_a_claim_that_stands_is_withdrawn_or_answered_but_never_lost() -> 
     async with app:
         await app.open_account("ana")
         left = app.stand(["gpu"], limit=1, worker="w1")
-        assert left is not None
         assert left.withdraw()
         stays = app.stand(["gpu"], limit=5, worker="w2")
         late = app.stand(["default"], limit=5, worker="w3")
-        assert stays is not None
-        assert late is not None
         receipt = await app.acting("boss").submit("draw", account="ana")
         assert not stays.withdraw()
         assert [lease.job_id for lease in await stays.leases()] == [receipt.job_id]

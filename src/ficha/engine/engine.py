@@ -48,7 +48,10 @@ class Engine:
     async def start(self, *, sweep: bool = True, listen: bool = True) -> None:
         """Begins to take commands. With `sweep=False` the clean-up runs only on the back of calls; with `listen=False`
         no hints from other processes are heard."""
-        self._lanes = [Lane(self.store, self.policy, self.limits, self._published) for _ in range(self.store.lanes)]
+        standing: list[Standing] = []
+        self._lanes = [
+            Lane(self.store, self.policy, self.limits, self._published, standing) for _ in range(self.store.lanes)
+        ]
         if listen:
             self.wakeups.start()
         if sweep:
@@ -68,10 +71,10 @@ class Engine:
         """The outcome of one command, once it is committed."""
         return (await self._lane(command).call((command,)))[0]
 
-    def stand(self, claim: c.Claim) -> Standing | None:
-        """Leaves a claim with the only lane, where the database has a single writer: a submit of this process and the
-        claim that answers it are then one transaction. None where there are several lanes."""
-        return self._lanes[0].stand(claim) if len(self._lanes) == 1 else None
+    def stand(self, claim: c.Claim) -> Standing:
+        """Leaves a claim with the lanes: a submit of this process and the claim that answers it are then one
+        transaction, wherever the store says that this costs nobody anything."""
+        return self._lanes[0].stand(claim)
 
     async def call_many(self, commands: Sequence[c.Command]) -> list[Outcome]:
         """The outcome of each, in order. Each is decided by itself: a refusal does not touch the others.

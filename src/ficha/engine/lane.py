@@ -81,7 +81,14 @@ class Standing:
 class Lane:
     """Takes all that waits, up to a limit, as the next batch."""
 
-    def __init__(self, store: Store, policy: Policy, limits: LaneLimits, published: Callable[[Changes], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        policy: Policy,
+        limits: LaneLimits,
+        published: Callable[[Changes], None],
+        standing: list[Standing],
+    ) -> None:
         self.id = str(uuid.uuid4())
         self._store = store
         self._policy = policy
@@ -89,7 +96,8 @@ class Lane:
         self._published = published
         self._waiting: deque[_Ticket] = deque()
         self._waiting_weight = 0
-        self._standing: list[Standing] = []
+        self._standing = standing
+        """Claims that wait here and with all other lanes of the process."""
         self._batch = 0
         self._wake = asyncio.Event()
         self._is_closing = False
@@ -176,8 +184,12 @@ class Lane:
             if isinstance(command, Submit)
             for job in command.jobs
         }
-        self._standing = [standing for standing in self._standing if not standing.ticket.future.done()]
-        called = [standing for standing in self._standing if not standing.pools.isdisjoint(pools)]
+        self._standing[:] = [standing for standing in self._standing if not standing.ticket.future.done()]
+        called = [
+            standing
+            for standing in self._standing
+            if not standing.pools.isdisjoint(pools) and self._store.carries(standing.pools)
+        ]
         for standing in called:
             standing.is_taken = True
             standing.ticket.asked_at = time.monotonic()

@@ -56,17 +56,15 @@ class Leases(Operations):
         )
         return [Lease(lease) for lease in (await self._ask(command, Claimed)).leases]
 
-    def stand(self, pools: str | Sequence[str], *, limit: int, worker: str) -> StandingClaim | None:
-        """A claim that waits for a submit of this process to bring work, and is part of its transaction. None where
-        the database has several writers; there wait for work, and claim."""
+    def stand(self, pools: str | Sequence[str], *, limit: int, worker: str) -> StandingClaim:
+        """A claim that waits for a submit of this process to bring work, and may become part of its transaction."""
         command = c.Claim(
             arg.name(worker, "a worker"),
             arg.names(pools, "pool"),
             arg.count(limit, "limit", self.limits.claim_jobs),
             starts=True,
         )
-        standing = self.engine.stand(command)
-        return None if standing is None else StandingClaim(standing)
+        return StandingClaim(self.engine.stand(command))
 
     async def claim_job(self, job_id: str, *, worker: str) -> Lease:
         """Takes one job by its id and starts it, for whoever was told to do this very job (a Celery task, say)."""

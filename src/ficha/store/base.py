@@ -6,7 +6,7 @@ A store is opened, runs batches, answers questions and closes. All three stores 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
@@ -80,6 +80,9 @@ class Store(Protocol):
         worker's word or a key's last use, which may be run again. Raises Transient, Unavailable or CommitUnknown;
         whatever `decide` raises goes through, and then nothing was written.
         """
+
+    def carries(self, pools: Set[str]) -> bool:
+        """Whether a batch that brings work to these pools may as well claim it, and be answered no later for that."""
 
     async def committed(self, lane: str, batch: int) -> bool:
         """Whether that batch was committed. Waits for a commit that is still under way."""

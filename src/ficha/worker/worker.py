@@ -154,11 +154,12 @@ class Worker:
             free = self._free()
             taken = await self._stand(free, min(POLL_S, ends_at - time.monotonic()), heard, for_ends=burst)
             ran += taken
-            is_drained = 0 < taken < free
+            # Unless something was heard of meanwhile, which the batch that brought these may not have seen.
+            is_drained = 0 < taken < free and self._operations.work_heard(self._pools) == heard
         return ran
 
     async def _stand(self, free: int, most_s: float, heard: int, *, for_ends: bool) -> int:
-        """Waits for work and, where it may come together with a submit of this process, for its leases; how many."""
+        """Waits for work, and for leases that come together with a submit of this process; how many of these."""
         standing = self._operations.stand(self._pools, limit=free, worker=self._name) if free > 0 else None
         try:
             await self._wait(most_s, heard, standing, for_ends=for_ends)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from heapq import nsmallest
 from typing import Any, TypeVar
 
@@ -46,6 +46,9 @@ class MemoryStore:
     async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
         self._apply(decide(self.snapshot(needs)))
         self._markers[lane] = batch
+
+    def carries(self, pools: Set[str]) -> bool:
+        return True
 
     async def committed(self, lane: str, batch: int) -> bool:
         return self._markers.get(lane, 0) >= batch

@@ -256,6 +256,12 @@ POOLS_UNCHANGED: Final = Condition(
     "SELECT FROM {source} CROSS JOIN LATERAL "
     "(SELECT FROM pools t WHERE t.name = v.name AND t.xmin = v.version OFFSET 0) AS found",
 )
+NONE_READY: Final = Condition(
+    (Column("pool", "text"), Column("first", "number"), Column("beyond", "number")),
+    "SELECT FROM {source} CROSS JOIN LATERAL "
+    "(SELECT FROM ready t WHERE t.pool = v.pool AND rank >= v.first AND rank < v.beyond LIMIT 1) AS found",
+    is_counted=False,
+)
 LEASES_UNCHANGED: Final = Condition(
     (Column("job_id", "uuid"), Column("version", "version")),
     "SELECT FROM {source} CROSS JOIN LATERAL "

@@ -5,19 +5,20 @@ of each row that was looked at, and writes nothing unless all of them still stan
 long way, under locks. A row's version is the transaction that wrote it, as PostgreSQL itself keeps it (`xmin`), so that
 a change by anybody, by hand too, is seen.
 
-A claim cannot be decided on what is remembered: it is on a look at what is ready, taken without locks, and written
-under the same condition.
+A claim is decided on a look at what is ready, taken without locks, and written under the same condition. One that
+waits for a submit of this process needs no look, if nothing was ready before: that nothing is becomes a condition too.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Set
 from typing import Any, Final
 
 from msgspec import Struct
 
 from ...core.needs import Needs
-from ...core.records import HELD, Account, Job
+from ...core.records import HELD, Account, Job, Pool, Ready
 from ...core.snapshot import Changes, Snapshot
 from ..base import Clock
 from .apply import Executor, Guard, Written
@@ -30,6 +31,7 @@ from .parts import (
     CLOCK_SLACK_US,
     KEYS_UNUSED,
     LEASES_UNCHANGED,
+    NONE_READY,
     POOLS_UNCHANGED,
     READY_UNCHANGED,
 )
@@ -67,6 +69,8 @@ class Guess(Struct, frozen=True):
     """Whether every account in it was read just now."""
     ready: Versions | None = None
     """The ready rows that a claim was shown."""
+    claims: bool = False
+    """Whether it supposes that nothing is ready in pools that it claims from."""
     tells_all: bool = False
     """Whether all of it was read just now, in one view, so that a batch that changes nothing may be told so."""
 
@@ -93,15 +97,25 @@ class Remembered:
         self._contested_until = 0.0
         self._is_quiet = False
         self._found = 0
+        self._pools: dict[str, tuple[Pool, str]] = {}
+        """Pools without a limit that claims have seen, each with its version."""
+
+    def carries(self, pools: Set[str]) -> bool:
+        """Whether a submit may be joined by a claim from these pools: most likely nothing else is ready there."""
+        return not pools or (
+            self._is_quiet and pools <= self._pools.keys() and time.monotonic() >= self._contested_until
+        )
 
     async def guess(self, connection: Executor, needs: Needs, heads: Heads) -> Guess | None:
         """A guess at what the batch needs, after a look at accounts that are not remembered; None if it needs more."""
-        if needs.ready:
+        if needs.ready and _only_claims(needs):
             return await self._guess_claims(connection, needs, heads)
         if self._sits_out:
             self._sits_out -= 1
             return None
-        if not _is_simple(needs) or (leases := self._held(needs.jobs | needs.owned_jobs)) is None:
+        if not _is_simple(needs) or needs.pools != needs.ready.keys() or not self.carries(needs.pools):
+            return None
+        if (leases := self._held(needs.jobs | needs.owned_jobs)) is None:
             return None
         owners = {leases[key][0].account_id for key in needs.owned_jobs}
         names = needs.accounts | owners
@@ -119,13 +133,21 @@ class Remembered:
             keys=dict.fromkeys(needs.keys),
             reservations_of={name: [] for name in needs.reservations_of},
             parked={name: [] for name in names},
+            pools={name: self._pools[name][0] for name in needs.pools},
+            occupied=dict.fromkeys(needs.ready, 0),
+            ready={name: [] for name in needs.ready},
         )
-        return Guess(snapshot, self._guard(needs, accounts, leases, now), 0 < len(missing) == len(names))
+        guard = self._guard(needs, accounts, leases, now)
+        if needs.pools:
+            guard.fill(POOLS_UNCHANGED, (list(needs.pools), [self._pools[name][1] for name in needs.pools]))
+            stretches = (stretch for name in needs.pools for stretch in heads.stretches(name))
+            guard.fill(NONE_READY, tuple(zip(*stretches, strict=True)))
+        return Guess(snapshot, guard, 0 < len(missing) == len(names), claims=bool(needs.pools))
 
     async def _guess_claims(self, connection: Executor, needs: Needs, heads: Heads) -> Guess | None:
         """The same for claims from pools without a limit, or where most likely nothing is ready: a look at what is,
         which locks nothing."""
-        if time.monotonic() < self._contested_until or not _only_claims(needs):
+        if time.monotonic() < self._contested_until:
             return None
         is_small = min(sum(needs.ready.values()), self._found) <= MOST_SEEN
         is_worth_it = self._is_quiet or (is_small and needs.ready.keys() <= heads.without_limit)
@@ -134,6 +156,11 @@ class Remembered:
         snapshot, ready, pools = await see(connection, needs, self._clock, heads)
         self.heard(snapshot.now)
         self.looked(snapshot)
+        self._pools.update(
+            (name, (pool, version))
+            for name, version in pools.items()
+            if (pool := snapshot.pools[name]) is not None and pool.limit is None
+        )
         if needs.pools != pools.keys() or leases.keys() & ready.keys():
             return None
         if ready and not pools.keys() <= heads.without_limit:
@@ -183,7 +210,9 @@ class Remembered:
             if isinstance(change.after.place, HELD):
                 self._leases[change.after.id] = change.after, written.version
         _trim(self._leases, MOST_LEASES)
-        if changes.jobs:
+        # A job that ends makes room for another only where there is a limit.
+        jobs = (change.after for change in changes.jobs)
+        if any(isinstance(job.place, Ready) or job.pool not in self._pools for job in jobs):
             self.stirred()
 
     # Whether it is worth a look without locks
@@ -205,8 +234,10 @@ class Remembered:
         """Somebody else writes to these rows, or a key was used before: be more careful for a while."""
         for key in guess.snapshot.jobs:
             self._leases.pop(key, None)
-        if guess.ready is not None:
+        if guess.ready is not None or guess.claims:
             self._contested_until = time.monotonic() + SHARED_S
+            self._pools.clear()
+        if guess.ready is not None:
             return
         self._accounts.clear()
         self._shared_until = time.monotonic() + SHARED_S
@@ -237,11 +268,9 @@ class Remembered:
 
 
 def _is_simple(needs: Needs) -> bool:
-    """Whether accounts, leases and unused keys are all that it needs."""
+    """Whether accounts, leases and unused keys are all that it needs, besides what claims do."""
     return not (
-        needs.ready
-        or needs.pools
-        or needs.steps
+        needs.steps
         or needs.contents
         or needs.reservations
         or needs.payloads

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -164,6 +164,9 @@ class PostgresStore(migrator.PostgresMigrator):
         self._remembered.was_right()
         self._remembered.learn(changes, written)
         return True
+
+    def carries(self, pools: Set[str]) -> bool:
+        return self._remember and self._connect_writer.is_settled and self._remembered.carries(pools)
 
     async def committed(self, lane: str, batch: int) -> bool:
         """Waits for an old connection's transaction by trying to write the same marker.

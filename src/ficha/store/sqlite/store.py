@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -122,6 +122,9 @@ class SqliteStore:
     async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
         if await self._opened(self._writer).call(partial(self._transact, lane, batch, needs, decide)):
             self._plan_clean_up()
+
+    def carries(self, pools: Set[str]) -> bool:
+        return True
 
     async def committed(self, lane: str, batch: int) -> bool:
         # On the writer's thread, so after any commit that is still under way.
