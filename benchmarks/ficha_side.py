@@ -20,7 +20,7 @@ from .peer import Knob, Peer, Tally, Wrong
 from .workload import ACCOUNTS, COST, RESULT, account, payload
 
 POOL: Final = "images"
-LOOPS: Final = 4
+LOOPS: Final = 8
 BATCH: Final = 200
 PLENTY: Final = 1_000_000_000
 MOST_CLAIMS: Final = 1_000_000

@@ -27,7 +27,7 @@ ENTRYPOINT: Final = "upscale"
 POOL_MIN: Final = 5
 POOL_MAX: Final = 20
 BULK: Final = 5_000
-LOOPS: Final = 4
+LOOPS: Final = 8
 MOST_CLAIMS: Final = 1_000_000
 IDLE_S: Final = 0.005
 HEARTBEAT: Final = timedelta(seconds=30)
