@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, get_args
 
 from ficha.core.needs import Needs
 from ficha.core.snapshot import Changes, Snapshot
+from ficha.store.base import Hints
 from ficha.store.postgres import store as postgres
 from ficha.store.sqlite import store as sqlite
 
@@ -47,12 +48,12 @@ class Crash:
             store.transact = self._watched(store.transact)  # type: ignore[method-assign]
         apply, commit, sync_commit = postgres.apply, postgres.commit, sqlite.SqliteStore._commit
 
-        async def apply_and_die(*args: Any) -> str | None:
+        async def apply_and_die(*args: Any, **options: Any) -> str | None:
             """With a guard, to apply is to commit: nothing lies between, so it dies while that is under way."""
             is_guarded = len(args) > 4
             if is_guarded and self._is_doomed_at("applied"):
                 asyncio.get_running_loop().call_later(0.001, _die)
-            version = await apply(*args)
+            version = await apply(*args, **options)
             if is_guarded and version is not None:
                 self._reach("committed")
             return version
@@ -72,10 +73,10 @@ class Crash:
 
     def _watched(self, transact: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
         async def watched(
-            store: Any, lane: str, batch: int, needs: Needs, decide: Callable[[Snapshot], Changes]
+            store: Any, lane: str, batch: int, needs: Needs, decide: Callable[[Snapshot], Changes], hints: Hints
         ) -> None:
             if act_of(needs) != self._act:
-                await transact(store, lane, batch, needs, decide)
+                await transact(store, lane, batch, needs, decide, hints)
                 return
 
             def decide_and_die(snapshot: Snapshot) -> Changes:
@@ -88,7 +89,7 @@ class Crash:
                 self._reach("decided")
                 return changes
 
-            await transact(store, lane, batch, needs, decide_and_die)
+            await transact(store, lane, batch, needs, decide_and_die, hints)
 
         return watched
 

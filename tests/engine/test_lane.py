@@ -12,7 +12,7 @@ from ficha.core.outcomes import AccountChanged, Refusal, Submitted
 from ficha.engine import lane as lanes
 from ficha.engine.engine import Engine
 from ficha.engine.lane import CLOSED, TOGETHER, Lane, LaneLimits
-from ficha.store.base import CommitUnknown, StoreError, Transient, Unavailable
+from ficha.store.base import CommitUnknown, StoreError, Transient, Unavailable, no_hints
 from tests.engine.bench import COST, CREDITS, POLICY, QUICK, Bench, one, opened, submit, submitted
 from tests.engine.watched import LOST_AFTER, LOST_BEFORE, WatchedStore
 
@@ -90,14 +90,14 @@ async def test_no_caller_is_answered_before_the_commit(sqlite: Bench) -> None:
     is_decided, may_commit = threading.Event(), threading.Event()
     transact = store.inner.transact
 
-    async def slow_commit(lane: str, batch: int, needs: object, decide) -> None:
+    async def slow_commit(lane: str, batch: int, needs: object, decide, hints: object) -> None:
         def decide_and_wait(snapshot: object) -> object:
             changes = decide(snapshot)
             is_decided.set()
             may_commit.wait()
             return changes
 
-        await transact(lane, batch, needs, decide_and_wait)
+        await transact(lane, batch, needs, decide_and_wait, hints)
 
     store.inner.transact = slow_commit
     heard = engine.wakeups.heard(["gpu"])
@@ -434,10 +434,10 @@ async def test_a_database_error_that_one_command_causes_hits_only_its_caller(
 async def test_whoever_listens_to_commits_and_fails_does_not_keep_callers_waiting(memory: Bench) -> None:
     await opened(await memory.engine())
 
-    def deaf(changes: object) -> None:
+    def deaf(changes: object, told: object) -> None:
         raise RuntimeError("nobody listens")
 
-    lane = Lane(await memory.watched(), POLICY, QUICK, deaf, [])
+    lane = Lane(await memory.watched(), POLICY, QUICK, deaf, no_hints, [])
     async with asyncio.timeout(5):
         assert isinstance((await lane.call((submit(),)))[0], Submitted)
         assert isinstance((await lane.call((submit(),)))[0], Submitted)

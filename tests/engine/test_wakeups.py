@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from ficha.core import commands as c
+from ficha.engine import engine as engine_module
 from ficha.engine import wakeups
 from ficha.engine.engine import Engine
 from ficha.engine.wakeups import ANYTHING, EVENTS
@@ -151,7 +152,23 @@ async def test_a_hint_reaches_somebody_who_waits_in_another_process(postgresql: 
         assert await waiter
 
 
-async def test_a_hint_that_cannot_be_sent_does_no_harm(bench: Bench) -> None:
+async def test_in_quiet_times_a_hint_goes_out_with_the_commit_and_in_busy_ones_after_it(postgresql: Bench) -> None:
+    store, other = await postgresql.watched(), await postgresql.watched()
+    works, waits = await opened(await postgresql.engine(store)), await postgresql.engine(other)
+    async with asyncio.timeout(10):
+        await other.listens.wait()
+        for is_quiet in (True, False):
+            works.wakeups._credit = wakeups.HINTS_AT_ONCE if is_quiet else 1.0
+            await store.until(lambda: not works.wakeups._unsent)
+            store.notified.clear()
+            heard = waits.wakeups.heard(["gpu"])
+            await submitted(works)
+            assert await waits.wakeups.wait(["gpu"], NEVER, since=heard)
+            assert any("gpu" in names for names in store.notified) is not is_quiet
+
+
+async def test_a_hint_that_cannot_be_sent_does_no_harm(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "FEW", 0)
     store = await bench.watched()
     engine = await opened(await bench.engine(store))
     store.notify_fault = StoreError("no hints today")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Set
 from typing import Any, TypeVar
 
 from ficha.core.needs import Needs
-from ficha.store.base import CommitUnknown, Decide, Query, Store
+from ficha.store.base import CommitUnknown, Decide, Hints, Query, Store, no_hints
 
 T = TypeVar("T")
 
@@ -61,14 +61,14 @@ class WatchedStore:
     async def close(self) -> None:
         await self.inner.close()
 
-    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide, hints: Hints = no_hints) -> None:
         self.batches += 1
         self._stirred.set()
         await self.gate.wait()
         fault = self.faults.popleft() if self.faults else self.always
         if fault is not None and fault is not LOST_AFTER:
             raise fault
-        await self.inner.transact(lane, batch, needs, decide)
+        await self.inner.transact(lane, batch, needs, decide, hints)
         self._stirred.set()
         if fault is not None:
             raise fault

@@ -46,6 +46,7 @@ class Transaction(Owner):
         self.commands: tuple[Any, ...] = ()
         self.outcomes: list[Any] = []
         self.marker: tuple[str, int] = ("", 0)
+        self.hints: tuple[str, ...] = ()
 
 
 class Database(MemoryStore):
@@ -158,8 +159,16 @@ class Database(MemoryStore):
             self.commits += 1
             self.pools_changed_at.update(dict.fromkeys((p.name for p in transaction.changes.pools), self.commits))
             self.watch(transaction)
+            self.tell(transaction.hints, transaction.process)
             self._answer(transaction, None)
         self.end(transaction)
+
+    def tell(self, hints: Iterable[str], teller: Process) -> None:
+        """Hints to every other process, some of which get lost."""
+        for process, heard in self.listeners.items():
+            for name in sorted(hints):
+                if process is not teller and self.random.random() >= self.weather.hint_lost:
+                    self.loop.call_later(self.latency_s(), heard, name, context=process.context)
 
     def _refuse_double_keys(self, transaction: Transaction) -> None:
         """What a row's key forbids: another batch made the same new row first."""

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from ficha.core.needs import Needs
 from ficha.core.snapshot import Changes, Snapshot
-from ficha.store.base import CommitUnknown, Decide, Query, StoreError, Transient, Unavailable
+from ficha.store.base import CommitUnknown, Decide, Hints, Query, StoreError, Transient, Unavailable, no_hints
 from ficha.store.memory import reads
 
 from .database import Database, Transaction
@@ -35,7 +35,7 @@ class SimulatedStore:
     async def close(self) -> None:
         self._database.listeners.pop(self._process, None)
 
-    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide, hints: Hints = no_hints) -> None:
         await self._travel(None)
         transaction = self._database.begin(self._process)
         try:
@@ -44,6 +44,8 @@ class SimulatedStore:
                 return
             transaction.commands, transaction.outcomes = self._decisions.take(transaction.changes)
             transaction.marker = (lane, batch)
+            if self._database.kind == "postgres":
+                transaction.hints = tuple(hints(transaction.changes))
             await self._database.locks.wait(transaction, ("lane", lane))
             await self._travel(transaction)
             await self._commit(transaction)
@@ -125,12 +127,8 @@ class SimulatedStore:
         """The database leaves nothing behind."""
 
     async def notify(self, names: Iterable[str]) -> None:
-        database = self._database
         await self._travel(None)
-        for process, heard in database.listeners.items():
-            for name in sorted(names):
-                if process is not self._process and database.random.random() >= database.weather.hint_lost:
-                    database.loop.call_later(database.latency_s(), heard, name, context=process.context)
+        self._database.tell(names, self._process)
 
     async def listen(self, heard: Callable[[str], None]) -> None:
         self._database.listeners[self._process] = heard

@@ -329,6 +329,32 @@ async def test_hints_are_heard_in_other_processes_until_the_store_is_closed(post
         assert await heard.get() == "again"
 
 
+async def test_hints_may_go_out_with_a_commit_and_never_without_it(postgres_url: str) -> None:
+    async with opened(postgres_url, lanes=1) as one, opened(postgres_url, lanes=1) as other:
+        heard: asyncio.Queue[str] = asyncio.Queue()
+        await other.listen(heard.put_nowait)
+
+        async def batch(name: str, *commands: c.Command) -> None:
+            def decided(snapshot: Snapshot) -> Changes:
+                return decide(snapshot, commands, POLICY)[0]
+
+            await one.transact(str(uuid4()), 1, needs(commands), decided, lambda changes: [name, "also"])
+
+        # Under locks, then on what is remembered, then on what somebody else has changed since.
+        await batch("first", c.DeclarePool("gpu", None), c.OpenAccount("ana", "pro", 100))
+        await batch("second", submit())
+        await run(other, c.Credit("ana", 5, "grant"))
+        await batch("third", submit())
+        with pytest.raises(StoreError):
+            await batch("refused", c.OpenAccount("a\x00b", "pro"))
+        await batch("nothing", c.Cancel(str(uuid4())))
+        await one.notify(["last"])
+        names: list[str] = []
+        while "last" not in names:
+            names.append(await asyncio.wait_for(heard.get(), 10))
+        assert names == ["also", "first", "also", "second", "also", "third", "last"]
+
+
 async def test_nobody_is_woken_by_a_hint_of_its_own(postgres_url: str) -> None:
     async with opened(postgres_url) as one, opened(postgres_url) as other:
         heard: asyncio.Queue[str] = asyncio.Queue()

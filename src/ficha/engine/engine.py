@@ -22,6 +22,9 @@ from .sweeper import Sweeper, SweepReport
 from .trigger import OnWork, Trigger
 from .wakeups import EVENTS, Wakeups, cancellations
 
+FEW: Final = 4
+"""Jobs in a batch whose hints may ride on its commit."""
+
 
 class Engine:
     """One per process and database. `start` it on a running event loop, `stop` it once."""
@@ -50,7 +53,8 @@ class Engine:
         no hints from other processes are heard."""
         standing: list[Standing] = []
         self._lanes = [
-            Lane(self.store, self.policy, self.limits, self._published, standing) for _ in range(self.store.lanes)
+            Lane(self.store, self.policy, self.limits, self._published, self._hints, standing)
+            for _ in range(self.store.lanes)
         ]
         if listen:
             self.wakeups.start()
@@ -124,9 +128,13 @@ class Engine:
         self.sweeper.nudge()
         return self._lanes[_lane_number(command, len(self._lanes))]
 
-    def _published(self, changes: Changes) -> None:
+    def _hints(self, changes: Changes) -> Iterable[str]:
+        """What is heard elsewhere together with the commit: only of small batches, in quiet times."""
+        return self.wakeups.riding(_stirred(changes)) if len(changes.jobs) <= FEW and self.wakeups.is_quiet else ()
+
+    def _published(self, changes: Changes, told: Iterable[str]) -> None:
         self.positions.follow(changes)
-        self.wakeups.announce(_stirred(changes))
+        self.wakeups.announce(_stirred(changes), told)
         if self._trigger is not None:
             self._trigger.fire({change.after.pool for change in changes.jobs if type(change.after.place) is Ready})
 

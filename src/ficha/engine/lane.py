@@ -12,7 +12,7 @@ import random
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final
 
@@ -24,7 +24,7 @@ from ..core.needs import needs
 from ..core.outcomes import Outcome, Refusal
 from ..core.policy import Policy
 from ..core.snapshot import Changes, Snapshot
-from ..store.base import CommitUnknown, Store, Transient, Unavailable
+from ..store.base import CommitUnknown, Hints, Store, Transient, Unavailable
 
 log = logging.getLogger("ficha.engine")
 
@@ -86,7 +86,8 @@ class Lane:
         store: Store,
         policy: Policy,
         limits: LaneLimits,
-        published: Callable[[Changes], None],
+        published: Callable[[Changes, Iterable[str]], None],
+        hints: Hints,
         standing: list[Standing],
     ) -> None:
         self.id = str(uuid.uuid4())
@@ -94,6 +95,7 @@ class Lane:
         self._policy = policy
         self._limits = limits
         self._published = published
+        self._hints = hints
         self._waiting: deque[_Ticket] = deque()
         self._waiting_weight = 0
         self._standing = standing
@@ -200,7 +202,7 @@ class Lane:
         if not tickets:
             return
         try:
-            changes, outcomes = await self._durably(tickets)
+            changes, outcomes, told = await self._durably(tickets)
         except Unavailable as error:
             self._refuse(tickets, f"the database is unavailable: {error}")
         except Exception as error:
@@ -216,7 +218,7 @@ class Lane:
                 _fail(tickets, error)
         else:
             try:
-                self._published(changes)
+                self._published(changes, told)
             except Exception:
                 log.exception("a committed batch could not be made known within this process")
             answers = iter(outcomes)
@@ -229,8 +231,8 @@ class Lane:
         for ticket in tickets:
             _answer(ticket, [refusal] * len(ticket.commands))
 
-    async def _durably(self, tickets: list[_Ticket]) -> tuple[Changes, list[Outcome]]:
-        """Runs one batch until it is committed, or it is certain that it was not."""
+    async def _durably(self, tickets: list[_Ticket]) -> tuple[Changes, list[Outcome], Iterable[str]]:
+        """Runs one batch until it is committed, or it is certain that it was not; with the hints that went with it."""
         batch = [command for ticket in tickets for command in ticket.commands]
         wanted = needs(batch)
         decided: list[tuple[Changes, list[Outcome]]] = []
@@ -239,6 +241,13 @@ class Lane:
             decided[:] = [decide(snapshot, batch, self._policy)]
             return decided[0][0]
 
+        told: Iterable[str] = ()
+
+        def tell(changes: Changes) -> Iterable[str]:
+            nonlocal told
+            told = self._hints(changes)
+            return told
+
         give_up_at = tickets[0].asked_at + self._limits.give_up_s
         most_tries = self._limits.conflict_tries if len(tickets) == 1 else min(TOGETHER, self._limits.conflict_tries)
         self._batch += 1
@@ -246,18 +255,18 @@ class Lane:
         while True:
             tries += 1
             try:
-                await self._store.transact(self.id, self._batch, wanted, decide_batch)
+                await self._store.transact(self.id, self._batch, wanted, decide_batch, tell)
             except Transient:
                 if tries >= most_tries or time.monotonic() >= give_up_at:
                     raise
             except CommitUnknown:
                 if await self._was_committed(give_up_at):
-                    return decided[0]
+                    return *decided[0], told
             except Unavailable:
                 if time.monotonic() >= give_up_at:
                     raise
             else:
-                return decided[0]
+                return *decided[0], told
             await self._pause(tries)
 
     async def _was_committed(self, give_up_at: float) -> bool:

@@ -86,11 +86,26 @@ class Wakeups:
             for pool in names:
                 self._waiting[pool].discard(future)
 
-    def announce(self, pools: Iterable[str]) -> None:
-        """Wakes this process at once and the others soon."""
+    @property
+    def is_quiet(self) -> bool:
+        """Whether there are so few hints that each may ride on its commit: the database lets commits that bring hints
+        pass one by one, which costs nobody anything while they are few."""
+        self._refill()
+        return self._credit > HINTS_AT_ONCE / 2 and not self._unsent
+
+    def riding(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Those of the names that are worth it: events alone can wait."""
+        found = tuple(names)
+        return found if any(name != EVENTS for name in found) else ()
+
+    def announce(self, pools: Iterable[str], told: Iterable[str] = ()) -> None:
+        """Wakes this process at once and the others soon, unless they were told already."""
         names = set(pools)
         for pool in names:
             self._wake(pool)
+        if told:
+            self._credit -= 1
+            names.difference_update(told)
         self._unsent |= names
         if self._unsent != {EVENTS}:
             self._more_than_events.set()
@@ -106,9 +121,7 @@ class Wakeups:
 
     async def _send(self) -> None:
         while self._unsent:
-            now = time.monotonic()
-            self._credit = min(HINTS_AT_ONCE, self._credit + (now - self._credited_at) * HINTS_PER_S)
-            self._credited_at = now
+            now = self._refill()
             if self._credit < 1:
                 await asyncio.sleep((1 - self._credit) / HINTS_PER_S)
                 continue
@@ -127,6 +140,13 @@ class Wakeups:
                 await self._store.notify(names)
             except Exception as error:
                 log.debug("a wake-up hint was not sent: %s", error)
+
+    def _refill(self) -> float:
+        """How many hints may go out by now, and when that is."""
+        now = time.monotonic()
+        self._credit = min(HINTS_AT_ONCE, self._credit + (now - self._credited_at) * HINTS_PER_S)
+        self._credited_at = now
+        return now
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(coroutine)

@@ -35,6 +35,12 @@ from .lines import CHUNK, Lines
 T = TypeVar("T")
 Clock = Callable[[], int]
 Decide = Callable[[Snapshot], Changes]
+Hints = Callable[[Changes], Iterable[str]]
+"""Names, as `notify` takes them, that are to go out with a batch's commit itself."""
+
+
+def no_hints(changes: Changes) -> Iterable[str]:
+    return ()
 
 
 class StoreError(Exception):
@@ -71,7 +77,7 @@ class Store(Protocol):
     async def close(self) -> None:
         """Ends every connection. A second call does nothing."""
 
-    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide, hints: Hints = no_hints) -> None:
         """One transaction: load what `needs` names, call `decide` with it, write the changes and the marker, commit.
 
         `lane` is a UUID that only one caller at a time uses, `batch` a number that rises with each of its batches:
@@ -79,6 +85,8 @@ class Store(Protocol):
         store has to load anew. A batch that changes nothing need not be marked, nor one that only renews a lead, a
         worker's word or a key's last use, which may be run again. Raises Transient, Unavailable or CommitUnknown;
         whatever `decide` raises goes through, and then nothing was written.
+        `hints` is asked, on the caller's thread, by a store that can send hints together with the commit, which is
+        sooner than after it; each time before it writes, and the last answer counts.
         """
 
     def carries(self, pools: Set[str]) -> bool:

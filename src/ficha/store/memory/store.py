@@ -13,7 +13,7 @@ from ...core.records import WAITING, Awaiting, Entry, EntryKind, Job, Leased, Pa
 from ...core.snapshot import Changes, JobChange, Snapshot
 from ...core.state import State
 from ...core.tallies import added
-from ..base import Clock, Decide, Query, StoreError
+from ..base import Clock, Decide, Hints, Query, StoreError, no_hints
 from . import reads
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class MemoryStore:
     async def close(self) -> None:
         """Nothing to close."""
 
-    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide, hints: Hints = no_hints) -> None:
         self._apply(decide(self.snapshot(needs)))
         self._markers[lane] = batch
 

@@ -91,8 +91,9 @@ async def apply(
     changes: Changes,
     marker: tuple[str, int] | None = None,
     guard: Guard = _NO_GUARD,
+    hints: Sequence[str] = (),
 ) -> Written | None:
-    """Writes the changes, with the batch's marker where there is one, if the guard lets it.
+    """Writes the changes, with the batch's marker and hints where there are any, if the guard lets it.
 
     Answers None if nothing was written.
     """
@@ -104,11 +105,12 @@ async def apply(
     if not rows.whats:
         return None
     is_single = rows.is_single and guard.is_single
-    text = statement(tuple(rows.whats), tuple(guard.whats), is_single=is_single)
-    found = await connection.fetch(text, *guard.values(is_single=is_single), *rows.values(is_single=is_single))
+    text = statement(tuple(rows.whats), tuple(guard.whats), is_single=is_single, is_told=bool(hints))
+    values = [*guard.values(is_single=is_single), *rows.values(is_single=is_single)]
+    found = await connection.fetch(text, *values, hints) if hints else await connection.fetch(text, *values)
     if not found:
         return None
-    version, names, seats, _ = found[0]
+    version, names, seats, *_ = found[0]
     return Written(version, dict(zip(names or (), seats or (), strict=True)))
 
 

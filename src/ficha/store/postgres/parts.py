@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from . import columns as t
 from .columns import Row, Table
+from .listener import CHANNEL
 from .values import Column, constant, instant, one_of, source, written
 
 CLOCK_SLACK_US: Final = 500_000
@@ -226,6 +227,7 @@ MARKERS_PASSED: Final = Part(
 MARKERS_KEPT: Final = 64
 """Every so many batches a lane clears away what it left behind; only its last batch can ever be in doubt."""
 
+_TELL: Final = f"(SELECT count(pg_notify('{CHANNEL}', hint)) FROM unnest({{}}::text[]) AS w (hint))"
 _SEATED: Final = (ACCOUNTS_NEW, ACCOUNTS_CHANGED, ACCOUNTS_SEATED)
 PARTS: Final = tuple(part for name, part in list(globals().items()) if isinstance(part, Part) and name[0] != "_")
 """Every part there is, in the order in which they are put together."""
@@ -280,8 +282,11 @@ CLOCK_RIGHT: Final = Condition(
 
 
 @lru_cache(maxsize=1024)
-def statement(parts: tuple[Part, ...], conditions: tuple[Condition, ...] = (), *, is_single: bool = False) -> str:
-    """The text for these parts, under these conditions; `is_single`: for one row of each.
+def statement(
+    parts: tuple[Part, ...], conditions: tuple[Condition, ...] = (), *, is_single: bool = False, is_told: bool = False
+) -> str:
+    """The text for these parts, under these conditions; `is_single`: for one row of each; `is_told`: with hints, the
+    last parameter, that go out when it is committed.
 
     It answers, if it writes, with what `Written` holds. The same parts give the same text, which a connection then has
     prepared.
@@ -312,7 +317,8 @@ def statement(parts: tuple[Part, ...], conditions: tuple[Condition, ...] = (), *
             first += not is_single
     seated = [part.name for part in parts if part in _SEATED]
     seats = (_gathered(column, seated) for column in ("id", "ctid::text"))
-    answer = ", ".join(("pg_current_xact_id()::xid::text", *seats, " / ".join(ends)))
+    told = (_TELL.format(f"${first}"),) if is_told else ()
+    answer = ", ".join(("pg_current_xact_id()::xid::text", *seats, " / ".join(ends), *told))
     return f"WITH {', '.join(ctes)} SELECT {answer} WHERE {guard}"
 
 

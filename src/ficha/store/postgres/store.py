@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from ...core.needs import Needs
 from ...core.snapshot import Changes, Snapshot
-from ..base import Clock, CommitUnknown, Decide, Query, StoreError, Transient, Unavailable
+from ..base import Clock, CommitUnknown, Decide, Hints, Query, StoreError, Transient, Unavailable, no_hints
 from . import migrator, reads
 from .apply import apply
 from .connections import (
@@ -122,23 +122,26 @@ class PostgresStore(migrator.PostgresMigrator):
         await self._writers.close()
         await self._readers.close()
 
-    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide, hints: Hints = no_hints) -> None:
         """A batch that changes nothing is rolled back and leaves no marker: there is nothing to be in doubt about."""
         async with self._writers.take() as connection:
             is_settled = self._connect_writer.is_settled
-            if is_settled and self._remember and await self._guessed(connection, (lane, batch), needs, decide):
+            if is_settled and self._remember and await self._guessed(connection, (lane, batch), needs, decide, hints):
                 return
             async with transaction(connection, BEGIN_SET_UP if is_settled else BEGIN):
                 snapshot, changes = await self._decided(connection, needs, decide, ours=connection)
                 if not changes:
                     return
                 with speaking(connection):
-                    written = await apply(connection, snapshot, changes, (lane, batch))
+                    told = self._signed(hints(changes))
+                    written = await apply(connection, snapshot, changes, (lane, batch), hints=told)
                 await commit(connection)
         if written is not None:
             self._remembered.learn(changes, written)
 
-    async def _guessed(self, connection: Connection, marker: tuple[str, int], needs: Needs, decide: Decide) -> bool:
+    async def _guessed(
+        self, connection: Connection, marker: tuple[str, int], needs: Needs, decide: Decide, hints: Hints
+    ) -> bool:
         """Decides on what is remembered and writes it in one statement; answers whether that was right.
 
         A refusal is never told on what is remembered: a batch that would change nothing is decided again under locks,
@@ -155,7 +158,8 @@ class PostgresStore(migrator.PostgresMigrator):
             raise Unavailable("the connection was lost before anything was written")
         try:
             with committing(connection):
-                written = await apply(connection, guess.snapshot, changes, marker, guess.guarded(changes))
+                told = self._signed(hints(changes))
+                written = await apply(connection, guess.snapshot, changes, marker, guess.guarded(changes), told)
         except Transient:
             written = None
         if written is None:
@@ -227,8 +231,11 @@ class PostgresStore(migrator.PostgresMigrator):
     async def notify(self, names: Iterable[str]) -> None:
         async with self._readers.take() as connection:
             with speaking(connection):
-                # Signed, so that nobody is woken by a hint of its own.
-                await connection.execute(_NOTIFY, [f"{name}\n{self._signature}" for name in sorted(set(names))])
+                await connection.execute(_NOTIFY, self._signed(names))
+
+    def _signed(self, names: Iterable[str]) -> list[str]:
+        """Hints as they travel: signed, so that nobody is woken by a hint of its own."""
+        return [f"{name}\n{self._signature}" for name in sorted(set(names))]
 
     async def listen(self, heard: Callable[[str], None]) -> None:
         """Returns once it listens, or has first tried to; hints are heard until the store is closed."""

@@ -15,7 +15,7 @@ import apsw
 from ...core.needs import Needs
 from ...core.snapshot import Changes
 from .. import migrations
-from ..base import Clock, CommitUnknown, Decide, Query, SchemaMismatch, StoreError, Unavailable
+from ..base import Clock, CommitUnknown, Decide, Hints, Query, SchemaMismatch, StoreError, Unavailable, no_hints
 from ..migrations import Migration
 from . import migrator
 from .apply import apply
@@ -119,7 +119,7 @@ class SqliteStore:
         if writer is not None:
             await writer.close(self._empty_journal)
 
-    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide, hints: Hints = no_hints) -> None:
         if await self._opened(self._writer).call(partial(self._transact, lane, batch, needs, decide)):
             self._plan_clean_up()
 
