@@ -10,8 +10,8 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterable
-from contextlib import suppress
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from ..store.base import Store
@@ -76,13 +76,20 @@ class Wakeups:
         if since is not None and self.heard(names) != since:
             return True
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with self.telling(names, future):
+            done, _ = await asyncio.wait({future}, timeout=timeout_s)
+            future.cancel()
+            return bool(done)
+
+    @contextmanager
+    def telling(self, pools: Iterable[str], future: asyncio.Future[None]) -> Iterator[None]:
+        """For as long as this lasts, a wake-up of one of the pools is the future's result, if it has none yet."""
+        names = tuple(pools)
         for pool in names:
             self._waiting.setdefault(pool, set()).add(future)
         try:
-            done, _ = await asyncio.wait({future}, timeout=timeout_s)
-            return bool(done)
+            yield
         finally:
-            future.cancel()
             for pool in names:
                 self._waiting[pool].discard(future)
 

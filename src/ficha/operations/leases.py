@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
@@ -82,6 +83,10 @@ class Leases(Operations):
     async def wait_for_work(self, pools: str | Sequence[str], timeout_s: float, *, since: int | None = None) -> bool:
         """Returns when one of the pools may have work (True), or the time is up: then look anyway."""
         return await self.engine.wakeups.wait(arg.names(pools, "pool"), timeout_s, since)
+
+    def telling_of_work(self, pools: str | Sequence[str], future: asyncio.Future[None]) -> AbstractContextManager[None]:
+        """The same for whoever waits for more than that: the future is set when one of the pools may have work."""
+        return self.engine.wakeups.telling(arg.names(pools, "pool"), future)
 
     def cancels_heard(self, worker: str) -> int:
         """What to pass to `wait_for_cancels` as `since`."""
@@ -246,7 +251,12 @@ class StandingClaim:
         return self._standing.withdraw()
 
     async def leases(self) -> list[Lease]:
-        (outcome,) = await self._standing.ticket.future
+        await self._standing.ticket.future
+        return self.granted()
+
+    def granted(self) -> list[Lease]:
+        """The leases, once it is answered."""
+        (outcome,) = self._standing.ticket.future.result()
         return [Lease(lease) for lease in answer(outcome, Claimed).leases]
 
 

@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from ..operations import Leases, StandingClaim
 from ..refused import Overloaded, Refused
 from ..store.base import StoreError
 from ..tools import Tool
+from .bell import Bell, wake
 from .calls import Calls
 from .deadlines import Deadlines
 from .desk import Desk
@@ -71,8 +73,8 @@ class Worker:
         self._runs: dict[str, Run] = {}
         self._busy = 0
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._stir = asyncio.Event()
-        self._stopped = asyncio.Event()
+        self._stir = Bell()
+        self._stopped = Bell()
         self._stops_at: float | None = None
         self._pid = os.getpid()
         self._unknown: set[str] = set()
@@ -90,8 +92,8 @@ class Worker:
         """Claims nothing more; what runs may end within the grace, and is then handed back. May be called again."""
         at = time.monotonic() + grace_s
         self._stops_at = at if self._stops_at is None else min(at, self._stops_at)
-        self._stopped.set()
-        self._stir.set()
+        self._stopped.ring()
+        self._stir.ring()
 
     async def run(self, *, burst: bool = False, max_seconds: float | None = None) -> int:
         """Works until stopped or cancelled, and returns how many jobs it ran.
@@ -132,7 +134,7 @@ class Worker:
         ran = tries = 0
         is_drained = False
         while self._stops_at is None and time.monotonic() < ends_at:
-            self._stir.clear()
+            self._stir.hush()
             heard = self._operations.work_heard(self._pools)
             free = self._free()
             if free <= 0:
@@ -164,7 +166,10 @@ class Worker:
         try:
             await self._wait(most_s, heard, standing, for_ends=for_ends)
         finally:
-            taken = [] if standing is None or standing.withdraw() else await self._leases(standing.leases())
+            taken: list[Lease] | None = None
+            if standing is not None and not standing.withdraw():
+                is_there = standing.answered.done()
+                taken = self._begun(standing.granted) if is_there else await self._leases(standing.leases())
         return len(taken or ())
 
     def _gives_up(self) -> bool:
@@ -186,15 +191,20 @@ class Worker:
     async def _leases(self, claim: Coroutine[Any, Any, list[Lease]]) -> list[Lease] | None:
         asked = asyncio.ensure_future(claim)
         try:
-            leases = await asyncio.shield(asked)
+            await asyncio.wait([asked])
         except asyncio.CancelledError:
             # What is being claimed would wait for its lease to expire; it is begun, and handed back with the rest.
             await asyncio.wait([asked], timeout=STOPPING_S)
             if asked.done() and not asked.cancelled() and asked.exception() is None:
-                for lease in asked.result():
-                    self._begin(lease)
+                self._begun(asked.result)
             asked.cancel()
             raise
+        return self._begun(asked.result)
+
+    def _begun(self, granted: Callable[[], list[Lease]]) -> list[Lease] | None:
+        """What was claimed, each begun; None if that could not be found out."""
+        try:
+            leases = granted()
         except (Overloaded, StoreError) as error:
             log.warning("no claim: %s", error)
             return None
@@ -208,18 +218,20 @@ class Worker:
         """Until something ended here, or the time is up, or (with `heard`) there may be work, or it is told to stop."""
         if most_s <= 0:
             return
-        waits: list[Coroutine[Any, Any, Any]] = [self._stir.wait() if for_ends else self._stopped.wait()]
-        if heard is not None:
-            waits.append(self._operations.wait_for_work(self._pools, most_s, since=heard))
-        tasks = [asyncio.create_task(wait) for wait in waits]
+        if heard is not None and self._operations.work_heard(self._pools) != heard:
+            return
+        waiter = (self._stir if for_ends else self._stopped).waiter()
+        woken = partial(wake, waiter)
+        timer = asyncio.get_running_loop().call_later(min(most_s, FOREVER_S), woken)
+        if standing is not None:
+            standing.answered.add_done_callback(woken)
         try:
-            most = None if most_s == float("inf") else most_s
-            also = [] if standing is None else [standing.answered]
-            await asyncio.wait([*tasks, *also], timeout=most, return_when=asyncio.FIRST_COMPLETED)
+            with nullcontext() if heard is None else self._operations.telling_of_work(self._pools, waiter):
+                await waiter
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            timer.cancel()
+            if standing is not None:
+                standing.answered.remove_done_callback(woken)
 
     # Running
 
@@ -251,7 +263,7 @@ class Worker:
             log.warning("this worker has no tool %s; its jobs are left to others", tool)
         words = f"this worker has no tool {tool}"
         ending = self._operations.retry_later(UNKNOWN_TOOL_S, words)
-        self._endings.add(End(lease, facts_of(lease), ending, 0.0, self._stir.set, {"error": words}))
+        self._endings.add(End(lease, facts_of(lease), ending, 0.0, self._stir.ring, {"error": words}))
 
     def _begin_batch(self, runs: list[Run]) -> None:
         held = [run for run in runs if not run.is_over]
@@ -308,13 +320,13 @@ class Worker:
         run.job.finished()
         self._busy -= 1
         self._deadlines.remove(run, run.tool.timeout)
-        self._stir.set()
+        self._stir.ring()
 
     def _forget(self, run: Run) -> None:
         self._renewer.let_go(run.lease)
         if self._runs.get(run.lease.job_id) is run:
             del self._runs[run.lease.job_id]
-        self._stir.set()
+        self._stir.ring()
 
     # Stopping a run
 
@@ -369,7 +381,7 @@ class Worker:
     async def _finish_runs(self) -> None:
         """Lets what runs come to its end, within the grace if it was stopped."""
         while not self._is_idle():
-            self._stir.clear()
+            self._stir.hush()
             left_s = float("inf") if self._stops_at is None else self._stops_at - time.monotonic()
             if left_s <= 0:
                 return
@@ -383,7 +395,7 @@ class Worker:
             self._end(run, "stopping")
         until = time.monotonic() + 2 * STOPPING_S
         while (self._runs or self._endings.unwritten) and time.monotonic() < until:
-            self._stir.clear()
+            self._stir.hush()
             await self._wait(until - time.monotonic(), None)
         for task in list(self._tasks):
             task.cancel()
@@ -397,7 +409,7 @@ class Worker:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._stir.set()
+        self._stir.ring()
 
 
 def _uncancel() -> None:
