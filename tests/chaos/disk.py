@@ -72,6 +72,8 @@ class VolatileDisk(apsw.VFS):
         self.flushed: dict[str, bytearray] = {}
         self.pending: dict[str, list[tuple[int, bytes | None]]] = {}
         """By file, in order: (offset, data), or (size, None) for a truncation."""
+        self.broken = ""
+        """A file whose next flush fails and gives up what it was to write, as an operating system may."""
         self._left = 0
         self._seen: Callable[[], Any] | None = None
         self._cut: Future[Any] | None = None
@@ -155,6 +157,10 @@ class _VolatileFile(apsw.VFSFile):
         if self._name:
             with self._disk.lock:
                 self._disk.operate()
+                if self._name == self._disk.broken:
+                    self._disk.broken = ""
+                    self._disk.pending[self._name].clear()
+                    raise apsw.IOError("the flush failed")
         super().xSync(flags)
         if self._name:
             with self._disk.lock:

@@ -19,7 +19,7 @@ from typing import Any
 import apsw
 
 from ficha.store.base import GetState
-from ficha.store.sqlite import SqliteStore
+from ficha.store.sqlite import SqliteStore, journal
 from ficha.store.sqlite import connection as sqlite
 from tests.chaos.application import ACCOUNTS, CREDITS, RecordedFicha, application
 from tests.chaos.disk import VolatileDisk
@@ -39,6 +39,8 @@ class Memory:
 
 async def cut_power(folder: Path, seconds: float, seed: int) -> dict[str, Any]:
     disk, memory, choice = VolatileDisk(folder), Memory(), random.Random(seed)
+    # The journal is moved and started over all the time, so that cuts fall into it.
+    journal.CHECKPOINT_PAGES, journal.LONG_PAGES = 20, 60
     app = application(f"sqlite:///{folder / 'ficha.db'}", memory)  # type: ignore[arg-type]
     cuts = lost = 0
     wrong: list[str] = []
@@ -60,7 +62,7 @@ async def cut_power(folder: Path, seconds: float, seed: int) -> dict[str, Any]:
                 store = app.engine.store
                 assert isinstance(store, SqliteStore)
                 assert store._writer is not None
-                await store._writer.call(store._empty_journal)
+                await store._writer.call(store._journal.empty)
         for task in load:
             task.cancel()
         await asyncio.gather(*load, return_exceptions=True)

@@ -97,3 +97,24 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 async def on_writer(store: SqliteStore, work: Callable[[apsw.Connection], Any]) -> Any:
     assert store._writer is not None
     return await store._writer.call(work)
+
+
+async def statements(bench: Bench) -> list[str]:
+    """The statements that the writer runs from now on."""
+    seen: list[str] = []
+
+    def trace(cursor: apsw.Cursor, statement: str, values: object) -> bool:
+        seen.append(statement)
+        return True
+
+    def watch(db: apsw.Connection) -> None:
+        db.exec_trace = trace
+
+    await on_writer(bench.store, watch)
+    return seen
+
+
+async def moved(bench: Bench) -> None:
+    """Whatever the journal's thread was asked for is done by then, and what that asked of the writer."""
+    await bench.store._journal._mover.call(lambda db: None)
+    await on_writer(bench.store, lambda db: None)

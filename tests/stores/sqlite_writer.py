@@ -1,6 +1,6 @@
-"""A process that grants one credit per batch and says each one that is kept: `sqlite_writer.py FILE COUNT NAME`.
+"""A process that grants one credit per batch and says each that is kept: `sqlite_writer.py FILE COUNT NAME [PAGES]`.
 
-The tests of the SQLite store start several at once, and kill them.
+The tests of the SQLite store start several at once, and kill them. With PAGES the journal is moved as often as that.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from ficha.core.decide import decide
 from ficha.core.needs import needs
 from ficha.core.policy import Plan, Policy
 from ficha.core.snapshot import Changes, Snapshot
-from ficha.store.sqlite import SqliteStore
+from ficha.store.sqlite import SqliteStore, journal
 
 
 def grant(batch: list[Credit], snapshot: Snapshot) -> Changes:
@@ -32,4 +32,7 @@ async def main(path: str, count: int, name: str) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[4:]:
+        journal.CHECKPOINT_PAGES = int(sys.argv[4])
+        journal.LONG_PAGES = 3 * journal.CHECKPOINT_PAGES
     asyncio.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3]))

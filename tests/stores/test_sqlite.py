@@ -318,44 +318,7 @@ async def test_a_job_is_refunded_once_whatever_the_rules_say(bench: Bench) -> No
     assert await bench.balance() == 100
 
 
-# The journal
-
-
-async def test_the_journal_is_emptied_when_nothing_happens(bench: Bench, path: str, monkeypatch: Any) -> None:
-    assert journal(path).st_size > 0
-    monkeypatch.setattr(store_module, "IDLE_S", 0.0)
-    await bench.run(c.Credit("ana", 1, "grant"))
-    await asyncio.sleep(0)
-    assert await bench.store.committed(LANE, bench.batch)
-    assert await bench.store.committed(LANE, bench.batch)
-    assert journal(path).st_size == 0
-    assert await bench.balance() == 101
-
-
-async def test_the_journal_stays_small_while_much_is_written(bench: Bench, path: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(store_module, "CHECKPOINT_PAGES", 20)
-    for _ in range(60):
-        await bench.run(*[c.Credit("ana", 1, "grant") for _ in range(50)])
-    assert journal(path).st_size < 100 * 4096
-    await bench.store.close()
-    assert not exists(path + "-wal")
-
-
-async def test_a_journal_that_readers_made_long_is_started_over_when_they_are_gone(
-    bench: Bench, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_module, "CHECKPOINT_PAGES", 10)
-    monkeypatch.setattr(store_module, "CROWDED_PAGES", 30)
-    monkeypatch.setattr(store_module, "CROWDED_WAIT_S", 0.0)
-    other = apsw.Connection(path)
-    other.execute("BEGIN")
-    other.execute("SELECT * FROM accounts").fetchall()
-    while journal(path).st_size < 60 * 4096:
-        await bench.run(*[c.Credit("ana", 1, "grant") for _ in range(50)])
-    other.execute("ROLLBACK")
-    for _ in range(10):
-        await bench.run(*[c.Credit("ana", 1, "grant") for _ in range(50)])
-    assert journal(path).st_size < 60 * 4096
+# Settings
 
 
 async def test_commits_are_flushed_and_the_reader_only_reads(bench: Bench) -> None:
@@ -365,6 +328,7 @@ async def test_commits_are_flushed_and_the_reader_only_reads(bench: Bench) -> No
     writer, reader = bench.store._writer, bench.store._reader
     assert writer is not None
     assert reader is not None
-    assert await writer.call(settings) == await reader.call(settings) == ["wal", 2, 0, 0]
+    for thread in (writer, reader, bench.store._journal._mover):
+        assert await thread.call(settings) == ["wal", 2, 0, 0]
     with pytest.raises(q.Unavailable, match="cannot be written"):
         await reader.call(lambda db: db.execute("DELETE FROM leaders"))

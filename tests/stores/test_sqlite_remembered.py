@@ -13,7 +13,7 @@ from ficha.core.outcomes import AccountChanged, Claimed, Finished, Refusal
 from ficha.core.snapshot import Changes, Snapshot
 from ficha.store.base import StoreError
 from ficha.store.sqlite import load, remembered
-from tests.stores.sqlite_bench import LANE, Bench, a_submit, job_id, on_writer, opened
+from tests.stores.sqlite_bench import LANE, Bench, a_submit, job_id, opened, statements
 
 
 @pytest.fixture
@@ -25,21 +25,6 @@ def path(tmp_path: Path) -> str:
 async def bench(path: str) -> AsyncIterator[Bench]:
     async with opened(path) as bench:
         yield bench
-
-
-async def statements(bench: Bench) -> list[str]:
-    """The statements that the writer runs from now on."""
-    seen: list[str] = []
-
-    def trace(cursor: apsw.Cursor, statement: str, values: object) -> bool:
-        seen.append(statement)
-        return True
-
-    def watch(db: apsw.Connection) -> None:
-        db.exec_trace = trace
-
-    await on_writer(bench.store, watch)
-    return seen
 
 
 async def claim(bench: Bench) -> int:

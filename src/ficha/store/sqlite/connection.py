@@ -11,8 +11,8 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
@@ -57,9 +57,18 @@ class Patience:
         time.sleep(min(step, self._until - now))
         return True
 
+    @contextmanager
+    def of(self, seconds: float) -> Iterator[None]:
+        """Another patience for a while."""
+        usual, self.seconds = self.seconds, seconds
+        try:
+            yield
+        finally:
+            self.seconds = usual
+
 
 def connect(path: str, patience: Patience, *, create: bool = False, read_only: bool = False) -> apsw.Connection:
-    """A connection with every setting that it needs; a reader never writes and never moves the journal's content."""
+    """A connection with every setting that it needs; one that only reads leaves the journal as it is at its end."""
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
     db = apsw.Connection(path, flags=flags, statementcachesize=256)
     try:
@@ -136,6 +145,10 @@ class ConnectionThread:
         """Runs `work` after everything asked for so far; nobody waits for it, and what it raises is dropped."""
         self._tasks.put(_Task(partial(self._run, work)))
 
+    def renew(self, everybody: threading.Barrier, wait_s: float) -> None:
+        """Closes the connection in its turn; another is opened once everybody has come as far, or did not in time."""
+        self._tasks.put(_Task(partial(self._renew, everybody, wait_s)))
+
     async def close(self, farewell: Callable[[apsw.Connection], None] | None = None) -> None:
         """Ends the connection, after everything asked for so far, and the thread."""
         await self._do(partial(self._close, farewell))
@@ -208,18 +221,26 @@ class ConnectionThread:
                 db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 db.close(True)
 
+    def _renew(self, everybody: threading.Barrier, wait_s: float) -> None:
+        self._drop()
+        with suppress(threading.BrokenBarrierError):
+            everybody.wait(wait_s)
+
     def _close(self, farewell: Callable[[apsw.Connection], None] | None) -> None:
-        db = self._db
-        if db is None:
+        if self._db is None:
             return
         if self._file_now() != self._file:
             self._drop()
             return
-        self._db = None
         # What could not be moved out of the journal is safe in it, so nothing that fails here is worth an error.
-        if farewell is not None:
-            with suppress(apsw.Error):
-                farewell(db)
+        try:
+            if farewell is not None:
+                farewell(self._db)
+        except apsw.Error:
+            # Whoever opens the file next moves all of it.
+            self._drop()
+            return
+        db, self._db = self._db, None
         with suppress(apsw.Error):
             db.close(True)
 

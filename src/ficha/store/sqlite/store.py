@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable, Set
-from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,6 +20,7 @@ from . import migrator
 from .apply import apply
 from .connection import ConnectionThread, Patience, connect, refuse_old_library, refuse_other_schema
 from .filesystem import refuse_network
+from .journal import Journal
 from .load import load
 from .looks import Looks, journal_marks
 from .reads import ONE_STATEMENT, answer
@@ -29,15 +29,8 @@ from .rows import upsert
 
 T = TypeVar("T")
 
-CHECKPOINT_PAGES = 4_000
-"""Pages that the writer lets gather in the journal before it moves them to the database."""
-CROWDED_PAGES = 10 * CHECKPOINT_PAGES
-"""Pages from which it also waits a moment for readers, so that the journal is started over and stops growing."""
-CROWDED_WAIT_S = 0.25
-IDLE_S = 5.0
-"""Quiet time after which the journal is emptied."""
 SIGNS_PAGES = 1_000
-"""Pages that mere signs of life may leave in it."""
+"""Pages that mere signs of life may leave in the journal."""
 WATCH_S = 0.05
 """How often the journal is looked at for commits of other processes."""
 
@@ -76,9 +69,7 @@ class SqliteStore:
         self._patience = Patience(busy_timeout_s)
         self._writer: ConnectionThread | None = None
         self._reader: ConnectionThread | None = None
-        self._idle: asyncio.TimerHandle | None = None
-        self._pages = 0
-        self._pages_moved = 0
+        self._journal = Journal(self._path, self._patience)
         self._unmarked: dict[str, int] = {}
         self._worked = 0
         self._is_unsettled = False
@@ -101,6 +92,7 @@ class SqliteStore:
             raise SchemaMismatch(f"there is no database {self._path} yet: run `ficha migrate up`")
         self._writer = ConnectionThread("ficha-sqlite-writer", self._path, self._connect_writer)
         self._reader = ConnectionThread("ficha-sqlite-reader", self._path, self._connect_reader)
+        self._journal.open(self._writer, self._reader, self._connect_reader)
         try:
             await self._writer.call(_nothing)
             await self._reader.call(_nothing)
@@ -111,17 +103,16 @@ class SqliteStore:
     async def close(self) -> None:
         writer, reader = self._writer, self._reader
         self._writer = self._reader = None
-        if self._idle is not None:
-            self._idle.cancel()
+        await self._journal.close()
         # The writer goes last: whoever closes last empties the journal.
         if reader is not None:
             await reader.close()
         if writer is not None:
-            await writer.close(self._empty_journal)
+            await writer.close(self._journal.empty)
 
     async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide, hints: Hints = no_hints) -> None:
         if await self._opened(self._writer).call(partial(self._transact, lane, batch, needs, decide)):
-            self._plan_clean_up()
+            self._journal.see_to()
 
     def carries(self, pools: Set[str]) -> bool:
         return True
@@ -172,11 +163,11 @@ class SqliteStore:
         self._remembered = Remembered()
         self._looks = Looks(self._path)
         db = connect(self._path, self._patience)
-        db.set_wal_hook(self._count_pages)
+        db.set_wal_hook(self._journal.count)
         return self._checked(db)
 
     def _transact(self, lane: str, batch: int, needs: Needs, decide: Decide, db: apsw.Connection) -> bool:
-        """Runs the batch; answers whether the journal is to be emptied once it is quiet."""
+        """Runs the batch; answers whether the journal is to be seen to."""
         snapshot = self._looks.nothing(db, needs, self._clock())
         if snapshot is not None and not decide(snapshot):
             self._unmarked[lane] = batch
@@ -212,7 +203,7 @@ class SqliteStore:
         if is_sign:
             # What only says that somebody is there may be said again: if a commit fails, it need not be found out.
             self._unmarked[lane] = batch
-            return self._pages >= SIGNS_PAGES
+            return self._journal.pages >= SIGNS_PAGES
         self._remembered.keep(changes)
         return True
 
@@ -248,32 +239,6 @@ class SqliteStore:
         row = db.execute(MARKED, (lane,)).fetchone()
         return row is not None and row[0] >= batch
 
-    def _count_pages(self, db: apsw.Connection, name: str, pages: int) -> int:
-        if pages < self._pages:
-            self._pages_moved = 0
-        self._pages = pages
-        return apsw.SQLITE_OK
-
-    def _checkpoint(self, db: apsw.Connection) -> None:
-        """Moves the journal's content to the database, as far as readers allow; the next commit may start it over."""
-        self._pages_moved = self._pages
-        if self._pages >= CROWDED_PAGES:
-            self._empty_journal(db, CROWDED_WAIT_S)
-        else:
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-
-    def _empty_journal(self, db: apsw.Connection, wait_s: float = 0.0) -> None:
-        if not self._pages:
-            return
-        self._patience.seconds = wait_s
-        try:
-            # If somebody reads or writes just now, it is for them or for later.
-            with suppress(apsw.BusyError):
-                db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-                self._pages = self._pages_moved = 0
-        finally:
-            self._patience.seconds = self._busy_timeout_s
-
     # On the reader's thread
 
     def _connect_reader(self) -> apsw.Connection:
@@ -297,18 +262,6 @@ class SqliteStore:
             db.close()
             raise
         return db
-
-    # On the event loop
-
-    def _plan_clean_up(self) -> None:
-        """Journal work is done between batches and when nothing happens, so that no caller waits for it."""
-        if self._writer is None:
-            return
-        if self._pages - self._pages_moved >= CHECKPOINT_PAGES:
-            self._writer.post(self._checkpoint)
-        if self._idle is not None:
-            self._idle.cancel()
-        self._idle = asyncio.get_running_loop().call_later(IDLE_S, self._writer.post, self._empty_journal)
 
 
 def _nothing(db: apsw.Connection) -> None:
