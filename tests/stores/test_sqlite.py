@@ -52,16 +52,16 @@ async def test_the_schema_goes_up_and_down_and_up(path: str) -> None:
     store = SqliteStore(path)
     assert await store.version() == 0
     assert not exists(path)
-    assert [m.number for m in await store.migrate()] == [1, 2, 3, 4]
+    assert [m.number for m in await store.migrate()] == [1, 2, 3, 4, 5]
     first = schema(path)
     assert "jobs" in first
     assert await store.migrate() == []
-    assert [m.number for m in await store.migrate(0)] == [4, 3, 2, 1]
+    assert [m.number for m in await store.migrate(0)] == [5, 4, 3, 2, 1]
     assert schema(path) == ["schema_migrations"]
     assert await store.version() == 0
     await store.migrate()
     assert schema(path) == first
-    assert await store.version() == 4
+    assert await store.version() == 5
 
 
 async def test_processes_that_migrate_at_once_do_it_once(path: str) -> None:
@@ -91,12 +91,12 @@ async def test_other_schema_versions_are_refused(path: str) -> None:
     assert not exists(path)
     await store.migrate()
     await store.migrate(0)
-    with pytest.raises(q.SchemaMismatch, match=r"version 0, .* needs 4: run `ficha migrate up`"):
+    with pytest.raises(q.SchemaMismatch, match=r"version 0, .* needs 5: run `ficha migrate up`"):
         await store.open()
     await store.migrate()
     apsw.Connection(path).execute("INSERT INTO schema_migrations (version) VALUES (7)")
     with pytest.raises(
-        q.SchemaMismatch, match=r"version 7, .* works with 4: upgrade ficha, or run `ficha migrate down`"
+        q.SchemaMismatch, match=r"version 7, .* works with 5: upgrade ficha, or run `ficha migrate down`"
     ):
         await store.open()
     with pytest.raises(q.SchemaMismatch, match="upgrade ficha"):

@@ -12,13 +12,10 @@ from ...core.records import (
     Account,
     ApiKey,
     ApiKeyUse,
-    Awaiting,
     Batch,
     Entry,
-    Job,
     Key,
     Leader,
-    Leased,
     Pool,
     Reservation,
     Step,
@@ -29,7 +26,7 @@ from ...core.snapshot import Changes, JobRows, job_rows
 from . import rows
 from .rows import Row, insert, update, upsert
 
-# The whole row is written, and nothing hangs on it: an upsert would take half as long again.
+# Accounts and keys are written whole, and nothing hangs on their rows: an upsert would take half as long again.
 ACCOUNT = insert("accounts", Account.__struct_fields__, "REPLACE")
 JOB = insert("jobs", rows.JOB_COLUMNS)
 JOB_END = update("jobs", ("id", *rows.END_COLUMNS), rows.END_COLUMNS)
@@ -44,14 +41,12 @@ PARKED_CHANGED = update("parked", rows.PARKED_COLUMNS, ("rank", "due_at", *rows.
 PARKED_GONE = "DELETE FROM parked WHERE job_id = ?"
 LEASE = insert("leases", rows.LEASE_COLUMNS)
 LEASE_CHANGED = update("leases", rows.LEASE_COLUMNS, rows.LEASE_COLUMNS[3:])
-# SQLite rewrites an index whose column is named, changed or not, and a start or a heartbeat changes no holder.
-LEASE_RENEWED = update("leases", rows.LEASE_COLUMNS, ("status", *rows.LEASE_COLUMNS[6:]))
 LEASE_GONE = "DELETE FROM leases WHERE job_id = ?"
 
 ENTRY = insert("entries", Entry.__struct_fields__)
 # The first stored result of a step stands.
 STEP = f"{insert('steps', Step.__struct_fields__)} ON CONFLICT (job_id, name) DO NOTHING"
-KEY = upsert("keys", Key.__struct_fields__, ["account_id", "key", "scope"])
+KEY = insert("keys", Key.__struct_fields__, "REPLACE")
 KEY_GONE = "DELETE FROM keys WHERE account_id = ? AND scope = ? AND key = ?"
 RESERVATION = upsert("reservations", Reservation.__struct_fields__, ["id"])
 # Jobs that are added to a batch later leave it as it was first submitted.
@@ -113,22 +108,8 @@ def _write_jobs(db: apsw.Connection, changes: Changes, jobs: JobRows) -> None:
     _write(db, PARKED, rows.parked_values, places.parked_new)
     _write(db, PARKED_CHANGED, rows.parked_values, places.parked_changed)
     _write(db, LEASE, rows.lease_values, places.leases_new)
-    if places.leases_changed:
-        holders = {change.after.id: _holder(change.before) for change in changes.jobs}
-        renewed = [job for job in places.leases_changed if holders[job.id] == _holder(job)]
-        passed_on = [job for job in places.leases_changed if holders[job.id] != _holder(job)]
-        _write(db, LEASE_RENEWED, rows.lease_values, renewed)
-        _write(db, LEASE_CHANGED, rows.lease_values, passed_on)
+    _write(db, LEASE_CHANGED, rows.lease_values, places.leases_changed)
 
 
 def _single(value: str) -> Row:
     return (value,)
-
-
-def _holder(job: Job | None) -> tuple[str | None, str | None]:
-    """The worker that holds the job, or the provider's reference."""
-    place = None if job is None else job.place
-    return (
-        place.worker if isinstance(place, Leased) else None,
-        place.ref if isinstance(place, Awaiting) else None,
-    )

@@ -28,7 +28,10 @@ WORKER_NAMES = (
 )
 WORKER = f"SELECT {listed(Worker.__struct_fields__)} FROM workers WHERE name = ?"
 WORKER_TALLIES = f"SELECT {listed(Tally.__struct_fields__)} FROM worker_counts WHERE worker = ? ORDER BY kind"
-WORKER_HELD = "SELECT count(*), count(*) FILTER (WHERE heartbeat_at < ?2) FROM leases WHERE worker = ?1"
+WORKERS_HELD = (
+    "SELECT worker, count(*), count(*) FILTER (WHERE heartbeat_at < ?) FROM leases WHERE worker IS NOT NULL "
+    "GROUP BY worker"
+)
 # One page of lines as four columns, put together outside of Python, where nobody has to wait for it.
 _WAITING = """
 SELECT json_group_array(owner), json_group_array(jobs), group_concat(ranks, ''), group_concat(ids, '') FROM (
@@ -45,8 +48,8 @@ WAITING_READY = _WAITING.format("pool", "ready WHERE TRUE")
 WAITING_PARKED = _WAITING.format("account_id", "parked WHERE due_at IS NULL")
 
 _DUE_JOBS = (
+    # The first four look at every lease; see the schema for why.
     "SELECT job_id FROM leases WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit",
-    # The next three look at every lease; see the schema for why.
     "SELECT job_id FROM leases WHERE deadline_at <= :now ORDER BY deadline_at LIMIT :limit",
     "SELECT job_id FROM leases WHERE heartbeat_at <= :stuck ORDER BY heartbeat_at LIMIT :limit",
     "SELECT job_id FROM leases WHERE started_at <= :old ORDER BY started_at LIMIT :limit",
@@ -98,13 +101,14 @@ def list_pools(db: apsw.Connection, query: q.ListPools, now: int) -> list[q.Pool
 
 def list_workers(db: apsw.Connection, query: q.ListWorkers, now: int) -> q.Workforce:
     names = [name for (name,) in db.execute(WORKER_NAMES, (query.after or "", query.limit))]
-    return q.Workforce(now, [_worker_counts(db, name, now - query.stuck_ms * MILLISECOND) for name in names])
+    found = db.execute(WORKERS_HELD, (now - query.stuck_ms * MILLISECOND,))
+    held = {name: (running, stuck) for name, running, stuck in found}
+    return q.Workforce(now, [_worker_counts(db, name, *held.get(name, (0, 0))) for name in names])
 
 
-def _worker_counts(db: apsw.Connection, name: str, stuck_at: int) -> q.WorkerCounts:
+def _worker_counts(db: apsw.Connection, name: str, running: int, stuck: int) -> q.WorkerCounts:
     row = db.execute(WORKER, (name,)).fetchone()
     tallies = tuple(Tally(*found) for found in db.execute(WORKER_TALLIES, (name,)))
-    [(running, stuck)] = db.execute(WORKER_HELD, (name, stuck_at))
     return q.WorkerCounts(name, None if row is None else rows.worker_of(row), tallies, running, stuck)
 
 
