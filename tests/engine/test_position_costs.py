@@ -106,6 +106,75 @@ async def test_a_submit_does_not_wait_for_a_look_that_is_due(memory: Bench, seco
     await _settled(engine)
 
 
+async def busy(engine: Engine, jobs: int) -> list[str]:
+    """Jobs that wait, after twice as many came and the half of them went."""
+    await one(engine, submit(jobs=2 * jobs))
+    for lease in await claimed(engine, limit=jobs):
+        await one(engine, c.Finish(lease.job.id, c.Completed("1"), lease.epoch))
+    return [await submitted(engine) for _ in range(jobs)]
+
+
+async def test_much_that_nobody_asked_about_is_looked_at_once(
+    bench: Bench, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(positions, "FEWEST_NEWS", 8)
+    store = await bench.watched()
+    engine = await opened(await looking(bench, store, seconds))
+    assert await places(engine, await submitted(engine)) == [1]
+    jobs = await busy(engine, 10)
+    assert engine.positions._is_behind
+    assert engine.positions._news == []
+    assert looks(store) == 1
+    assert (await engine.positions.of_new(jobs[-1])).position == 21
+    assert await places(engine, *jobs[:3]) == [12, 13, 14]
+    assert await engine.positions.length("gpu") == 21
+    assert looks(store) == 2
+    await claimed(engine)
+    assert await places(engine, *jobs[:3]) == [11, 12, 13]
+    assert looks(store) == 2
+
+
+async def test_a_look_that_is_dear_is_followed_however_much_happens(
+    memory: Bench, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(positions, "FEWEST_NEWS", 8)
+    monkeypatch.setattr(positions, "MOST_NEWS", 12)
+    store = await memory.watched()
+    engine = await opened(await looking(memory, store, seconds))
+    first, read = await submitted(engine), store.inner.read
+
+    async def dear(query: object) -> object:
+        seconds.now += 1.0
+        return await read(query)
+
+    store.inner.read = dear
+    assert await places(engine, first) == [1]
+    seconds.now += 100
+    jobs = await busy(engine, 10)
+    assert len(engine.positions._news) <= 12
+    store.read_gate.clear()
+    async with asyncio.timeout(5):
+        assert await places(engine, *jobs[:3], jobs[-1]) == [12, 13, 14, 21]
+    store.read_gate.set()
+    await _settled(engine)
+
+
+async def test_a_place_that_no_look_can_tell_is_not_made_up(
+    memory: Bench, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(positions, "FEWEST_NEWS", 8)
+    store = await memory.watched()
+    engine = await opened(await looking(memory, store, seconds))
+    assert await places(engine, await submitted(engine)) == [1]
+    jobs = await busy(engine, 10)
+    store.read_fault = Unavailable("the database is away")
+    assert await engine.positions.of_new(jobs[0]) is None
+    with pytest.raises(Unavailable):
+        await places(engine, jobs[0])
+    store.read_fault = None
+    assert await places(engine, jobs[0]) == [12]
+
+
 async def test_a_look_that_fails_leaves_the_places_as_they_were_known(memory: Bench, seconds: Seconds) -> None:
     store = await memory.watched()
     engine = await opened(await looking(memory, store, seconds))

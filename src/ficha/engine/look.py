@@ -23,7 +23,7 @@ class Look:
         self.parked = Queue(parked)
 
     def follow(self, change: JobChange) -> None:
-        """Takes in a job that was committed at another place than before."""
+        """Takes in a job that was committed."""
         if change.before is not None:
             self._drop(change.before)
         self._put(change.after)

@@ -2,7 +2,7 @@
 
 The look is taken again at a pace that its own cost sets, so that it stays cheap however long the queue is. Between two
 looks this process adds what it committed itself, so its own callers see their effect at once; what other processes did
-shows with the next look.
+shows with the next look. It adds it when somebody asks: a worker that nobody asks does nothing for it.
 
 A look finds a job by its line and key, not by its id. Those of jobs that this process made or read lately are
 remembered; of any other job, the row is read first.
@@ -19,7 +19,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..core.records import Job, Parked, Ready
+from ..core.records import WAITING, Job, Parked, Ready
 from ..core.snapshot import Changes, JobChange
 from ..store.base import GetJobs, GetWaiting, Store, StoreError
 from ..store.lines import Key, Lines
@@ -40,6 +40,11 @@ REMEMBERED: Final = 50_000
 """How many jobs a process can place by their id alone; those not asked about for the longest time make room."""
 SPARE: Final = 5_000
 """How many jobs that no longer wait may be remembered beside those that do."""
+FOLLOWED_S: Final = 0.000_003
+"""What it costs to bring a look up to date, per change. Where a look costs less than that, it is given up instead."""
+FEWEST_NEWS = 2_000
+MOST_NEWS = 10_000
+"""How many changes are at least waited with, and how many at most, for somebody to ask."""
 
 
 class Standing(Struct, frozen=True):
@@ -68,6 +73,10 @@ class Positions:
         self._cost_s = 0.0
         self._pace = Pace()
         self._since_look: list[list[JobChange]] = []
+        self._news: list[JobChange] = []
+        """What was committed since the look and is not yet in it."""
+        self._is_behind = False
+        """So much happened since the look, and nobody asked, that another look is the cheaper way."""
         self._refreshing: asyncio.Task[None] | None = None
         self._remembered: OrderedDict[str, tuple[str, str, int]] = OrderedDict()
         """job id → its pool, its account, its rank: in either's line, or in neither by now"""
@@ -78,20 +87,27 @@ class Positions:
             await asyncio.gather(self._refreshing, return_exceptions=True)
 
     def follow(self, changes: Changes) -> None:
-        """Takes in what this process has just committed."""
-        moved = [
-            change for change in changes.jobs if change.before is None or change.before.place != change.after.place
-        ]
-        if not moved:
-            return
+        """Notes what this process has just committed."""
         if self._refreshing is not None:
-            self._since_look.append(moved)
-        for change in moved:
-            if self._remember(change.after) is None:
-                self._remembered.pop(change.after.id, None)
-        if self._has_looked:
-            for change in moved:
+            self._since_look.append(changes.jobs)
+        for change in changes.jobs:
+            job = change.after
+            if type(job.place) not in WAITING or self._remember(job) is None:
+                self._remembered.pop(job.id, None)
+        if self._has_looked and not self._is_behind:
+            self._news += changes.jobs
+            if len(self._news) > max(FEWEST_NEWS, self._cost_s / FOLLOWED_S):
+                self._is_behind = True
+                self._news.clear()
+            elif len(self._news) > MOST_NEWS:
+                self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Brings the look up to date with what this process has committed."""
+        if self._news:
+            for change in self._news:
                 self._look.follow(change)
+            self._news.clear()
 
     async def of(self, job_id: str) -> Standing | None:
         """Where the job stands; None if it does not wait for its turn."""
@@ -115,7 +131,7 @@ class Positions:
 
     async def of_new(self, job_id: str) -> Standing | None:
         """The same for a job that this process has just committed; a look that is due is not waited for."""
-        if self._has_looked:
+        if self._has_looked and not self._is_behind:
             self._begin_if_due()
         else:
             await self._keep_fresh()
@@ -124,6 +140,7 @@ class Positions:
     async def length(self, pool: str) -> int:
         """How many jobs of the pool are ready."""
         await self._keep_fresh()
+        self._catch_up()
         return self._look.ready.length(pool)
 
     async def known(self, job_ids: Iterable[str]) -> dict[str, Placed]:
@@ -143,8 +160,9 @@ class Positions:
         return self._standing(job, self._remember(job))
 
     def _standing(self, job: Job, key: Key | None) -> Standing | None:
-        if key is None:
+        if key is None or self._is_behind:
             return None
+        self._catch_up()
         ahead, _ = self._look.ready.find(job.pool, key)
         if isinstance(job.place, Parked):
             ahead += self._look.parked.find(job.account_id, key)[0]
@@ -157,8 +175,9 @@ class Positions:
     def _placed(self, job_id: str) -> Placed | None:
         """By the place that is remembered, if the job is still there."""
         place = self._remembered.get(job_id)
-        if place is None:
+        if place is None or self._is_behind:
             return None
+        self._catch_up()
         self._remembered.move_to_end(job_id)
         pool, account, rank = place
         ahead, is_ready = self._look.ready.find(pool, (rank, job_id))
@@ -194,7 +213,7 @@ class Positions:
 
     def _begin_if_due(self) -> asyncio.Task[None] | None:
         age_s = self._clock() - self._looked_at
-        if age_s < min(LONGEST_S, max(SHORTEST_S, self._cost_s / COST_SHARE)):
+        if age_s < min(LONGEST_S, max(SHORTEST_S, self._cost_s / COST_SHARE)) and not self._is_behind:
             return None
         if self._refreshing is None:
             self._refreshing = asyncio.create_task(self._refresh(), name="ficha positions")
@@ -214,7 +233,8 @@ class Positions:
                 for change in moved:
                     look.follow(change)
                 await asyncio.sleep(0)
-            self._look, self._looked_at = look, read_at
+            self._look, self._looked_at, self._is_behind = look, read_at, False
+            self._news.clear()
             await self._forget_gone(len(waiting.ready) + len(waiting.parked))
         except StoreError as error:
             log.warning("positions could not be refreshed: %s", error)
