@@ -332,3 +332,26 @@ async def test_commits_are_flushed_and_the_reader_only_reads(bench: Bench) -> No
         assert await thread.call(settings) == ["wal", 2, 0, 0]
     with pytest.raises(q.Unavailable, match="cannot be written"):
         await reader.call(lambda db: db.execute("DELETE FROM leaders"))
+
+
+async def test_a_statement_is_planned_once_whatever_it_is_given(bench: Bench) -> None:
+    planned: list[str | None] = []
+
+    def note(action: int, *names: str | None) -> int:
+        planned.append(names[0])
+        return apsw.SQLITE_OK
+
+    def watch(db: apsw.Connection) -> None:
+        db.authorizer = note
+
+    writer, reader = bench.store._writer, bench.store._reader
+    assert writer is not None
+    assert reader is not None
+    for thread in (writer, reader):
+        await thread.call(watch)
+    for number in range(1, 4):
+        planned.clear()
+        await bench.run(a_submit(number), c.Claim("w1", ("gpu",), number))
+        await bench.store.read(q.ListJobs(limit=number))
+        await bench.store.read(q.GetDue(1_000, 1_000, limit=number))
+        assert (planned == []) is (number > 1)

@@ -74,6 +74,8 @@ def connect(path: str, patience: Patience, *, create: bool = False, read_only: b
     try:
         db.set_busy_handler(patience)
         db.wal_autocheckpoint(0)
+        # Otherwise a statement with a LIMIT is planned anew, which takes longer than to run it, each time it is run.
+        db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         db.pragma("synchronous", "FULL")
         db.pragma("mmap_size", 0)
         db.pragma("temp_store", "MEMORY")
