@@ -1,3 +1,2 @@
 CREATE INDEX leases_by_expiry ON leases (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX leases_by_worker ON leases (worker) WHERE worker IS NOT NULL;
-CREATE INDEX leases_by_ref ON leases (ref) WHERE ref IS NOT NULL;

@@ -2,4 +2,3 @@
 -- holder would be written twice for every job, and what it finds is asked for once a second at the most.
 DROP INDEX leases_by_expiry;
 DROP INDEX leases_by_worker;
-DROP INDEX leases_by_ref;
