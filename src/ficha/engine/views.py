@@ -217,17 +217,18 @@ class Quote(Struct, frozen=True, kw_only=True):
     cost_limit_warning: str | None
 
 
-class Lease:
+class Lease(Struct, frozen=True, eq=False, gc=False):
     """A worker's hold on a job: what a claim hands out, and what proves the right to speak about the job."""
 
-    __slots__ = ("account", "core", "epoch", "job_id", "worker")
+    core: CoreLease
+    job_id: str
+    account: str
+    epoch: int
+    worker: str
 
-    def __init__(self, lease: CoreLease) -> None:
-        self.core = lease
-        self.job_id = lease.job.id
-        self.account = lease.job.account_id
-        self.epoch = lease.epoch
-        self.worker = lease.worker
+    @classmethod
+    def of(cls, lease: CoreLease) -> Lease:
+        return cls(lease, lease.job.id, lease.job.account_id, lease.epoch, lease.worker)
 
     @property
     def job(self) -> JobView:

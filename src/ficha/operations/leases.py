@@ -55,7 +55,7 @@ class Leases(Operations):
             arg.count(limit, "limit", self.limits.claim_jobs),
             starts,
         )
-        return [Lease(lease) for lease in (await self._ask(command, Claimed)).leases]
+        return [Lease.of(lease) for lease in (await self._ask(command, Claimed)).leases]
 
     def stand(self, pools: str | Sequence[str], *, limit: int, worker: str) -> StandingClaim:
         """A claim that waits for a submit of this process to bring work, and may become part of its transaction."""
@@ -74,7 +74,7 @@ class Leases(Operations):
             # Its worker may have died, or its time have come: nobody need wait for a sweep then.
             await self._ask(c.Recover(view.id), Recovered)
         command = c.ClaimJob(arg.name(worker, "a worker"), "" if view is None else view.pool, job_id, starts=True)
-        return Lease((await self._ask(command, Claimed)).leases[0])
+        return Lease.of((await self._ask(command, Claimed)).leases[0])
 
     def work_heard(self, pools: str | Sequence[str]) -> int:
         """What to pass to `wait_for_work` as `since`, taken before the claim that found nothing."""
@@ -257,7 +257,7 @@ class StandingClaim:
     def granted(self) -> list[Lease]:
         """The leases, once it is answered."""
         (outcome,) = self._standing.ticket.future.result()
-        return [Lease(lease) for lease in answer(outcome, Claimed).leases]
+        return [Lease.of(lease) for lease in answer(outcome, Claimed).leases]
 
 
 def _finish(lease: AnyLease, ending: c.Ending) -> c.Finish:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
@@ -25,11 +26,9 @@ class Calls:
     async def close(self) -> None:
         await self._processes.close()
 
-    async def call(self, run: Run) -> Any:
+    def call(self, run: Run) -> Coroutine[Any, Any, Any]:
         """What the handler returned. Raises what it raised; when cancelled, once it has stopped."""
-        if run.tool.isolation == "process":
-            return await self._processes.call(run)
-        return await handled(run.tool, run.job)
+        return self._processes.call(run) if run.tool.isolation == "process" else handled(run.tool, run.job)
 
     async def call_batch(self, runs: list[Run]) -> list[Any]:
         """What the handler of a batch returned for each of its jobs. One whose payload does not fit is left out."""

@@ -155,7 +155,9 @@ class JobContext(Job):
     __slots__ = ("_memory", "_notes", "_say", "_telling", "_told", "_told_at")
 
     def __init__(self, facts: Facts, say: Say) -> None:
-        super().__init__(facts)
+        self._facts = facts
+        self._is_stopped = False
+        self._payload = None
         self._say = say
         self._memory: Steps | None = None
         self._told = facts.progress

@@ -34,25 +34,27 @@ def pause_s(tries: int) -> float:
     return longest * random.uniform(0.5, 1.5)  # noqa: S311 (jitter, not a secret)
 
 
-class End(Struct, eq=False):
-    """How one run ended. `note` is what its log line says besides; `written` is called once that is written."""
+class End(Struct, frozen=True, eq=False, gc=False):
+    """How one run ended; `run` is None where it never began. `note` is what its log line says besides."""
 
     lease: Lease
     facts: Facts
     ending: c.Ending
     duration_s: float
-    written: Callable[[], None]
-    note: dict[str, Any] = {}
+    run: Run | None
+    note: dict[str, Any] | None = None
 
 
 class Endings:
     """Writes ends, all of one turn of the loop together.
 
-    gives_up: whether a database that is away is waited for no longer.
+    written: called with each end once that is written. gives_up: whether a database that is away is waited for no
+    longer.
     """
 
-    def __init__(self, operations: Leases, gives_up: Callable[[], bool]) -> None:
+    def __init__(self, operations: Leases, written: Callable[[End], None], gives_up: Callable[[], bool]) -> None:
         self._operations = operations
+        self._written = written
         self._gives_up = gives_up
         self._ends: list[End] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -68,10 +70,10 @@ class Endings:
         for task in self._tasks:
             task.cancel()
 
-    def end_of(self, run: Run, result: Any, written: Callable[[], None]) -> End:
+    def end_of(self, run: Run, result: Any) -> End:
         """How a run ended: by what stopped it, or by what its handler came to."""
         ending: c.Ending
-        note: dict[str, Any] = {}
+        note: dict[str, Any] | None = None
         if run.why == "timeout":
             ending, note = c.TimedOut(), {"error": "timed out"}
         elif run.why == "stopping" and (result is None or isinstance(result, Failure)):
@@ -83,7 +85,7 @@ class Endings:
                 note = {"error": arg.text(redacted(result.error))}
                 if result.traceback is not None:
                     note["exception"] = redacted(result.traceback)
-        return End(run.lease, run.job.facts, ending, run.duration_s, written, note)
+        return End(run.lease, run.job.facts, ending, run.duration_s, run, note)
 
     def _ending_of(self, result: Any) -> c.Ending:
         """What a handler returned, or the `Failure` that it was. What cannot be written fails the job: to run it again
@@ -123,7 +125,7 @@ class Endings:
                 else:
                     self.unwritten -= 1
                     _log(end, answer)
-                    end.written()
+                    self._written(end)
             if not again:
                 return
             tries += 1
@@ -145,7 +147,7 @@ def _log(end: End, answer: Finished | Refused) -> None:
     if isinstance(answer, Finished):
         back = "returned" if isinstance(end.ending, c.Interrupted) else "retried"
         message = back if answer.status == "queued" else answer.status
-        record(message, end.facts, answer.status, end.duration_s, **end.note)
+        record(message, end.facts, answer.status, end.duration_s, **(end.note or {}))
     elif answer.code in ("LEASE_LOST", "NOT_FOUND"):
         record("lost", end.facts, str(answer.details.get("status", "lost")), end.duration_s)
     else:

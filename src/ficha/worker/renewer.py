@@ -28,7 +28,7 @@ OVERDUE_S: Final = 1.0
 """A run so far beyond its time that its own loop should have ended it: that loop is blocked."""
 
 
-class Kept(Struct, eq=False):
+class Kept(Struct, frozen=True, eq=False, gc=False):
     """A lease that is kept alive, and when its run is over its time, by this machine's clock."""
 
     lease: Lease

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Literal
 
 from ..engine.views import Lease
@@ -25,8 +26,9 @@ class Run:
         self.tool = tool
         self.job = JobContext(facts_of(lease), say)
         self.task: asyncio.Task[None] | None = None
-        self.mates: list[Run] = [self]
-        """The runs that share its handler's call: itself alone, unless the tool takes its jobs in batches."""
+        self.mates: Sequence[Run] = ()
+        """The runs that share its handler's call, itself among them, where the tool takes its jobs in batches. (Not
+        itself alone: what holds itself is left to the collector, which is dear where thousands of jobs a second end.)"""
         self.why: Why | None = None
         self.is_over = False
         self.began_at = time.monotonic()

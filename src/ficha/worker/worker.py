@@ -72,13 +72,13 @@ class Worker:
         self._hung = hung
         self._runs: dict[str, Run] = {}
         self._busy = 0
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[None], Sequence[Run]] = {}
         self._stir = Bell()
         self._stopped = Bell()
         self._stops_at: float | None = None
         self._pid = os.getpid()
         self._unknown: set[str] = set()
-        self._endings = Endings(operations, self._gives_up)
+        self._endings = Endings(operations, self._written, self._gives_up)
 
     @property
     def name(self) -> str:
@@ -251,8 +251,7 @@ class Worker:
         self._deadlines.add(run, tool.timeout)
         record("claimed", run.job.facts, "running")
         if tool.batch is None:
-            run.task = self._spawn(self._run(run))
-            run.task.add_done_callback(partial(self._died, run))
+            run.task = self._spawn(self._run(run), (run,))
         else:
             self._linger.add(run)
 
@@ -263,15 +262,14 @@ class Worker:
             log.warning("this worker has no tool %s; its jobs are left to others", tool)
         words = f"this worker has no tool {tool}"
         ending = self._operations.retry_later(UNKNOWN_TOOL_S, words)
-        self._endings.add(End(lease, facts_of(lease), ending, 0.0, self._stir.ring, {"error": words}))
+        self._endings.add(End(lease, facts_of(lease), ending, 0.0, None, {"error": words}))
 
     def _begin_batch(self, runs: list[Run]) -> None:
         held = [run for run in runs if not run.is_over]
         if held:
-            task = self._spawn(self._run_batch(held))
+            task = self._spawn(self._run_batch(held), held)
             for run in held:
                 run.mates, run.task = held, task
-                task.add_done_callback(partial(self._died, run))
 
     async def _run(self, run: Run) -> None:
         try:
@@ -308,12 +306,7 @@ class Worker:
         if run.why == "lost":
             self._forget(run)
             return
-        self._endings.add(self._endings.end_of(run, result, partial(self._forget, run)))
-
-    def _died(self, run: Run, task: asyncio.Task[None]) -> None:
-        """A task that is cancelled before its first step never comes to its own end."""
-        if not run.is_over:
-            self._over(run, None if run.why is not None else Failure("the run was broken off"))
+        self._endings.add(self._endings.end_of(run, result))
 
     def _free_slot(self, run: Run) -> None:
         run.is_over = True
@@ -321,6 +314,12 @@ class Worker:
         self._busy -= 1
         self._deadlines.remove(run, run.tool.timeout)
         self._stir.ring()
+
+    def _written(self, end: End) -> None:
+        if end.run is None:
+            self._stir.ring()
+        else:
+            self._forget(end.run)
 
     def _forget(self, run: Run) -> None:
         self._renewer.let_go(run.lease)
@@ -401,14 +400,17 @@ class Worker:
             task.cancel()
         self._endings.close()
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn(self, coroutine: Coroutine[Any, Any, None], runs: Sequence[Run]) -> asyncio.Task[None]:
         task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
+        self._tasks[task] = runs
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        for run in self._tasks.pop(task):
+            if not run.is_over:
+                # A task that is cancelled before its first step never comes to its own end.
+                self._over(run, None if run.why is not None else Failure("the run was broken off"))
         self._stir.ring()
 
 
