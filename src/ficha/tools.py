@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 from pydantic import ValidationError
 
 from .core.checkpoints import Checkpoints
@@ -78,6 +79,11 @@ class Tool(Struct, frozen=True, kw_only=True):
     stop_grace: float = 5.0
     asked: frozenset[str] | None = None
     """The fields that a cost function asks for; None if it takes whatever there is."""
+    is_async: bool = False
+    """Whether its handler is a coroutine function."""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "is_async", inspect.iscoroutinefunction(self.handler))
 
     def schema(self) -> dict[str, Any]:
         """The payload's JSON Schema, with the handler's docstring as its description."""

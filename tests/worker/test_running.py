@@ -1,6 +1,7 @@
 """A worker within one process: how it loses a job, how it stops, what it is set by."""
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from ficha import Ficha, JobContext, LaneLimits, Plan, Pool
 from ficha.store.base import CommitUnknown, Unavailable
 from ficha.worker import Worker
 from ficha.worker import worker as worker_module
+from ficha.worker.run import Run
 from tests.face.shop import World, balance
 from tests.worker.within import ended, run_one, shop
 
@@ -185,6 +187,35 @@ async def test_a_worker_can_empty_the_queue_and_leave(url: str) -> None:
 
 
 @pytest.mark.req("D8")
+async def test_nothing_that_was_made_for_a_run_outlives_it(url: str) -> None:
+    """Without the collector, which would otherwise look at all that lives to find what thousands of runs left."""
+    app = shop(url)
+
+    @app.tool(cost=5)
+    async def one(job: JobContext) -> str:
+        return "done"
+
+    @app.tool(cost=5, batch=2)
+    async def many(jobs: list[JobContext]) -> list[str]:
+        return ["done"] * len(jobs)
+
+    def alive() -> int:
+        return sum(isinstance(found, (Run, JobContext)) for found in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    before = alive()
+    try:
+        async with app, asyncio.timeout(20):
+            await app.open_account("ana", credits=100)
+            for name in ("one", "one", "many", "many", "many"):
+                await app.submit(name, account="ana")
+            assert await app.run_worker(burst=True) == 5
+        assert alive() <= before
+    finally:
+        gc.enable()
+
+
 async def test_a_worker_can_run_in_a_time_budget(url: str) -> None:
     app = shop(url)
     begun = 0

@@ -39,7 +39,7 @@ class Operations:
     async def _ask_many(self, commands: Sequence[Command], expected: type[T]) -> list[T | Refused]:
         """The answer to each; a refusal stands in its place as an exception that was not raised."""
         return [
-            Refused.of(outcome) if isinstance(outcome, Refusal) else answer(outcome, expected)
+            outcome if isinstance(outcome, expected) else _refused(outcome)
             for outcome in await self.engine.call_many(self._all_said(commands))
         ]
 
@@ -52,7 +52,12 @@ class Operations:
 
 
 def answer(outcome: Outcome, expected: type[T]) -> T:
-    if isinstance(outcome, Refusal):
-        raise Refused.of(outcome)
-    assert isinstance(outcome, expected)
-    return outcome
+    if isinstance(outcome, expected):
+        return outcome
+    raise _refused(outcome)
+
+
+def _refused(outcome: Outcome) -> Refused:
+    """Whatever is not what was expected."""
+    assert isinstance(outcome, Refusal)
+    return Refused.of(outcome)

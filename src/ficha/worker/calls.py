@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any
@@ -47,10 +46,9 @@ class Calls:
 
     async def _answers(self, tool: Tool, payloads: dict[Run, Any]) -> list[Any]:
         loop = asyncio.get_running_loop()
-        on_loop = inspect.iscoroutinefunction(tool.handler)
-        jobs = [run.job if on_loop else ThreadJobContext(run.job, loop) for run in payloads]
+        jobs = [run.job if tool.is_async else ThreadJobContext(run.job, loop) for run in payloads]
         given = (jobs, list(payloads.values())) if tool.takes_payloads else (jobs,)
-        if on_loop:
+        if tool.is_async:
             answers = await tool.handler(*given)
         else:
             answers = await in_thread(f"ficha {tool.name}", partial(tool.handler, *given))

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, assert_never
 
 from msgspec import Struct
 
@@ -19,13 +19,16 @@ from ..refused import Refused
 from ..store.base import StoreError
 from .context import Facts
 from .failure import Failure
-from .journal import record, redacted
+from .journal import is_heard, record, redacted
 from .run import Run
 from .values import Accepted, Cancel, Partial, Retry
 
 AWAY_S = 1.0
 """How long it waits, on the average, before it asks a database again that is away; doubling up to the next number."""
 AWAY_MAX_S = 10.0
+
+WORDS = (Failure, Partial, Retry, Cancel, Accepted)
+"""What a run may come to that is not its result."""
 
 
 def pause_s(tries: int) -> float:
@@ -91,6 +94,8 @@ class Endings:
         """What a handler returned, or the `Failure` that it was. What cannot be written fails the job: to run it again
         would not help."""
         try:
+            if not isinstance(result, WORDS):
+                return self._operations.completed(result)
             match result:
                 case Failure(error, final, lost):
                     words = redacted(error)
@@ -103,8 +108,8 @@ class Endings:
                     return self._operations.cancelled(redacted(str(reason)))
                 case Accepted(ref):
                     return self._operations.accepted(ref)
-                case _:
-                    return self._operations.completed(result)
+                case _ as never:
+                    assert_never(never)
         except Exception as error:
             return c.Failed(arg.text(f"the result cannot be stored: {error}"), final=True)
 
@@ -145,6 +150,8 @@ class Endings:
 
 def _log(end: End, answer: Finished | Refused) -> None:
     if isinstance(answer, Finished):
+        if not is_heard():
+            return
         back = "returned" if isinstance(end.ending, c.Interrupted) else "retried"
         message = back if answer.status == "queued" else answer.status
         record(message, end.facts, answer.status, end.duration_s, **(end.note or {}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,7 @@ async def handled(tool: Tool, job: JobContext) -> Any:
         arguments = tool.arguments(job.facts.payload)
     except PayloadMismatch as mismatch:
         return Failure(str(mismatch))
-    if inspect.iscoroutinefunction(tool.handler):
+    if tool.is_async:
         return await tool.handler(job, **arguments)
     context = ThreadJobContext(job, asyncio.get_running_loop())
     return await in_thread(f"ficha {tool.name}", partial(tool.handler, context, **arguments))

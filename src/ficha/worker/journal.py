@@ -32,6 +32,11 @@ def redacted(text: str) -> str:
     return _SECRETS.sub(lambda found: f"{found['url'] or found['name'] or ''}[hidden]", text)
 
 
+def is_heard() -> bool:
+    """Whether anybody reads what becomes of jobs as a rule."""
+    return log.isEnabledFor(logging.INFO)
+
+
 def record(
     message: str, facts: Facts, status: str, duration_s: float = 0.0, *, level: int = logging.INFO, **more: Any
 ) -> None:

@@ -27,8 +27,8 @@ class Run:
         self.job = JobContext(facts_of(lease), say)
         self.task: asyncio.Task[None] | None = None
         self.mates: Sequence[Run] = ()
-        """The runs that share its handler's call, itself among them, where the tool takes its jobs in batches. (Not
-        itself alone: what holds itself is left to the collector, which is dear where thousands of jobs a second end.)"""
+        """The runs that share its handler's call, itself among them, while a batch is under way. (What holds itself is
+        left to the collector, which is dear where thousands of runs end each second.)"""
         self.why: Why | None = None
         self.is_over = False
         self.began_at = time.monotonic()

@@ -310,6 +310,7 @@ class Worker:
 
     def _free_slot(self, run: Run) -> None:
         run.is_over = True
+        run.mates = ()
         run.job.finished()
         self._busy -= 1
         self._deadlines.remove(run, run.tool.timeout)
@@ -344,8 +345,9 @@ class Worker:
         run.job.stop()
         if run.task is None or len(run.mates) > 1:
             # In a batch the call goes on for the others; it is stopped when there are none.
+            mates = run.mates
             self._over(run, None)
-            if run.task is not None and all(mate.why is not None or mate.is_over for mate in run.mates):
+            if run.task is not None and all(mate.why is not None or mate.is_over for mate in mates):
                 run.task.cancel()
             return
         run.task.cancel()
