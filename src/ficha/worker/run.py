@@ -7,6 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Literal
 
+from msgspec import Struct
+
 from ..engine.views import Lease
 from ..tools import Tool
 from .context import Facts, JobContext
@@ -16,22 +18,33 @@ Why = Literal["lost", "timeout", "stopping"]
 """Why a run is stopped: the job is no longer this worker's (cancelled, say), its time is up, or the worker stops."""
 
 
-class Run:
-    """What the worker knows of a job that it runs. `is_over` once the handler is done or given up."""
+class Run(Struct, eq=False, gc=False):
+    """What the worker knows of a job that it runs. `is_over` once the handler is done or given up.
 
-    __slots__ = ("began_at", "is_over", "job", "lease", "mates", "task", "tool", "why")
+    mates: the runs that share its handler's call, itself among them, while a batch is under way.
 
-    def __init__(self, lease: Lease, tool: Tool, say: Say) -> None:
-        self.lease = lease
-        self.tool = tool
-        self.job = JobContext(facts_of(lease), say)
-        self.task: asyncio.Task[None] | None = None
-        self.mates: Sequence[Run] = ()
-        """The runs that share its handler's call, itself among them, while a batch is under way. (What holds itself is
-        left to the collector, which is dear where thousands of runs end each second.)"""
-        self.why: Why | None = None
-        self.is_over = False
-        self.began_at = time.monotonic()
+    What it refers to and is referred by, its task and its mates, it lets go of when it is over: so nothing is left to
+    the collector, which would be dear where thousands of runs end each second.
+    """
+
+    lease: Lease
+    tool: Tool
+    job: JobContext
+    began_at: float
+    task: asyncio.Task[None] | None = None
+    mates: Sequence[Run] = ()
+    why: Why | None = None
+    is_over: bool = False
+
+    @classmethod
+    def of(cls, lease: Lease, tool: Tool, say: Say) -> Run:
+        return cls(lease, tool, JobContext(facts_of(lease), say), time.monotonic())
+
+    def over(self) -> None:
+        self.is_over = True
+        self.task = None
+        self.mates = ()
+        self.job.finished()
 
     @property
     def duration_s(self) -> float:

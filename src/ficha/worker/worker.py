@@ -244,7 +244,7 @@ class Worker:
         if earlier is not None:
             # Its lease is gone, or this one would not be: it must not go on beside the new run.
             self._end(earlier, "lost")
-        run = Run(lease, tool, Desk(self._operations, lease, self._gives_up))
+        run = Run.of(lease, tool, Desk(self._operations, lease, self._gives_up))
         self._runs[lease.job_id] = run
         self._busy += 1
         self._renewer.keep(lease, tool.timeout)
@@ -309,9 +309,7 @@ class Worker:
         self._endings.add(self._endings.end_of(run, result))
 
     def _free_slot(self, run: Run) -> None:
-        run.is_over = True
-        run.mates = ()
-        run.job.finished()
+        run.over()
         self._busy -= 1
         self._deadlines.remove(run, run.tool.timeout)
         self._stir.ring()
@@ -345,10 +343,10 @@ class Worker:
         run.job.stop()
         if run.task is None or len(run.mates) > 1:
             # In a batch the call goes on for the others; it is stopped when there are none.
-            mates = run.mates
+            mates, task = run.mates, run.task
             self._over(run, None)
-            if run.task is not None and all(mate.why is not None or mate.is_over for mate in mates):
-                run.task.cancel()
+            if task is not None and all(mate.why is not None or mate.is_over for mate in mates):
+                task.cancel()
             return
         run.task.cancel()
         grace_s = min(run.tool.stop_grace, STOPPING_S) if why == "stopping" else run.tool.stop_grace
