@@ -3,7 +3,9 @@
 import asyncio
 import signal
 import time
+from pathlib import Path
 
+import apsw
 import pytest
 
 from ficha import Ficha, JobContext
@@ -151,3 +153,33 @@ async def test_a_worker_that_is_cancelled_at_any_moment_leaves_no_job_behind(lon
         assert runs > 0
         assert (await app.job(job_id)).recoveries == 0
         assert await app.verify() == []
+
+
+async def test_whoever_cancels_a_worker_again_leaves_nothing_that_still_writes(tmp_path: Path) -> None:
+    app = Ficha(f"sqlite:///{tmp_path / 'ficha.db'}")
+    began = asyncio.Event()
+
+    @app.tool(cost=1)
+    async def endless(job: JobContext) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    def writing() -> list[asyncio.Task[object]]:
+        return [task for task in asyncio.all_tasks() if task.get_name() == "ficha endings"]
+
+    async with app:
+        await app.open_account("ana", credits=100)
+        await submitted(app, "endless")
+        worker = asyncio.create_task(app.run_worker())
+        await began.wait()
+        somebody = apsw.Connection(str(tmp_path / "ficha.db"))
+        somebody.execute("BEGIN IMMEDIATE")
+        try:
+            # The job is to be handed back, and somebody has the database to themselves.
+            worker.cancel()
+            await until(lambda: writing() != [])
+            worker.cancel()
+            await asyncio.gather(worker, return_exceptions=True)
+            assert all(task.cancelling() for task in writing())
+        finally:
+            somebody.close(True)

@@ -393,12 +393,15 @@ class Worker:
         for run in list(self._runs.values()):
             self._end(run, "stopping")
         until = time.monotonic() + 2 * STOPPING_S
-        while (self._runs or self._endings.unwritten) and time.monotonic() < until:
-            self._stir.hush()
-            await self._wait(until - time.monotonic(), None)
-        for task in list(self._tasks):
-            task.cancel()
-        self._endings.close()
+        try:
+            while (self._runs or self._endings.unwritten) and time.monotonic() < until:
+                self._stir.hush()
+                await self._wait(until - time.monotonic(), None)
+        finally:
+            # Whoever does not wait for it may close the database next: nothing is written from then on.
+            for task in list(self._tasks):
+                task.cancel()
+            self._endings.close()
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None], runs: Sequence[Run]) -> asyncio.Task[None]:
         task = asyncio.create_task(coroutine)
