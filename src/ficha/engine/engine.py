@@ -128,9 +128,11 @@ class Engine:
             self._trigger.fire({change.after.pool for change in changes.jobs if type(change.after.place) is Ready})
 
 
-_NEEDS_NO_ACCOUNT: Final = (
-    *(c.Claim, c.Start, c.Heartbeat, c.SaveCheckpoint, c.SaveStep, c.Report, c.Note),
-    *(c.SeeWorker, c.UseApiKey),
+_NEEDS_NO_ACCOUNT: Final = frozenset(
+    {
+        *(c.Claim, c.Start, c.Heartbeat, c.SaveCheckpoint, c.SaveStep, c.Report, c.Note),
+        *(c.SeeWorker, c.UseApiKey),
+    }
 )
 
 
@@ -143,7 +145,7 @@ def _lane_number(command: c.Command, lanes: int) -> int:
     if lanes == 1:
         return 0
     command = c.bare(command)
-    if isinstance(command, _NEEDS_NO_ACCOUNT):
+    if type(command) in _NEEDS_NO_ACCOUNT:
         return lanes - 1
     owner: str = getattr(command, "account_id", None) or getattr(command, "job_id", None) or ""
     return crc32(owner.encode()) % (lanes - 1)

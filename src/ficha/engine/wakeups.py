@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
+from itertools import chain
 from typing import Any, Final
 
 from ..store.base import Store
@@ -88,21 +89,20 @@ class Wakeups:
 
     def announce(self, pools: Iterable[str]) -> None:
         """Wakes this process at once and the others soon."""
-        names = set(pools)
-        for pool in names:
+        for pool in pools:
             self._wake(pool)
-        self._unsent |= names
-        if self._unsent != {EVENTS}:
-            self._more_than_events.set()
+            self._unsent.add(pool)
+            if pool != EVENTS:
+                self._more_than_events.set()
         if self._unsent and (self._sender is None or self._sender.done()):
             self._sender = self._spawn(self._send())
 
     def _wake(self, pool: str) -> None:
         self._heard[pool] += 1
-        for name in tuple(self._waiting) if pool == ANYTHING else (pool,):
-            for future in self._waiting.get(name, ()):
-                if not future.done():
-                    future.set_result(None)
+        waiting = [*chain(*self._waiting.values())] if pool == ANYTHING else self._waiting.get(pool, ())
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
 
     async def _send(self) -> None:
         while self._unsent:
