@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ficha.store.base import Unavailable
-from ficha.store.postgres.connections import Connections, connector
+from ficha.store.postgres.connections import Connections, connector, speaking
 
 
 @pytest.fixture
@@ -61,6 +61,23 @@ async def test_a_connection_in_the_middle_of_something_is_not_handed_on(one: Con
         async with one.take():
             raise asyncio.CancelledError
     assert await backend(one) not in (first, second)
+
+
+async def test_a_database_that_does_not_answer_is_given_up(postgres_url: str) -> None:
+    connections = Connections(connector(postgres_url, prepared=True, timeout_s=None), 2, patience_s=0.2)
+    backends: list[int] = []
+
+    async def ask_in_vain() -> None:
+        async with connections.take() as connection:
+            backends.extend((connection.get_server_pid(), await backend(connections)))
+            with speaking(connection):
+                await connection.execute("SELECT pg_sleep(3600)")
+
+    with pytest.raises(Unavailable, match="connection was closed"):
+        await ask_in_vain()
+    # What broke one connection has most likely broken all.
+    assert await backend(connections) not in backends
+    await connections.close()
 
 
 async def test_what_cannot_be_connected_frees_its_turn() -> None:

@@ -7,6 +7,7 @@ to a pooler in transaction mode, and one that was interrupted in any way is simp
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -48,13 +49,24 @@ BEGIN_READING: Final = (
     + "; ".join(f"SET LOCAL {name} = {'auto' if name == 'plan_cache_mode' else 'on'}" for name in PLANS)
 )
 _ROLLBACK_S: Final = 5.0
+TIMEOUT_S: Final = 60.0
+"""How long a database that does not answer is waited for."""
 
 
 class Connections:
-    """Up to `size` connections, made when they are needed and kept for the next one who needs one."""
+    """Up to `size` connections, made when they are needed and kept for the next one who needs one.
 
-    def __init__(self, connect: Callable[[], Awaitable[Connection]], size: int) -> None:
+    patience_s: how long one may be in use before it is taken for dead, and thrown away. Defaults to no bound, for
+        connections that see to it by themselves: the driver's own time-out costs a timer for each statement.
+    """
+
+    def __init__(
+        self, connect: Callable[[], Awaitable[Connection]], size: int, *, patience_s: float | None = None
+    ) -> None:
         self._connect = connect
+        self._patience_s = patience_s
+        self._used_since: dict[Connection, float] = {}
+        self._watch: asyncio.TimerHandle | None = None
         self._free = size
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle: list[Connection] = []
@@ -76,15 +88,36 @@ class Connections:
             while self._idle:
                 connection = self._idle.pop()
                 if not connection.is_closed():
-                    return connection
+                    return self._used(connection)
             with speaking():
-                return await self._connect()
+                return self._used(await self._connect())
         except BaseException:
             self._pass_on()
             raise
 
+    def _used(self, connection: Connection) -> Connection:
+        if self._patience_s is not None:
+            self._used_since[connection] = time.monotonic()
+            if self._watch is None:
+                self._watch_on(self._patience_s)
+        return connection
+
+    def _watch_on(self, patience_s: float) -> None:
+        """One timer for all of them, which goes on for as long as any is in use."""
+        self._watch = asyncio.get_running_loop().call_later(patience_s / 4, self._give_up, patience_s)
+
+    def _give_up(self, patience_s: float) -> None:
+        """Ends what has been in use for too long: whoever waits for an answer is told that it is lost."""
+        self._watch = None
+        for connection, since in self._used_since.items():
+            if time.monotonic() - since > patience_s:
+                connection.terminate()
+        if self._used_since:
+            self._watch_on(patience_s)
+
     def put(self, connection: Connection, error: BaseException | None) -> None:
         """Gives back a connection, with the error that came of it if there was one."""
+        self._used_since.pop(connection, None)
         if isinstance(error, asyncio.CancelledError):
             # Whatever was under way is under way still; the database undoes it when the connection is gone.
             connection.terminate()
@@ -124,6 +157,8 @@ class Connections:
     async def close(self) -> None:
         """Ends the idle connections; one in use ends when it is put back."""
         self._is_open = False
+        if self._watch is not None and not self._used_since:
+            self._watch.cancel()
         idle, self._idle = self._idle, []
         await asyncio.gather(*map(_part, idle))
 
@@ -238,11 +273,13 @@ class SettledConnector:
     and each transaction brings the settings along.
     """
 
-    def __init__(self, url: str, settings: dict[str, str], *, prepared: bool) -> None:
-        self._plain = connector(url, prepared=prepared)
+    def __init__(
+        self, url: str, settings: dict[str, str], *, prepared: bool, timeout_s: float | None = TIMEOUT_S
+    ) -> None:
+        self._plain = connector(url, prepared=prepared, timeout_s=timeout_s)
         # No transaction is begun for a single statement, so its isolation level is a setting as well.
         settings = {**settings, "default_transaction_isolation": "read committed"}
-        self._settled = connector(url, prepared=prepared, server_settings=settings)
+        self._settled = connector(url, prepared=prepared, timeout_s=timeout_s, server_settings=settings)
         self.is_settled = prepared
 
     async def __call__(self) -> Connection:
@@ -254,14 +291,16 @@ class SettledConnector:
         return await self._plain()
 
 
-def connector(url: str, *, prepared: bool, **options: Any) -> Callable[[], Awaitable[Connection]]:
+def connector(
+    url: str, *, prepared: bool, timeout_s: float | None = TIMEOUT_S, **options: Any
+) -> Callable[[], Awaitable[Connection]]:
     """How to make a connection. Without `prepared`, no statement outlives its transaction."""
 
     async def connect() -> Connection:
         return await asyncpg.connect(
             url,
             timeout=10,
-            command_timeout=60,
+            command_timeout=timeout_s,
             # A batch's statement is long and always the same; there are as many as there are mixtures of commands.
             statement_cache_size=256 if prepared else 0,
             max_cacheable_statement_size=0,
