@@ -22,12 +22,17 @@ def post(
 
     The caller has made sure that the balance allows it.
     """
-    balance = account.balance + amount
+    after = replace(account, balance=account.balance + amount, entries=account.entries + 1)
+    return _entered(ws, after, kind, amount, job_id, reason)
+
+
+def _entered(
+    ws: Workspace, after: Account, kind: EntryKind, amount: int, job_id: str | None, reason: str | None
+) -> Account:
+    """Writes the entry that led to the account as it is after it."""
     assert 0 < abs(amount) <= MAX_AMOUNT, f"an entry of {amount} credits is out of range"
-    assert 0 <= balance < 2**63, f"account {account.id} would have {balance} credits"
-    number = account.entries + 1
-    after = replace(account, balance=balance, entries=number)
-    ws.add_entry(Entry(account.id, number, kind, amount, balance, ws.now, job_id, reason))
+    assert 0 <= after.balance < 2**63, f"account {after.id} would have {after.balance} credits"
+    ws.add_entry(Entry(after.id, after.entries, kind, amount, after.balance, ws.now, job_id, reason))
     ws.put_account(after)
     return after
 
@@ -45,14 +50,16 @@ def charge(ws: Workspace, account: Account, job_id: str, cost: int) -> Account:
     if cost == 0:
         return account
     day, month = day_of(ws.now), month_of(ws.now)
-    account = replace(
+    after = replace(
         account,
+        balance=account.balance - cost,
+        entries=account.entries + 1,
         day_at=day,
         day_spent=cost + (account.day_spent if account.day_at == day else 0),
         month_at=month,
         month_spent=cost + (account.month_spent if account.month_at == month else 0),
     )
-    return post(ws, account, "charge", -cost, job_id=job_id)
+    return _entered(ws, after, "charge", -cost, job_id, None)
 
 
 def refund(ws: Workspace, job: Job, amount: int, reason: str) -> int:

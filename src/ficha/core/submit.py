@@ -256,18 +256,18 @@ def _born(ws: Workspace, command: Submit, plan: Plan, new: NewJob, boost: int, d
         new.max_attempts,
         new.backoff_ms,
         new.backoff_max_ms,
-        wait_until_at=None if new.max_wait_ms is None else max(now, due_at) + new.max_wait_ms * MILLISECOND,
-        session=command.session,
-        batch_id=command.batch_id,
-        correlation_id=command.correlation_id,
-        content_hash=new.content_hash,
+        None if new.max_wait_ms is None else max(now, due_at) + new.max_wait_ms * MILLISECOND,
+        command.session,
+        command.batch_id,
+        command.correlation_id,
+        new.content_hash,
         charged=new.cost,
-        finished_at=now if is_served else None,
-        delivered=new.units if is_served else None,
     )
     account = ledger.charge(ws, account, job.id, new.cost)
-    if not is_served:
-        job = replace(job, place=_waiting_place(ws.now, account, plan, job, due_at))
+    if is_served:
+        job = replace(job, finished_at=now, delivered=new.units)
+    else:
+        job = replace(job, place=_waiting_place(now, account, plan, job, due_at))
     ws.add_job(job, new.payload)
     ws.add_event(job, "submitted")
     return job
