@@ -17,18 +17,22 @@ def post(
     *,
     job_id: str | None = None,
     reason: str | None = None,
-    **spending: int,
 ) -> Account:
-    """Writes one entry and returns the account after it, with its new spending if there is any to note.
+    """Writes one entry and returns the account after it.
 
     The caller has made sure that the balance allows it.
     """
-    balance = account.balance + amount
+    after = replace(account, balance=account.balance + amount, entries=account.entries + 1)
+    return _entered(ws, after, kind, amount, job_id, reason)
+
+
+def _entered(
+    ws: Workspace, after: Account, kind: EntryKind, amount: int, job_id: str | None, reason: str | None
+) -> Account:
+    """Writes the entry that led to the account as it is after it."""
     assert 0 < abs(amount) <= MAX_AMOUNT, f"an entry of {amount} credits is out of range"
-    assert 0 <= balance < 2**63, f"account {account.id} would have {balance} credits"
-    number = account.entries + 1
-    after = replace(account, balance=balance, entries=number, **spending)
-    ws.add_entry(Entry(account.id, number, kind, amount, balance, ws.now, job_id, reason))
+    assert 0 <= after.balance < 2**63, f"account {after.id} would have {after.balance} credits"
+    ws.add_entry(Entry(after.id, after.entries, kind, amount, after.balance, ws.now, job_id, reason))
     ws.put_account(after)
     return after
 
@@ -46,17 +50,16 @@ def charge(ws: Workspace, account: Account, job_id: str, cost: int) -> Account:
     if cost == 0:
         return account
     day, month = day_of(ws.now), month_of(ws.now)
-    return post(
-        ws,
+    after = replace(
         account,
-        "charge",
-        -cost,
-        job_id=job_id,
+        balance=account.balance - cost,
+        entries=account.entries + 1,
         day_at=day,
         day_spent=cost + (account.day_spent if account.day_at == day else 0),
         month_at=month,
         month_spent=cost + (account.month_spent if account.month_at == month else 0),
     )
+    return _entered(ws, after, "charge", -cost, job_id, None)
 
 
 def refund(ws: Workspace, job: Job, amount: int, reason: str) -> int:
@@ -70,12 +73,11 @@ def refund(ws: Workspace, job: Job, amount: int, reason: str) -> int:
     assert amount <= job.charged, f"job {job.id} was charged {job.charged}, cannot refund {amount}"
     account = ws.owner(job)
     now, created = ws.now, job.created_at
-    spending: dict[str, int] = {}
     if account.day_at == day_of(now) == day_of(created):
-        spending["day_spent"] = max(0, account.day_spent - amount)
+        account = replace(account, day_spent=max(0, account.day_spent - amount))
     if account.month_at == month_of(now) == month_of(created):
-        spending["month_spent"] = max(0, account.month_spent - amount)
-    post(ws, account, "refund", amount, job_id=job.id, reason=reason, **spending)
+        account = replace(account, month_spent=max(0, account.month_spent - amount))
+    post(ws, account, "refund", amount, job_id=job.id, reason=reason)
     ws.put_job(replace(job, refunded=amount))
     return amount
 

@@ -88,7 +88,9 @@ def _add(wanted: Needs, command: c.AnyCommand) -> None:
                 wanted.keys.add((command.account_id, "submit", command.key))
             if command.reservation_id is not None:
                 wanted.reservations.add(command.reservation_id)
-            wanted.contents.update((job.tool, job.content_hash) for job in command.jobs if job.content_hash)
+            for job in command.jobs:
+                if job.content_hash:
+                    wanted.contents.add((job.tool, job.content_hash))
             if command.joins and command.batch_id is not None:
                 wanted.batches.add(command.batch_id)
         case c.Claim():

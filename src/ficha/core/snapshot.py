@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from .needs import KeyName
 from .records import (
@@ -89,7 +90,7 @@ class Changes(Struct):
     audit: list[AuditLine] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return any(getattr(self, name) for name in self.__struct_fields__)
+        return any(astuple(self))
 
 
 class PlaceRows(Struct):

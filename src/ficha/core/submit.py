@@ -118,11 +118,12 @@ def _refuse_batch(ws: Workspace, command: Submit) -> Refusal | None:
 def _rate(account: Account, plan: Plan | None, now: int) -> Rate | None:
     if plan is None or plan.per_hour is None:
         return None
-    return Rate(plan.per_hour, max(0, plan.per_hour - submits_this_hour(account, now)), _rest_of_hour_s(now))
+    left = plan.per_hour - submits_this_hour(account, now)
+    return Rate(plan.per_hour, left if left > 0 else 0, _rest_of_hour_s(now))
 
 
 def _rest_of_hour_s(now: int) -> int:
-    return max(1, -(-(hour_of(now) + HOUR - now) // SECOND))
+    return -(-(HOUR - now % HOUR) // SECOND)
 
 
 def _refuse_rate(account: Account, plan: Plan, jobs: int, now: int) -> Refusal | None:
@@ -167,6 +168,8 @@ def _refuse_spending(account: Account, plan: Plan, cost: int, now: int) -> Refus
 
 def _spending_warning(account: Account, plan: Plan, now: int) -> str | None:
     """A word on the soft limits that the account has reached, after the charge."""
+    if plan.daily_warning is None and plan.monthly_warning is None:
+        return None
     for period, limit, spent_in in (
         ("day", plan.daily_warning, ledger.spent_today),
         ("month", plan.monthly_warning, ledger.spent_this_month),
@@ -224,11 +227,12 @@ def _create(
         first.place.rank if isinstance(first.place, WAITING) else None,
         cost,
         account.balance,
-        jobs=len(new_jobs),
-        batch_id=command.batch_id,
-        quota_warnings=quota_warnings(ws, account, plan),
-        cost_limit_warning=_spending_warning(account, plan, now),
-        rate=None if plan.per_hour is None else _rate(account, plan, now),
+        len(new_jobs),
+        command.batch_id,
+        False,
+        quota_warnings(ws, account, plan),
+        _spending_warning(account, plan, now),
+        _rate(account, plan, now),
     )
 
 
@@ -252,18 +256,18 @@ def _born(ws: Workspace, command: Submit, plan: Plan, new: NewJob, boost: int, d
         new.max_attempts,
         new.backoff_ms,
         new.backoff_max_ms,
-        wait_until_at=None if new.max_wait_ms is None else max(now, due_at) + new.max_wait_ms * MILLISECOND,
-        session=command.session,
-        batch_id=command.batch_id,
-        correlation_id=command.correlation_id,
-        content_hash=new.content_hash,
+        None if new.max_wait_ms is None else max(now, due_at) + new.max_wait_ms * MILLISECOND,
+        command.session,
+        command.batch_id,
+        command.correlation_id,
+        new.content_hash,
         charged=new.cost,
-        finished_at=now if is_served else None,
-        delivered=new.units if is_served else None,
     )
     account = ledger.charge(ws, account, job.id, new.cost)
-    if not is_served:
-        job = replace(job, place=_waiting_place(ws.now, account, plan, job, due_at))
+    if is_served:
+        job = replace(job, finished_at=now, delivered=new.units)
+    else:
+        job = replace(job, place=_waiting_place(now, account, plan, job, due_at))
     ws.add_job(job, new.payload)
     ws.add_event(job, "submitted")
     return job
@@ -295,16 +299,16 @@ def _remember(ws: Workspace, command: Submit, first: Job, jobs: int, cost: int) 
     ttl_ms = ws.policy.key_ttl_ms if command.key_ttl_ms is None else command.key_ttl_ms
     ws.put_key(
         Key(
-            account_id=command.account_id,
-            scope="submit",
-            key=command.key,
-            fingerprint=command.fingerprint,
-            created_at=ws.now,
-            expires_at=ws.now + ttl_ms * MILLISECOND,
-            job_id=first.id,
-            batch_id=command.batch_id,
-            jobs=jobs,
-            cost=cost,
+            command.account_id,
+            "submit",
+            command.key,
+            command.fingerprint,
+            ws.now,
+            ws.now + ttl_ms * MILLISECOND,
+            first.id,
+            command.batch_id,
+            jobs,
+            cost,
         )
     )
 

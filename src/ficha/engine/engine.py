@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 from zlib import crc32
 
@@ -128,20 +128,22 @@ class Engine:
         self.sweeper.nudge()
         return self._lanes[_lane_number(command, len(self._lanes))]
 
-    def _hints(self, changes: Changes) -> Iterable[str]:
+    def _hints(self, changes: Changes) -> Collection[str]:
         """What is heard elsewhere together with the commit: only of small batches, in quiet times."""
         return self.wakeups.riding(_stirred(changes)) if len(changes.jobs) <= FEW and self.wakeups.is_quiet else ()
 
-    def _published(self, changes: Changes, told: Iterable[str]) -> None:
+    def _published(self, changes: Changes, told: Collection[str]) -> None:
         self.positions.follow(changes)
         self.wakeups.announce(_stirred(changes), told)
         if self._trigger is not None:
             self._trigger.fire({change.after.pool for change in changes.jobs if type(change.after.place) is Ready})
 
 
-_NEEDS_NO_ACCOUNT: Final = (
-    *(c.Claim, c.Start, c.Heartbeat, c.SaveCheckpoint, c.SaveStep, c.Report, c.Note),
-    *(c.SeeWorker, c.UseApiKey),
+_NEEDS_NO_ACCOUNT: Final = frozenset(
+    {
+        *(c.Claim, c.Start, c.Heartbeat, c.SaveCheckpoint, c.SaveStep, c.Report, c.Note),
+        *(c.SeeWorker, c.UseApiKey),
+    }
 )
 
 
@@ -154,7 +156,7 @@ def _lane_number(command: c.Command, lanes: int) -> int:
     if lanes == 1:
         return 0
     command = c.bare(command)
-    if isinstance(command, _NEEDS_NO_ACCOUNT):
+    if type(command) in _NEEDS_NO_ACCOUNT:
         return lanes - 1
     owner: str = getattr(command, "account_id", None) or getattr(command, "job_id", None) or ""
     return crc32(owner.encode()) % (lanes - 1)

@@ -12,7 +12,7 @@ import random
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from itertools import islice
 from typing import Final
 
@@ -86,7 +86,7 @@ class Lane:
         store: Store,
         policy: Policy,
         limits: LaneLimits,
-        published: Callable[[Changes, Iterable[str]], None],
+        published: Callable[[Changes, Collection[str]], None],
         hints: Hints,
         standing: list[Standing],
     ) -> None:
@@ -101,23 +101,28 @@ class Lane:
         self._standing = standing
         """Claims that wait here and with all other lanes of the process."""
         self._batch = 0
-        self._wake = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._idle: asyncio.Future[None] | None = None
         self._is_closing = False
         self._task = asyncio.create_task(self._run(), name=f"ficha lane {self.id}")
 
     async def call(self, commands: tuple[Command, ...]) -> list[Outcome]:
         """The commands' outcomes, once they are committed. A full or closing lane refuses at once."""
-        weight = sum(_weight(command) for command in commands)
+        weight = _weight(commands[0]) if len(commands) == 1 else sum(map(_weight, commands))
         if self._is_closing:
             return [CLOSED] * len(commands)
         # A ticket heavier than the whole queue is let in when nothing else waits: it could never be served otherwise.
         if self._waiting and self._waiting_weight + weight > self._limits.waiting_weight:
             return [self._overloaded()] * len(commands)
-        ticket = _Ticket(commands, weight, time.monotonic(), asyncio.get_running_loop().create_future())
+        ticket = _Ticket(commands, weight, time.monotonic(), self._loop.create_future())
         self._waiting.append(ticket)
         self._waiting_weight += weight
-        self._wake.set()
+        self._rouse()
         return await ticket.future
+
+    def _rouse(self) -> None:
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
 
     def stand(self, claim: Claim) -> Standing:
         """Leaves a claim here until a batch brings work for it, or it is withdrawn."""
@@ -135,7 +140,7 @@ class Lane:
     async def close(self, grace_s: float) -> None:
         """Takes nothing new, finishes what waits within the grace, and refuses the rest."""
         self._is_closing = True
-        self._wake.set()
+        self._rouse()
         await asyncio.wait({self._task}, timeout=grace_s)
         if not self._task.done():
             self._task.cancel()
@@ -151,8 +156,8 @@ class Lane:
             if not self._waiting:
                 if self._is_closing:
                     return
-                self._wake.clear()
-                await self._wake.wait()
+                self._idle = self._loop.create_future()
+                await self._idle
                 continue
             tickets = self._take()
             try:
@@ -231,7 +236,7 @@ class Lane:
         for ticket in tickets:
             _answer(ticket, [refusal] * len(ticket.commands))
 
-    async def _durably(self, tickets: list[_Ticket]) -> tuple[Changes, list[Outcome], Iterable[str]]:
+    async def _durably(self, tickets: list[_Ticket]) -> tuple[Changes, list[Outcome], Collection[str]]:
         """Runs one batch until it is committed, or it is certain that it was not; with the hints that went with it."""
         batch = [command for ticket in tickets for command in ticket.commands]
         wanted = needs(batch)
@@ -241,9 +246,9 @@ class Lane:
             decided[:] = [decide(snapshot, batch, self._policy)]
             return decided[0][0]
 
-        told: Iterable[str] = ()
+        told: Collection[str] = ()
 
-        def tell(changes: Changes) -> Iterable[str]:
+        def tell(changes: Changes) -> Collection[str]:
             nonlocal told
             told = self._hints(changes)
             return told

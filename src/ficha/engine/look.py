@@ -13,6 +13,8 @@ from ..store.lines import Key, Lines
 
 RUNS: Final = 16
 """How many rising runs the keys of one line may be kept in."""
+LATEST: Final = 512
+"""So many at the end of a run are searched first."""
 
 
 class Look:
@@ -81,7 +83,9 @@ class Keys:
         """How many keys come before this one, and whether it is there itself."""
         before, is_there = 0, False
         for run in self._runs:
-            index = bisect_left(run, key)
+            # Whoever is asked about was mostly added last.
+            near = len(run) - LATEST
+            index = bisect_left(run, key, near if near > 0 and run[near] < key else 0)
             before += index
             is_there = is_there or (index < len(run) and run[index] == key)
         return before, is_there
@@ -98,6 +102,9 @@ class _Since(Struct):
     """What this process has added to a line and taken from it since the look."""
 
     line: range
+    length: int
+    last: Key | None
+    """The last key of the line. A new job comes behind it as a rule, and then need not be searched for."""
     added: Keys = field(default_factory=Keys)
     taken: Keys = field(default_factory=Keys)
 
@@ -111,7 +118,7 @@ class Queue:
 
     def add(self, owner: str, key: Key) -> None:
         since = self._since.get(owner) or self._begun(owner)
-        if self.lines.find(since.line, key)[1]:
+        if self._stands(since, key)[1]:
             # It is back, or the look has seen it already.
             since.taken.remove(key)
         else:
@@ -119,21 +126,28 @@ class Queue:
 
     def take(self, owner: str, key: Key) -> None:
         since = self._since.get(owner) or self._begun(owner)
-        if self.lines.find(since.line, key)[1]:
+        if self._stands(since, key)[1]:
             since.taken.add(key)
         else:
             since.added.remove(key)
 
     def _begun(self, owner: str) -> _Since:
-        since = self._since[owner] = _Since(self.lines.line(owner))
+        line = self.lines.line(owner)
+        since = self._since[owner] = _Since(line, len(line), self.lines.key(line[-1]) if line else None)
         return since
+
+    def _stands(self, since: _Since, key: Key) -> tuple[int, bool]:
+        """What the look says of the key: how many of the line come before it, and whether it is in the line."""
+        if since.last is None or key > since.last:
+            return since.length, False
+        return self.lines.find(since.line, key)
 
     def find(self, owner: str, key: Key) -> tuple[int, bool]:
         """How many jobs of the line come before this key, and whether the job with this key is in the line."""
         since = self._since.get(owner)
         if since is None:
             return self.lines.find(self.lines.line(owner), key)
-        before, is_there = self.lines.find(since.line, key)
+        before, is_there = self._stands(since, key)
         added, is_added = since.added.find(key)
         taken, is_taken = since.taken.find(key)
         return before + added - taken, is_added or (is_there and not is_taken)
@@ -142,4 +156,4 @@ class Queue:
         since = self._since.get(owner)
         if since is None:
             return len(self.lines.line(owner))
-        return len(since.line) + len(since.added) - len(since.taken)
+        return since.length + len(since.added) - len(since.taken)

@@ -32,6 +32,7 @@ COST_SHARE: Final = 0.02
 """The part of a core that looking may take."""
 SHORTEST_S: Final = 0.02
 LONGEST_S: Final = 30.0
+NEVER: Final = float("-inf")
 CHEAP_S: Final = 0.05
 """A look that costs no more than this is waited for when it is due; a dearer one is taken in the background."""
 AT_A_TIME: Final = 100
@@ -69,7 +70,8 @@ class Positions:
         self._store = store
         self._clock = clock
         self._look = Look(Lines(), Lines())
-        self._looked_at = float("-inf")
+        self._looked_at = NEVER
+        self._due_at = NEVER
         self._cost_s = 0.0
         self._pace = Pace()
         self._since_look: list[list[JobChange]] = []
@@ -169,22 +171,28 @@ class Positions:
         return self._told(job.pool, ahead)
 
     def _recalled(self, job_id: str) -> Standing | None:
-        placed = self._placed(job_id)
-        return None if placed is None else placed.standing
+        found = self._found(job_id)
+        return None if found is None else self._told(found[0], found[1])
 
     def _placed(self, job_id: str) -> Placed | None:
-        """By the place that is remembered, if the job is still there."""
+        found = self._found(job_id)
+        return None if found is None else Placed(self._told(found[0], found[1]), found[0], found[2])
+
+    def _found(self, job_id: str) -> tuple[str, int, bool] | None:
+        """By the place that is remembered, if the job is still there: its pool, how many are ahead of it, and whether
+        it waits for its account."""
         place = self._remembered.get(job_id)
         if place is None or self._is_behind:
             return None
         self._catch_up()
         self._remembered.move_to_end(job_id)
         pool, account, rank = place
-        ahead, is_ready = self._look.ready.find(pool, (rank, job_id))
+        key = rank, job_id
+        ahead, is_ready = self._look.ready.find(pool, key)
         if is_ready:
-            return Placed(self._told(pool, ahead), pool, False)
-        further, is_parked = self._look.parked.find(account, (rank, job_id))
-        return Placed(self._told(pool, ahead + further), pool, True) if is_parked else None
+            return pool, ahead, False
+        further, is_parked = self._look.parked.find(account, key)
+        return (pool, ahead + further, True) if is_parked else None
 
     def _told(self, pool: str, ahead: int) -> Standing:
         return Standing(1 + ahead, self._pace.wait_s(pool, 1 + ahead))
@@ -201,7 +209,7 @@ class Positions:
 
     @property
     def _has_looked(self) -> bool:
-        return self._looked_at > float("-inf")
+        return self._looked_at > NEVER
 
     async def _keep_fresh(self) -> None:
         refreshing = self._begin_if_due()
@@ -212,8 +220,7 @@ class Positions:
                 refreshing.result()
 
     def _begin_if_due(self) -> asyncio.Task[None] | None:
-        age_s = self._clock() - self._looked_at
-        if age_s < min(LONGEST_S, max(SHORTEST_S, self._cost_s / COST_SHARE)) and not self._is_behind:
+        if self._clock() < self._due_at and not self._is_behind:
             return None
         if self._refreshing is None:
             self._refreshing = asyncio.create_task(self._refresh(), name="ficha positions")
@@ -241,6 +248,7 @@ class Positions:
             self._looked_at = self._clock()
         finally:
             self._cost_s = self._clock() - began_at
+            self._due_at = self._looked_at + min(LONGEST_S, max(SHORTEST_S, self._cost_s / COST_SHARE))
             self._since_look = []
             self._refreshing = None
 

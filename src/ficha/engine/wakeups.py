@@ -10,8 +10,9 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Collection, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import Any, Final
 
 from ..store.base import Store
@@ -105,26 +106,25 @@ class Wakeups:
         found = tuple(names)
         return found if any(name != EVENTS for name in found) else ()
 
-    def announce(self, pools: Iterable[str], told: Iterable[str] = ()) -> None:
+    def announce(self, pools: Iterable[str], told: Collection[str] = ()) -> None:
         """Wakes this process at once and the others soon, unless they were told already."""
-        names = set(pools)
-        for pool in names:
-            self._wake(pool)
         if told:
             self._credit -= 1
-            names.difference_update(told)
-        self._unsent |= names
-        if self._unsent != {EVENTS}:
-            self._more_than_events.set()
+        for pool in pools:
+            self._wake(pool)
+            if pool not in told:
+                self._unsent.add(pool)
+                if pool != EVENTS:
+                    self._more_than_events.set()
         if self._unsent and (self._sender is None or self._sender.done()):
             self._sender = self._spawn(self._send())
 
     def _wake(self, pool: str) -> None:
         self._heard[pool] += 1
-        for name in tuple(self._waiting) if pool == ANYTHING else (pool,):
-            for future in self._waiting.get(name, ()):
-                if not future.done():
-                    future.set_result(None)
+        waiting = [*chain(*self._waiting.values())] if pool == ANYTHING else self._waiting.get(pool, ())
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
 
     async def _send(self) -> None:
         while self._unsent:

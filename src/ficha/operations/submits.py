@@ -151,6 +151,7 @@ class Submits(Operations):
         self, request: Request, jobs: tuple[c.NewJob, ...], fingerprint: str, batch_id: str | None
     ) -> c.Submit:
         hours = request.key_ttl_hours
+        # What is left out, as most of it is, is not looked at any further.
         return c.Submit(
             account_id=arg.name(request.account, "an account"),
             jobs=jobs,
@@ -158,10 +159,12 @@ class Submits(Operations):
             key=None if request.idempotency_key is None else arg.key(request.idempotency_key),
             key_ttl_ms=None if hours is None else max(1, arg.milliseconds(hours, "key_ttl_hours", 3_600, "hours")),
             reservation_id=None if request.reservation is None else arg.job_id(request.reservation, "reservation"),
-            session=arg.optional_name(request.session, "a session"),
+            session=None if request.session is None else arg.name(request.session, "a session"),
             batch_id=batch_id,
-            correlation_id=arg.optional_name(request.correlation_id, "a correlation id"),
-            run_at=arg.date(request.run_at, "run_at"),
+            correlation_id=(
+                None if request.correlation_id is None else arg.name(request.correlation_id, "a correlation id")
+            ),
+            run_at=None if request.run_at is None else arg.date(request.run_at, "run_at"),
             delay_ms=arg.milliseconds(request.delay_s, "delay_s"),
             joins=request.batch is not None,
         )
@@ -182,6 +185,8 @@ class Submits(Operations):
 
     def _new_jobs(self, tool: Tool, payload: Mapping[str, Any], text: str) -> tuple[c.NewJob, ...]:
         value = _fitting(tool, text)
+        if tool.items is None:
+            return (self._new_job(tool, text, value, 1),)
         units = _passed(tool.units_of(payload, value))
         self._limit_jobs(tool.jobs_for(units))
         parts = tool.parts(payload, value, units)
@@ -205,14 +210,14 @@ class Submits(Operations):
             tool.pool,
             text,
             _passed(tool.cost_of(value)),
-            units=units,
-            priority=tool.priority,
-            timeout_ms=int(tool.timeout * 1_000),
-            max_wait_ms=None if tool.max_wait is None else int(tool.max_wait * 1_000),
-            max_attempts=tool.attempts,
-            backoff_ms=int(tool.backoff * 1_000),
-            backoff_max_ms=int(tool.backoff_max * 1_000),
-            content_hash=_digest(tool.name, text) if tool.dedupe else None,
+            units,
+            tool.priority,
+            int(tool.timeout * 1_000),
+            None if tool.max_wait is None else int(tool.max_wait * 1_000),
+            tool.attempts,
+            int(tool.backoff * 1_000),
+            int(tool.backoff_max * 1_000),
+            _digest(tool.name, text) if tool.dedupe else None,
         )
 
     async def job(self, job_id: str) -> JobView:

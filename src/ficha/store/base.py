@@ -6,7 +6,7 @@ A store is opened, runs batches, answers questions and closes. All three stores 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Collection, Iterable, Set
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
@@ -35,11 +35,11 @@ from .lines import CHUNK, Lines
 T = TypeVar("T")
 Clock = Callable[[], int]
 Decide = Callable[[Snapshot], Changes]
-Hints = Callable[[Changes], Iterable[str]]
+Hints = Callable[[Changes], Collection[str]]
 """Names, as `notify` takes them, that are to go out with a batch's commit itself."""
 
 
-def no_hints(changes: Changes) -> Iterable[str]:
+def no_hints(changes: Changes) -> Collection[str]:
     return ()
 
 

@@ -6,13 +6,14 @@ sorts hot rows so. Nothing here looks at what a value means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
-from ...core.snapshot import Changes, Snapshot, job_rows
+from ...core.snapshot import Changes, PlaceRows, Snapshot, job_rows
 from . import columns as t
 from . import parts as p
 from .parts import Condition, Part, statement
@@ -25,46 +26,47 @@ class Executor(Protocol):
     async def fetch(self, query: str, *args: Any) -> list[Any]: ...
 
 
-What = TypeVar("What", Part, Condition)
+Filled = tuple[Part, Sequence[tuple[Any, ...]], tuple[Sequence[Any], ...]]
+"""A part, its rows, and the columns whose values are not in the records."""
 
 
-class Filled(Generic[What]):
-    """Parts or conditions, each with its columns of values."""
-
-    def __init__(self) -> None:
-        self.whats: list[What] = []
-        self._columns: list[Sequence[Sequence[Any]]] = []
-
-    def fill(self, what: What, columns: Sequence[Sequence[Any]]) -> None:
-        self.whats.append(what)
-        self._columns.append(columns)
-
-    @property
-    def is_single(self) -> bool:
-        """Whether each has one row."""
-        return all(len(columns[0]) == 1 for columns in self._columns)
-
-    def values(self, *, is_single: bool) -> list[Any]:
-        """The parameters of the statement."""
-        if is_single:
-            return [column[0] for columns in self._columns for column in columns]
-        found: list[Any] = []
-        for what, columns in zip(self.whats, self._columns, strict=True):
-            # What all rows share comes last, and once.
-            found += [literal(column.kind, values) for column, values in zip(what.columns, columns, strict=False)]
-            found += [values[0] for values in columns[len(what.columns) :]]
-            if what.is_counted:
-                found.append(len(columns[0]))
-        return found
-
-
-class Rows(Filled[Part]):
+class Rows:
     """The parts of one batch with their rows."""
 
+    def __init__(self) -> None:
+        self.filled: list[Filled] = []
+        self.is_single = True
+        """Whether each part has one row."""
+
     def add(self, part: Part, records: Sequence[Any], *beside: Sequence[Any]) -> None:
-        """Adds a part if it has rows. `beside` are the last columns, where their values are not in the records."""
-        if records:
-            self.fill(*part.filled((*zip(*map(part.row, records), strict=True), *beside)))
+        """`beside` are the last columns, where their values are not in the records."""
+        self.filled.append((part, [*map(part.row, records)], beside))
+        if len(records) != 1:
+            self.is_single = False
+
+    def singles(self) -> tuple[list[Part], list[Any]]:
+        """The parts as they are written, and their values: of one row each, and so row by row."""
+        parts: list[Part] = []
+        values: list[Any] = []
+        for part, (row,), beside in self.filled:
+            written, travelling = part.filled_one((*row, *[column[0] for column in beside]) if beside else row)
+            parts.append(written)
+            values += travelling
+        return parts, values
+
+    def many(self) -> tuple[list[Part], list[Any]]:
+        """The parts as they are written, and their values, column by column."""
+        parts: list[Part] = []
+        values: list[Any] = []
+        for part, rows, beside in self.filled:
+            written, columns = part.filled((*zip(*rows, strict=True), *beside))
+            parts.append(written)
+            # What all rows share comes last, and once.
+            values += [literal(column.kind, given) for column, given in zip(written.columns, columns, strict=False)]
+            values += [given[0] for given in columns[len(written.columns) :]]
+            if written.is_counted:
+                values.append(len(rows))
+        return parts, values
 
 
 class Written(Struct, frozen=True):
@@ -74,14 +76,39 @@ class Written(Struct, frozen=True):
     seats: dict[str, str]
 
 
-class Guard(Filled[Condition]):
+class Guard:
     """What must still be so for a batch to be written, and where the accounts lie that it was decided on."""
 
     def __init__(self, seats: Mapping[str, str]) -> None:
-        super().__init__()
         self.seats = seats
+        self.conditions: list[Condition] = []
+        self.is_single = True
+        """Whether each condition is asked of one row."""
+        self._rows: list[Sequence[tuple[Any, ...]]] = []
+
+    def ask(self, condition: Condition, rows: Sequence[tuple[Any, ...]]) -> None:
+        self.conditions.append(condition)
+        self._rows.append(rows)
+        if len(rows) != 1:
+            self.is_single = False
+
+    def values(self, *, is_single: bool) -> list[Any]:
+        """The first parameters of the statement."""
+        found: list[Any] = []
+        for condition, rows in zip(self.conditions, self._rows, strict=True):
+            if is_single:
+                found += rows[0]
+                continue
+            columns = zip(*rows, strict=True)
+            found += [literal(column.kind, given) for column, given in zip(condition.columns, columns, strict=True)]
+            if condition.is_counted:
+                found.append(len(rows))
+        return found
 
 
+_ID: Final = attrgetter("id")
+_NAME: Final = attrgetter("name")
+_KEY: Final = attrgetter(*t.KEYS.key)
 _NO_GUARD: Final = Guard({})
 
 
@@ -102,16 +129,17 @@ async def apply(
         rows.add(p.MARKER, [(*marker, snapshot.now)])
         if marker[1] % p.MARKERS_KEPT == 0:
             rows.add(p.MARKERS_PASSED, [marker])
-    if not rows.whats:
+    if not rows.filled:
         return None
     is_single = rows.is_single and guard.is_single
-    text = statement(tuple(rows.whats), tuple(guard.whats), is_single=is_single, is_told=bool(hints))
-    values = [*guard.values(is_single=is_single), *rows.values(is_single=is_single)]
-    found = await connection.fetch(text, *values, hints) if hints else await connection.fetch(text, *values)
+    parts, values = rows.singles() if is_single else rows.many()
+    text = statement(tuple(parts), tuple(guard.conditions), is_single=is_single, is_told=bool(hints))
+    beside = (hints,) if hints else ()
+    found = await connection.fetch(text, *guard.values(is_single=is_single), *values, *beside)
     if not found:
         return None
-    version, names, seats, *_ = found[0]
-    return Written(version, dict(zip(names or (), seats or (), strict=True)))
+    version, seats, *_ = found[0]
+    return Written(version, dict(seats))
 
 
 def sorted_rows(snapshot: Snapshot, changes: Changes, seats: Mapping[str, str]) -> Rows:
@@ -121,65 +149,87 @@ def sorted_rows(snapshot: Snapshot, changes: Changes, seats: Mapping[str, str]) 
     the statement fails and the batch is decided again. Rows that no lock orders are written in key order.
     """
     rows = Rows()
-    accounts = sorted(changes.accounts, key=attrgetter("id"))
-    seated = [account for account in accounts if account.id in seats]
-    rows.add(p.ACCOUNTS_SEATED, seated, [seats[account.id] for account in seated])
-    rows.add(p.ACCOUNT_IDS, [account for account in accounts if snapshot.accounts.get(account.id) is None])
-    others = [account for account in accounts if account.id not in seats]
-    _add_split(rows, p.ACCOUNTS_NEW, p.ACCOUNTS_CHANGED, snapshot.accounts, others, t.ACCOUNTS.key)
-    _add_jobs(rows, changes)
-    rows.add(p.STEPS, changes.steps)
-    _add_split(rows, p.KEYS_NEW, p.KEYS_CHANGED, snapshot.keys, changes.keys, t.KEYS.key)
-    rows.add(p.KEYS_FORGOTTEN, changes.forgotten_keys)
-    _add_split(
-        rows,
-        p.RESERVATIONS_NEW,
-        p.RESERVATIONS_CHANGED,
-        snapshot.reservations,
-        changes.reservations,
-        t.RESERVATIONS.key,
-    )
-    rows.add(p.BATCHES, sorted(changes.batches, key=lambda batch: batch.id))
-    _add_split(rows, p.POOLS_NEW, p.POOLS_CHANGED, snapshot.pools, changes.pools, t.POOLS.key)
-    # The last one of a content stands; a statement may write a row only once.
-    contents = {(content.tool, content.content_hash): content for content in changes.contents}
-    rows.add(p.CONTENTS, [contents[key] for key in sorted(contents)])
-    _add_split(rows, p.LEADERS_NEW, p.LEADERS_CHANGED, snapshot.leaders, changes.leaders, t.LEADERS.key)
-    rows.add(p.WORKERS, sorted(changes.workers, key=attrgetter("name")))
-    rows.add(p.TALLIES, changes.tallies)
-    rows.add(p.ENTRIES, changes.entries)
-    rows.add(p.EVENTS, changes.events)
-    _add_split(rows, p.API_KEYS_NEW, p.API_KEYS_CHANGED, snapshot.api_keys, changes.api_keys, t.API_KEYS.key)
-    rows.add(p.API_KEY_USES, sorted(changes.api_key_uses, key=attrgetter("key_id")))
-    rows.add(p.AUDIT, changes.audit)
+    if changes.accounts:
+        _add_accounts(rows, snapshot, changes, seats)
+    if changes.jobs:
+        _add_jobs(rows, changes)
+    if changes.steps:
+        rows.add(p.STEPS, changes.steps)
+    if changes.keys:
+        _add_split(rows, p.KEYS_NEW, p.KEYS_CHANGED, snapshot.keys, changes.keys, _KEY)
+    if changes.forgotten_keys:
+        rows.add(p.KEYS_FORGOTTEN, changes.forgotten_keys)
+    if changes.reservations:
+        known = snapshot.reservations
+        _add_split(rows, p.RESERVATIONS_NEW, p.RESERVATIONS_CHANGED, known, changes.reservations, _ID)
+    if changes.batches:
+        rows.add(p.BATCHES, sorted(changes.batches, key=_ID))
+    if changes.pools:
+        _add_split(rows, p.POOLS_NEW, p.POOLS_CHANGED, snapshot.pools, changes.pools, _NAME)
+    if changes.contents:
+        # The last one of a content stands; a statement may write a row only once.
+        contents = {(content.tool, content.content_hash): content for content in changes.contents}
+        rows.add(p.CONTENTS, [contents[key] for key in sorted(contents)])
+    if changes.leaders:
+        _add_split(rows, p.LEADERS_NEW, p.LEADERS_CHANGED, snapshot.leaders, changes.leaders, _NAME)
+    if changes.workers:
+        rows.add(p.WORKERS, sorted(changes.workers, key=_NAME))
+    if changes.tallies:
+        rows.add(p.TALLIES, changes.tallies)
+    if changes.entries:
+        rows.add(p.ENTRIES, changes.entries)
+    if changes.events:
+        rows.add(p.EVENTS, changes.events)
+    if changes.api_keys:
+        _add_split(rows, p.API_KEYS_NEW, p.API_KEYS_CHANGED, snapshot.api_keys, changes.api_keys, _ID)
+    if changes.api_key_uses:
+        rows.add(p.API_KEY_USES, sorted(changes.api_key_uses, key=attrgetter("key_id")))
+    if changes.audit:
+        rows.add(p.AUDIT, changes.audit)
     return rows
 
 
-def _add_split(
-    rows: Rows, new: Part, changed: Part, known: Mapping[Any, Any], records: list[Any], key: tuple[str, ...]
-) -> None:
-    if not records:
+def _add_accounts(rows: Rows, snapshot: Snapshot, changes: Changes, seats: Mapping[str, str]) -> None:
+    accounts = changes.accounts
+    if len(accounts) > 1:
+        accounts = sorted(accounts, key=_ID)
+    if seated := [account for account in accounts if account.id in seats]:
+        rows.add(p.ACCOUNTS_SEATED, seated, [seats[account.id] for account in seated])
+    if len(seated) == len(accounts):
         return
-    key_of = attrgetter(*key)
-    ordered = sorted(records, key=key_of)
-    rows.add(new, [record for record in ordered if known.get(key_of(record)) is None])
-    rows.add(changed, [record for record in ordered if known.get(key_of(record)) is not None])
+    if opened := [account for account in accounts if snapshot.accounts.get(account.id) is None]:
+        rows.add(p.ACCOUNT_IDS, opened)
+    others = [account for account in accounts if account.id not in seats]
+    _add_split(rows, p.ACCOUNTS_NEW, p.ACCOUNTS_CHANGED, snapshot.accounts, others, _ID)
+
+
+def _add_split(
+    rows: Rows, new: Part, changed: Part, known: Mapping[Any, Any], records: list[Any], key: Callable[[Any], Any]
+) -> None:
+    if len(records) > 1:
+        records = sorted(records, key=key)
+    if made := [record for record in records if known.get(key(record)) is None]:
+        rows.add(new, made)
+    if len(made) < len(records):
+        rows.add(changed, [record for record in records if known.get(key(record)) is not None])
+
+
+_PLACES: Final = tuple(getattr(p, name.upper()) for name in PlaceRows.__struct_fields__)
 
 
 def _add_jobs(rows: Rows, changes: Changes) -> None:
     jobs = job_rows(changes.jobs)
-    payloads, results = changes.payloads, changes.results
-    rows.add(p.BORN, jobs.born, [payloads[job.id] for job in jobs.born], [results.get(job.id) for job in jobs.born])
-    rows.add(p.ENDED, jobs.ended, [results.get(job.id) for job in jobs.ended])
-    rows.add(p.RELISTED, jobs.relisted)
-    places = jobs.places
-    rows.add(p.READY_GONE, [(job_id,) for job_id in places.ready_gone])
-    rows.add(p.READY_NEW, places.ready_new)
-    rows.add(p.READY_CHANGED, places.ready_changed)
-    rows.add(p.PARKED_GONE, [(job_id,) for job_id in places.parked_gone])
-    rows.add(p.PARKED_NEW, places.parked_new)
-    rows.add(p.PARKED_CHANGED, places.parked_changed)
-    rows.add(p.LEASES_GONE, [(job_id,) for job_id in places.leases_gone])
-    rows.add(p.LEASES_NEW, places.leases_new)
-    rows.add(p.LEASES_CHANGED, places.leases_changed)
-    rows.add(p.CHECKPOINTS, jobs.checkpoints)
+    results = changes.results
+    if born := jobs.born:
+        payloads = changes.payloads
+        texts = [results.get(job.id) for job in born] if results else [None] * len(born)
+        rows.add(p.BORN, born, [payloads[job.id] for job in born], texts)
+    if ended := jobs.ended:
+        rows.add(p.ENDED, ended, [results.get(job.id) for job in ended])
+    if jobs.relisted:
+        rows.add(p.RELISTED, jobs.relisted)
+    for part, moved in zip(_PLACES, astuple(jobs.places), strict=True):
+        if moved:
+            rows.add(part, moved)
+    if jobs.checkpoints:
+        rows.add(p.CHECKPOINTS, jobs.checkpoints)

@@ -7,8 +7,10 @@ to a pooler in transaction mode, and one that was interrupted in any way is simp
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias
 
 import asyncpg
@@ -47,53 +49,106 @@ BEGIN_READING: Final = (
     + "; ".join(f"SET LOCAL {name} = {'auto' if name == 'plan_cache_mode' else 'on'}" for name in PLANS)
 )
 _ROLLBACK_S: Final = 5.0
+TIMEOUT_S: Final = 60.0
+"""How long a database that does not answer is waited for."""
 
 
 class Connections:
-    """Up to `size` connections, made when they are needed and kept for the next one who needs one."""
+    """Up to `size` connections, made when they are needed and kept for the next one who needs one.
 
-    def __init__(self, connect: Callable[[], Awaitable[Connection]], size: int) -> None:
+    patience_s: how long one may be in use before it is taken for dead, and thrown away. Defaults to no bound, for
+        connections that see to it by themselves: the driver's own time-out costs a timer for each statement.
+    """
+
+    def __init__(
+        self, connect: Callable[[], Awaitable[Connection]], size: int, *, patience_s: float | None = None
+    ) -> None:
         self._connect = connect
-        self._free = asyncio.Semaphore(size)
+        self._patience_s = patience_s
+        self._used_since: dict[Connection, float] = {}
+        self._watch: asyncio.TimerHandle | None = None
+        self._free = size
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle: list[Connection] = []
         self._is_open = True
 
-    @asynccontextmanager
-    async def take(self) -> AsyncIterator[Connection]:
+    def take(self) -> _Taken:
         """A connection outside any transaction. One that comes back closed or inside a transaction is thrown away."""
-        async with self._free:
-            connection = await self._get()
-            try:
-                yield connection
-            except asyncio.CancelledError:
-                # Whatever was under way is under way still; the database undoes it when the connection is gone.
+        return _Taken(self)
+
+    async def get(self) -> Connection:
+        """A connection that the caller has to `put` back."""
+        if self._free:
+            self._free -= 1
+        else:
+            await self._turn()
+        try:
+            if not self._is_open:
+                raise Unavailable("the store is closed; open it first")
+            while self._idle:
+                connection = self._idle.pop()
+                if not connection.is_closed():
+                    return self._used(connection)
+            with speaking():
+                return self._used(await self._connect())
+        except BaseException:
+            self._pass_on()
+            raise
+
+    def _used(self, connection: Connection) -> Connection:
+        if self._patience_s is not None:
+            self._used_since[connection] = time.monotonic()
+            if self._watch is None:
+                self._watch_on(self._patience_s)
+        return connection
+
+    def _watch_on(self, patience_s: float) -> None:
+        """One timer for all of them, which goes on for as long as any is in use."""
+        self._watch = asyncio.get_running_loop().call_later(patience_s / 4, self._give_up, patience_s)
+
+    def _give_up(self, patience_s: float) -> None:
+        """Ends what has been in use for too long: whoever waits for an answer is told that it is lost."""
+        self._watch = None
+        for connection, since in self._used_since.items():
+            if time.monotonic() - since > patience_s:
                 connection.terminate()
-                raise
-            except (Unavailable, CommitUnknown):
-                # What broke one connection has most likely broken all.
-                if connection.is_closed():
-                    self._drop_idle()
-                raise
-            finally:
-                self._put(connection)
+        if self._used_since:
+            self._watch_on(patience_s)
 
-    async def _get(self) -> Connection:
-        if not self._is_open:
-            raise Unavailable("the store is closed; open it first")
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.is_closed():
-                return connection
-        with speaking():
-            return await self._connect()
-
-    def _put(self, connection: Connection) -> None:
+    def put(self, connection: Connection, error: BaseException | None) -> None:
+        """Gives back a connection, with the error that came of it if there was one."""
+        self._used_since.pop(connection, None)
+        if isinstance(error, asyncio.CancelledError):
+            # Whatever was under way is under way still; the database undoes it when the connection is gone.
+            connection.terminate()
         if connection.is_closed():
-            return
-        if not self._is_open or connection.is_in_transaction():
+            if isinstance(error, Unavailable | CommitUnknown):
+                # What broke one connection has most likely broken all.
+                self._drop_idle()
+        elif not self._is_open or connection.is_in_transaction():
             connection.terminate()
         else:
             self._idle.append(connection)
+        self._pass_on()
+
+    async def _turn(self) -> None:
+        """Waits until somebody passes on the right to a connection; whoever waits longest is the next."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._pass_on()
+            raise
+
+    def _pass_on(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
 
     def _drop_idle(self) -> None:
         while self._idle:
@@ -102,8 +157,26 @@ class Connections:
     async def close(self) -> None:
         """Ends the idle connections; one in use ends when it is put back."""
         self._is_open = False
+        if self._watch is not None and not self._used_since:
+            self._watch.cancel()
         idle, self._idle = self._idle, []
         await asyncio.gather(*map(_part, idle))
+
+
+class _Taken:
+    """A connection for as long as a block runs. (Each batch passes here; a generator would take twice as long.)"""
+
+    __slots__ = ("_connection", "_connections")
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    async def __aenter__(self) -> Connection:
+        self._connection = await self._connections.get()
+        return self._connection
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._connections.put(self._connection, error)
 
 
 async def _part(connection: Connection) -> None:
@@ -123,15 +196,22 @@ DRIVER_ERRORS: Final = (
 """What the driver raises. ValueError: text or a number that no column can hold."""
 
 
-@contextmanager
-def speaking(connection: Connection | None = None) -> Iterator[None]:
+class speaking:
     """Where the driver is called: its errors become the store's, and a connection that is lost is thrown away."""
-    try:
-        yield
-    except DRIVER_ERRORS as error:
-        if connection is not None and is_lost(error):
-            connection.terminate()
-        raise translated(error) from error
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection | None = None) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None and isinstance(error, DRIVER_ERRORS):
+            if self._connection is not None and is_lost(error):
+                self._connection.terminate()
+            raise translated(error) from error
 
 
 @asynccontextmanager
@@ -149,16 +229,23 @@ async def transaction(connection: Connection, begin: str = BEGIN) -> AsyncIterat
             await _roll_back(connection)
 
 
-@contextmanager
-def committing(connection: Connection) -> Iterator[None]:
+class committing:
     """Where the driver is told to commit: raises CommitUnknown if it cannot be known whether that happened."""
-    try:
-        yield
-    except DRIVER_ERRORS as error:
-        told = after_commit(error)
-        if isinstance(told, CommitUnknown):
-            connection.terminate()
-        raise told from error
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None and isinstance(error, DRIVER_ERRORS):
+            told = after_commit(error)
+            if isinstance(told, CommitUnknown):
+                self._connection.terminate()
+            raise told from error
 
 
 async def commit(connection: Connection) -> None:
@@ -186,11 +273,13 @@ class SettledConnector:
     and each transaction brings the settings along.
     """
 
-    def __init__(self, url: str, settings: dict[str, str], *, prepared: bool) -> None:
-        self._plain = connector(url, prepared=prepared)
+    def __init__(
+        self, url: str, settings: dict[str, str], *, prepared: bool, timeout_s: float | None = TIMEOUT_S
+    ) -> None:
+        self._plain = connector(url, prepared=prepared, timeout_s=timeout_s)
         # No transaction is begun for a single statement, so its isolation level is a setting as well.
         settings = {**settings, "default_transaction_isolation": "read committed"}
-        self._settled = connector(url, prepared=prepared, server_settings=settings)
+        self._settled = connector(url, prepared=prepared, timeout_s=timeout_s, server_settings=settings)
         self.is_settled = prepared
 
     async def __call__(self) -> Connection:
@@ -202,14 +291,16 @@ class SettledConnector:
         return await self._plain()
 
 
-def connector(url: str, *, prepared: bool, **options: Any) -> Callable[[], Awaitable[Connection]]:
+def connector(
+    url: str, *, prepared: bool, timeout_s: float | None = TIMEOUT_S, **options: Any
+) -> Callable[[], Awaitable[Connection]]:
     """How to make a connection. Without `prepared`, no statement outlives its transaction."""
 
     async def connect() -> Connection:
         return await asyncpg.connect(
             url,
             timeout=10,
-            command_timeout=60,
+            command_timeout=timeout_s,
             # A batch's statement is long and always the same; there are as many as there are mixtures of commands.
             statement_cache_size=256 if prepared else 0,
             max_cacheable_statement_size=0,

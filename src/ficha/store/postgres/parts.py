@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final
 
 from msgspec import Struct
@@ -49,9 +50,6 @@ class Part(Struct, frozen=True, eq=False):
         if usual is None:
             return self, columns
         rows = len(columns[0])
-        if rows == 1:
-            is_usual = [columns[n][0] for n in usual.fixed] == usual.values
-            return (usual.part, [columns[n] for n in usual.kept]) if is_usual else (self, columns)
         for n, value in zip(usual.fixed, usual.values, strict=True):
             if columns[n].count(value) != rows:
                 return self, columns
@@ -59,6 +57,13 @@ class Part(Struct, frozen=True, eq=False):
             if columns[n].count(columns[n][0]) != rows:
                 return self, columns
         return usual.part.filled([columns[n] for n in usual.kept])
+
+    def filled_one(self, row: tuple[Any, ...]) -> tuple[Part, tuple[Any, ...]]:
+        """The same for a single row, which shares nothing."""
+        usual = self.usual
+        if usual is None or usual.fixed_of(row) != usual.values:
+            return self, row
+        return usual.part, usual.kept_of(row)
 
 
 class Usual(Struct, frozen=True, eq=False):
@@ -68,7 +73,9 @@ class Usual(Struct, frozen=True, eq=False):
     kept: tuple[int, ...]
     shared: tuple[int, ...]
     fixed: tuple[int, ...]
-    values: list[Any]
+    values: tuple[Any, ...]
+    kept_of: Row
+    fixed_of: Row
 
 
 def _usually(part: Part, shared: str, **fixed: int | str | None) -> Part:
@@ -85,7 +92,17 @@ def _usually(part: Part, shared: str, **fixed: int | str | None) -> Part:
         fixed=(*part.fixed, *(constant(part.columns[n], fixed[part.columns[n].name]) for n in known)),
     )
     before = range(len(part.columns), len(part.columns) + len(part.shared))
-    return replace(part, usual=Usual(short, (*numbers.values(), *before, *once), once, known, [*fixed.values()]))
+    kept = *numbers.values(), *before, *once
+    usual = Usual(short, kept, once, known, tuple(fixed.values()), _picked(kept), _picked(known))
+    return replace(part, usual=usual)
+
+
+def _picked(numbers: tuple[int, ...]) -> Row:
+    """The values of a row that have these numbers, as a tuple however few they are."""
+    if len(numbers) > 1:
+        return itemgetter(*numbers)
+    first, beyond = numbers[0] if numbers else 0, len(numbers)
+    return lambda row: row[first : first + beyond]
 
 
 def _insert(name: str, table: Table, tail: str = "") -> Part:
@@ -115,8 +132,8 @@ def _delete(name: str, table: Table) -> Part:
     key = tuple(c for c in table.columns if c.name in table.key)
     if len(key) == 1:
         text = f"DELETE FROM {table.name} AS t WHERE t.{key[0].name} = {{keys}} AND {{guard}}"
-    else:
-        text = f"DELETE FROM {table.name} AS t USING {_found(table)} WHERE t.ctid = v.seat AND {{guard}}"
+        return Part(name, key, lambda value: (value,), text)
+    text = f"DELETE FROM {table.name} AS t USING {_found(table)} WHERE t.ctid = v.seat AND {{guard}}"
     return Part(name, key, tuple, text)
 
 
@@ -303,24 +320,24 @@ def statement(
             first += 1
     guard = "true"
     if conditions:
-        ctes.append(f"guard AS MATERIALIZED (SELECT {' AND '.join(holds)} AS holds)")
-        guard = "(SELECT holds FROM guard)"
+        ctes.append(f"guard AS MATERIALIZED (SELECT WHERE {' AND '.join(holds)})")
+        guard = "EXISTS (SELECT FROM guard)"
+    # A single row is one that the guard hands on, or does not.
+    under = "FROM guard" if conditions and is_single else ""
     for part in parts:
-        rows = source(part.columns, first, is_single=is_single, shared=part.shared, fixed=part.fixed)
+        rows = source(part.columns, first, is_single=is_single, shared=part.shared, fixed=part.fixed, under=under)
         keys = one_of(part.columns[0].kind, first, is_single=is_single)
-        ctes.append(f"{part.name} AS ({part.text.format(source=rows, keys=keys, guard=guard)})")
+        is_guarded = under and "{source}" in part.text
+        text = part.text.format(source=rows, keys=keys, guard="true" if is_guarded else guard)
+        ctes.append(f"{part.name} AS ({text})")
         first += len(part.columns) + len(part.shared)
         if part.is_counted:
             # A statement has no other way to fail than by an error: this one divides by zero.
             count = "1" if is_single else f"${first}::bigint"
             ends.append(f"(SELECT (count(*) = {count})::int FROM {part.name})")
             first += not is_single
-    seated = [part.name for part in parts if part in _SEATED]
-    seats = (_gathered(column, seated) for column in ("id", "ctid::text"))
+    seated = " UNION ALL ".join(f"SELECT ARRAY[id, ctid::text] FROM {part.name}" for part in parts if part in _SEATED)
+    seats = f"ARRAY({seated})" if seated else "'{}'::text[]"
     told = (_TELL.format(f"${first}"),) if is_told else ()
-    answer = ", ".join(("pg_current_xact_id()::xid::text", *seats, " / ".join(ends), *told))
-    return f"WITH {', '.join(ctes)} SELECT {answer} WHERE {guard}"
-
-
-def _gathered(column: str, parts: list[str]) -> str:
-    return f"ARRAY({' UNION ALL '.join(f'SELECT {column} FROM {part}' for part in parts)})" if parts else "NULL::text[]"
+    answer = ", ".join(("pg_current_xact_id()::xid::text", seats, " / ".join(ends), *told))
+    return f"WITH {', '.join(ctes)} SELECT {answer} {under or f'WHERE {guard}'}"

@@ -54,6 +54,8 @@ LOOK: Final = (
     "FROM accounts a WHERE a.id = ANY ($1::text[])"
 )
 
+_NOBODY: Final[frozenset[str]] = frozenset()
+
 Accounts = dict[str, tuple[Account, str, str]]
 """Accounts by id, each with the version and the seat of its row."""
 Leases = dict[str, tuple[Job, str]]
@@ -78,7 +80,7 @@ class Guess(Struct, frozen=True):
         """The guard, with the ready rows that the batch takes. What it leaves may become of others what it will."""
         ready = self.ready or {}
         if ids := [change.after.id for change in changes.jobs if change.after.id in ready]:
-            self.guard.fill(READY_UNCHANGED, (ids, [ready[key] for key in ids]))
+            self.guard.ask(READY_UNCHANGED, [(key, ready[key]) for key in ids])
         return self.guard
 
 
@@ -115,20 +117,25 @@ class Remembered:
             return None
         if not _is_simple(needs) or needs.pools != needs.ready.keys() or not self.carries(needs.pools):
             return None
-        if (leases := self._held(needs.jobs | needs.owned_jobs)) is None:
+        jobs = needs.jobs | needs.owned_jobs
+        if (leases := self._held(jobs) if jobs else {}) is None:
             return None
-        owners = {leases[key][0].account_id for key in needs.owned_jobs}
+        owners = {leases[key][0].account_id for key in needs.owned_jobs} if needs.owned_jobs else _NOBODY
         names = needs.accounts | owners
         accounts = {name: known for name in names if (known := self._accounts.get(name)) is not None}
-        missing = sorted(names - accounts.keys())
-        if missing:
+        missing: list[str] = []
+        if len(accounts) < len(names):
+            missing = sorted(names - accounts.keys())
             accounts.update(await self._look(connection, missing))
         now = self._now()
-        if now is None or accounts.keys() != names or any(_needs_more(a, owners) for a, *_ in accounts.values()):
+        if now is None or len(accounts) < len(names):
             return None
+        for account, _, _ in accounts.values():
+            if _needs_more(account, owners):
+                return None
         snapshot = Snapshot(
             now,
-            accounts={name: account for name, (account, *_) in accounts.items()},
+            accounts={name: known[0] for name, known in accounts.items()},
             jobs={key: job for key, (job, _) in leases.items()},
             keys=dict.fromkeys(needs.keys),
             reservations_of={name: [] for name in needs.reservations_of},
@@ -139,9 +146,8 @@ class Remembered:
         )
         guard = self._guard(needs, accounts, leases, now)
         if needs.pools:
-            guard.fill(POOLS_UNCHANGED, (list(needs.pools), [self._pools[name][1] for name in needs.pools]))
-            stretches = (stretch for name in needs.pools for stretch in heads.stretches(name))
-            guard.fill(NONE_READY, tuple(zip(*stretches, strict=True)))
+            guard.ask(POOLS_UNCHANGED, [(name, self._pools[name][1]) for name in needs.pools])
+            guard.ask(NONE_READY, [stretch for name in needs.pools for stretch in heads.stretches(name)])
         return Guess(snapshot, guard, 0 < len(missing) == len(names), claims=bool(needs.pools))
 
     async def _guess_claims(self, connection: Executor, needs: Needs, heads: Heads) -> Guess | None:
@@ -167,7 +173,7 @@ class Remembered:
             return None
         snapshot.jobs.update((key, job) for key, (job, _) in leases.items())
         guard = self._guard(needs, {}, leases, snapshot.now)
-        guard.fill(POOLS_UNCHANGED, (list(pools), list(pools.values())))
+        guard.ask(POOLS_UNCHANGED, [*pools.items()])
         return Guess(snapshot, guard, is_fresh=False, ready=ready, tells_all=not leases)
 
     def _held(self, jobs: set[str]) -> Leases | None:
@@ -182,18 +188,15 @@ class Remembered:
 
     def _guard(self, needs: Needs, accounts: Accounts, leases: Leases, now: int) -> Guard:
         """In key order, like all that locks rows."""
-        guard = Guard({name: seat for name, (_, _, seat) in accounts.items()})
+        guard = Guard({name: known[2] for name, known in accounts.items()})
         if accounts:
-            names = sorted(accounts)
-            _, versions, seats = zip(*(accounts[name] for name in names), strict=True)
-            guard.fill(ACCOUNTS_UNCHANGED, (names, versions, seats))
+            guard.ask(ACCOUNTS_UNCHANGED, [(name, *accounts[name][1:]) for name in sorted(accounts)])
         if leases:
-            ids = sorted(leases)
-            guard.fill(LEASES_UNCHANGED, (ids, [leases[key][1] for key in ids]))
+            guard.ask(LEASES_UNCHANGED, [(key, leases[key][1]) for key in sorted(leases)])
         if needs.keys:
-            guard.fill(KEYS_UNUSED, tuple(zip(*sorted(needs.keys), strict=True)))
+            guard.ask(KEYS_UNUSED, sorted(needs.keys))
         if self._clock is None:
-            guard.fill(CLOCK_RIGHT, ([now],))
+            guard.ask(CLOCK_RIGHT, [(now,)])
         return guard
 
     # What came of it
@@ -288,7 +291,7 @@ def _only_claims(needs: Needs) -> bool:
     return needs.pools == needs.ready.keys() and not any(getattr(needs, name) for name in others)
 
 
-def _needs_more(account: Account, owners: set[str]) -> bool:
+def _needs_more(account: Account, owners: Set[str]) -> bool:
     """Whether reservations or parked jobs of this account would have to be loaded too."""
     return bool(account.reserved or (account.parked and account.id in owners))
 

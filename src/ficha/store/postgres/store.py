@@ -25,6 +25,7 @@ from .connections import (
     BEGIN_SET_UP,
     PLANS,
     SETTINGS,
+    TIMEOUT_S,
     Connection,
     Connections,
     SettledConnector,
@@ -94,19 +95,19 @@ class PostgresStore(migrator.PostgresMigrator):
         self._clock = clock
         self._pool_size = pool_size
         self._connect_listener = connector(listen_url or url, prepared=prepared)
-        self._connect_writer = SettledConnector(url, SETTINGS, prepared=prepared)
+        self._connect_writer = SettledConnector(url, SETTINGS, prepared=prepared, timeout_s=None)
         self._connect_reader = SettledConnector(url, PLANS, prepared=prepared)
         self._remember = remember
         self._heads = Heads()
         self._remembered = Remembered(clock)
-        self._writers = Connections(self._connect_writer, lanes)
+        self._writers = Connections(self._connect_writer, lanes, patience_s=TIMEOUT_S)
         self._readers = Connections(self._connect_reader, pool_size)
         self._listeners: list[Listener] = []
         self._signature = uuid.uuid4().hex[:16]
 
     async def open(self) -> None:
         await self.close()
-        self._writers = Connections(self._connect_writer, self.lanes)
+        self._writers = Connections(self._connect_writer, self.lanes, patience_s=TIMEOUT_S)
         self._remembered = Remembered(self._clock)
         self._readers = Connections(self._connect_reader, self._pool_size)
         async with self._readers.take() as connection:

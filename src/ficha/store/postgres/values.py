@@ -122,13 +122,15 @@ def source(
     is_single: bool,
     shared: Sequence[Column] = (),
     fixed: Sequence[str] = (),
+    under: str = "",
 ) -> str:
     """The rows `v` with these columns, from parameters numbered from `first`; then what all rows share, or have fixed.
 
     A single row is passed value by value: for the database, that is a fraction of the work of unfolding arrays.
+    `under` says what it depends on, if on anything.
     """
     if is_single:
-        return f"(SELECT {', '.join((*_scalars((*columns, *shared), first), *fixed))}) AS v"
+        return f"(SELECT {', '.join((*_scalars((*columns, *shared), first), *fixed))} {under}) AS v"
     arrays = ", ".join(array(column.kind, n) for n, column in enumerate(columns, first))
     names = ", ".join(column.name for column in columns)
     if not (shared or fixed):
