@@ -115,6 +115,8 @@ def statements() -> Iterator[str]:
     for written in VARIANTS:
         yield parts.statement(written)
         yield parts.statement(written, is_single=True)
+        several = tuple(parts.several(part) if part.name == parts.EVENTS.name else part for part in written)
+        yield parts.statement(several, conditions, is_single=True, is_told=True)
         yield from (parts.statement((part,)) for part in written)
     for module in (reads, horizon, whole, identity):
         yield from (

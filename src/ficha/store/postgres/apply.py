@@ -36,20 +36,26 @@ class Rows:
     def __init__(self) -> None:
         self.filled: list[Filled] = []
         self.is_single = True
-        """Whether each part has one row."""
+        """Whether each part has one row. Events may have more: a job that is claimed and started has two."""
 
     def add(self, part: Part, records: Sequence[Any], *beside: Sequence[Any]) -> None:
         """`beside` are the last columns, where their values are not in the records."""
         self.filled.append((part, [*map(part.row, records)], beside))
-        if len(records) != 1:
+        if len(records) != 1 and part is not p.EVENTS:
             self.is_single = False
 
     def singles(self) -> tuple[list[Part], list[Any]]:
         """The parts as they are written, and their values: of one row each, and so row by row."""
         parts: list[Part] = []
         values: list[Any] = []
-        for part, (row,), beside in self.filled:
-            written, travelling = part.filled_one((*row, *[column[0] for column in beside]) if beside else row)
+        travelling: Sequence[Any]
+        for part, rows, beside in self.filled:
+            if len(rows) == 1:
+                row = (*rows[0], *[column[0] for column in beside]) if beside else rows[0]
+                written, travelling = part.filled_one(row)
+            else:
+                written, travelling = _columned(part, rows, beside)
+                written = p.several(written)
             parts.append(written)
             values += travelling
         return parts, values
@@ -59,14 +65,20 @@ class Rows:
         parts: list[Part] = []
         values: list[Any] = []
         for part, rows, beside in self.filled:
-            written, columns = part.filled((*zip(*rows, strict=True), *beside))
+            written, travelling = _columned(part, rows, beside)
             parts.append(written)
-            # What all rows share comes last, and once.
-            values += [literal(column.kind, given) for column, given in zip(written.columns, columns, strict=False)]
-            values += [given[0] for given in columns[len(written.columns) :]]
-            if written.is_counted:
-                values.append(len(rows))
+            values += travelling
         return parts, values
+
+
+def _columned(part: Part, rows: Sequence[tuple[Any, ...]], beside: tuple[Sequence[Any], ...]) -> tuple[Part, list[Any]]:
+    written, columns = part.filled((*zip(*rows, strict=True), *beside))
+    # What all rows share comes last, and once.
+    values: list[Any] = [literal(column.kind, given) for column, given in zip(written.columns, columns, strict=False)]
+    values += [given[0] for given in columns[len(written.columns) :]]
+    if written.is_counted:
+        values.append(len(rows))
+    return written, values
 
 
 class Written(Struct, frozen=True):

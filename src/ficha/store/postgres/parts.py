@@ -42,6 +42,8 @@ class Part(Struct, frozen=True, eq=False):
     """Columns that have the same value in all rows; it travels once."""
     fixed: tuple[str, ...] = ()
     """Columns whose value is known beforehand; it does not travel at all."""
+    is_several: bool = False
+    """Whether it has several rows though all others have one."""
     usual: Usual | None = None
 
     def filled(self, columns: Sequence[Sequence[Any]]) -> tuple[Part, Sequence[Sequence[Any]]]:
@@ -298,6 +300,12 @@ CLOCK_RIGHT: Final = Condition(
 )
 
 
+@lru_cache(maxsize=16)
+def several(part: Part) -> Part:
+    """The same part, for several rows beside parts with one."""
+    return replace(part, is_several=True)
+
+
 @lru_cache(maxsize=1024)
 def statement(
     parts: tuple[Part, ...], conditions: tuple[Condition, ...] = (), *, is_single: bool = False, is_told: bool = False
@@ -325,17 +333,18 @@ def statement(
     # A single row is one that the guard hands on, or does not.
     under = "FROM guard" if conditions and is_single else ""
     for part in parts:
-        rows = source(part.columns, first, is_single=is_single, shared=part.shared, fixed=part.fixed, under=under)
-        keys = one_of(part.columns[0].kind, first, is_single=is_single)
-        is_guarded = under and "{source}" in part.text
+        is_one = is_single and not part.is_several
+        rows = source(part.columns, first, is_single=is_one, shared=part.shared, fixed=part.fixed, under=under)
+        keys = one_of(part.columns[0].kind, first, is_single=is_one)
+        is_guarded = is_one and under and "{source}" in part.text
         text = part.text.format(source=rows, keys=keys, guard="true" if is_guarded else guard)
         ctes.append(f"{part.name} AS ({text})")
         first += len(part.columns) + len(part.shared)
         if part.is_counted:
             # A statement has no other way to fail than by an error: this one divides by zero.
-            count = "1" if is_single else f"${first}::bigint"
+            count = "1" if is_one else f"${first}::bigint"
             ends.append(f"(SELECT (count(*) = {count})::int FROM {part.name})")
-            first += not is_single
+            first += not is_one
     seated = " UNION ALL ".join(f"SELECT ARRAY[id, ctid::text] FROM {part.name}" for part in parts if part in _SEATED)
     seats = f"ARRAY({seated})" if seated else "'{}'::text[]"
     told = (_TELL.format(f"${first}"),) if is_told else ()
