@@ -1,6 +1,5 @@
 """Ids sort as the things were made."""
 
-import os
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -26,18 +25,3 @@ def test_ids_rise_also_when_the_clock_goes_back(monkeypatch: pytest.MonkeyPatch)
     first = ids.new_id()
     monkeypatch.setattr(ids.time, "time_ns", lambda: 0)
     assert ids.new_id() > first
-
-
-def test_a_process_and_its_fork_draw_different_ids() -> None:
-    ids.new_id()  # More is drawn at once than one id takes.
-    heard, said = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.write(said, ids.new_id().encode())
-        os._exit(0)
-    os.waitpid(child, 0)
-    theirs, ours = os.read(heard, 36).decode(), ids.new_id()
-    os.close(heard)
-    os.close(said)
-    assert uuid.UUID(theirs).version == 7
-    assert theirs[19:] != ours[19:]
