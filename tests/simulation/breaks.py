@@ -137,7 +137,7 @@ def _flush_before_answer(stack: ExitStack) -> None:
         def decide_and_tell(snapshot: Any) -> Any:
             result = ficha.engine.lane.decide(snapshot, batch, self._policy)
             if not decided.done():
-                decided.set_result(result)
+                decided.set_result((*result, ()))
             return result[0]
 
         async def commit() -> None:
