@@ -152,13 +152,15 @@ async def test_a_hint_reaches_somebody_who_waits_in_another_process(postgresql: 
         assert await waiter
 
 
-async def test_in_quiet_times_a_hint_goes_out_with_the_commit_and_in_busy_ones_after_it(postgresql: Bench) -> None:
+async def test_in_quiet_times_a_hint_goes_out_with_the_commit_and_in_busy_ones_after_it(
+    postgresql: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, other = await postgresql.watched(), await postgresql.watched()
     works, waits = await opened(await postgresql.engine(store)), await postgresql.engine(other)
     async with asyncio.timeout(10):
         await other.listens.wait()
         for is_quiet in (True, False):
-            works.wakeups._credit = wakeups.HINTS_AT_ONCE if is_quiet else 1.0
+            monkeypatch.setattr(wakeups, "RIDES_EVERY_S", 0.0 if is_quiet else NEVER)
             await store.until(lambda: not works.wakeups._unsent)
             store.notified.clear()
             heard = waits.wakeups.heard(["gpu"])

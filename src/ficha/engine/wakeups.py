@@ -31,6 +31,9 @@ HINTS_PER_S = 50.0
 HINTS_AT_ONCE = 50.0
 """How many hints to other processes go out in the long run, and at once after a quiet time. Each one costs the database
 a transaction of its own, so under load many wake-ups share one."""
+RIDES_EVERY_S = 0.008
+"""How often hints ride on a commit, at most: the database lets commits that bring hints pass one by one, and does not
+flush several of them at once."""
 
 
 def cancellations(worker: str) -> str:
@@ -48,7 +51,7 @@ class Wakeups:
         self._unsent: set[str] = set()
         self._credit = HINTS_AT_ONCE
         self._credited_at = time.monotonic()
-        self._events_sent_at = float("-inf")
+        self._rode_at = self._events_sent_at = float("-inf")
         self._more_than_events = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._sender: asyncio.Task[None] | None = None
@@ -96,10 +99,8 @@ class Wakeups:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether there are so few hints that each may ride on its commit: the database lets commits that bring hints
-        pass one by one, which costs nobody anything while they are few."""
-        self._refill()
-        return self._credit > HINTS_AT_ONCE / 2 and not self._unsent
+        """Whether there are so few hints that the next may ride on its commit."""
+        return not self._unsent and time.monotonic() - self._rode_at >= RIDES_EVERY_S
 
     def riding(self, names: Iterable[str]) -> tuple[str, ...]:
         """Those of the names that are worth it: events alone can wait."""
@@ -109,7 +110,7 @@ class Wakeups:
     def announce(self, pools: Iterable[str], told: Collection[str] = ()) -> None:
         """Wakes this process at once and the others soon, unless they were told already."""
         if told:
-            self._credit -= 1
+            self._rode_at = time.monotonic()
         for pool in pools:
             self._wake(pool)
             if pool not in told:
@@ -128,7 +129,9 @@ class Wakeups:
 
     async def _send(self) -> None:
         while self._unsent:
-            now = self._refill()
+            now = time.monotonic()
+            self._credit = min(HINTS_AT_ONCE, self._credit + (now - self._credited_at) * HINTS_PER_S)
+            self._credited_at = now
             if self._credit < 1:
                 await asyncio.sleep((1 - self._credit) / HINTS_PER_S)
                 continue
@@ -147,13 +150,6 @@ class Wakeups:
                 await self._store.notify(names)
             except Exception as error:
                 log.debug("a wake-up hint was not sent: %s", error)
-
-    def _refill(self) -> float:
-        """How many hints may go out by now, and when that is."""
-        now = time.monotonic()
-        self._credit = min(HINTS_AT_ONCE, self._credit + (now - self._credited_at) * HINTS_PER_S)
-        self._credited_at = now
-        return now
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(coroutine)
