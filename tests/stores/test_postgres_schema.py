@@ -108,7 +108,7 @@ def statements() -> Iterator[str]:
         yield wanted.statement(order)
         yield from (wanted.statement((part,)) for part in order)
         yield wanted.unlocked(wanted.statement(order))
-    yield wanted.statement((wanted.SEEN,))
+    yield from (wanted.statement((part,)) for part in (wanted.SEEN, wanted.SEEN_OF_ONE))
     conditions = tuple(condition for condition in vars(parts).values() if isinstance(condition, parts.Condition))
     for is_single in (True, False):
         yield parts.statement((parts.MARKER,), conditions, is_single=is_single)

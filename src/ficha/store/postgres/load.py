@@ -35,7 +35,7 @@ from ...core.snapshot import Changes, Snapshot
 from ..base import Clock, Transient
 from . import rows, wanted
 from .apply import Executor
-from .heads import Heads, Stretch
+from .heads import BEYOND, FIRST, Heads, Stretch
 from .values import uuids
 from .wanted import PART, PAYLOAD, REST, VERSION
 
@@ -84,7 +84,11 @@ async def see(
     """What claims need, as it stands just now, with the versions of the ready rows and the pools; nothing is locked."""
     stretches = {pool: heads.stretches(pool) for pool in needs.ready}
     ask = wanted.Ask()
-    ask.add(wanted.SEEN, list(needs.ready), list(needs.ready.values()), *_stretched(stretches))
+    pool, most = next(iter(needs.ready.items()))
+    if len(needs.ready) == 1 and stretches[pool] == [(pool, FIRST, BEYOND)]:
+        ask.add(wanted.SEEN_OF_ONE, pool, most)
+    else:
+        ask.add(wanted.SEEN, list(needs.ready), list(needs.ready.values()), *_stretched(stretches))
     snapshot, found = await _asked(connection, needs, Locked(), clock, heads, ask, stretches)
     ready = {row[0]: row[VERSION] for row in found if row[PART] == "ready"}
     pools = {row[REST][0]: row[VERSION] for row in found if row[PART] == "pool"}

@@ -34,9 +34,9 @@ class Ask:
     def __init__(self, *, locks: bool = True) -> None:
         self.locks = locks
         self.parts: list[Part] = []
-        self.values: list[list[Any]] = []
+        self.values: list[Any] = []
 
-    def add(self, part: Part, *values: list[Any]) -> None:
+    def add(self, part: Part, *values: Any) -> None:
         """Adds a part, unless all it would ask for is nothing."""
         if any(values) or not part.width:
             self.parts.append(part)
@@ -301,16 +301,33 @@ API_KEYS_NAMED: Final = Part(
 NOW: Final = Part(0, (f"SELECT {_NO_JOB}, 'now', NULL::text, ROW({instant('clock_timestamp()')})",))
 """Always the last."""
 
-# What a claim needs, seen without locks: one more column holds the version of each row.
+_READY_VERSION: Final = ", ready.xmin::text AS version"
+
+
+def _seen(pools: str) -> tuple[str, ...]:
+    """What a claim needs, seen without locks: one more column holds the version of each row."""
+    return (
+        _ready(", r.version"),
+        _other("pool", POOLS.selected("q"), f"pools q WHERE q.name = {pools}", beside=", q.xmin::text"),
+        f"{NOW.selects[0]}, NULL",
+    )
+
+
 SEEN: Final = Part(
     5,
-    (
-        _ready(", r.version"),
-        _other("pool", POOLS.selected("q"), "pools q WHERE q.name = ANY ({0}::text[])", beside=", q.xmin::text"),
-        f"{NOW.selects[0]}, NULL",
-    ),
-    cte=_candidates("{2}::text[], {3}::bigint[], {4}::bigint[]", ", ready.xmin::text AS version"),
+    _seen("ANY ({0}::text[])"),
+    cte=_candidates("{2}::text[], {3}::bigint[], {4}::bigint[]", _READY_VERSION),
 )
+SEEN_OF_ONE: Final = Part(
+    2,
+    _seen("{0}::text"),
+    cte=f"""
+        candidates AS MATERIALIZED (
+            SELECT ready.*{_READY_VERSION} FROM ready WHERE pool = {{0}}::text ORDER BY rank, job_id LIMIT {{1}}::bigint
+        )
+    """,
+)
+"""The same for the whole list of one pool, which is what most claims ask for."""
 
 READS: Final = (
     JOBS,
