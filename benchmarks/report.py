@@ -19,8 +19,8 @@ NOTHING: Final = "–"  # noqa: RUF001 (a dash, as in any table)
 NOTES: Final = """\
 - **submit**: each caller submits one job per call and waits for the answer; p50 and p99 are those waits. Callers are
   tasks of one event loop, or threads where a peer's calls block.
-- **whole life**: the same while eight loops claim and finish in batches, until the last job has ended. A peer whose jobs
-  only its own worker can take runs that worker instead.
+- **whole life**: the same while eight loops claim and finish in batches, until the last job has ended. A peer whose
+  jobs only its own worker can take runs that worker instead.
 - **claim and finish**: the same eight loops on a full queue, without a worker around them.
 - **worker**: the peer's own worker runs a handler that does nothing, in the process that filled the queue. **Worker
   processes** do the same, started and warmed before the queue is filled and told together to work; it ends with the
