@@ -216,7 +216,7 @@ class TestWithoutAServer:
         assert words in ficha(*arguments, "--url", "http://ficha.test", expect=1).err
         monkeypatch.setenv("FICHA_URL", "http://ficha.test")
         assert words in ficha(*arguments, expect=1).err
-        assert ficha("migrate", "up", "--database", "sqlite:///here.db").err.endswith("here.db is at version 3\n")
+        assert "sqlite:///here.db is at version" in ficha("migrate", "up", "--database", "sqlite:///here.db").err
         assert ficha("verify", "--database", "sqlite:///here.db").err.endswith("all is well\n")
 
     @pytest.mark.parametrize("command", ["worker", "serve", "dev"])
