@@ -71,9 +71,8 @@ class RecordedFicha(Ficha):
     ) -> list[Lease]:
         return self._claimed(await super().claim(pools, limit=limit, worker=worker, starts=starts))
 
-    def stand(self, pools: str | Sequence[str], *, limit: int, worker: str) -> StandingClaim | None:
-        standing = super().stand(pools, limit=limit, worker=worker)
-        return None if standing is None else RecordedStandingClaim(standing, self._claimed)
+    def stand(self, pools: str | Sequence[str], *, limit: int, worker: str) -> StandingClaim:
+        return RecordedStandingClaim(super().stand(pools, limit=limit, worker=worker), self._claimed)
 
     def _claimed(self, leases: list[Lease]) -> list[Lease]:
         for lease in leases:
@@ -131,8 +130,8 @@ class RecordedStandingClaim(StandingClaim):
         super().__init__(standing._standing)
         self._claimed = claimed
 
-    async def leases(self) -> list[Lease]:
-        return self._claimed(await super().leases())
+    def granted(self) -> list[Lease]:
+        return self._claimed(super().granted())
 
 
 def application(database: str, record: Record, *, handler_s: float = HANDLER_S, **settings: Any) -> RecordedFicha:

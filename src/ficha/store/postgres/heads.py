@@ -2,8 +2,9 @@
 
 A claim reads its pool's ready list from the head. While a long transaction anywhere in the database keeps old versions
 alive, the entries of all jobs that were claimed since stay in the index, and every claim walks over them. Only once
-that has become slow, claims begin each priority a little before the job that the last claim found first there. A job
-that came back with an older rank is found by a look at the whole list, still taken as often as its cost allows.
+that has become slow, twice in a row, claims begin each priority a little before the job that the last claim found first
+there. A job that came back with an older rank is found by a look at the whole list, still taken as often as its cost
+allows.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class _Head(Struct):
 
     begins: dict[int, int] = field(default_factory=dict)
     whole_s: float = 0.0
+    was_slow: bool = False
+    """Whether the last look at the whole list was. That alone may be somebody's lock that it had to wait for."""
     is_slow: bool = False
     whole_at: float = 0.0
 
@@ -73,4 +76,5 @@ class Heads:
                 head.begins[lowest] = max(lowest, rank - SLACK)
         if len(stretches) == 1 and stretches[0][1] == FIRST:
             head.whole_s, head.whole_at = seconds, self._clock()
-            head.is_slow = seconds > SLOW_S + SLOW_PER_JOB_S * count
+            was_slow, head.was_slow = head.was_slow, seconds > SLOW_S + SLOW_PER_JOB_S * count
+            head.is_slow = was_slow and head.was_slow
