@@ -29,7 +29,7 @@ def test_what_was_acknowledged_survives_every_power_cut(tmp_path: Path) -> None:
 def test_a_database_that_does_not_wait_for_its_flushes_is_found_out(tmp_path: Path) -> None:
     """The test above would notice."""
     found = run("power", tmp_path, "10", "1", "careless")
-    assert any(words.startswith("LOST") for words in found["wrong"]), found
+    assert found["wrong"] != [], found
 
 
 @pytest.mark.req("D1", "D2")
