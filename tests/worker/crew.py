@@ -134,10 +134,12 @@ class Crew:
     async def freeze(self, hand: Hand) -> None:
         """Stops a worker as it stands, but not in the middle of a transaction: SQLite's lock would stop everybody."""
         hand.signal(signal.SIGSTOP)
+        await until_stopped(hand)
         while not self._is_writable():
             hand.signal(signal.SIGCONT)
             await asyncio.sleep(0.01)
             hand.signal(signal.SIGSTOP)
+            await until_stopped(hand)
 
     def _is_writable(self) -> bool:
         if not self.url.startswith("sqlite:///"):
@@ -224,6 +226,16 @@ class Crew:
             hand.close()
         if self._nursery is not None:
             self._nursery.communicate(timeout=20)
+
+
+async def until_stopped(hand: Hand) -> None:
+    """A signal may take a moment to reach every thread."""
+    await until(lambda: _is_stopped(hand.pid))
+
+
+def _is_stopped(pid: int) -> bool:
+    threads = Path("/proc").glob(f"{pid}/task/*/stat")
+    return all(thread.read_text().rpartition(")")[2].split()[0] in "Tt" for thread in threads)
 
 
 async def ended(app: Ficha, *jobs: str, within_s: float = WITHIN_S) -> list[Any]:
