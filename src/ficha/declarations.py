@@ -246,8 +246,6 @@ def name_problem(value: Any, what: str) -> str | None:
     """Why this cannot be the name of anything, if so."""
     if not isinstance(value, str) or not 1 <= len(value) <= NAME_LENGTH:
         return f"{what} must be text of 1 to {NAME_LENGTH} characters"
-    if value.isascii() and value.isprintable():
-        return None
     if (problem := text_problem(value, what)) is not None:
         return problem
     return None if value.isprintable() else f"{what} holds a control character"

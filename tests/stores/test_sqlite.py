@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +28,9 @@ from tests.stores.sqlite_bench import (
     job_id,
     journal,
     on_writer,
-    opened,
     schema,
     start,
 )
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "ficha.db")
-
-
-@pytest.fixture
-async def bench(path: str) -> AsyncIterator[Bench]:
-    async with opened(path) as bench:
-        yield bench
-
 
 # Migrations
 

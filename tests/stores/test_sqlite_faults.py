@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,22 +25,10 @@ from tests.stores.sqlite_bench import (
     exists,
     is_intact,
     on_writer,
-    opened,
     start,
 )
 
 WRITER = Path(__file__).with_name("sqlite_writer.py")
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "ficha.db")
-
-
-@pytest.fixture
-async def bench(path: str) -> AsyncIterator[Bench]:
-    async with opened(path) as bench:
-        yield bench
 
 
 # Several processes

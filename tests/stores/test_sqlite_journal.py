@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -34,17 +34,6 @@ from tests.stores.sqlite_bench import (
 
 WRITER = Path(__file__).with_name("sqlite_writer.py")
 PAGE = 4096
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "ficha.db")
-
-
-@pytest.fixture
-async def bench(path: str) -> AsyncIterator[Bench]:
-    async with opened(path) as bench:
-        yield bench
 
 
 def short(monkeypatch: pytest.MonkeyPatch, pages: int = 10, long: int = 30, crowded: int = 1_000) -> None:

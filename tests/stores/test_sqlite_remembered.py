@@ -1,8 +1,5 @@
 """What the SQLite store remembers is what the rows hold, and spares it the reading; whoever else writes is seen."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import apsw
 import pytest
 from msgspec.structs import replace
@@ -14,17 +11,6 @@ from ficha.core.snapshot import Changes, Snapshot
 from ficha.store.base import StoreError
 from ficha.store.sqlite import load, remembered
 from tests.stores.sqlite_bench import LANE, Bench, a_submit, job_id, opened, statements
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "ficha.db")
-
-
-@pytest.fixture
-async def bench(path: str) -> AsyncIterator[Bench]:
-    async with opened(path) as bench:
-        yield bench
 
 
 async def claim(bench: Bench) -> int:

@@ -54,12 +54,9 @@ def _problem(value: Any, where: str, depth: int) -> str | None:
         for key in value:
             if not isinstance(key, str):
                 return f"{where} has the key {_short(key)}, which is not text"
-            if not (key.isascii() and "\x00" not in key) and text_problem(key, where) is not None:
+            if text_problem(key, where) is not None:
                 return text_problem(key, f"a key of {where}")
     for item in value.values() if isinstance(value, dict) else value:
-        # Most are plain text, which is seen without a further call.
-        if type(item) is str and item.isascii() and "\x00" not in item:
-            continue
         if (problem := _problem(item, where, depth - 1)) is not None:
             return problem
     return None

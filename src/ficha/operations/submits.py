@@ -151,7 +151,6 @@ class Submits(Operations):
         self, request: Request, jobs: tuple[c.NewJob, ...], fingerprint: str, batch_id: str | None
     ) -> c.Submit:
         hours = request.key_ttl_hours
-        # What is left out, as most of it is, is not looked at any further.
         return c.Submit(
             account_id=arg.name(request.account, "an account"),
             jobs=jobs,
@@ -159,12 +158,10 @@ class Submits(Operations):
             key=None if request.idempotency_key is None else arg.key(request.idempotency_key),
             key_ttl_ms=None if hours is None else max(1, arg.milliseconds(hours, "key_ttl_hours", 3_600, "hours")),
             reservation_id=None if request.reservation is None else arg.job_id(request.reservation, "reservation"),
-            session=None if request.session is None else arg.name(request.session, "a session"),
+            session=arg.optional_name(request.session, "a session"),
             batch_id=batch_id,
-            correlation_id=(
-                None if request.correlation_id is None else arg.name(request.correlation_id, "a correlation id")
-            ),
-            run_at=None if request.run_at is None else arg.date(request.run_at, "run_at"),
+            correlation_id=arg.optional_name(request.correlation_id, "a correlation id"),
+            run_at=arg.date(request.run_at, "run_at"),
             delay_ms=arg.milliseconds(request.delay_s, "delay_s"),
             joins=request.batch is not None,
         )

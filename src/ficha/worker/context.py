@@ -155,9 +155,7 @@ class JobContext(Job):
     __slots__ = ("_memory", "_notes", "_say", "_telling", "_told", "_told_at")
 
     def __init__(self, facts: Facts, say: Say) -> None:
-        self._facts = facts
-        self._is_stopped = False
-        self._payload = None
+        super().__init__(facts)
         self._say = say
         self._memory: Steps | None = None
         self._told = facts.progress
