@@ -314,3 +314,23 @@ async def test_a_claim_beside_a_submit_heeds_what_became_of_its_pool(postgres_ur
         assert (ids(claimed), texts[:2]) == ([], ["guarded", "BEGIN"])
         assert [(job.id, job.status) for job in await jobs(mine)] == [(submitted.job_id, "queued")]
         assert await sound(mine)
+
+
+async def test_what_another_lane_forgets_meanwhile_does_no_harm(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two(postgres_url) as (mine, other):
+        await prepare(mine)
+        await run(other, c.OpenAccount("bo", "pro", 1_000))
+        await quiet(mine)
+        look = mine._remembered._look
+
+        async def look_and_forget(*args: Any) -> Any:
+            mine._remembered._pools.clear()
+            return await look(*args)
+
+        # The account is not remembered, so it is looked at first.
+        monkeypatch.setattr(mine._remembered, "_look", look_and_forget)
+        [submitted, claimed], texts = await sent(mine, submit("bo"), CLAIM)
+        assert (ids(claimed), texts) == ([submitted.job_id], ["SELECT", "guarded"])
+        assert await sound(mine)

@@ -117,6 +117,8 @@ class Remembered:
             return None
         if not _is_simple(needs) or needs.pools != needs.ready.keys() or not self.carries(needs.pools):
             return None
+        # As they are now: another lane may forget them while accounts are looked at.
+        pools = {name: self._pools[name] for name in needs.pools}
         jobs = needs.jobs | needs.owned_jobs
         if (leases := self._held(jobs) if jobs else {}) is None:
             return None
@@ -140,15 +142,15 @@ class Remembered:
             keys=dict.fromkeys(needs.keys),
             reservations_of={name: [] for name in needs.reservations_of},
             parked={name: [] for name in names},
-            pools={name: self._pools[name][0] for name in needs.pools},
+            pools={name: pool for name, (pool, _) in pools.items()},
             occupied=dict.fromkeys(needs.ready, 0),
             ready={name: [] for name in needs.ready},
         )
         guard = self._guard(needs, accounts, leases, now)
-        if needs.pools:
-            guard.ask(POOLS_UNCHANGED, [(name, self._pools[name][1]) for name in needs.pools])
-            guard.ask(NONE_READY, [stretch for name in needs.pools for stretch in heads.stretches(name)])
-        return Guess(snapshot, guard, 0 < len(missing) == len(names), claims=bool(needs.pools))
+        if pools:
+            guard.ask(POOLS_UNCHANGED, [(name, version) for name, (_, version) in pools.items()])
+            guard.ask(NONE_READY, [stretch for name in pools for stretch in heads.stretches(name)])
+        return Guess(snapshot, guard, 0 < len(missing) == len(names), claims=bool(pools))
 
     async def _guess_claims(self, connection: Executor, needs: Needs, heads: Heads) -> Guess | None:
         """The same for claims from pools without a limit, or where most likely nothing is ready: a look at what is,
