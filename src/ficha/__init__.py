@@ -1,13 +1,11 @@
 """Ficha: a durable job queue with a credit ledger inside."""
 
 from .app import Ficha
-from .arguments import Limits
+from .checkpoint_manager import CheckpointManager
 from .core.policy import Plan
 from .core.records import Pool
-from .engine.lane import LaneLimits
-from .manager import CheckpointManager
-from .operations import LeaseName, Request
-from .refused import (
+from .engine.committer import LaneLimits
+from .errors import (
     ActiveJobExists,
     CostLimit,
     IdempotencyMismatch,
@@ -24,6 +22,8 @@ from .refused import (
     TooLarge,
     UnknownTool,
 )
+from .operations import LeaseName, Request
+from .validation import Limits
 from .worker import Accepted, Cancel, FinalError, JobContext, Partial, Retry, StepMismatch, ThreadJobContext
 
 __all__ = [

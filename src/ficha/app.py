@@ -9,8 +9,7 @@ from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from . import arguments as arg
-from .arguments import Limits
+from . import validation as arg
 from .core.commands import DeclarePool
 from .core.outcomes import PoolChanged
 from .core.policy import Plan, Policy
@@ -26,14 +25,15 @@ from .declarations import (
     is_whole,
     name_problem,
 )
+from .engine.committer import LaneLimits
 from .engine.engine import Engine
-from .engine.lane import LaneLimits
 from .engine.queries import Queries
 from .engine.trigger import OnWork
 from .operations import AllOperations, Beside
 from .store.base import Store
 from .store.connect import connect, store_for
 from .tools import Cost, Isolation, Tool
+from .validation import Limits
 from .worker import Worker, worker_name
 
 if TYPE_CHECKING:

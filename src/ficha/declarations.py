@@ -14,7 +14,7 @@ from .core.outcomes import Refusal
 from .core.payload import MAX_INTEGER, text_problem
 from .core.policy import MAX_BALANCE, Plan
 from .core.records import Pool
-from .payloads import payload_of
+from .payload_schema import payload_of
 from .tools import Isolation, Tool
 
 NAME_LENGTH: Final = 255

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from .core.checkpoints import Checkpoints
 from .core.outcomes import Refusal
 from .core.policy import MAX_AMOUNT, split
-from .payloads import Payload, problems
+from .payload_schema import Payload, problems
 
 Cost = int | Callable[..., int]
 Isolation = Literal["auto", "process"]

@@ -24,7 +24,7 @@ from ficha import Overloaded, Refused
 from ficha.engine.sweeper import Sweeper
 from ficha.store.base import StoreError
 from ficha.store.postgres import PostgresStore
-from ficha.store.sqlite import journal
+from ficha.store.sqlite import wal
 from tests.chaos.application import ACCOUNTS, HANDLER_S, LEASE_S, RecordedFicha, application
 from tests.chaos.board import DRAIN, LEAVE, RUN, Board
 from tests.chaos.crashes import Act, Crash, Point
@@ -118,7 +118,7 @@ def _adopt(order: Order, board: Board) -> None:
         Sweeper._leads = leads  # type: ignore[method-assign]
     if habits.disk:
         # The journal is moved and started over all the time, so that faults fall into it.
-        journal.CHECKPOINT_PAGES, journal.LONG_PAGES = 20, 60
+        wal.CHECKPOINT_PAGES, wal.LONG_PAGES = 20, 60
         choice = random.Random(os.getpid())
 
         def fault(doing: str) -> str | None:

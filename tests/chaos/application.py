@@ -17,7 +17,7 @@ from ficha.app import Ficha
 from ficha.core.commands import Ending
 from ficha.core.outcomes import Finished
 from ficha.core.records import Status
-from ficha.engine.lane import LaneLimits
+from ficha.engine.committer import LaneLimits
 from ficha.engine.views import Lease
 from ficha.operations import Leases, StandingClaim
 from tests.chaos.records import Record

@@ -14,7 +14,7 @@ from typing import Any
 
 from ficha.engine.views import Lease
 from ficha.store.base import GetState
-from ficha.store.sqlite import journal
+from ficha.store.sqlite import wal
 from tests.chaos.actors import insist
 from tests.chaos.application import ACCOUNTS, CREDITS, RecordedFicha, application
 from tests.chaos.disk import FaultyDisk
@@ -41,7 +41,7 @@ class Countdown:
 async def fail_each(folder: Path, operations: int) -> dict[str, Any]:
     fault, memory = Countdown(), Memory()
     # The journal is moved and started over all the time, so that faults fall into it.
-    journal.CHECKPOINT_PAGES, journal.LONG_PAGES = 10, 30
+    wal.CHECKPOINT_PAGES, wal.LONG_PAGES = 10, 30
     # The name keeps it registered.
     disk = FaultyDisk(fault)
     async with application(f"sqlite:///{folder / 'ficha.db'}", memory, sweep_by_itself=False) as app:  # type: ignore[arg-type]

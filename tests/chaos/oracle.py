@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from ficha.core.dataset import State
 from ficha.core.invariants import violations
 from ficha.core.records import Job, Status
-from ficha.core.state import State
 from tests.chaos.application import COST, CREDITS, end_of
 from tests.chaos.records import Line
 

@@ -19,7 +19,7 @@ from typing import Any
 import apsw
 
 from ficha.store.base import GetState
-from ficha.store.sqlite import SqliteStore, journal
+from ficha.store.sqlite import SqliteStore, wal
 from ficha.store.sqlite import connection as sqlite
 from tests.chaos.application import ACCOUNTS, CREDITS, RecordedFicha, application
 from tests.chaos.disk import VolatileDisk
@@ -40,7 +40,7 @@ class Memory:
 async def cut_power(folder: Path, seconds: float, seed: int) -> dict[str, Any]:
     disk, memory, choice = VolatileDisk(folder), Memory(), random.Random(seed)
     # The journal is moved and started over all the time, so that cuts fall into it.
-    journal.CHECKPOINT_PAGES, journal.LONG_PAGES = 20, 60
+    wal.CHECKPOINT_PAGES, wal.LONG_PAGES = 20, 60
     app = application(f"sqlite:///{folder / 'ficha.db'}", memory)  # type: ignore[arg-type]
     cuts = lost = 0
     wrong: list[str] = []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ficha.core.state import State
+from ficha.core.dataset import State
 from ficha.store.base import GetState
 from tests.chaos.application import ACCOUNTS, CREDITS, application
 from tests.chaos.oracle import contradictions

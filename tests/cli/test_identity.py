@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ficha import Ficha, apikeys
-from ficha.cli.desk import operator
+from ficha import Ficha, api_key_text
+from ficha.cli.backend import operator
 from tests.cli.running import Run
 
 Shop = Callable[[], Ficha]
@@ -21,19 +21,19 @@ def test_a_key_is_printed_once_listed_without_its_secret_and_revoked(ficha: Run,
     ficha("account", "create", "ana")
     made = ficha("apikey", "create", "web", "--account", "ana", "--ttl-hours", "0.5")
     secret = made.out.strip()
-    assert apikeys.scope_of(secret) == "user"
+    assert api_key_text.scope_of(secret) == "user"
     [row] = ficha("apikey", "list").rows
     key_id, expires_at = row[0], datetime.fromisoformat(row[5]).astimezone(UTC)
-    assert row[1:5] == ["web", f"{apikeys.hint_of(secret)}…", "ana", "live"]
+    assert row[1:5] == ["web", f"{api_key_text.hint_of(secret)}…", "ana", "live"]
     assert (
         made.err
         == f"key {key_id} lives, until {expires_at:%Y-%m-%d %H:%M} UTC; keep it now, it cannot be shown again\n"
     )
     service = ficha("apikey", "create", "bot", "--scope", "service", "--json").data
-    assert apikeys.scope_of(service["secret"]) == "service"
+    assert api_key_text.scope_of(service["secret"]) == "service"
     assert (service["key"]["account"], service["key"]["expires_at"], service["key"]["state"]) == (None, None, "live")
     assert ficha("apikey", "create", "root", "--scope", "admin").err.endswith("cannot be shown again\n")
-    assert ficha("apikey", "revoke", key_id).err == f"key {key_id} (web, {apikeys.hint_of(secret)}…) is revoked\n"
+    assert ficha("apikey", "revoke", key_id).err == f"key {key_id} (web, {api_key_text.hint_of(secret)}…) is revoked\n"
     revoked = ficha("apikey", "revoke", key_id, "--json").data
     assert (revoked["state"], revoked["id"]) == ("revoked", key_id)
     listed = ficha("apikey", "list", "--json")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ficha import InsufficientCredits, Overloaded, RateLimited, Refused
 from ficha.client import BadAnswer, Client, Retries, Unreachable
+from ficha.client.effects import Answer
 from ficha.client.retries import pause_s
-from ficha.client.steps import Answer
 from tests.client.driving import JOB_ID, LOST, REFUSED, Bench, account, hold, job, ok, problem, receipt
 
 AWAY = Answer(503, {"content-type": "text/html"}, b"<h1>away</h1>")

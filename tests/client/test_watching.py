@@ -8,7 +8,7 @@ import pytest
 
 from ficha import NotFound, Refused
 from ficha.client import Client, Wait
-from ficha.client.steps import Answer, Open, Read
+from ficha.client.effects import Answer, Open, Read
 from ficha.engine.views import EventView, JobView
 from tests.client.driving import JOB_ID, LOST, REFUSED, Bench, Trial, event, job, ok, problem, receipt
 

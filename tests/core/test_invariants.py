@@ -12,9 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from ficha.core import invariants
+from ficha.core.dataset import State
 from ficha.core.invariants import overfull_pools, violations
 from ficha.core.records import Entry, Event, Parked, Pool
-from ficha.core.state import State
 from tests.core.scenarios import play
 
 STORY = """

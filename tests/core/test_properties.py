@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ficha.core import commands as c
 from ficha.core.api_keys import state_of
+from ficha.core.dataset import State
 from ficha.core.decide import decide
 from ficha.core.invariants import overfull_pools, uncounted_runs, violations
 from ficha.core.needs import needs
@@ -20,7 +21,6 @@ from ficha.core.outcomes import Claimed, Outcome, Refusal
 from ficha.core.policy import HOUR, Plan
 from ficha.core.records import Awaiting, Leased, Ready
 from ficha.core.snapshot import Changes, Snapshot
-from ficha.core.state import State
 from ficha.core.states import BIRTHS, FINAL, HOLDS_SLOT, is_legal
 from ficha.core.workspace import NotLoaded
 from tests.core.rows import Rows

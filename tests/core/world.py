@@ -5,13 +5,13 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ficha.core.commands import Command, DeclarePool
+from ficha.core.dataset import State
 from ficha.core.decide import decide
 from ficha.core.invariants import overfull_pools, uncounted_runs, violations
 from ficha.core.needs import needs
 from ficha.core.outcomes import Outcome
 from ficha.core.policy import Plan, Policy
 from ficha.core.snapshot import Changes, Snapshot
-from ficha.core.state import State
 from ficha.store.memory import MemoryStore
 
 TUESDAY: int = 1_773_100_800_000_000

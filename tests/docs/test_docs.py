@@ -19,7 +19,7 @@ from ficha.core import invariants, states
 from ficha.core.audit import AuditAct
 from ficha.core.outcomes import HTTP_STATUS, RETRYABLE, Code
 from ficha.core.records import ApiKeyScope
-from ficha.refused import Refused
+from ficha.errors import Refused
 from ficha.server import Settings
 from ficha.server.problems import EDGE_STATUS
 from ficha.tools import Tool

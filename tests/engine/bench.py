@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ficha.core import commands as c
+from ficha.core.dataset import State
 from ficha.core.invariants import violations
 from ficha.core.outcomes import Claimed, Lease, Outcome, Submitted
 from ficha.core.policy import Plan, Policy
 from ficha.core.records import Account, Job
-from ficha.core.state import State
+from ficha.engine.committer import LaneLimits
 from ficha.engine.engine import Engine
-from ficha.engine.lane import LaneLimits
 from ficha.ids import new_id
 from ficha.store.base import GetState, Store
 from ficha.store.postgres import PostgresStore

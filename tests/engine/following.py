@@ -6,7 +6,7 @@ import asyncio
 
 from ficha.core import commands as c
 from ficha.engine.engine import Engine
-from ficha.engine.live import Follower
+from ficha.engine.event_tail import Follower
 from ficha.store.base import ListEvents, NumberedEvent
 from tests.engine.bench import Bench, claimed, one, submitted
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.outcomes import AccountChanged, Refusal, Submitted
-from ficha.engine import lane as lanes
+from ficha.engine import committer as lanes
+from ficha.engine.committer import CLOSED, TOGETHER, Lane, LaneLimits
 from ficha.engine.engine import Engine
-from ficha.engine.lane import CLOSED, TOGETHER, Lane, LaneLimits
 from ficha.store.base import CommitUnknown, StoreError, Transient, Unavailable, no_hints
 from tests.engine.bench import COST, CREDITS, POLICY, QUICK, Bench, one, opened, submit, submitted
 from tests.engine.watched import LOST_AFTER, LOST_BEFORE, WatchedStore

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from ficha.core import commands as c
-from ficha.engine import live
+from ficha.engine import event_tail
 from ficha.engine.engine import Engine
-from ficha.engine.live import Closed
+from ficha.engine.event_tail import Closed
 from ficha.store.base import GetHorizon, ListEvents, NumberedEvent, Query, StoreError, Unavailable
 from tests.engine.bench import POLICY, QUICK, Bench, one, opened, submitted
 from tests.engine.following import NEVER, kinds, lines, listed, running, say, until
@@ -65,7 +65,7 @@ async def test_whoever_resumes_goes_on_after_the_cursor(bench: Bench) -> None:
 async def test_somebody_who_begins_in_the_middle_of_a_burst_misses_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "PACE_S", 0.001)
+    monkeypatch.setattr(event_tail, "PACE_S", 0.001)
     engine = await opened(await bench.engine())
     jobs, said = [await running(engine) for _ in range(4)], 40
     seen: list[list[NumberedEvent]] = []
@@ -91,7 +91,7 @@ async def test_somebody_who_begins_in_the_middle_of_a_burst_misses_nothing(
 async def test_a_history_longer_than_the_buffer_is_read_page_by_page(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, of: str
 ) -> None:
-    monkeypatch.setattr(live, "BUFFER", 4)
+    monkeypatch.setattr(event_tail, "BUFFER", 4)
     engine = await opened(await bench.engine())
     job_id = await running(engine)
     await say(engine, job_id, *map(str, range(18)))
@@ -107,8 +107,8 @@ async def test_a_history_longer_than_the_buffer_is_read_page_by_page(
 async def test_a_follower_that_takes_nothing_keeps_little_and_loses_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, of: str
 ) -> None:
-    monkeypatch.setattr(live, "BUFFER", 4)
-    monkeypatch.setattr(live, "PACE_S", 0.0)
+    monkeypatch.setattr(event_tail, "BUFFER", 4)
+    monkeypatch.setattr(event_tail, "PACE_S", 0.0)
     engine = await opened(await bench.engine())
     job_id = await running(engine)
     whose = {"job_id": job_id} if of == "job" else {"account_id": "ana"}
@@ -128,9 +128,9 @@ async def test_a_follower_that_takes_nothing_keeps_little_and_loses_nothing(
 async def test_what_another_process_writes_is_heard_of(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     if type(bench.store).__name__ == "MemoryStore":
         # Two engines on one memory store know nothing of each other.
-        monkeypatch.setattr(live, "POLL_S", 0.01)
+        monkeypatch.setattr(event_tail, "POLL_S", 0.01)
     else:
-        monkeypatch.setattr(live, "POLL_S", NEVER)
+        monkeypatch.setattr(event_tail, "POLL_S", NEVER)
     store = await bench.watched()
     here, there = await bench.engine(store), await opened(await bench.engine())
     job_id = await running(there)
@@ -144,7 +144,7 @@ async def test_what_another_process_writes_is_heard_of(bench: Bench, monkeypatch
 
 
 async def test_what_no_hint_told_of_is_found_by_looking(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "POLL_S", 0.01)
+    monkeypatch.setattr(event_tail, "POLL_S", 0.01)
     deaf = Engine(await bench.watched(), POLICY, QUICK)
     await deaf.start(sweep=False, listen=False)
     there = await opened(await bench.engine())
@@ -212,7 +212,7 @@ async def looked(store: WatchedStore) -> None:
 
 
 async def test_nothing_is_asked_while_nobody_follows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "POLL_S", 0.01)
+    monkeypatch.setattr(event_tail, "POLL_S", 0.01)
     store = await bench.watched()
     engine = await opened(await bench.engine(store))
     job_id = await running(engine)
@@ -229,8 +229,8 @@ async def test_nothing_is_asked_while_nobody_follows(bench: Bench, monkeypatch: 
 
 
 async def test_quiet_followers_cost_one_small_question_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "POLL_S", 0.001)
-    monkeypatch.setattr(live, "PACE_S", 0.0)
+    monkeypatch.setattr(event_tail, "POLL_S", 0.001)
+    monkeypatch.setattr(event_tail, "PACE_S", 0.0)
     store = await bench.watched()
     engine = await opened(await bench.engine(store))
     async with engine.live.follow(job_id=await running(engine)) as job, engine.live.follow(account_id="ana") as account:
@@ -247,8 +247,8 @@ async def test_quiet_followers_cost_one_small_question_at_a_time(bench: Bench, m
 async def test_while_the_database_is_away_nothing_is_lost(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(live, "PACE_S", 0.001)
-    monkeypatch.setattr(live, "POLL_S", 0.001)
+    monkeypatch.setattr(event_tail, "PACE_S", 0.001)
+    monkeypatch.setattr(event_tail, "POLL_S", 0.001)
     store = await bench.watched()
     engine, there = await bench.engine(store), await opened(await bench.engine())
     job_id = await running(there)
@@ -269,8 +269,8 @@ async def test_while_the_database_is_away_nothing_is_lost(
 
 
 async def test_a_look_that_failed_half_way_is_made_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "PACE_S", 0.001)
-    monkeypatch.setattr(live, "POLL_S", 0.001)
+    monkeypatch.setattr(event_tail, "PACE_S", 0.001)
+    monkeypatch.setattr(event_tail, "POLL_S", 0.001)
     store = await bench.watched()
     engine, there = await bench.engine(store), await opened(await bench.engine())
     job_id = await running(there)

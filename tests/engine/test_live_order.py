@@ -11,8 +11,8 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from ficha.engine import live
-from ficha.engine.live import Live
+from ficha.engine import event_tail
+from ficha.engine.event_tail import Live
 from ficha.engine.wakeups import EVENTS, Wakeups
 from ficha.store.base import ListEvents, NumberedEvent
 from tests.engine.bench import Bench, opened
@@ -28,9 +28,9 @@ VALUES ($1::text::uuid, 'ana', 'log', now(), jsonb_build_object('text', $2::text
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks that no test has to wait for."""
-    monkeypatch.setattr(live, "PACE_S", 0.001)
-    monkeypatch.setattr(live, "POLL_S", 0.01)
-    monkeypatch.setattr(live, "HOLD_S", 0.01)
+    monkeypatch.setattr(event_tail, "PACE_S", 0.001)
+    monkeypatch.setattr(event_tail, "POLL_S", 0.01)
+    monkeypatch.setattr(event_tail, "HOLD_S", 0.01)
 
 
 @asynccontextmanager
@@ -103,7 +103,7 @@ async def test_a_transaction_without_end_is_waited_for_only_so_long(
         await slow.fetchval(INSERT, late_job, "too late for the account")
         await say(engine, job_id, "said")
         assert await account.next(0.1) == []
-        monkeypatch.setattr(live, "GIVE_UP_S", 0.0)
+        monkeypatch.setattr(event_tail, "GIVE_UP_S", 0.0)
         assert lines(await until(account, 1)) == ["said"]
         await transaction.commit()
         assert lines(await until(late, 1)) == ["too late for the account"]
@@ -161,7 +161,7 @@ async def test_a_transaction_that_is_waited_for_makes_nobody_read_the_same_again
 async def test_with_many_who_write_at_once_nothing_is_lost_or_told_twice(
     postgresql: Bench, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "BUFFER", 32)
+    monkeypatch.setattr(event_tail, "BUFFER", 32)
     random = Random(5)
     here, there = await opened(await postgresql.engine()), await postgresql.engine()
     job_id = await running(here)
@@ -203,12 +203,12 @@ async def test_in_whatever_order_transactions_commit_everybody_is_told_in_order(
 ) -> None:
     store = Commits(seed)
     random = store.random
-    monkeypatch.setattr(live, "PACE_S", 0.0)
-    monkeypatch.setattr(live, "POLL_S", 0.0)
-    monkeypatch.setattr(live, "COST_SHARE", float("inf"))
-    monkeypatch.setattr(live, "HOLD_S", random.choice((0.0, 3_600.0)))
-    monkeypatch.setattr(live, "BUFFER", random.choice((5, 256, 256)))
-    monkeypatch.setattr(live, "PAGE", random.choice((3, 1_000)))
+    monkeypatch.setattr(event_tail, "PACE_S", 0.0)
+    monkeypatch.setattr(event_tail, "POLL_S", 0.0)
+    monkeypatch.setattr(event_tail, "COST_SHARE", float("inf"))
+    monkeypatch.setattr(event_tail, "HOLD_S", random.choice((0.0, 3_600.0)))
+    monkeypatch.setattr(event_tail, "BUFFER", random.choice((5, 256, 256)))
+    monkeypatch.setattr(event_tail, "PAGE", random.choice((3, 1_000)))
     wakeups = Wakeups(store)  # type: ignore[arg-type]
     hub = Live(store, wakeups)  # type: ignore[arg-type]
     for _ in range(random.randrange(30)):

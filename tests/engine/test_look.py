@@ -9,10 +9,10 @@ from uuid import UUID
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ficha.engine import look
-from ficha.engine.look import Keys, Queue
-from ficha.store import lines
-from ficha.store.lines import Key, Lines
+from ficha.engine import queue_index
+from ficha.engine.queue_index import Keys, Queue
+from ficha.store import waiting_columns
+from ficha.store.waiting_columns import Key, Lines
 from tests.engine.waiting import lines_of
 
 RANKS = (-(2**63), -1, 0, 7, 2**63 - 1)
@@ -32,7 +32,7 @@ def by_owner(rows: set[tuple[str, Key]]) -> dict[str, list[Key]]:
 @given(rows=st.sets(places, max_size=60), page=sizes, chunk=sizes)
 def test_columns_find_what_a_list_finds(rows: set[tuple[str, Key]], page: int, chunk: int) -> None:
     who = by_owner(rows)
-    with patch.object(lines, "CHUNK", chunk):
+    with patch.object(waiting_columns, "CHUNK", chunk):
         found = lines_of(who, page)
         assert (found.jobs(), len(found)) == (who, len(rows))
         for owner in (*OWNERS, "nobody"):
@@ -63,7 +63,7 @@ def test_columns_without_a_job_are_before_every_job() -> None:
 def test_a_queue_that_is_followed_is_the_queue_that_there_is(
     seen: set[tuple[str, Key]], acts: list[tuple[str, tuple[str, Key]]], runs: int
 ) -> None:
-    with patch.object(look, "RUNS", runs):
+    with patch.object(queue_index, "RUNS", runs):
         queue, there = Queue(lines_of(by_owner(seen))), set(seen)
         for act, (owner, key) in acts:
             if act == "add":
@@ -85,7 +85,7 @@ def test_a_queue_that_is_followed_is_the_queue_that_there_is(
 )
 @example(acts=[(True, 0), (True, 2), (True, 1), (False, 2), (True, 1)], runs=16)
 def test_keys_in_runs_are_a_set_in_order(acts: list[tuple[bool, int]], runs: int) -> None:
-    with patch.object(look, "RUNS", runs):
+    with patch.object(queue_index, "RUNS", runs):
         kept, there = Keys(), set()
         for is_new, number in acts:
             key = (number, IDS[0])

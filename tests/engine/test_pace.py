@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ficha.engine import pace
-from ficha.engine.pace import GROUP, gone
-from ficha.store.lines import Key, Lines
+from ficha.engine import drain_rate
+from ficha.engine.drain_rate import GROUP, gone
+from ficha.store.waiting_columns import Key, Lines
 from tests.engine.waiting import lines_of
 
 
@@ -59,7 +59,7 @@ def test_a_job_whose_rank_improved_has_not_left() -> None:
 def test_those_that_left_a_long_line_are_counted_up_to_a_bound_where_all_ranks_improved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pace, "SEARCHED", 200)
+    monkeypatch.setattr(drain_rate, "SEARCHED", 200)
     before, aged = waiting(range(1_000), rank=10_000), waiting(range(1_000))
     assert left(before, aged) == 0
     assert left(before, aged[130:]) == 130
@@ -68,7 +68,7 @@ def test_those_that_left_a_long_line_are_counted_up_to_a_bound_where_all_ranks_i
 
 
 def test_many_better_ones_that_come_in_do_not_hide_who_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "SEARCHED", 200)
+    monkeypatch.setattr(drain_rate, "SEARCHED", 200)
     before, better = waiting(range(1_000), rank=10_000), waiting(range(1_000, 2_000))
     assert left(before, better + before[150:]) == 150
 

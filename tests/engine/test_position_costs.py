@@ -6,8 +6,8 @@ import pytest
 
 from ficha.core import commands as c
 from ficha.engine import positions
+from ficha.engine.drain_rate import WINDOW_S
 from ficha.engine.engine import Engine
-from ficha.engine.pace import WINDOW_S
 from ficha.engine.positions import Standing
 from ficha.engine.queries import Queries
 from ficha.store.base import GetWaiting, Unavailable

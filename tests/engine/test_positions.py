@@ -6,9 +6,9 @@ import random
 import pytest
 
 from ficha.core import commands as c
+from ficha.core.dataset import State
 from ficha.core.records import Job, Parked, Ready
 from ficha.core.snapshot import Changes, JobChange
-from ficha.core.state import State
 from ficha.engine import positions
 from ficha.engine.positions import Standing
 from ficha.ids import new_id

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import pytest
 
 from ficha.core import commands as c
-from ficha.engine import watch
+from ficha.engine import position_watch
+from ficha.engine.position_watch import Watch, Watched
 from ficha.engine.queries import Queries
 from ficha.engine.views import Wait
-from ficha.engine.watch import Watch, Watched
 from ficha.store.base import Unavailable
 from tests.engine.bench import Bench, claimed, one, opened, submitted
 
@@ -46,7 +46,7 @@ class Line:
     """A line of jobs that the test moves, and what was asked about it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(watch, "EVERY_S", 0.001)
+        monkeypatch.setattr(position_watch, "EVERY_S", 0.001)
         self.waits: dict[str, Wait] = {}
         self.asked: list[set[str]] = []
         self.fault: Exception | None = None
@@ -98,7 +98,7 @@ async def test_only_what_changes_is_news(memory: Bench, monkeypatch: pytest.Monk
     assert calls == []
     line.fault = None
     line.waits = {}
-    await line.looked(watch.MISSES)
+    await line.looked(position_watch.MISSES)
     assert watched.is_lost
     watched.stop()
     if line.watch._looking is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from ficha.store.lines import Key, Lines
+from ficha.store.waiting_columns import Key, Lines
 
 
 def lines_of(who: dict[str, list[Key]], page: int = 1_000) -> Lines:

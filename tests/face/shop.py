@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from ficha import Ficha, JobContext, Plan, Pool
-from ficha.core.state import State
+from ficha.core.dataset import State
 from ficha.engine.views import Lease
 from ficha.store.base import GetState, Store
 from ficha.testing import ManualClock

@@ -11,7 +11,7 @@ import apsw
 import msgspec
 import pytest
 
-from ficha import Ficha, InvalidArgument, InvalidState, NotFound, Refused, apikeys
+from ficha import Ficha, InvalidArgument, InvalidState, NotFound, Refused, api_key_text
 from ficha.engine.views import NewApiKey
 from ficha.ids import new_id
 from ficha.store.base import GetApiKey
@@ -21,8 +21,8 @@ from tests.face.shop import World, state
 @pytest.mark.req("D10")
 async def test_a_key_is_known_by_its_secret_which_is_shown_once(world: World, app: Ficha) -> None:
     made = await app.create_api_key("web", account="ana", ttl_s=3_600)
-    assert apikeys.scope_of(made.secret) == "user"
-    assert made.key.hint == apikeys.hint_of(made.secret)
+    assert api_key_text.scope_of(made.secret) == "user"
+    assert made.key.hint == api_key_text.hint_of(made.secret)
     assert (made.key.name, made.key.scope, made.key.account, made.key.state) == ("web", "user", "ana", "live")
     assert made.key.expires_at == made.key.created_at + timedelta(hours=1)
     assert (made.key.revoked_at, made.key.last_used_at) == (None, None)
@@ -48,12 +48,12 @@ async def test_what_is_no_key_is_not_looked_for_and_an_unknown_one_is_not_found(
         return await read(query)
 
     monkeypatch.setattr(app.engine.store, "read", heard)
-    for odd in ("", "ficha_user_", "x" * 10_000, apikeys.new_secret("user")[:-1] + "~", None):
+    for odd in ("", "ficha_user_", "x" * 10_000, api_key_text.new_secret("user")[:-1] + "~", None):
         assert await app.api_key(odd) is None
     assert asked == []
-    unknown = apikeys.new_secret("user")
+    unknown = api_key_text.new_secret("user")
     assert await app.api_key(unknown) is None
-    assert asked == [GetApiKey(apikeys.digest_of(unknown))]
+    assert asked == [GetApiKey(api_key_text.digest_of(unknown))]
 
 
 async def test_a_key_ends_by_the_databases_clock_or_by_being_revoked(world: World, app: Ficha) -> None:
@@ -182,4 +182,4 @@ async def test_no_view_and_no_audit_line_shows_a_digest(app: Ficha) -> None:
     made = await app.acting("boss").create_api_key("ci", scope="admin")
     shown = repr([(await app.audit()).items, (await app.api_keys()).items, made])
     assert made.key.hint in shown
-    assert apikeys.digest_of(made.secret) not in shown
+    assert api_key_text.digest_of(made.secret) not in shown

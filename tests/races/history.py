@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ficha import Ficha
+from ficha.core.dataset import State
 from ficha.core.invariants import overfull_pools
 from ficha.core.records import Event
-from ficha.core.state import State
 from ficha.store.base import GetState
 
 _ENDS_HOLD = {"completed", "failed", "cancelled", "retried", "recovered"}

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from ficha import Ficha, Plan, Pool, Refused
-from ficha.engine import live, watch
+from ficha.engine import event_tail, position_watch
 from ficha.engine.views import Lease
 from ficha.server import streams
 from ficha.server.streams import KEEP_ALIVE, RECONNECT, EventStream, await_end, follow_account, follow_job
@@ -262,7 +262,7 @@ async def test_text_that_looks_like_a_message_stays_text(app: Ficha) -> None:
 async def test_those_who_wait_are_told_where_they_stand_as_it_changes(
     app: Ficha, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "EVERY_S", 0.01)
+    monkeypatch.setattr(position_watch, "EVERY_S", 0.01)
     jobs = [(await app.submit("draw", account="ana")).job_id for _ in range(3)]
     client = Client(follow_job(app, jobs[2]))
     [*_, job] = await client.until("job")
@@ -292,7 +292,7 @@ async def test_those_who_wait_are_told_where_they_stand_as_it_changes(
 async def test_a_job_that_comes_back_to_the_queue_is_told_where_it_stands_again(
     app: Ficha, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "EVERY_S", 0.01)
+    monkeypatch.setattr(position_watch, "EVERY_S", 0.01)
     job_id = (await app.submit("draw", account="ana")).job_id
     client = Client(follow_job(app, job_id))
     await client.until("job")
@@ -314,7 +314,7 @@ async def test_a_job_that_comes_back_to_the_queue_is_told_where_it_stands_again(
 
 
 async def test_many_who_wait_cost_no_question_each(memory: Ficha, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "EVERY_S", 0.005)
+    monkeypatch.setattr(position_watch, "EVERY_S", 0.005)
     store: Any = memory.engine.store
     jobs = [(await memory.submit("draw", account="ana")).job_id for _ in range(60)]
     later = (await memory.submit("draw", account="ana", delay_s=NEVER)).job_id
@@ -405,8 +405,8 @@ async def test_whoever_waits_for_too_long_gets_the_job_as_it_is(memory: Ficha) -
 
 
 async def test_those_who_wait_for_the_end_ask_nothing_meanwhile(memory: Ficha, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "POLL_S", 0.001)
-    monkeypatch.setattr(live, "PACE_S", 0.0)
+    monkeypatch.setattr(event_tail, "POLL_S", 0.001)
+    monkeypatch.setattr(event_tail, "PACE_S", 0.0)
     store: Any = memory.engine.store
     lease = await talking(memory)
     asked = [asyncio.create_task(await_end(memory, lease.job_id, NEVER)) for _ in range(50)]

@@ -19,16 +19,16 @@ import ficha.core.cancel
 import ficha.core.claim
 import ficha.core.decide
 import ficha.core.finish
-import ficha.core.hold
+import ficha.core.lease
 import ficha.core.ledger
 import ficha.core.recover
 import ficha.core.submit
 import ficha.core.workspace
-import ficha.engine.lane
+import ficha.engine.committer
 from ficha.core import commands as c
 from ficha.core.needs import needs
 from ficha.core.records import Leased
-from ficha.engine.lane import Lane
+from ficha.engine.committer import Lane
 
 from .database import Database
 
@@ -45,7 +45,7 @@ def broken(name: str) -> Iterator[None]:
 
 def _fence(stack: ExitStack) -> None:
     """Whoever once held a job is heard, under whatever epoch."""
-    held_job, finish = ficha.core.hold.held_job, ficha.core.finish.finish
+    held_job, finish = ficha.core.lease.held_job, ficha.core.finish.finish
 
     def anyone(ws: Any, job_id: str, epoch: int) -> Any:
         job = ws.job(job_id)
@@ -54,7 +54,7 @@ def _fence(stack: ExitStack) -> None:
     def finish_by_anyone(ws: Any, command: c.Finish) -> Any:
         return finish(ws, replace(command, epoch=None))
 
-    stack.enter_context(patch.object(ficha.core.hold, "held_job", anyone))
+    stack.enter_context(patch.object(ficha.core.lease, "held_job", anyone))
     stack.enter_context(patch.dict(ficha.core.decide._RULES, {c.Finish: finish_by_anyone}))
 
 
@@ -135,7 +135,7 @@ def _flush_before_answer(stack: ExitStack) -> None:
         decided: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def decide_and_tell(snapshot: Any) -> Any:
-            result = ficha.engine.lane.decide(snapshot, batch, self._policy)
+            result = ficha.engine.committer.decide(snapshot, batch, self._policy)
             if not decided.done():
                 decided.set_result((*result, ()))
             return result[0]

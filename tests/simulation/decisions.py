@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-import ficha.engine.lane
+import ficha.engine.committer
 from ficha.core.commands import Command
 from ficha.core.decide import decide
 from ficha.core.outcomes import Outcome
@@ -23,7 +23,7 @@ class Decisions:
 
     @contextmanager
     def overheard(self) -> Iterator[None]:
-        with patch.object(ficha.engine.lane, "decide", self._decide):
+        with patch.object(ficha.engine.committer, "decide", self._decide):
             yield
 
     def _decide(self, snapshot: Snapshot, batch: Iterable[Command], policy: Policy) -> tuple[Changes, list[Outcome]]:

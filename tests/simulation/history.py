@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from ficha.core import commands as c
 from ficha.core import outcomes as o
+from ficha.core.dataset import State
 from ficha.core.records import Awaiting, Leased
-from ficha.core.state import State
 from ficha.core.states import FINAL
 from ficha.engine.engine import Engine
 from ficha.store.base import CommitUnknown

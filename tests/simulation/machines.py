@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from ficha.app import Ficha
-from ficha.refused import Refused
+from ficha.errors import Refused
 from ficha.store.base import StoreError
 
 from .database import IDLE_S, Database

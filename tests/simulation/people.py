@@ -9,8 +9,8 @@ from typing import Any
 
 from ficha.app import Ficha
 from ficha.core import commands as c
+from ficha.errors import Refused
 from ficha.operations import AllOperations
-from ficha.refused import Refused
 from ficha.store.base import StoreError
 
 from .history import History

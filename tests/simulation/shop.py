@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from ficha import Accepted, Cancel, FinalError, Partial, Plan, Pool, Retry
 from ficha.app import Ficha
-from ficha.engine.lane import LaneLimits
+from ficha.engine.committer import LaneLimits
 from ficha.store.base import Store
 from ficha.worker import JobContext
 

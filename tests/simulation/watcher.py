@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from ficha.core import commands as c
 from ficha.core import invariants
 from ficha.core import outcomes as o
+from ficha.core.dataset import State
 from ficha.core.policy import MILLISECOND, SECOND, Policy
 from ficha.core.records import Awaiting, Entry, Event, Job, Leased, Parked, Ready
 from ficha.core.snapshot import Changes, JobChange
-from ficha.core.state import State
 from ficha.core.states import FINAL
 
 from .database import Database, Transaction

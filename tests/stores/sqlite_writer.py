@@ -13,7 +13,7 @@ from ficha.core.decide import decide
 from ficha.core.needs import needs
 from ficha.core.policy import Plan, Policy
 from ficha.core.snapshot import Changes, Snapshot
-from ficha.store.sqlite import SqliteStore, journal
+from ficha.store.sqlite import SqliteStore, wal
 
 
 def grant(batch: list[Credit], snapshot: Snapshot) -> Changes:
@@ -33,6 +33,6 @@ async def main(path: str, count: int, name: str) -> None:
 
 if __name__ == "__main__":
     if sys.argv[4:]:
-        journal.CHECKPOINT_PAGES = int(sys.argv[4])
-        journal.LONG_PAGES = 3 * journal.CHECKPOINT_PAGES
+        wal.CHECKPOINT_PAGES = int(sys.argv[4])
+        wal.LONG_PAGES = 3 * wal.CHECKPOINT_PAGES
     asyncio.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3]))

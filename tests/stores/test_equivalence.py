@@ -24,7 +24,7 @@ from ficha.store.base import (
     ListWorkers,
 )
 from ficha.store.memory import MemoryStore
-from ficha.store.postgres import PostgresStore, heads
+from ficha.store.postgres import PostgresStore, scan_start
 from ficha.store.sqlite import SqliteStore
 from ficha.testing import Driver, ManualClock
 from ficha.testing.comparing import comparable
@@ -109,7 +109,7 @@ class TwoProcesses:
 def claims_look_at_whole_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine that is busy enough, a claim would pass over the head of a queue for a moment, and find a job that
     came back with an older rank a little later than the other stores do."""
-    monkeypatch.setattr(heads, "SLOW_S", float("inf"))
+    monkeypatch.setattr(scan_start, "SLOW_S", float("inf"))
 
 
 class Arena:

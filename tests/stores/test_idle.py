@@ -21,8 +21,8 @@ from ficha.engine.engine import Engine
 from ficha.store.base import Store
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
-from ficha.store.sqlite import journal as journal_module
 from ficha.store.sqlite import store as store_module
+from ficha.store.sqlite import wal as journal_module
 from ficha.worker import worker
 from tests.stores.sqlite_bench import LANE, a_submit, journal, moved, opened
 

@@ -15,7 +15,7 @@ from ficha.core.snapshot import Changes, Snapshot
 from ficha.store import base as q
 from ficha.store.base import StoreError, Transient
 from ficha.store.postgres import PostgresStore, load
-from ficha.store.postgres.heads import Heads
+from ficha.store.postgres.scan_start import Heads
 from tests.postgres import Server, new_database
 from tests.stores.postgres_batches import (
     POLICY,

@@ -10,7 +10,7 @@ from ficha.core import commands as c
 from ficha.core.invariants import violations
 from ficha.core.policy import SECOND
 from ficha.store import base as q
-from ficha.store.postgres import PostgresStore, remembered
+from ficha.store.postgres import PostgresStore, row_cache
 from ficha.testing import ManualClock
 from tests.stores.postgres_batches import connected, jobs, leased, opened, prepare, run, sent, submit, two
 
@@ -29,15 +29,15 @@ async def ready(store: PostgresStore, count: int, *others: PostgresStore) -> lis
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Awaitable[Any]]) -> None:
     """Has something happen between the next look and what is written on it."""
-    see = remembered.see
+    see = row_cache.see
 
     async def see_and_act(*args: Any) -> Any:
         seen = await see(*args)
-        monkeypatch.setattr(remembered, "see", see)
+        monkeypatch.setattr(row_cache, "see", see)
         await act()
         return seen
 
-    monkeypatch.setattr(remembered, "see", see_and_act)
+    monkeypatch.setattr(row_cache, "see", see_and_act)
 
 
 def ids(claimed: Any) -> list[str]:
@@ -96,7 +96,7 @@ async def test_claims_from_a_pool_with_a_limit_take_their_locks_at_once(postgres
 async def test_claims_that_get_many_take_their_locks_at_once(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remembered, "MOST_SEEN", 2)
+    monkeypatch.setattr(row_cache, "MOST_SEEN", 2)
     async with opened(postgres_url, lanes=1) as store:
         await ready(store, 9)
         # It is not known before it is tried, and then expected again until fewer are found.
@@ -218,14 +218,14 @@ async def test_a_look_that_is_long_ago_is_not_written(postgres_url: str, monkeyp
     """As after a process was stopped and went on: its leases would be over before they began."""
     async with opened(postgres_url, lanes=1) as store:
         [queued] = await ready(store, 1)
-        see = remembered.see
+        see = row_cache.see
 
         async def see_long_ago(*args: Any) -> Any:
             snapshot, *versions = await see(*args)
             snapshot.now -= 3_600 * SECOND
             return snapshot, *versions
 
-        monkeypatch.setattr(remembered, "see", see_long_ago)
+        monkeypatch.setattr(row_cache, "see", see_long_ago)
         [claimed], texts = await sent(store, CLAIM)
         assert (ids(claimed), texts) == ([queued], [*SEEN, *LOCKED])
         [job] = await jobs(store)
@@ -237,7 +237,7 @@ async def test_many_processes_that_claim_at_once_share_no_job_and_lose_none(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Nobody is careful after a loss, so that all keep getting in each other's way.
-    monkeypatch.setattr(remembered, "SHARED_S", 0.0)
+    monkeypatch.setattr(row_cache, "SHARED_S", 0.0)
     async with two(postgres_url) as (one, two_), two(postgres_url) as (three, four):
         stores = (one, two_, three, four)
         queued: list[str] = await ready(one, 0, *stores)

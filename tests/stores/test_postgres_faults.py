@@ -14,7 +14,7 @@ from ficha.store import base as q
 from ficha.store.base import CommitUnknown, SchemaMismatch, StoreError, Transient, Unavailable
 from ficha.store.postgres import PostgresStore
 from ficha.store.postgres.errors import after_commit, translated
-from ficha.store.postgres.parts import MARKERS_KEPT
+from ficha.store.postgres.write_ctes import MARKERS_KEPT
 from tests.stores.postgres_batches import connected, jobs, look, opened, prepare, run, submit, until_waiting
 from tests.stores.proxy import ANYTHING, COMMIT, Cut, proxied
 

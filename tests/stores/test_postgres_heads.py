@@ -6,8 +6,8 @@ import pytest
 
 from ficha.core import commands as c
 from ficha.core.policy import SECOND, rank_of
-from ficha.store.postgres import PostgresStore, heads
-from ficha.store.postgres.heads import BEYOND, FIRST, SLACK, Heads
+from ficha.store.postgres import PostgresStore, scan_start
+from ficha.store.postgres.scan_start import BEYOND, FIRST, SLACK, Heads
 from ficha.testing import ManualClock
 from tests.stores.postgres_batches import connected, opened, prepare, run, submit
 
@@ -29,7 +29,7 @@ def rank(priority: int, seconds: float = 0.0) -> int:
 
 def test_while_looking_is_fast_the_whole_list_is_looked_at() -> None:
     found = Heads(Time())
-    for took_s, count in ((0.0, 0), (heads.SLOW_S, 0), (heads.SLOW_S + 100 * heads.SLOW_PER_JOB_S, 100)):
+    for took_s, count in ((0.0, 0), (scan_start.SLOW_S, 0), (scan_start.SLOW_S + 100 * scan_start.SLOW_PER_JOB_S, 100)):
         assert found.stretches("gpu") == WHOLE
         found.looked(WHOLE, [rank(10, n) for n in range(count)], took_s)
     assert found.stretches("gpu") == WHOLE
@@ -76,8 +76,8 @@ async def submitted(store: PostgresStore, **options: Any) -> str:
 async def test_claims_keep_their_order_and_find_what_came_back(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heads, "SLOW_S", -1.0)
-    monkeypatch.setattr(heads, "WHOLE_SHARE", 0.000_001)
+    monkeypatch.setattr(scan_start, "SLOW_S", -1.0)
+    monkeypatch.setattr(scan_start, "WHOLE_SHARE", 0.000_001)
     clock, time = ManualClock(), Time()
     async with opened(postgres_url, clock=clock) as store:
         store._heads = Heads(time)
@@ -103,20 +103,20 @@ async def test_claims_keep_their_order_and_find_what_came_back(
 async def test_entries_that_cannot_be_cleaned_away_are_passed_over(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heads, "SLACK", 0)
-    monkeypatch.setattr(heads, "WHOLE_SHARE", 0.000_001)
+    monkeypatch.setattr(scan_start, "SLACK", 0)
+    monkeypatch.setattr(scan_start, "WHOLE_SHARE", 0.000_001)
     async with opened(postgres_url, lanes=1) as store, connected(postgres_url) as elsewhere:
         await prepare(store)
         await run(store, c.Credit("ana", 100_000, "grant"))
         await elsewhere.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM jobs")
         # However slow the machine is just now, nothing is passed over yet.
-        monkeypatch.setattr(heads, "SLOW_S", 1_000_000.0)
+        monkeypatch.setattr(scan_start, "SLOW_S", 1_000_000.0)
         for _ in range(5):
             await run(store, *(submit() for _ in range(190)))
             assert len(await claim(store, 190)) == 190
         visited = []
         for slow_s in (1_000_000.0, -1.0):
-            monkeypatch.setattr(heads, "SLOW_S", slow_s)
+            monkeypatch.setattr(scan_start, "SLOW_S", slow_s)
             for _ in range(2):
                 await submitted(store)
                 assert len(await claim(store)) == 1

@@ -15,7 +15,7 @@ from ficha.core.outcomes import Submitted
 from ficha.core.records import Account
 from ficha.store import base as q
 from ficha.store.base import Transient
-from ficha.store.postgres import PostgresStore, remembered
+from ficha.store.postgres import PostgresStore, row_cache
 from tests.stores.postgres_batches import (
     connected,
     jobs,
@@ -210,7 +210,7 @@ async def test_a_wrong_idea_of_the_databases_clock_is_mended(postgres_url: str, 
 async def test_where_even_a_fresh_look_is_old_batches_take_locks_at_once(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remembered, "SHARED_S", 3_600.0)
+    monkeypatch.setattr(row_cache, "SHARED_S", 3_600.0)
     async with two(postgres_url) as (mine, other):
         await prepare(mine)
         memory = mine._remembered
@@ -232,8 +232,8 @@ async def test_where_even_a_fresh_look_is_old_batches_take_locks_at_once(
 
 
 async def test_what_is_remembered_is_bounded(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered, "MOST_ACCOUNTS", 2)
-    monkeypatch.setattr(remembered, "MOST_LEASES", 3)
+    monkeypatch.setattr(row_cache, "MOST_ACCOUNTS", 2)
+    monkeypatch.setattr(row_cache, "MOST_LEASES", 3)
     async with opened(postgres_url) as store:
         await prepare(store, "ana", "bob", "cid")
         await run(store, *(submit(name) for name in ("ana", "bob", "cid", "ana")))

@@ -12,9 +12,18 @@ from ficha.core import commands as c
 from ficha.core.needs import needs
 from ficha.store import base as q
 from ficha.store.base import SchemaMismatch, StoreError
-from ficha.store.postgres import PostgresStore, columns, horizon, identity, parts, reads, wanted, whole
+from ficha.store.postgres import (
+    PostgresStore,
+    api_key_reads,
+    event_horizon,
+    full_state,
+    load_ctes,
+    reads,
+    tables,
+    write_ctes,
+)
 from ficha.store.postgres.connections import BEGIN, BEGIN_READING
-from ficha.store.postgres.values import literal
+from ficha.store.postgres.sql_types import literal
 from tests.stores.postgres_batches import connected, leased, opened, prepare, run, submit
 
 OBJECTS = """
@@ -97,28 +106,30 @@ async def test_a_heartbeat_touches_no_index(postgres_url: str) -> None:
         assert tuple(counts) == (20, 20)
 
 
-USUAL = tuple(part.usual.part if part.usual else part for part in parts.PARTS)
-VARIANTS = (parts.PARTS, USUAL, tuple(part.usual.part if part.usual else part for part in USUAL))
+USUAL = tuple(part.usual.part if part.usual else part for part in write_ctes.PARTS)
+VARIANTS = (write_ctes.PARTS, USUAL, tuple(part.usual.part if part.usual else part for part in USUAL))
 """All parts in each of their ways."""
 
 
 def statements() -> Iterator[str]:
     """Every text that is not put together from a question's conditions; those are asked below."""
-    for order in (wanted.LOCKS, wanted.READS):
-        yield wanted.statement(order)
-        yield from (wanted.statement((part,)) for part in order)
-        yield wanted.unlocked(wanted.statement(order))
-    yield from (wanted.statement((part,)) for part in (wanted.SEEN, wanted.SEEN_OF_ONE))
-    conditions = tuple(condition for condition in vars(parts).values() if isinstance(condition, parts.Condition))
+    for order in (load_ctes.LOCKS, load_ctes.READS):
+        yield load_ctes.statement(order)
+        yield from (load_ctes.statement((part,)) for part in order)
+        yield load_ctes.unlocked(load_ctes.statement(order))
+    yield from (load_ctes.statement((part,)) for part in (load_ctes.SEEN, load_ctes.SEEN_OF_ONE))
+    conditions = tuple(
+        condition for condition in vars(write_ctes).values() if isinstance(condition, write_ctes.Condition)
+    )
     for is_single in (True, False):
-        yield parts.statement((parts.MARKER,), conditions, is_single=is_single)
+        yield write_ctes.statement((write_ctes.MARKER,), conditions, is_single=is_single)
     for written in VARIANTS:
-        yield parts.statement(written)
-        yield parts.statement(written, is_single=True)
-        several = tuple(parts.several(part) if part.name == parts.EVENTS.name else part for part in written)
-        yield parts.statement(several, conditions, is_single=True, is_told=True)
-        yield from (parts.statement((part,)) for part in written)
-    for module in (reads, horizon, whole, identity):
+        yield write_ctes.statement(written)
+        yield write_ctes.statement(written, is_single=True)
+        several = tuple(write_ctes.several(part) if part.name == write_ctes.EVENTS.name else part for part in written)
+        yield write_ctes.statement(several, conditions, is_single=True, is_told=True)
+        yield from (write_ctes.statement((part,)) for part in written)
+    for module in (reads, event_horizon, full_state, api_key_reads):
         yield from (
             text
             for name, text in vars(module).items()
@@ -172,10 +183,10 @@ async def test_every_statement_fits_the_schema(postgres_url: str) -> None:
 async def test_the_tables_have_exactly_the_columns_that_are_written(postgres_url: str) -> None:
     await PostgresStore(postgres_url).migrate()
     own = {"steps": {"number"}, "events": {"number"}, "audit": {"number"}}
-    tables = {t.name: t for t in vars(columns).values() if isinstance(t, columns.Table) and len(t.columns) > 2}
-    tables["jobs"] = columns.JOBS
+    declared = {t.name: t for t in vars(tables).values() if isinstance(t, tables.Table) and len(t.columns) > 2}
+    declared["jobs"] = tables.JOBS
     async with connected(postgres_url) as connection:
-        for table in tables.values():
+        for table in declared.values():
             found = await connection.fetch(
                 "SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0", table.name
             )
@@ -193,9 +204,9 @@ async def test_no_batch_ever_reads_a_whole_table(postgres_url: str) -> None:
     await PostgresStore(postgres_url).migrate()
     async with connected(postgres_url) as connection:
         await connection.execute(BEGIN)
-        loads = wanted.statement(wanted.LOCKS), wanted.statement(wanted.READS)
+        loads = load_ctes.statement(load_ctes.LOCKS), load_ctes.statement(load_ctes.READS)
         nothing = {"text": "{}", "int8": 0, "uuid": str(uuid4())}
-        for text in (*loads, *map(parts.statement, VARIANTS)):
+        for text in (*loads, *map(write_ctes.statement, VARIANTS)):
             parameters = (await connection.prepare(text)).get_parameters()
             plan = await plan_of(connection, text, *(nothing.get(one.name, []) for one in parameters))
             assert "Seq Scan" not in plan

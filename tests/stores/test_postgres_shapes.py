@@ -16,7 +16,7 @@ from ficha.core.records import Entry, Event, Job, Key
 from ficha.core.snapshot import Changes, Snapshot
 from ficha.store.base import GetState
 from ficha.store.postgres import PostgresStore
-from ficha.store.postgres.parts import BORN, ENTRIES, EVENTS, Part
+from ficha.store.postgres.write_ctes import BORN, ENTRIES, EVENTS, Part
 from tests.stores.postgres_batches import POLICY, opened, prepare
 
 

@@ -16,7 +16,7 @@ from ficha.core.needs import Needs, needs
 from ficha.core.records import Entry
 from ficha.core.snapshot import Changes, Snapshot
 from ficha.store import base as q
-from ficha.store.sqlite import SqliteStore, apply, figures, load, reads, state
+from ficha.store.sqlite import SqliteStore, aggregate_reads, apply, full_state, load, reads
 from ficha.store.sqlite import store as store_module
 from ficha.store.sqlite.migrator import IS_KEPT, VERSION
 from tests.stores.sqlite_bench import (
@@ -109,7 +109,7 @@ async def test_a_place_where_no_database_can_be_is_named(tmp_path: Path) -> None
 
 
 def statements() -> Iterator[str]:
-    for module in (apply, figures, load, reads, state, store_module):
+    for module in (apply, aggregate_reads, load, reads, full_state, store_module):
         for value in vars(module).values():
             for text in value if isinstance(value, tuple) else (value,):
                 if isinstance(text, str) and text.startswith(("SELECT", "INSERT", "UPDATE", "DELETE")):

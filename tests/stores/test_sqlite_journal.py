@@ -15,8 +15,8 @@ import pytest
 from ficha.core import commands as c
 from ficha.core.outcomes import Claimed
 from ficha.store import base as q
-from ficha.store.sqlite import journal as journal_module
 from ficha.store.sqlite import load
+from ficha.store.sqlite import wal as journal_module
 from tests.chaos.disk import FaultyDisk, VolatileDisk
 from tests.stores.sqlite_bench import (
     Bench,

@@ -9,7 +9,7 @@ from ficha.core.needs import Needs
 from ficha.core.outcomes import AccountChanged, Claimed, Finished, Refusal
 from ficha.core.snapshot import Changes, Snapshot
 from ficha.store.base import StoreError
-from ficha.store.sqlite import load, remembered
+from ficha.store.sqlite import load, row_cache
 from tests.stores.sqlite_bench import LANE, Bench, a_submit, job_id, opened, statements
 
 
@@ -84,7 +84,7 @@ async def test_a_batch_that_was_not_kept_is_not_remembered(bench: Bench) -> None
 
 
 async def test_there_is_no_end_of_what_can_be_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered, "MOST", 3)
+    monkeypatch.setattr(row_cache, "MOST", 3)
     await bench.run(*(c.OpenAccount(f"account-{number}", "pro", 10) for number in range(10)))
     seen = await statements(bench)
     (credited,) = await bench.run(c.Credit("account-7", 1, "grant"))

@@ -13,7 +13,7 @@ import psutil
 from ficha import Ficha, Refused
 from ficha.core.outcomes import Refusal
 from ficha.worker.context import Facts, JobContext
-from ficha.worker.processes import Processes
+from ficha.worker.process_pool import Processes
 
 
 class Desk:

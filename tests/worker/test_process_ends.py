@@ -14,7 +14,7 @@ import psutil
 import pytest
 import uvloop
 
-from ficha.worker.processes import Processes
+from ficha.worker.process_pool import Processes
 from tests.worker import handlers
 from tests.worker.children import Desk, a_run, children, opened, stays_still, until
 
@@ -153,7 +153,7 @@ UNCLOSED = """
 import asyncio, sys
 from pathlib import Path
 from tests.worker import handlers
-from ficha.worker.processes import Processes
+from ficha.worker.process_pool import Processes
 from tests.worker.children import a_run, until
 
 async def main():

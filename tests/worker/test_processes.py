@@ -14,9 +14,9 @@ import pytest
 
 from ficha import Accepted, Cancel, Partial, Retry
 from ficha.core.outcomes import Refusal
-from ficha.worker import processes as module
+from ficha.worker import process_pool as module
 from ficha.worker.failure import Failure
-from ficha.worker.processes import Processes
+from ficha.worker.process_pool import Processes
 from tests.worker import handlers
 from tests.worker.children import Desk, a_run, children, opened, stays_still, until
 

@@ -10,7 +10,7 @@ import typer
 
 from ..engine.queries import Page
 from ..engine.views import AccountView, EntryView
-from .desk import Desk, account_at, at_desk, check_account
+from .backend import Desk, account_at, at_desk, check_account
 from .listing import list_at_desk
 from .options import LIMIT, After, App, AsJson, Database, Key, Limit, Reason
 from .output import credits as credits_of

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from .desk import Desk, account_at, at_desk, check_account
+from .backend import Desk, account_at, at_desk, check_account
 from .options import App, AsJson, Database, Key, Reason, Watch, tools
 from .output import data, details, words
-from .payloads import parsed, source
+from .payload_input import parsed, source
 from .submit import Correlation, KeyHours, Payer, Session, told
 
 app = typer.Typer(help="Batches: many jobs submitted together.", no_args_is_help=True)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ..core.outcomes import Discarded
 from ..engine.views import JobView
-from .desk import Desk, at_desk
+from .backend import Desk, at_desk
 from .listing import each, list_at_desk
 from .options import LIMIT, Account, After, App, AsJson, Database, JobIds, Limit
 from .output import text

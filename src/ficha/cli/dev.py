@@ -42,7 +42,7 @@ def dev(
     worker until Ctrl-C."""
     from ..server.serving import NotServed
     from ..server.settings import SettingError, Settings
-    from .desk import application
+    from .backend import application
 
     found, _ = application(app, database, "tools")
     try:
@@ -117,7 +117,7 @@ async def _welcome(app: Ficha, url: str) -> None:
 
 async def _account(app: Ficha, plan: str) -> str:
     """An account of the plan, and a key for it."""
-    from ..refused import NotFound
+    from ..errors import NotFound
 
     name = f"demo-{plan}"
     try:

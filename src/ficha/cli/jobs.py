@@ -11,7 +11,7 @@ import typer
 from ..core.outcomes import Finished
 from ..core.records import Status
 from ..engine.views import EventView, JobView
-from .desk import Desk, at_desk, page_items
+from .backend import Desk, at_desk, page_items
 from .listing import each, list_at_desk
 from .options import LIMIT, Account, After, App, AsJson, Database, JobId, JobIds, Limit, Reason, tools
 from .output import credits, data, details, duration, table

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import typer
 
 from ..engine.queries import Page
+from ..errors import Refused
 from ..operations import Beside
-from ..refused import Refused
-from .desk import Desk, Needs, at_desk, page_items
+from .backend import Desk, Needs, at_desk, page_items
 from .output import data, failure, table, words
 
 T = TypeVar("T")

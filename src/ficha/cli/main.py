@@ -9,11 +9,12 @@ from typing import Annotated, Any, Final
 import typer
 from typer.main import get_command
 
-from ..refused import Refused
+from ..errors import Refused
 from ..store.base import StoreError, Transient, Unavailable
 from . import (
     accounts,
-    apikeys,
+    admin,
+    api_keys,
     audit,
     batches,
     dead,
@@ -21,7 +22,6 @@ from . import (
     jobs,
     migrate,
     openapi,
-    operating,
     pools,
     serve,
     submit,
@@ -65,14 +65,14 @@ app.command(rich_help_panel=OPERATING)(serve.serve)
 app.command(rich_help_panel=OPERATING)(openapi.openapi)
 app.command(rich_help_panel=OPERATING)(worker.worker)
 app.command(rich_help_panel=OPERATING)(workers.workers)
-app.command(rich_help_panel=OPERATING)(operating.stats)
-app.command(rich_help_panel=OPERATING)(operating.stuck)
-app.command(rich_help_panel=OPERATING)(operating.recover)
+app.command(rich_help_panel=OPERATING)(admin.stats)
+app.command(rich_help_panel=OPERATING)(admin.stuck)
+app.command(rich_help_panel=OPERATING)(admin.recover)
 app.add_typer(dead.app, name="dead", rich_help_panel=OPERATING)
 app.add_typer(pools.app, name="pools", rich_help_panel=OPERATING)
-app.command(rich_help_panel=OPERATING)(operating.reservations)
-app.command(rich_help_panel=OPERATING)(operating.idempotency)
-app.add_typer(apikeys.app, name="apikey", rich_help_panel=OPERATING)
+app.command(rich_help_panel=OPERATING)(admin.reservations)
+app.command(rich_help_panel=OPERATING)(admin.idempotency)
+app.add_typer(api_keys.app, name="apikey", rich_help_panel=OPERATING)
 app.command(rich_help_panel=OPERATING)(audit.audit)
 app.add_typer(migrate.app, name="migrate", rich_help_panel=DATABASE)
 app.command(rich_help_panel=DATABASE)(verify.verify)

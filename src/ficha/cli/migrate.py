@@ -9,7 +9,7 @@ import typer
 
 from ..store.connect import hidden, migrator_for, row_level_security_for
 from ..store.migrations import Migration, Migrator, path, script
-from .desk import database_of
+from .backend import database_of
 from .options import App, AsJson, Database
 from .output import data, text, words
 

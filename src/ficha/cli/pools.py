@@ -10,7 +10,7 @@ import typer
 from ..core.records import Pool
 from ..engine.queries import Page
 from ..engine.views import PoolView
-from .desk import Desk, at_desk
+from .backend import Desk, at_desk
 from .listing import listed
 from .options import App, AsJson, Database
 from .output import data, words

@@ -53,7 +53,7 @@ def serve(
     from ..server.serving import NotServed, listening, url_of
     from ..server.settings import SettingError, Settings
     from ..server.supervisor import Supervisor
-    from .desk import application
+    from .backend import application
 
     found, _ = application(app, database, "tools")
     try:
@@ -87,7 +87,7 @@ def _failed(code: str, error: Exception) -> typer.Exit:
 def _check(app: Ficha, settings: Settings) -> None:
     """That the database is there and as it must be, before anybody is asked to connect."""
     from ..store.base import Unavailable
-    from ..worker.endings import pause_s
+    from ..worker.completer import pause_s
 
     async def has_keys() -> bool:
         async with app.lifeline(sweeps=False) as desk:
@@ -140,7 +140,7 @@ def _serve_there(
 ) -> None:
     """The same in a process of its own, which begins with nothing."""
     from ..server.settings import Settings
-    from .desk import application
+    from .backend import application
 
     configure(log_form)
     found, _ = application(app, database, "tools")

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from ..engine.views import Receipt
-from .desk import Desk, account_at, at_desk, check_account
+from .backend import Desk, account_at, at_desk, check_account
 from .options import App, AsJson, Database, Key, Watch, tools
 from .output import credits, data, note, text, words
-from .payloads import payload as payload_of
+from .payload_input import payload as payload_of
 from .watch import watched
 
 Payer = Annotated[str | None, typer.Option("--account", help="Who pays.", show_default="a server's: you")]

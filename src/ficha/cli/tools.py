@@ -6,7 +6,7 @@ from typing import Any
 
 from ..operations import Beside
 from ..tools import Tool
-from .desk import Desk, application, at_desk, server_of
+from .backend import Desk, application, at_desk, server_of
 from .options import App, AsJson, Database
 from .output import data, table, words
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from ..store.connect import hidden
-from .desk import at_database, database_of
+from .backend import at_database, database_of
 from .options import App, AsJson, Database
 from .output import data, words
 

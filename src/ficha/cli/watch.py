@@ -14,10 +14,10 @@ from msgspec import structs
 
 from ..core.states import FINAL
 from ..engine.views import BatchView, EventView, JobView
+from ..errors import NotFound
 from ..operations import Beside
-from ..refused import NotFound
 from ..store.base import Unavailable
-from .desk import Desk, at_desk
+from .backend import Desk, at_desk
 from .jobs import standing, waiting
 from .options import App, AsJson, Database
 from .output import STYLES, credits, data, printable, result, shown, words

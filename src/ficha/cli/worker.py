@@ -53,7 +53,7 @@ def worker(
 
     Exits with 0 when told to stop, when the queue is empty (--burst) or when the time is up (--max-seconds).
     """
-    from .desk import application
+    from .backend import application
 
     if log_level not in ("debug", "info", "warning", "error"):
         raise typer.BadParameter(f"--log-level is debug, info, warning or error, not {log_level}")
@@ -97,7 +97,7 @@ async def _work(
     beside: Callable[[], AbstractAsyncContextManager[None]],
 ) -> None:
     from ..store.base import Unavailable
-    from ..worker.endings import pause_s
+    from ..worker.completer import pause_s
     from .output import data
 
     loop = asyncio.get_running_loop()

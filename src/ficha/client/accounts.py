@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from .. import arguments as arg
+from .. import validation as arg
 from ..core.records import ApiKeyScope
 from ..engine.queries import Page
 from ..engine.views import AccountView, ApiKeyView, AuditView, EntryView, NewApiKey
-from .calls import Calls, segment
+from .effects import Flow
 from .operation import operation
-from .steps import Flow
+from .requests import Calls, segment
 
 
 class Accounts(Calls):

@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from .. import arguments as arg
+from .. import validation as arg
 from ..engine.views import BatchView, Receipt
-from .calls import date, json
+from .effects import Flow
 from .jobs import Jobs
 from .operation import operation
-from .steps import Flow
+from .requests import date, json
 
 
 class _Cancelled(Struct):

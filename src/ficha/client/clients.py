@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 import httpx
 
 from .accounts import Accounts
+from .admin import Operating
 from .batches import Batches
+from .effects import Answer, Emit, Flow, Open, Pause, Read, Ride, Send, Step, Stream
 from .errors import ServerError, Unreachable
-from .operating import Operating
 from .operation import Awaiting, Blocking
 from .retries import STANDARD, Retries
-from .steps import Answer, Emit, Flow, Open, Pause, Read, Ride, Send, Step, Stream
 
 T = TypeVar("T")
 

@@ -9,16 +9,16 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from .. import arguments as arg
+from .. import validation as arg
 from ..core.outcomes import Finished, Rate, Refusal
 from ..core.records import Status
 from ..core.states import FINAL
 from ..engine.queries import Page
 from ..engine.views import EventView, Hold, JobView, Quote, Receipt, instant
 from ..ids import new_id
-from .calls import Calls, date, json, posted
+from .effects import READ_S, Flow, Stream
 from .operation import iteration, operation
-from .steps import READ_S, Flow, Stream
+from .requests import Calls, date, json, posted
 from .watching import Events, Happening, Watch
 
 OWN_KEY_HOURS: Final = 1.0

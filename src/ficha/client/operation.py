@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
-from .steps import Flow, Stream
+from .effects import Flow, Stream
 
 P = ParamSpec("P")
 T = TypeVar("T")

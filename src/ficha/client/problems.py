@@ -8,9 +8,9 @@ from typing import Any, Final, cast
 import msgspec
 
 from ..core.outcomes import Code, Refusal
-from ..refused import Refused
+from ..errors import Refused
+from .effects import Answer
 from .errors import BadAnswer, ServerError, Unreachable
-from .steps import Answer
 
 _OF_EVERY_PROBLEM: Final = frozenset(
     {"type", "title", "status", "detail", "instance", "code", "retryable", "retry_after_s", "correlation_id"}

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..refused import Refused
+from ..errors import Refused
 from .errors import ServerError, Unreachable
 
 

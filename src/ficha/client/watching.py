@@ -9,12 +9,12 @@ from msgspec import Struct
 
 from ..core.states import FINAL
 from ..engine.views import EventView, JobView, Wait
-from ..refused import Refused
-from .calls import Calls, fields
+from ..errors import Refused
+from .effects import Answer, Emit, Flow, Open, Pause, Read, Ride, Send, Step
 from .errors import Unreachable
 from .problems import trouble_of
+from .requests import Calls, fields
 from .sse import Message, Parser
-from .steps import Answer, Emit, Flow, Open, Pause, Read, Ride, Send, Step
 
 T = TypeVar("T")
 

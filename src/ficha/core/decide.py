@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from . import accounts, api_keys, audit, cancel, claim, dead, finish, hold, pools, recover, reserve, submit, workers
+from . import accounts, api_keys, audit, cancel, claim, dead, finish, lease, pools, quota, recover, submit, workers
 from . import commands as c
 from .outcomes import Forgotten, Outcome
 from .policy import Policy
@@ -37,19 +37,19 @@ _RULES: dict[type[c.Command], Callable[[Workspace, Any], Outcome]] = {
     c.Submit: submit.submit,
     c.Claim: claim.claim,
     c.ClaimJob: claim.claim_job,
-    c.Start: hold.start,
-    c.Heartbeat: hold.heartbeat,
-    c.SaveCheckpoint: hold.save_checkpoint,
-    c.SaveStep: hold.save_step,
-    c.Report: hold.report,
-    c.Note: hold.note,
+    c.Start: lease.start,
+    c.Heartbeat: lease.heartbeat,
+    c.SaveCheckpoint: lease.save_checkpoint,
+    c.SaveStep: lease.save_step,
+    c.Report: lease.report,
+    c.Note: lease.note,
     c.Finish: finish.finish,
     c.Cancel: cancel.cancel,
-    c.Reserve: reserve.reserve,
-    c.Consume: reserve.consume,
-    c.Release: reserve.release,
+    c.Reserve: quota.reserve,
+    c.Consume: quota.consume,
+    c.Release: quota.release,
     c.Recover: recover.recover,
-    c.ExpireReservation: reserve.expire,
+    c.ExpireReservation: quota.expire,
     c.ForgetKey: _forget_key,
     c.Requeue: dead.requeue,
     c.Discard: dead.discard,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from .dataset import State
 from .records import HELD, Account, Awaiting, Entry, Job, Leased, Parked, Ready, Status
-from .state import State
 from .states import BIRTHS, FINAL, is_legal
 
 

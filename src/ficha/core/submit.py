@@ -19,9 +19,9 @@ from .policy import (
     priority_of,
     submits_this_hour,
 )
+from .quota import consumed, quota_warnings, refuse_quota, refuse_reservation
 from .records import WAITING, Account, Batch, Job, Key, Parked, Ready
 from .refusals import lacks_credits, no_account, no_batch, no_plan
-from .reserve import consumed, quota_warnings, refuse_quota, refuse_reservation
 from .workspace import Workspace
 
 

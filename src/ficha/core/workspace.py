@@ -40,7 +40,7 @@ from .records import (
     Worker,
 )
 from .snapshot import Changes, JobChange, Snapshot
-from .tallies import ending
+from .worker_counts import ending
 
 K = TypeVar("K")
 V = TypeVar("V")

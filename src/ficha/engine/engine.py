@@ -15,8 +15,8 @@ from ..core.policy import Policy
 from ..core.records import HELD, Job, Leased, Ready
 from ..core.snapshot import Changes, Snapshot
 from ..store.base import GetSnapshot, Store
-from .lane import CLOSED, Lane, LaneLimits, Standing
-from .live import Live
+from .committer import CLOSED, Lane, LaneLimits, Standing
+from .event_tail import Live
 from .positions import Positions
 from .sweeper import Sweeper, SweepReport
 from .trigger import OnWork, Trigger

@@ -22,9 +22,9 @@ from msgspec import Struct
 from ..core.records import WAITING, Job, Parked, Ready
 from ..core.snapshot import Changes, JobChange
 from ..store.base import GetJobs, GetWaiting, Store, StoreError
-from ..store.lines import Key, Lines
-from .look import Look
-from .pace import Pace
+from ..store.waiting_columns import Key, Lines
+from .drain_rate import Pace
+from .queue_index import Look
 
 log = logging.getLogger("ficha.engine")
 

@@ -14,8 +14,8 @@ from ..core.pools import WaitReason, why_not_yet, why_waiting
 from ..core.records import Job, Pool, Ready, Status, Step
 from ..store import base as q
 from . import views as v
+from .position_watch import Watch
 from .positions import Placed, Positions, Standing
-from .watch import Watch
 from .workforce import WorkerView, worker_view
 
 T = TypeVar("T")

@@ -15,6 +15,7 @@ from ..core.outcomes import Lease as CoreLease
 from ..core.outcomes import Rate, Refusal, Submitted
 from ..core.policy import SECOND, submits_this_hour
 from ..core.pools import WaitReason
+from ..core.quota import state_of
 from ..core.records import (
     Account,
     ApiKeyScope,
@@ -29,7 +30,6 @@ from ..core.records import (
     ReservationState,
     Status,
 )
-from ..core.reserve import state_of
 from ..core.states import FINAL
 from ..store.base import ApiKeyRow, BatchCounts, JobRow, NumberedEvent, NumberedLine, PoolCounts
 from .positions import Standing

@@ -1,6 +1,6 @@
 """In-process operations, by noun: arguments become commands, outcomes become views. Nothing is decided here."""
 
-from .beside import AllOperations, Beside
+from .bound import AllOperations, Beside
 from .leases import LeaseName, Leases, StandingClaim
 from .submits import Request
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .. import arguments as arg
+from .. import validation as arg
 from ..core.commands import ChangePlan, Credit, OpenAccount
 from ..core.outcomes import AccountChanged, Refusal
 from ..engine.queries import Page
 from ..engine.views import AccountView, EntryView
-from ..refused import Refused
+from ..errors import Refused
 from .base import Operations
 
 CreditKind = Literal["grant", "adjust"]

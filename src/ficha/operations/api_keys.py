@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
-from .. import apikeys
-from .. import arguments as arg
+from .. import api_key_text
+from .. import validation as arg
 from ..core.commands import CreateApiKey, RevokeApiKey, UseApiKey
 from ..core.outcomes import ApiKeyChanged, Used
 from ..core.records import ApiKeyScope
@@ -25,12 +25,12 @@ class ApiKeys(Operations):
         """
         if scope not in get_args(ApiKeyScope):
             raise arg.invalid(f"scope must be one of {', '.join(get_args(ApiKeyScope))}, not {scope!r}")
-        secret = apikeys.new_secret(scope)
+        secret = api_key_text.new_secret(scope)
         command = CreateApiKey(
             new_id(),
             arg.name(name, "an API key"),
-            apikeys.hint_of(secret),
-            apikeys.digest_of(secret),
+            api_key_text.hint_of(secret),
+            api_key_text.digest_of(secret),
             scope,
             arg.optional_name(account, "an account"),
             None if ttl_s is None else max(1, arg.milliseconds(ttl_s, "ttl_s")),
@@ -52,7 +52,9 @@ class ApiKeys(Operations):
 
     async def api_key(self, secret: str) -> ApiKeyView | None:
         """The key with this secret, in whatever state; None if there is none. What is no key is not even looked for."""
-        return await self.queries.api_key(apikeys.digest_of(secret)) if apikeys.is_well_formed(secret) else None
+        return (
+            await self.queries.api_key(api_key_text.digest_of(secret)) if api_key_text.is_well_formed(secret) else None
+        )
 
     async def use_api_key(self, key_id: str) -> None:
         """Notes that the key was used just now: a sign of life, which need not be given with every use."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from ..arguments import Limits
 from ..core.commands import As, Command
 from ..core.outcomes import Outcome, Refusal
 from ..engine.engine import Engine
 from ..engine.queries import Queries
-from ..refused import Refused
+from ..errors import Refused
 from ..tools import Tool
+from ..validation import Limits
 
 T = TypeVar("T")
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from .. import arguments as arg
+from .. import validation as arg
 from ..core import commands as c
 from ..core.outcomes import Finished, Recovered, Refusal, Submitted
 from ..core.states import ACTIVE
 from ..engine.views import BatchView, Receipt
+from ..errors import Refused
 from ..ids import new_id
-from ..refused import Refused
 from .submits import Request, Submits
 
 

@@ -11,15 +11,15 @@ from typing import Any
 
 from msgspec import json
 
-from .. import arguments as arg
+from .. import validation as arg
 from ..core import commands as c
-from ..core.hold import lost
+from ..core.lease import lost
 from ..core.outcomes import Claimed, Finished, Held, Recovered, Seen, StepSaved
 from ..core.records import Worker
-from ..engine.lane import Standing
+from ..engine.committer import Standing
 from ..engine.views import Lease, moment
 from ..engine.wakeups import cancellations
-from ..refused import Refused
+from ..errors import Refused
 from ..store.base import GetJobs
 from .base import Operations, answer
 

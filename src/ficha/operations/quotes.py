@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.outcomes import Refusal, Submitted
 from ..engine.views import Quote
-from ..refused import Refused
+from ..errors import Refused
 from .submits import Request, Submits
 
 

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from .. import arguments as arg
+from .. import validation as arg
 from ..core import commands as c
 from ..core.outcomes import Finished, Refusal, ReservationChanged, Submitted
 from ..core.records import Status
 from ..engine.positions import Standing
 from ..engine.queries import Page
 from ..engine.views import EventView, Hold, JobView, Receipt, hold_view, receipt
+from ..errors import Refused
 from ..ids import new_id
-from ..refused import Refused
 from ..store.base import ListEvents, ListJobs, StoreError
 from ..tools import PayloadMismatch, Tool
 from .base import Operations, answer

@@ -15,15 +15,15 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..refused import Refused
+from ..errors import Refused
 from ..store.base import StoreError
-from .access import Access
 from .cursors import Cursors
 from .guard import correlation_id
 from .identity import Identity
 from .limits import BodyLimits
 from .openapi import document
 from .problems import EdgeError, problem_response, refused_response
+from .request_log import Access
 from .routes import ROUTERS
 from .settings import Settings
 

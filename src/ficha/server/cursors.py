@@ -7,8 +7,8 @@ import base64
 import hashlib
 import hmac
 
-from .. import arguments as arg
-from ..refused import Refused
+from .. import validation as arg
+from ..errors import Refused
 
 
 class Cursors:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from . import shapes as s
+from . import wire as s
 
 _JOB: Final = "0198f1a2-7c3e-7d4b-9a51-3f6c2e8b7a10"
 

@@ -8,11 +8,11 @@ from fastapi import Depends
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 
-from .. import arguments as arg
+from .. import validation as arg
 from ..core.outcomes import Refusal
 from ..engine.queries import Page
 from ..engine.views import JobView
-from ..refused import Refused
+from ..errors import Refused
 from .cursors import Cursors
 from .identity.callers import Caller, Scope
 from .settings import Settings

@@ -10,7 +10,7 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from ..core.outcomes import HTTP_STATUS, RETRYABLE
-from ..refused import Refused
+from ..errors import Refused
 
 EdgeCode = Literal[
     "HEADERS_TOO_LARGE",

@@ -15,8 +15,8 @@ from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ..ids import new_id
-from .access import completed, security_headers
 from .problems import EdgeCode, problem_response
+from .request_log import completed, security_headers
 
 log = logging.getLogger("ficha.server")
 

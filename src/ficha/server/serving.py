@@ -15,7 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..store.base import Unavailable
-from ..worker.endings import pause_s
+from ..worker.completer import pause_s
 from .application import asgi
 from .protocol import Protocol
 from .settings import Settings

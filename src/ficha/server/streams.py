@@ -20,11 +20,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ..core.outcomes import Refusal
 from ..core.states import FINAL
-from ..engine.live import Closed
+from ..engine.event_tail import Closed
+from ..engine.position_watch import Watched
 from ..engine.views import JobView, event_view
-from ..engine.watch import Watched
+from ..errors import Refused
 from ..operations import AllOperations
-from ..refused import Refused
 from ..store import base
 from ..store.base import GetHorizon, NumberedEvent, StoreError
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
+from ..core.dataset import State
 from ..core.needs import KeyName, Needs
 from ..core.records import (
     Account,
@@ -29,8 +30,7 @@ from ..core.records import (
     Worker,
 )
 from ..core.snapshot import Changes, Snapshot
-from ..core.state import State
-from .lines import CHUNK, Lines
+from .waiting_columns import CHUNK, Lines
 
 T = TypeVar("T")
 Clock = Callable[[], int]

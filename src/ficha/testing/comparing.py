@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from ..core.dataset import State
 from ..core.outcomes import Lease, StepSaved
 from ..core.records import Checkpoint, Content, Entry, Event, Step
 from ..core.snapshot import Snapshot
-from ..core.state import State
 from ..store.base import JobRow
-from ..store.lines import Lines
+from ..store.waiting_columns import Lines
 
 _JSON_TEXTS: Final[dict[type[Struct], frozenset[str]]] = {
     Checkpoint: frozenset({"data"}),

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from ..core import commands as c
+from ..core.dataset import State
 from ..core.decide import decide
 from ..core.invariants import uncounted_runs, violations
 from ..core.needs import Needs, needs
@@ -18,8 +19,7 @@ from ..core.outcomes import Outcome
 from ..core.policy import Plan, Policy
 from ..core.records import AuditLine
 from ..core.snapshot import Changes, Snapshot
-from ..core.state import State
-from ..core.tallies import added
+from ..core.worker_counts import added
 from ..store.base import (
     Decide,
     GetApiKey,

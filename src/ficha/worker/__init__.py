@@ -1,9 +1,9 @@
 """Workers: claim jobs, run their handlers, keep the leases alive, and say how each run ended."""
 
 from .context import JobContext, ThreadJobContext
-from .presence import worker_name
+from .registration import worker_name
+from .results import Accepted, Cancel, FinalError, Partial, Retry
 from .steps import StepMismatch
-from .values import Accepted, Cancel, FinalError, Partial, Retry
 from .worker import Worker
 
 __all__ = [

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from ..refused import Refused
+from ..errors import Refused
 from ..store.base import StoreError
 from .steps import Say, Steps
 from .steps import item as item_step

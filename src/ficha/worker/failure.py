@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from ..tools import Tool
-from .values import FinalError
+from .results import FinalError
 
 SHOWN: Final = 5_000
 """Characters of a traceback's beginning and of its end that are logged; four times as many of a message are looked at,

@@ -16,8 +16,8 @@ from typing import Final
 from msgspec import Struct
 
 from ..engine.views import Lease
+from ..errors import Refused
 from ..operations import Leases
-from ..refused import Refused
 
 log = logging.getLogger("ficha.worker")
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from types import FunctionType
 from typing import Any, Protocol
 
-from .values import FinalError
+from .results import FinalError
 
 log = logging.getLogger("ficha.job")
 

@@ -12,21 +12,21 @@ from functools import partial
 from typing import Any, Final
 
 from ..engine.views import Lease
+from ..errors import Overloaded, Refused
 from ..operations import Leases, StandingClaim
-from ..refused import Overloaded, Refused
 from ..store.base import StoreError
 from ..tools import Tool
-from .bell import Bell, wake
-from .calls import Calls
+from .call_groups import Linger
+from .completer import End, Endings, pause_s
 from .deadlines import Deadlines
-from .desk import Desk
-from .endings import End, Endings, pause_s
+from .executor import Calls
 from .failure import Failure
-from .journal import record
-from .linger import Linger
-from .presence import Presence
+from .lease_writer import Desk
+from .registration import Presence
 from .renewer import Lifeline, Renewer
 from .run import Run, Why, facts_of
+from .run_log import record
+from .wake_event import Bell, wake
 
 log = logging.getLogger("ficha.worker")
 

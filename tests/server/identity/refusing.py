@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ficha.refused import Refused
+from ficha.errors import Refused
 from ficha.server.identity import Caller, Identity
 
 PEER = "192.0.2.1"

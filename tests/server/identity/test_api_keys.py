@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ficha import Ficha, Plan
-from ficha.apikeys import _checksum, hint_of, new_secret
-from ficha.engine.lane import LaneLimits
-from ficha.refused import RateLimited
+from ficha.api_key_text import _checksum, hint_of, new_secret
+from ficha.engine.committer import LaneLimits
+from ficha.errors import RateLimited
 from ficha.server.identity import Caller, Identity, api_keys
 from ficha.store.base import Unavailable
 from ficha.store.memory import MemoryStore

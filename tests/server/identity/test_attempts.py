@@ -2,7 +2,7 @@
 
 import pytest
 
-from ficha.refused import RateLimited, Refused
+from ficha.errors import RateLimited, Refused
 from ficha.server.identity import Identity
 from ficha.server.identity.attempts import MOST_SUBJECTS, Attempts, network
 from tests.server.identity.conftest import Make, Seconds

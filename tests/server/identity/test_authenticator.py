@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ficha import Ficha, Plan
-from ficha.refused import Refused
+from ficha.errors import Refused
 from ficha.server.identity import Caller, Identity
 from ficha.server.settings import Settings
 from tests.server.identity.refusing import PEER, refusal

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import jwt
 import pytest
 
-from ficha.refused import InvalidArgument, Refused
+from ficha.errors import InvalidArgument, Refused
 from ficha.server.identity import Caller, Identity
 from ficha.server.identity.job_tokens import KIND, JobTokens
 from ficha.server.identity.settings import JOB_AUDIENCE

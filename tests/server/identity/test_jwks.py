@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from ficha.refused import Overloaded, Refused
+from ficha.errors import Overloaded, Refused
 from ficha.server.identity import Identity
 from ficha.server.identity.jwks import ANSWER_BYTES, Jwks, usable_keys
 from tests.server.identity.conftest import Seconds

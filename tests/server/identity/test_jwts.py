@@ -10,7 +10,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from ficha.refused import Refused
+from ficha.errors import Refused
 from ficha.server.identity import Caller, Identity
 from ficha.server.identity.tokens import opened
 from tests.server.identity.conftest import Make

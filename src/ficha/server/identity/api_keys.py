@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ...apikeys import digest_of, is_well_formed
+from ...api_key_text import digest_of, is_well_formed
 from .callers import Caller, unauthenticated
 from .recent import Recent
 

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ...apikeys import hint_of, is_well_formed
+from ...api_key_text import hint_of, is_well_formed
 from ...core.outcomes import Refusal
-from ...refused import Refused
+from ...errors import Refused
 from .api_keys import ApiKeys
 from .attempts import Attempts
 from .callers import Caller, unauthenticated

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ...core.outcomes import Refusal
-from ...refused import Refused
+from ...errors import Refused
 
 Scope = Literal["user", "service", "admin", "job"]
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import jwt
 
-from ...arguments import invalid
+from ...validation import invalid
 from .callers import Caller
 from .settings import JOB_AUDIENCE
 from .tokens import Token, verified

@@ -18,7 +18,7 @@ import jwt
 import msgspec
 
 from ...core.outcomes import Refusal
-from ...refused import Refused
+from ...errors import Refused
 
 log = logging.getLogger("ficha.server")
 

@@ -11,10 +11,10 @@ from starlette.responses import Response
 from ...core.policy import Plan
 from ...engine.queries import Page
 from ...engine.views import AccountView, EntryView
-from .. import shapes as s
-from ..answers import answer
+from .. import wire as s
 from ..guard import Account, Call
 from ..openapi import gives
+from ..responses import answer
 from ..streams import EventStream, follow_account
 from .jobs import history, resume_after, wants_stream
 from .parameters import Cursor, ForAccount, Limit

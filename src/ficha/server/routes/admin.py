@@ -14,11 +14,11 @@ from starlette.responses import Response
 from ...engine.queries import Page
 from ...engine.views import AccountView, ApiKeyView, AuditView, EntryView, Hold, JobView, KeyView, PoolView
 from ...engine.workforce import WorkerView
-from .. import shapes as s
-from ..answers import answer
-from ..bodies import body
+from .. import wire as s
 from ..guard import Admin, Call
 from ..openapi import gives
+from ..request_body import body
+from ..responses import answer
 from .account import ledger_page, told
 from .jobs import one_key
 from .parameters import Cursor, ForAccount, Key, Limit

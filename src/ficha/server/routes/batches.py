@@ -8,11 +8,11 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from ...engine.views import BatchView
-from .. import shapes as s
-from ..answers import answer
-from ..bodies import body
+from .. import wire as s
 from ..guard import Account, Call
 from ..openapi import gives
+from ..request_body import body
+from ..responses import answer
 from .jobs import SUBMIT_CODES, one_key, submitted
 from .parameters import Key
 

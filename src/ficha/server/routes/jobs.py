@@ -9,17 +9,17 @@ from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ... import arguments as arg
+from ... import validation as arg
 from ...core.outcomes import Finished, Refusal
 from ...core.records import Status
 from ...engine.queries import Page
 from ...engine.views import JobView, Receipt, moment
-from .. import shapes as s
-from ..answers import answer, job_answer, rate_headers
-from ..bodies import body
+from .. import wire as s
 from ..guard import Account, Call, OneJob, Stream
 from ..openapi import gives
 from ..problems import EdgeError
+from ..request_body import body
+from ..responses import answer, job_answer, rate_headers
 from ..streams import EventStream, await_end, follow_job
 from .parameters import Cursor, ForAccount, Key, Limit
 

@@ -8,11 +8,11 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from ...store.base import StoreError
-from .. import shapes as s
-from ..answers import answer
+from .. import wire as s
 from ..guard import Open, Service
 from ..metrics import MEDIA_TYPE, figures
 from ..openapi import gives
+from ..responses import answer
 
 routes = APIRouter(tags=["probes"])
 

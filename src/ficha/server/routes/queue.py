@@ -7,16 +7,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from ... import arguments as arg
+from ... import validation as arg
 from ...core import commands as c
 from ...core.refusals import no_pool
 from ...engine.views import PoolView
-from ...refused import Refused
-from .. import shapes as s
-from ..answers import answer
-from ..bodies import body
+from ...errors import Refused
+from .. import wire as s
 from ..guard import Account, Call, Service
 from ..openapi import gives
+from ..request_body import body
+from ..responses import answer
 from .jobs import SUBMIT_CODES, Prefer, active_job, finished, submit
 from .parameters import ForAccount, Key
 from .workers import claimed

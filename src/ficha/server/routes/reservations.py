@@ -9,11 +9,11 @@ from starlette.responses import Response
 
 from ...engine.queries import Page
 from ...engine.views import Hold
-from .. import shapes as s
-from ..answers import answer
-from ..bodies import body
+from .. import wire as s
 from ..guard import Account
 from ..openapi import gives
+from ..request_body import body
+from ..responses import answer
 from .parameters import Cursor, ForAccount, Limit
 
 routes = APIRouter(prefix="/api/reservations", tags=["reservations"])

@@ -11,10 +11,10 @@ from ...engine.queries import Page
 from ...engine.sweeper import SweepReport
 from ...engine.views import BatchView, JobView
 from ...store.base import StoreError
-from .. import shapes as s
-from ..answers import answer
+from .. import wire as s
 from ..guard import Call, Service
 from ..openapi import gives
+from ..responses import answer
 from .parameters import Cursor, Limit
 
 routes = APIRouter(prefix="/api/system", tags=["system"])

@@ -6,10 +6,10 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from ...tools import Tool
-from .. import shapes as s
-from ..answers import answer
+from .. import wire as s
 from ..guard import Account
 from ..openapi import gives
+from ..responses import answer
 
 routes = APIRouter(prefix="/api", tags=["jobs"])
 

@@ -9,16 +9,16 @@ from typing import Annotated
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from ... import arguments as arg
+from ... import validation as arg
 from ...core import commands as c
 from ...engine.views import Lease
+from ...errors import Refused
 from ...operations.leases import LeaseName
-from ...refused import Refused
-from .. import shapes as s
-from ..answers import answer
-from ..bodies import body
+from .. import wire as s
 from ..guard import Call, Service
 from ..openapi import gives
+from ..request_body import body
+from ..responses import answer
 from .jobs import finished
 
 routes = APIRouter(prefix="/api/worker", tags=["worker protocol"])

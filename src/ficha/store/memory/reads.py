@@ -8,12 +8,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
+from ...core.dataset import State
 from ...core.policy import MILLISECOND, SECOND
 from ...core.records import HELD, Account, ApiKey, Awaiting, Entry, Job, Key, Leased, Parked, Ready, Reservation, Step
 from ...core.snapshot import Snapshot
-from ...core.state import State
 from .. import base as q
-from ..lines import Lines
+from ..waiting_columns import Lines
 
 if TYPE_CHECKING:
     from .store import MemoryStore

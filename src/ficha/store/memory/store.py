@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Set
 from heapq import nsmallest
 from typing import Any, TypeVar
 
+from ...core.dataset import State
 from ...core.needs import PROMOTIONS_PER_SLOT, Needs
 from ...core.records import WAITING, Awaiting, Entry, EntryKind, Job, Leased, Parked, Ready
 from ...core.snapshot import Changes, JobChange, Snapshot
-from ...core.state import State
-from ...core.tallies import added
+from ...core.worker_counts import added
 from ..base import Clock, Decide, Hints, Query, StoreError, no_hints
 from . import reads
 

@@ -14,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from ...core.snapshot import Changes, PlaceRows, Snapshot, job_rows
-from . import columns as t
-from . import parts as p
-from .parts import Condition, Part, statement
-from .values import literal
+from . import tables as t
+from . import write_ctes as p
+from .sql_types import literal
+from .write_ctes import Condition, Part, statement
 
 
 class Executor(Protocol):

@@ -4,7 +4,7 @@ Stage 1 locks, always in the same order: accounts, hot rows of the jobs named, p
 API keys.
 Stage 2 waits for nothing. Its view is newer than every lock, so that keys, steps, reservations, checkpoints and slots
 are seen as whoever held the locks before left them. Claim candidates are taken there, and rows that others hold are
-skipped. Each stage is one statement, put together from the parts in `wanted.py` that the batch has a need for.
+skipped. Each stage is one statement, put together from the parts in `load_ctes.py` that the batch has a need for.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from ...core.records import (
 )
 from ...core.snapshot import Changes, Snapshot
 from ..base import Clock, Transient
-from . import rows, wanted
+from . import load_ctes, rows
 from .apply import Executor
-from .heads import BEYOND, FIRST, Heads, Stretch
-from .values import uuids
-from .wanted import PART, PAYLOAD, REST, VERSION
+from .load_ctes import PART, PAYLOAD, REST, VERSION
+from .scan_start import BEYOND, FIRST, Heads, Stretch
+from .sql_types import uuids
 
 TRIES: Final = 3
 _ALL: Final = 2**31 - 1
@@ -83,12 +83,12 @@ async def see(
 ) -> tuple[Snapshot, Versions, Versions]:
     """What claims need, as it stands just now, with the versions of the ready rows and the pools; nothing is locked."""
     stretches = {pool: heads.stretches(pool) for pool in needs.ready}
-    ask = wanted.Ask()
+    ask = load_ctes.Ask()
     pool, most = next(iter(needs.ready.items()))
     if len(needs.ready) == 1 and stretches[pool] == [(pool, FIRST, BEYOND)]:
-        ask.add(wanted.SEEN_OF_ONE, pool, most)
+        ask.add(load_ctes.SEEN_OF_ONE, pool, most)
     else:
-        ask.add(wanted.SEEN, list(needs.ready), list(needs.ready.values()), *_stretched(stretches))
+        ask.add(load_ctes.SEEN, list(needs.ready), list(needs.ready.values()), *_stretched(stretches))
     snapshot, found = await _asked(connection, needs, Locked(), clock, heads, ask, stretches)
     ready = {row[0]: row[VERSION] for row in found if row[PART] == "ready"}
     pools = {row[REST][0]: row[VERSION] for row in found if row[PART] == "pool"}
@@ -119,20 +119,20 @@ async def lock(
 
     Pools that were `free` of a limit when last seen are not looked at for claims; `torn` sees whether they still are.
     """
-    ask = wanted.Ask(locks=locks)
+    ask = load_ctes.Ask(locks=locks)
     ask.add(
-        wanted.LOCK_ACCOUNTS,
+        load_ctes.LOCK_ACCOUNTS,
         sorted(needs.accounts | needs.reservations_of | needs.parked_of),
         uuids(needs.owned_jobs),
         uuids(needs.reservations),
     )
-    ask.add(wanted.LOCK_JOBS, uuids(needs.jobs | needs.owned_jobs))
+    ask.add(load_ctes.LOCK_JOBS, uuids(needs.jobs | needs.owned_jobs))
     # A claim needs the pool to itself only where slots are counted; whoever changes a pool always does.
     claimed = needs.ready.keys() - (free & needs.pools)
-    ask.add(wanted.LOCK_POOLS, sorted(needs.pools - needs.ready.keys() | resized), sorted(claimed))
-    ask.add(wanted.LOCK_LEADERS, sorted(needs.leaders))
+    ask.add(load_ctes.LOCK_POOLS, sorted(needs.pools - needs.ready.keys() | resized), sorted(claimed))
+    ask.add(load_ctes.LOCK_LEADERS, sorted(needs.leaders))
     if locks and (needs.api_keys or needs.api_keys_of):
-        ask.add(wanted.LOCK_API_KEYS)
+        ask.add(load_ctes.LOCK_API_KEYS)
     locked = Locked()
     if not ask.parts:
         return locked
@@ -166,28 +166,28 @@ async def _read(
     """Stage 2."""
     promotions = _promotions(needs, locked)
     stretches = {pool: heads.stretches(pool) for pool in needs.ready}
-    ask = wanted.Ask(locks=locks)
-    ask.add(wanted.JOBS, uuids(needs.jobs | needs.owned_jobs))
-    ask.add(wanted.KEYS_AND_JOBS, *_columns(sorted(needs.keys), 3))
+    ask = load_ctes.Ask(locks=locks)
+    ask.add(load_ctes.JOBS, uuids(needs.jobs | needs.owned_jobs))
+    ask.add(load_ctes.KEYS_AND_JOBS, *_columns(sorted(needs.keys), 3))
     ask.add(
-        wanted.CANDIDATES,
+        load_ctes.CANDIDATES,
         list(needs.ready),
         list(needs.ready.values()),
         sorted(resized),
         *_stretched(stretches),
     )
-    parked = wanted.PARKED_WITH_PAYLOADS if needs.ready else wanted.PARKED_JOBS
+    parked = load_ctes.PARKED_WITH_PAYLOADS if needs.ready else load_ctes.PARKED_JOBS
     ask.add(parked, list(promotions), list(promotions.values()))
-    ask.add(wanted.PAYLOADS, uuids(needs.payloads))
-    ask.add(wanted.STEPS, *_columns((step for step in sorted(needs.steps) if uuids(step[:1])), 2))
-    ask.add(wanted.RESERVATIONS_NAMED, uuids(needs.reservations))
+    ask.add(load_ctes.PAYLOADS, uuids(needs.payloads))
+    ask.add(load_ctes.STEPS, *_columns((step for step in sorted(needs.steps) if uuids(step[:1])), 2))
+    ask.add(load_ctes.RESERVATIONS_NAMED, uuids(needs.reservations))
     holders = [key for key in needs.reservations_of if (held := locked.accounts.get(key)) and held.reserved]
-    ask.add(wanted.RESERVATIONS_ACTIVE, sorted(holders))
-    ask.add(wanted.POOLS_NAMED, sorted(needs.pools))
-    ask.add(wanted.CONTENTS, *_columns(sorted(needs.contents), 2))
-    ask.add(wanted.BATCHES_NAMED, uuids(needs.batches))
-    ask.add(wanted.API_KEYS_NAMED, uuids(needs.api_keys), sorted(needs.api_keys_of))
-    ask.add(wanted.NOW)
+    ask.add(load_ctes.RESERVATIONS_ACTIVE, sorted(holders))
+    ask.add(load_ctes.POOLS_NAMED, sorted(needs.pools))
+    ask.add(load_ctes.CONTENTS, *_columns(sorted(needs.contents), 2))
+    ask.add(load_ctes.BATCHES_NAMED, uuids(needs.batches))
+    ask.add(load_ctes.API_KEYS_NAMED, uuids(needs.api_keys), sorted(needs.api_keys_of))
+    ask.add(load_ctes.NOW)
     return (await _asked(connection, needs, locked, clock, heads, ask, stretches))[0]
 
 
@@ -201,7 +201,7 @@ async def _asked(
     locked: Locked,
     clock: Clock | None,
     heads: Heads,
-    ask: wanted.Ask,
+    ask: load_ctes.Ask,
     stretches: dict[str, list[Stretch]],
 ) -> tuple[Snapshot, list[Any]]:
     """The snapshot and the rows that it was made of; the heads learn what was found of their pools."""

@@ -13,19 +13,19 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
+from ...core.dataset import State
 from ...core.policy import MILLISECOND
 from ...core.records import Account, Batch, Entry, Key, Pool, Reservation, Status, Step, Tally
 from ...core.snapshot import Snapshot
-from ...core.state import State
 from ...core.states import ACTIVE
 from .. import base as q
 from ..base import Clock
-from ..lines import Lines
-from . import horizon, identity, rows, whole
-from .columns import ACCOUNTS, BATCHES, ENTRIES, EVENTS, KEYS, POOLS, RESERVATIONS, STEPS, WORKERS
+from ..waiting_columns import Lines
+from . import api_key_reads, event_horizon, full_state, rows
 from .connections import BEGIN_READING, Connection, transaction
 from .load import view
-from .values import at, instant, literal, uuid_in, uuids
+from .sql_types import at, instant, literal, uuid_in, uuids
+from .tables import ACCOUNTS, BATCHES, ENTRIES, EVENTS, KEYS, POOLS, RESERVATIONS, STEPS, WORKERS
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ FROM pools q ORDER BY q.name
 """
 # Counts are added up for all workers at once: there are few rows, and no index that leads to those of one.
 LIST_WORKERS: Final = f"""
-WITH sums AS MATERIALIZED ({whole.WHOLE_TALLIES}),
+WITH sums AS MATERIALIZED ({full_state.WHOLE_TALLIES}),
 page AS MATERIALIZED (
     SELECT name FROM (SELECT name FROM workers UNION SELECT worker FROM sums) AS known
     WHERE $1::text IS NULL OR name > $1 ORDER BY name LIMIT $2
@@ -376,7 +376,7 @@ async def _get_snapshot(connection: Connection, query: q.GetSnapshot, clock: Clo
 
 async def _get_state(connection: Connection, query: q.GetState, clock: Clock | None) -> State:
     async with transaction(connection, BEGIN_READING):
-        return await whole.state(connection, query)
+        return await full_state.state(connection, query)
 
 
 _ANSWERS: Final[dict[type[q.Query[Any]], Callable[[Connection, Any, Clock | None], Awaitable[Any]]]] = {
@@ -386,7 +386,7 @@ _ANSWERS: Final[dict[type[q.Query[Any]], Callable[[Connection, Any, Clock | None
     q.ListAccounts: _list_accounts,
     q.ListEntries: _list_entries,
     q.ListEvents: _list_events,
-    q.GetHorizon: horizon.get_horizon,
+    q.GetHorizon: event_horizon.get_horizon,
     q.ListSteps: _list_steps,
     q.ListReservations: _list_reservations,
     q.ListKeys: _list_keys,
@@ -396,9 +396,9 @@ _ANSWERS: Final[dict[type[q.Query[Any]], Callable[[Connection, Any, Clock | None
     q.GetWaiting: _get_waiting,
     q.GetDue: _get_due,
     q.GetStats: _get_stats,
-    q.GetApiKey: identity.get_api_key,
-    q.ListApiKeys: identity.list_api_keys,
-    q.ListAudit: identity.list_audit,
+    q.GetApiKey: api_key_reads.get_api_key,
+    q.ListApiKeys: api_key_reads.list_api_keys,
+    q.ListAudit: api_key_reads.list_audit,
     q.GetSnapshot: _get_snapshot,
     q.GetState: _get_state,
 }

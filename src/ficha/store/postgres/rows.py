@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from ...core.records import AuditLine, Awaiting, Checkpoint, Event, Job, Leased, Parked, Place, Ready, Worker
-from .columns import JOB_KINDS
-from .values import Kind, instant, read
+from .sql_types import Kind, instant, read
+from .tables import JOB_KINDS
 
 Row = Sequence[Any]
 

@@ -35,11 +35,11 @@ from .connections import (
     speaking,
     transaction,
 )
-from .heads import Heads
 from .listener import CHANNEL, Listener
 from .load import load, unlocked
-from .remembered import Remembered
-from .values import at
+from .row_cache import Remembered
+from .scan_start import Heads
+from .sql_types import at
 
 T = TypeVar("T")
 

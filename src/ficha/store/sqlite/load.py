@@ -12,7 +12,7 @@ from ...core.needs import PROMOTIONS_PER_SLOT, Needs
 from ...core.records import Account, ApiKey, Batch, Content, Job, Key, Leader, Reservation
 from ...core.snapshot import Snapshot
 from . import rows
-from .remembered import Remembered
+from .row_cache import Remembered
 from .rows import listed
 
 # ruff: noqa: S608 (all that is put into these statements are names from this package)

@@ -11,9 +11,9 @@ from ...core.records import Account, Entry, Key, Reservation, Status, Step
 from ...core.snapshot import Snapshot
 from ...core.states import FINAL, HOLDS_SLOT
 from .. import base as q
-from . import figures, identity, rows, state
+from . import aggregate_reads, api_key_reads, full_state, rows
 from .load import load
-from .remembered import Remembered
+from .row_cache import Remembered
 from .rows import listed
 
 # ruff: noqa: S608 (all that is put into these statements are names from this package)
@@ -205,15 +205,15 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[apsw.Connection, Any, int], Any]] =
     q.ListSteps: _list_steps,
     q.ListReservations: _list_reservations,
     q.ListKeys: _list_keys,
-    q.GetBatch: figures.get_batch,
-    q.ListPools: figures.list_pools,
-    q.ListWorkers: figures.list_workers,
-    q.GetWaiting: figures.get_waiting,
-    q.GetDue: figures.get_due,
-    q.GetStats: figures.get_stats,
-    q.GetApiKey: identity.get_api_key,
-    q.ListApiKeys: identity.list_api_keys,
-    q.ListAudit: identity.list_audit,
+    q.GetBatch: aggregate_reads.get_batch,
+    q.ListPools: aggregate_reads.list_pools,
+    q.ListWorkers: aggregate_reads.list_workers,
+    q.GetWaiting: aggregate_reads.get_waiting,
+    q.GetDue: aggregate_reads.get_due,
+    q.GetStats: aggregate_reads.get_stats,
+    q.GetApiKey: api_key_reads.get_api_key,
+    q.ListApiKeys: api_key_reads.list_api_keys,
+    q.ListAudit: api_key_reads.list_audit,
     q.GetSnapshot: _get_snapshot,
-    q.GetState: state.get_state,
+    q.GetState: full_state.get_state,
 }

@@ -20,12 +20,12 @@ from . import migrator
 from .apply import apply
 from .connection import ConnectionThread, Patience, connect, refuse_old_library, refuse_other_schema
 from .filesystem import refuse_network
-from .journal import Journal
+from .idle_claims import Looks, journal_marks
 from .load import load
-from .looks import Looks, journal_marks
 from .reads import ONE_STATEMENT, answer
-from .remembered import Remembered
+from .row_cache import Remembered
 from .rows import upsert
+from .wal import Journal
 
 T = TypeVar("T")
 

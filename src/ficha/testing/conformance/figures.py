@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ...core import commands as c
+from ...core.dataset import State
 from ...core.invariants import violations
 from ...core.records import Parked, Ready
-from ...core.state import State
 from ...store.base import GetState, GetStats, GetWaiting, Stats, Waiting
-from ...store.lines import Key, Lines
+from ...store.waiting_columns import Key, Lines
 from ..comparing import comparable
 from ..driver import Driver
 from .scenes import finish, lease, new_job, one_in_each_place, open_house, see, submit

@@ -9,7 +9,7 @@ import typer
 
 from ..core.records import ApiKeyScope
 from ..engine.views import ApiKeyView
-from .desk import at_desk
+from .backend import at_desk
 from .listing import list_at_desk
 from .options import LIMIT, After, App, AsJson, Database, Limit
 from .output import data, text, words

@@ -10,13 +10,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from .. import arguments as arg
+from .. import validation as arg
 from ..core.outcomes import Refusal
-from ..refused import Refused
+from ..errors import Refused
+from .effects import Answer, Flow, Pause, Send
 from .errors import BadAnswer, ServerError, Unreachable
 from .problems import trouble_of
 from .retries import Retries, pause_s
-from .steps import Answer, Flow, Pause, Send
 
 T = TypeVar("T")
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from msgspec import Raw, Struct
 
-from .. import arguments as arg
+from .. import validation as arg
 from ..core.outcomes import Discarded, Recovered
 from ..engine.queries import Page
 from ..engine.sweeper import SweepReport
 from ..engine.views import JobView, KeyView, PoolView
 from ..engine.workforce import WorkerView
 from ..store.base import Stats
-from .calls import Calls, segment
+from .effects import Flow
 from .operation import operation
-from .steps import Flow
+from .requests import Calls, segment
 
 
 class _Pools(Struct):

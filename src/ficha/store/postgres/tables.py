@@ -34,7 +34,7 @@ from ...core.records import (
     Tally,
     Worker,
 )
-from .values import Column, Kind, read
+from .sql_types import Column, Kind, read
 
 Row = Callable[[Any], tuple[Any, ...]]
 

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from typing import Final
 
-from ..store.lines import Key, Lines
+from ..store.waiting_columns import Key, Lines
 
 WINDOW_S: Final = 5.0
 """A pool's pace is counted over windows of this length; a gap of many windows between two looks says nothing."""

@@ -29,14 +29,14 @@ from msgspec import Raw, Struct
 
 from ..core.outcomes import Refusal
 from ..core.payload import canonical
-from ..payloads import payload_of
-from ..refused import Refused
+from ..errors import Refused
+from ..payload_schema import payload_of
 from ..store.base import StoreError
 from ..tools import Tool
 from .context import Facts, JobContext
 from .failure import Failure
-from .handlers import handled
-from .values import Accepted, Cancel, Partial, Retry
+from .handler_call import handled
+from .results import Accepted, Cancel, Partial, Retry
 
 MESSAGE_BYTES: Final = 64 * 2**20
 """The largest value that is sent; the worker's own limits are far below."""

@@ -15,7 +15,7 @@ from .core.payload import canonical
 from .core.records import Status
 from .declarations import LONGEST_S, name_problem
 from .engine.views import instant, moment
-from .refused import Refused
+from .errors import Refused
 
 _KEY: Final = re.compile(r"[A-Za-z0-9._~-]{1,255}")
 TEXT_LENGTH: Final = 10_000

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from ..core.records import Job, Parked, Ready
 from ..core.snapshot import JobChange
-from ..store.lines import Key, Lines
+from ..store.waiting_columns import Key, Lines
 
 RUNS: Final = 16
 """How many rising runs the keys of one line may be kept in."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .. import arguments as arg
-from ..arguments import Limits
+from .. import validation as arg
 from ..engine.engine import Engine
 from ..engine.queries import Queries
 from ..tools import Tool
+from ..validation import Limits
 from .accounts import Accounts
+from .admin import Operating
 from .api_keys import ApiKeys
 from .batches import Batches
 from .leases import Leases
-from .operating import Operating
 from .quotes import Quotes
 
 

@@ -8,7 +8,7 @@ from msgspec import json
 from ...core.policy import MILLISECOND, SECOND
 from ...core.records import Batch, Status, Tally, Worker
 from .. import base as q
-from ..lines import Lines
+from ..waiting_columns import Lines
 from . import rows
 from .rows import listed
 

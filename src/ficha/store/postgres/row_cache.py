@@ -22,10 +22,11 @@ from ...core.records import HELD, Account, Job, Pool, Ready
 from ...core.snapshot import Changes, Snapshot
 from ..base import Clock
 from .apply import Executor, Guard, Written
-from .columns import ACCOUNTS
-from .heads import Heads
 from .load import Versions, see
-from .parts import (
+from .scan_start import Heads
+from .sql_types import instant
+from .tables import ACCOUNTS
+from .write_ctes import (
     ACCOUNTS_UNCHANGED,
     CLOCK_RIGHT,
     CLOCK_SLACK_US,
@@ -35,7 +36,6 @@ from .parts import (
     POOLS_UNCHANGED,
     READY_UNCHANGED,
 )
-from .values import instant
 
 MOST_ACCOUNTS: Final = 10_000
 MOST_LEASES: Final = 10_000

@@ -10,12 +10,12 @@ from typing import Any
 from msgspec import Struct
 
 from ..engine.views import Lease
+from ..errors import Overloaded
 from ..operations import Leases
-from ..refused import Overloaded
 from ..store.base import StoreError
-from .endings import pause_s
-from .journal import record
+from .completer import pause_s
 from .run import facts_of
+from .run_log import record
 
 
 class Desk(Struct, frozen=True, eq=False, gc=False):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import apsw
 
+from ...core.dataset import State
 from ...core.records import (
     Account,
     ApiKey,
@@ -18,7 +19,6 @@ from ...core.records import (
     Tally,
     Worker,
 )
-from ...core.state import State
 from ..base import GetState
 from . import rows
 from .rows import listed

@@ -9,9 +9,9 @@ from ...core.records import ApiKey
 from .. import base as q
 from ..base import Clock
 from . import rows
-from .columns import API_KEYS, AUDIT
 from .connections import Connection
-from .values import instant
+from .sql_types import instant
+from .tables import API_KEYS, AUDIT
 
 _LAST_ID: Final = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 _LAST_NUMBER: Final = 2**63 - 1

@@ -22,9 +22,9 @@ import msgspec
 from msgspec import Struct
 
 from ..core.outcomes import Refusal
-from ..refused import Refused
+from ..errors import Refused
 from ..tools import Tool
-from .child import (
+from .child_main import (
     KINDS,
     STOPPING,
     TIDY_S,
@@ -42,8 +42,8 @@ from .child import (
     to_worker,
 )
 from .failure import Failure
+from .results import Retry
 from .run import Run
-from .values import Retry
 
 IDLE_S = 60.0
 """How long a child is kept that has nothing to do."""

@@ -10,18 +10,18 @@ from typing import Any, assert_never
 
 from msgspec import Struct
 
-from .. import arguments as arg
+from .. import validation as arg
 from ..core import commands as c
 from ..core.outcomes import Finished, Refusal
 from ..engine.views import Lease
+from ..errors import Refused
 from ..operations import Leases
-from ..refused import Refused
 from ..store.base import StoreError
 from .context import Facts
 from .failure import Failure
-from .journal import is_heard, record, redacted
+from .results import Accepted, Cancel, Partial, Retry
 from .run import Run
-from .values import Accepted, Cancel, Partial, Retry
+from .run_log import is_heard, record, redacted
 
 AWAY_S = 1.0
 """How long it waits, on the average, before it asks a database again that is away; doubling up to the next number."""

@@ -14,7 +14,7 @@ from ..engine.sweeper import SweepReport
 from ..engine.views import Hold, JobView, KeyView
 from ..operations import Beside
 from ..store.base import Stats
-from .desk import Desk, at_desk
+from .backend import Desk, at_desk
 from .listing import list_at_desk
 from .options import LIMIT, Account, After, App, AsJson, Database, Limit
 from .output import credits, data, details, duration, words

@@ -10,8 +10,8 @@ from typing import Any
 from ..tools import PayloadMismatch, Tool
 from .context import ThreadJobContext
 from .failure import Failure
-from .handlers import handled
-from .processes import Processes
+from .handler_call import handled
+from .process_pool import Processes
 from .run import Run
 from .threads import in_thread
 

@@ -10,7 +10,7 @@ import msgspec
 from fastapi import Depends
 from starlette.requests import Request
 
-from .. import arguments as arg
+from .. import validation as arg
 from .problems import EdgeError
 
 T = TypeVar("T")

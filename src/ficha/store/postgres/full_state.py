@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...core.dataset import State
 from ...core.records import (
     Account,
     ApiKey,
@@ -19,10 +20,10 @@ from ...core.records import (
     Step,
     Tally,
 )
-from ...core.state import State
 from ..base import GetState
 from . import rows
-from .columns import (
+from .connections import Connection
+from .tables import (
     ACCOUNTS,
     API_KEY_USES,
     API_KEYS,
@@ -36,7 +37,6 @@ from .columns import (
     STEPS,
     WORKERS,
 )
-from .connections import Connection
 
 WHOLE_ACCOUNTS: Final = f"""
 SELECT {ACCOUNTS.selected("a")} FROM accounts a WHERE $1::text IS NULL OR a.id > $1 ORDER BY a.id LIMIT $2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import arguments as arg
+from .. import validation as arg
 from ..core import commands as c
 from ..core.outcomes import Discarded, PoolChanged, Recovered, Submitted
 from ..core.policy import MILLISECOND

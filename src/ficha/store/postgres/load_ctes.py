@@ -14,8 +14,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from . import rows
-from .columns import ACCOUNTS, API_KEYS, BATCHES, KEYS, LEADERS, POOLS, RESERVATIONS
-from .values import instant, nulls
+from .sql_types import instant, nulls
+from .tables import ACCOUNTS, API_KEYS, BATCHES, KEYS, LEADERS, POOLS, RESERVATIONS
 
 SKIPPING: Final = " FOR UPDATE SKIP LOCKED"
 

@@ -17,10 +17,10 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from . import columns as t
-from .columns import Row, Table
+from . import tables as t
 from .listener import CHANNEL
-from .values import Column, constant, instant, one_of, source, written
+from .sql_types import Column, constant, instant, one_of, source, written
+from .tables import Row, Table
 
 CLOCK_SLACK_US: Final = 500_000
 """How far this process's idea of the database's clock may be off."""

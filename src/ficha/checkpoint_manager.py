@@ -17,14 +17,14 @@ from .app import Ficha
 from .core.outcomes import Finished
 from .core.states import FINAL
 from .engine.views import JobView, Lease
+from .errors import InvalidState, Refused
 from .operations import Leases
-from .refused import InvalidState, Refused
 from .worker.context import JobContext, ThreadJobContext
-from .worker.desk import Desk
-from .worker.presence import worker_name
+from .worker.lease_writer import Desk
+from .worker.registration import worker_name
 from .worker.run import facts_of
 
-log = logging.getLogger("ficha.manager")
+log = logging.getLogger("ficha.checkpoint_manager")
 
 T = TypeVar("T")
 
