@@ -15,7 +15,7 @@ import apsw
 import asyncpg
 
 from ficha.store.sqlite.filesystem import filesystem_of
-from tests.postgres import Server, server_folder
+from tests.support.postgres import Server, server_folder
 
 from .peer import Peer, Wrong
 

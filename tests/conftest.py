@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.postgres import Server, new_database, server_folder
+from tests.support.postgres import Server, new_database, server_folder
 
 # The store suite is library code, whose assertions would otherwise fail without a word.
 pytest.register_assert_rewrite("ficha.testing")

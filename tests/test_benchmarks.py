@@ -16,7 +16,7 @@ from benchmarks.peer import Peer, Wrong
 from benchmarks.recording import recorded
 from benchmarks.results import Results
 from benchmarks.workload import QUICK, Numbers
-from tests.postgres import Server
+from tests.support.postgres import Server
 
 ROOT = Path(__file__).parent.parent
 SUBMITS = ["submit_1", "submit_64", "submit_512"]

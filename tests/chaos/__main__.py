@@ -33,7 +33,7 @@ from tests.chaos.proxy import bad_network
 from tests.chaos.servers import FragileServer, fragile_server
 from tests.chaos.space import small_disk
 from tests.chaos.supervisor import BOUND_S, SLACK_S, Load
-from tests.postgres import new_database
+from tests.support.postgres import new_database
 
 STRETCH_S: Final = 5.0
 """How long a stretch is whose throughput is looked at."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ficha.store.postgres import PostgresStore
-from tests.postgres import new_database
+from tests.support.postgres import new_database
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.chaos.space import SmallDisk, small_disk
-from tests.postgres import SETTINGS, Server, server_folder
+from tests.support.postgres import SETTINGS, Server, server_folder
 
 FRAGILE = {
     "max_connections": "60",

@@ -19,7 +19,7 @@ from tests.chaos.proxy import bad_network
 from tests.chaos.servers import FragileServer, fragile_server
 from tests.chaos.supervisor import Load
 from tests.chaos.trial import under
-from tests.postgres import Server, new_database
+from tests.support.postgres import Server, new_database
 
 
 @pytest.fixture

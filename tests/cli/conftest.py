@@ -15,8 +15,8 @@ from ficha import Ficha
 from ficha.cli import main
 from ficha.cli.loading import load
 from tests.cli.running import Done, Run
-from tests.engine.databases import emptied, migrated_database
-from tests.postgres import Server, new_database
+from tests.support.postgres import Server, new_database
+from tests.support.postgres_databases import emptied, migrated_database
 
 FICHA = Path(sys.executable).with_name("ficha")
 APPLICATION = Path(__file__).with_name("application.py")

@@ -13,7 +13,7 @@ from ficha import Ficha
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from tests.cli.running import Run
-from tests.postgres import Server, new_database
+from tests.support.postgres import Server, new_database
 
 ODD_NAME = "[/bold] :car: [red]"
 """A name that a terminal library could take for orders."""

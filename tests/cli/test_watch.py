@@ -14,8 +14,8 @@ from ficha import Ficha
 from tests.cli.conftest import FICHA
 from tests.cli.running import Run
 from tests.cli.terminals import terminal
-from tests.engine.databases import emptied
 from tests.stores.proxy import ANYTHING, proxied
+from tests.support.postgres_databases import emptied
 
 Shop = Callable[[], Ficha]
 SUBMIT = ("submit", "draw", '{"prompt": "cat"}', "--account", "ana", "--watch")

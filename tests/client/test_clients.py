@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from ficha import NotFound, Refused
 from ficha.client import AsyncClient, Client, Retries, ServerError, Unreachable
 from ficha.engine.views import EventView, JobView
-from tests.client.driving import JOB_ID, account, event, hold, job, receipt
+from tests.client.flow_driver import JOB_ID, account, event, hold, job, receipt
 from tests.client.wire import HANG_UP, http, live, wire
 
 TOKEN = "ficha_user_CANARYcanaryCANARYcanary"  # noqa: S105 (made up)

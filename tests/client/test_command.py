@@ -14,7 +14,7 @@ from tests.cli.conftest import FICHA, ficha, folder, process
 from tests.cli.running import Run
 from tests.cli.test_watch import until
 from tests.client.wire import http, wire
-from tests.server.serving import Served
+from tests.support.server_process import Served
 
 __all__ = ["ficha", "folder", "process"]
 

@@ -8,8 +8,8 @@ import pytest
 
 from ficha.client import Client, Retries
 from ficha.engine.views import EventView, JobView
-from tests.client.scissors import scissors
-from tests.server.serving import Served
+from tests.client.cutting_proxy import scissors
+from tests.support.server_process import Served
 
 STUBBORN = Retries(tries=10_000, give_up_s=10_000.0, backoff_s=0.001, backoff_max_s=0.002)
 LINES = 150

@@ -11,7 +11,7 @@ import pytest
 from ficha import client as module
 from ficha.client import Client, Retries
 from tests.client.test_walk import finish
-from tests.server.serving import ROOT, Served
+from tests.support.server_process import ROOT, Served
 
 GUIDE = (ROOT / "docs/clients.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)

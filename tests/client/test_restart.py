@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from ficha.client import AsyncClient, Client
 from ficha.engine.views import EventView, JobView
 from tests.client.test_walk import finish
-from tests.server.serving import Served, served
+from tests.support.server_process import Served, served
 
 
 def restart(server: Served) -> None:

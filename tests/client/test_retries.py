@@ -11,7 +11,7 @@ from ficha import InsufficientCredits, Overloaded, RateLimited, Refused
 from ficha.client import BadAnswer, Client, Retries, Unreachable
 from ficha.client.effects import Answer
 from ficha.client.retries import pause_s
-from tests.client.driving import JOB_ID, LOST, REFUSED, Bench, account, hold, job, ok, problem, receipt
+from tests.client.flow_driver import JOB_ID, LOST, REFUSED, Bench, account, hold, job, ok, problem, receipt
 
 AWAY = Answer(503, {"content-type": "text/html"}, b"<h1>away</h1>")
 OVERLOADED = problem("OVERLOADED", 503, retryable=True, retry_after_s=2.0)

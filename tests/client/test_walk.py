@@ -26,7 +26,7 @@ from ficha import (
 )
 from ficha.client import AsyncClient, Client, Wait
 from ficha.engine.views import EventView, JobView
-from tests.server.serving import Served
+from tests.support.server_process import Served
 
 CURL = shutil.which("curl") or "curl"
 CAT = {"image": "çat"}

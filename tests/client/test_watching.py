@@ -10,7 +10,7 @@ from ficha import NotFound, Refused
 from ficha.client import Client, Wait
 from ficha.client.effects import Answer, Open, Read
 from ficha.engine.views import EventView, JobView
-from tests.client.driving import JOB_ID, LOST, REFUSED, Bench, Trial, event, job, ok, problem, receipt
+from tests.client.flow_driver import JOB_ID, LOST, REFUSED, Bench, Trial, event, job, ok, problem, receipt
 
 LIVE = Answer(200, {"content-type": "text/event-stream; charset=utf-8"})
 CLOSED = b""

@@ -8,10 +8,10 @@ import pytest
 
 from ficha.store.memory import MemoryStore
 from ficha.testing import ManualClock
-from tests.engine.bench import Bench
-from tests.engine.databases import emptied, migrated_database
+from tests.engine.engine_setup import Bench
 from tests.engine.looking import Seconds
-from tests.postgres import Server
+from tests.support.postgres import Server
+from tests.support.postgres_databases import emptied, migrated_database
 
 
 @pytest.fixture(scope="session")

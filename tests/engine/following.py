@@ -8,7 +8,7 @@ from ficha.core import commands as c
 from ficha.engine.engine import Engine
 from ficha.engine.event_tail import Follower
 from ficha.store.base import ListEvents, NumberedEvent
-from tests.engine.bench import Bench, claimed, one, submitted
+from tests.engine.engine_setup import Bench, claimed, one, submitted
 
 NEVER = 3_600.0
 """A time that no test waits for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ficha.engine.engine import Engine
 from ficha.engine.positions import Positions
-from tests.engine.bench import Bench
+from tests.engine.engine_setup import Bench
 from tests.engine.watched import WatchedStore
 
 

@@ -13,7 +13,7 @@ from ficha.engine import committer as lanes
 from ficha.engine.committer import CLOSED, TOGETHER, Lane, LaneLimits
 from ficha.engine.engine import Engine
 from ficha.store.base import CommitUnknown, StoreError, Transient, Unavailable, no_hints
-from tests.engine.bench import COST, CREDITS, POLICY, QUICK, Bench, one, opened, submit, submitted
+from tests.engine.engine_setup import COST, CREDITS, POLICY, QUICK, Bench, one, opened, submit, submitted
 from tests.engine.watched import LOST_AFTER, LOST_BEFORE, WatchedStore
 
 CONFLICT = Transient("a conflict")

@@ -11,7 +11,7 @@ from ficha.engine import event_tail
 from ficha.engine.engine import Engine
 from ficha.engine.event_tail import Closed
 from ficha.store.base import GetHorizon, ListEvents, NumberedEvent, Query, StoreError, Unavailable
-from tests.engine.bench import POLICY, QUICK, Bench, one, opened, submitted
+from tests.engine.engine_setup import POLICY, QUICK, Bench, one, opened, submitted
 from tests.engine.following import NEVER, kinds, lines, listed, running, say, until
 from tests.engine.watched import WatchedStore
 

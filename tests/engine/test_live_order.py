@@ -15,8 +15,8 @@ from ficha.engine import event_tail
 from ficha.engine.event_tail import Live
 from ficha.engine.wakeups import EVENTS, Wakeups
 from ficha.store.base import ListEvents, NumberedEvent
-from tests.engine.bench import Bench, opened
 from tests.engine.commits import ACCOUNTS, JOBS, Commits
+from tests.engine.engine_setup import Bench, opened
 from tests.engine.following import lines, listed, running, say, until
 
 INSERT = """

@@ -11,7 +11,7 @@ from ficha.engine.engine import Engine
 from ficha.engine.positions import Standing
 from ficha.engine.queries import Queries
 from ficha.store.base import GetWaiting, Unavailable
-from tests.engine.bench import Bench, claimed, one, opened, submit, submitted
+from tests.engine.engine_setup import Bench, claimed, one, opened, submit, submitted
 from tests.engine.looking import Seconds, looking, looks, places
 
 

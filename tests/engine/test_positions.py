@@ -12,7 +12,7 @@ from ficha.core.snapshot import Changes, JobChange
 from ficha.engine import positions
 from ficha.engine.positions import Standing
 from ficha.ids import new_id
-from tests.engine.bench import Bench, claimed, one, opened, submitted
+from tests.engine.engine_setup import Bench, claimed, one, opened, submitted
 from tests.engine.looking import Seconds, looking, looks, places
 
 

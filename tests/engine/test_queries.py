@@ -3,7 +3,7 @@
 import asyncio
 
 from ficha.engine.queries import Queries
-from tests.engine.bench import Bench, opened, submitted
+from tests.engine.engine_setup import Bench, opened, submitted
 
 
 async def test_thousands_who_poll_ask_about_the_pools_once(memory: Bench) -> None:

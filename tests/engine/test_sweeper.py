@@ -14,7 +14,7 @@ from ficha.engine.engine import Engine
 from ficha.engine.sweeper import SweepReport
 from ficha.ids import new_id
 from ficha.store.base import GetDue, StoreError, Unavailable
-from tests.engine.bench import COST, CREDITS, POLICY, Bench, claimed, one, opened, submit, submitted
+from tests.engine.engine_setup import COST, CREDITS, POLICY, Bench, claimed, one, opened, submit, submitted
 from tests.engine.watched import WatchedStore
 
 MINUTE = 60.0

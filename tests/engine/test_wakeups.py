@@ -10,7 +10,7 @@ from ficha.engine import wakeups
 from ficha.engine.engine import Engine
 from ficha.engine.wakeups import ANYTHING, EVENTS
 from ficha.store.base import StoreError
-from tests.engine.bench import Bench, claimed, one, opened, submit, submitted
+from tests.engine.engine_setup import Bench, claimed, one, opened, submit, submitted
 
 NEVER = 3_600.0
 """A time that no test waits for: whoever returns was woken."""

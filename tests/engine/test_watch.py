@@ -13,7 +13,7 @@ from ficha.engine.position_watch import Watch, Watched
 from ficha.engine.queries import Queries
 from ficha.engine.views import Wait
 from ficha.store.base import Unavailable
-from tests.engine.bench import Bench, claimed, one, opened, submitted
+from tests.engine.engine_setup import Bench, claimed, one, opened, submitted
 
 
 async def test_how_many_jobs_wait_is_what_each_of_them_says(bench: Bench) -> None:

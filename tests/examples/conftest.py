@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.engine.databases import migrated_database
-from tests.postgres import Server
 from tests.server.conftest import name
+from tests.support.postgres import Server
+from tests.support.postgres_databases import migrated_database
 
 __all__ = ["name"]
 

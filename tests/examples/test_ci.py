@@ -13,7 +13,7 @@ import yaml
 
 from ficha.client import Client
 from tests.client.wire import HANG_UP, http, wire
-from tests.server.serving import ROOT, Served, served
+from tests.support.server_process import ROOT, Served, served
 
 SCRIPT = ROOT / "examples/ci/submit.sh"
 WORKFLOW = yaml.safe_load((ROOT / "examples/ci/github-actions.yml").read_text())

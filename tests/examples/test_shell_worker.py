@@ -10,7 +10,7 @@ import pytest
 
 from ficha.client import Client, Wait
 from ficha.engine.views import EventView
-from tests.server.serving import ROOT, Served, served
+from tests.support.server_process import ROOT, Served, served
 
 SCRIPT = ROOT / "examples/shell_worker/worker.sh"
 LEASE_MS = "3000"

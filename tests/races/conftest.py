@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ficha.store.postgres import PostgresStore
-from tests.postgres import new_database
-from tests.races.crew import Crew
+from tests.races.race_processes import Crew
+from tests.support.postgres import new_database
 
 pytest.register_assert_rewrite("tests.races.history")
 

@@ -6,8 +6,8 @@ import pytest
 
 from ficha.core.records import Leased
 from tests.races.application import COST, application
-from tests.races.crew import Crew
 from tests.races.history import whole
+from tests.races.race_processes import Crew
 
 JOBS = 10_000
 WORKERS = [f"worker-{number}" for number in range(8)]

@@ -6,8 +6,8 @@ import pytest
 
 from ficha import Request
 from tests.races.application import COST, application
-from tests.races.crew import Crew
 from tests.races.history import most_at_once, whole
+from tests.races.race_processes import Crew
 
 PROCESSES = 20
 ROUNDS = 5

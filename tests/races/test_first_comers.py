@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from tests.races.application import application
-from tests.races.crew import Crew
 from tests.races.history import whole
+from tests.races.race_processes import Crew
 
 PROCESSES = 12
 

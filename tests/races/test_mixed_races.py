@@ -7,9 +7,9 @@ import pytest
 
 from ficha import Ficha
 from tests.races.application import SLOTS, application
-from tests.races.crew import Crew
 from tests.races.history import most_slots_held, whole
 from tests.races.mixture import ACCOUNTS, OPERATIONS, POOLS
+from tests.races.race_processes import Crew
 
 SHORT = {"lease_s": 0.1, "sweep_s": 0.05}
 """So that leases run out, and are recovered by whichever process sweeps, while their holders still use them."""

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.races.application import COST, application
-from tests.races.crew import Crew
 from tests.races.history import most_at_once, whole
+from tests.races.race_processes import Crew
 
 
 @pytest.mark.req("A12", "D1", "D2")

@@ -4,8 +4,8 @@ import pytest
 
 from ficha import Request
 from tests.races.application import COST, SLOTS, application
-from tests.races.crew import Crew
 from tests.races.history import most_at_once, most_slots_held, whole
+from tests.races.race_processes import Crew
 
 JOBS = 320
 PROCESSES = 8

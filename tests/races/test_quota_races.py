@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.races.application import COST, application
-from tests.races.crew import Crew
 from tests.races.history import most_at_once, whole
+from tests.races.race_processes import Crew
 
 PROCESSES = 12
 ROUNDS = 4

@@ -5,9 +5,9 @@ from uuid import uuid4
 
 import pytest
 
-from tests.engine.databases import migrated_database
-from tests.postgres import Server
-from tests.server.serving import Served, served
+from tests.support.postgres import Server
+from tests.support.postgres_databases import migrated_database
+from tests.support.server_process import Served, served
 
 KINDS = ["sqlite", "postgresql"]
 

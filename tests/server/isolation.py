@@ -11,8 +11,8 @@ import httpx
 import msgspec
 
 from ficha.server.examples import EXAMPLES
-from tests.server.serving import Served
 from tests.server.test_openapi import SERVER
+from tests.support.server_process import Served
 
 EXAMPLE_OF = {kind.__name__: example for kind, example in EXAMPLES.items()}
 STREAMS = {"/api/jobs/{job_id}/events", "/api/account/events"}

@@ -1,7 +1,7 @@
 """The application that the tests of the server serve: the shop, with handlers that do a little."""
 
 from ficha import Ficha, FinalError, JobContext
-from tests.face.shop import PLANS, POOLS, declare
+from tests.support.shop import PLANS, POOLS, declare
 
 app = declare(Ficha(plans=PLANS, pools=POOLS, sweep_s=0.2))
 

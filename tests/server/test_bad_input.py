@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.server.serving import Served
+from tests.support.server_process import Served
 
 SUBMIT = {"tool": "upscale", "payload": {"image": "x"}}
 

@@ -14,9 +14,9 @@ import asyncpg
 import httpx
 import pytest
 
-from tests.engine.databases import migrated_database
 from tests.server.isolation import GUARDED, Tenant
-from tests.server.serving import SECRET, served
+from tests.support.postgres_databases import migrated_database
+from tests.support.server_process import SECRET, served
 
 OWN_PLACE = {
     "payload": {("jobs", "payload")},

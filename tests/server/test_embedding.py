@@ -12,8 +12,8 @@ from starlette.routing import Mount
 
 from ficha import Ficha
 from ficha.server import SettingError, Settings
-from tests.face.shop import PLANS, POOLS, declare
-from tests.server.serving import SECRET
+from tests.support.server_process import SECRET
+from tests.support.shop import PLANS, POOLS, declare
 
 
 def shop(path: Path) -> Ficha:

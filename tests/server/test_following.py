@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.server.serving import Served
+from tests.support.server_process import Served
 
 CUTS = 100
 

@@ -24,10 +24,10 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from tests.engine.databases import migrated_database
 from tests.server.isolation import Tenant
-from tests.server.serving import Served, served
 from tests.server.test_openapi import DOCUMENT
+from tests.support.postgres_databases import migrated_database
+from tests.support.server_process import Served, served
 
 CASES = int(os.environ.get("CASES", "5"))
 """For each operation, of what fits the document and of what does not, on each database. `make fuzz` makes up more."""

@@ -11,7 +11,7 @@ import pytest
 
 from ficha import Ficha
 from tests.server.isolation import GUARDED, Operation, Tenant
-from tests.server.serving import Served
+from tests.support.server_process import Served
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.server.serving import Served
 from tests.server.test_bad_input import refused
+from tests.support.server_process import Served
 
 SUBMIT = {"tool": "upscale", "payload": {"image": "x"}}
 

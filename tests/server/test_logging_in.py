@@ -12,8 +12,8 @@ from typing import Any
 import jwt
 import pytest
 
-from tests.server.serving import Served, served
 from tests.server.test_bad_input import refused
+from tests.support.server_process import Served, served
 
 KEY = "a-key-for-tokens-of-the-tests-0123456789"
 AUDIENCE, ISSUER = "ficha-tests", "https://id.example"

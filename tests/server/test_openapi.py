@@ -13,8 +13,8 @@ from ficha.server.examples import EXAMPLES
 from ficha.server.guard import Guard
 from ficha.server.openapi import guard_of
 from ficha.server.problems import STATUS
-from tests.server.serving import SECRET
 from tests.server.shop import app
+from tests.support.server_process import SECRET
 
 DOCUMENT = Path(__file__).parents[2] / "openapi.json"
 SERVER = asgi(app, Settings(secret=SECRET))

@@ -20,7 +20,7 @@ import pytest
 from ficha import Ficha
 from ficha.server.serving import Server, listening
 from ficha.server.settings import SettingError, Settings
-from tests.server.serving import ROOT, SECRET, Served, served
+from tests.support.server_process import ROOT, SECRET, Served, served
 
 CANARY = "sk_live_CANARY0123456789abcdef"
 BUSY = {"tool": "upscale", "payload": {"image": "x"}}

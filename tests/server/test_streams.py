@@ -26,9 +26,9 @@ from ficha.store.base import Store, Unavailable
 from ficha.store.memory import MemoryStore
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
-from tests.engine.databases import emptied, migrated_database
 from tests.engine.watched import WatchedStore
-from tests.postgres import Server
+from tests.support.postgres import Server
+from tests.support.postgres_databases import emptied, migrated_database
 
 NEVER = 3_600.0
 """A time that no test waits for."""

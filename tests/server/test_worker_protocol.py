@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.server.serving import Served
 from tests.server.test_bad_input import refused
+from tests.support.server_process import Served
 
 
 @pytest.fixture

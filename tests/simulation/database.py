@@ -19,10 +19,10 @@ from ficha.core.snapshot import Changes, Snapshot
 from ficha.store.base import CommitUnknown, StoreError, Transient
 from ficha.store.memory import MemoryStore
 
+from .faults import Weather
 from .locks import Locks, Owner
 from .loop import Process, VirtualLoop
 from .sandbox import START_AT
-from .weather import Weather
 
 IDLE_S: Final = 30.0
 """A transaction whose client says nothing for so long is ended."""

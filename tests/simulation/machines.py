@@ -11,10 +11,10 @@ from ficha.app import Ficha
 from ficha.errors import Refused
 from ficha.store.base import StoreError
 
+from .application import LEASE_S, Provider, shop
 from .database import IDLE_S, Database
 from .decisions import Decisions
 from .loop import Process, VirtualLoop
-from .shop import LEASE_S, Provider, shop
 from .store import SimulatedStore
 from .trace import Trace
 

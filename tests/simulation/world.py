@@ -17,18 +17,18 @@ from ficha.core.invariants import uncounted_runs, violations
 from ficha.core.states import FINAL
 from ficha.store.base import StoreError
 
+from .application import PLANS, POOLS, shop
+from .clients import Caller, Client, Operator
 from .database import Database
 from .decisions import Decisions
+from .faults import forecast
 from .history import History, TellingEngine, unfinished
 from .loop import VirtualLoop
 from .machines import Machine, dawdling, serving, working
-from .people import Caller, Client, Operator
 from .sandbox import sandbox
-from .shop import PLANS, POOLS, shop
 from .store import SimulatedStore
 from .trace import Trace
 from .watcher import Watcher
-from .weather import forecast
 
 ACCOUNTS: Final = 5
 PATIENCE_S: Final = 300.0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores.sqlite_bench import Bench, opened
+from tests.stores.sqlite_setup import Bench, opened
 
 
 @pytest.fixture

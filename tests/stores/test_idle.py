@@ -24,7 +24,7 @@ from ficha.store.sqlite import SqliteStore
 from ficha.store.sqlite import store as store_module
 from ficha.store.sqlite import wal as journal_module
 from ficha.worker import worker
-from tests.stores.sqlite_bench import LANE, a_submit, journal, moved, opened
+from tests.stores.sqlite_setup import LANE, a_submit, journal, moved, opened
 
 POLICY = Policy(plans={"pro": Plan("pro", priority=10)})
 WORD = c.SeeWorker("w1", "host", 1, ("gpu", "cpu"), 10, "1", 10_000)

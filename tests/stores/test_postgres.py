@@ -16,7 +16,6 @@ from ficha.store import base as q
 from ficha.store.base import StoreError, Transient
 from ficha.store.postgres import PostgresStore, load
 from ficha.store.postgres.scan_start import Heads
-from tests.postgres import Server, new_database
 from tests.stores.postgres_batches import (
     POLICY,
     connected,
@@ -29,6 +28,7 @@ from tests.stores.postgres_batches import (
     submit,
     until_waiting,
 )
+from tests.support.postgres import Server, new_database
 
 ADD_EVENT = """
 INSERT INTO events (job_id, account_id, kind, at) VALUES (gen_random_uuid(), 'ana', 'log', now()) RETURNING number

@@ -15,12 +15,7 @@ from ficha.core.needs import needs
 from ficha.core.snapshot import Changes, Snapshot
 from ficha.store import base as q
 from ficha.store.postgres import PostgresStore
-from tests.postgres import Server, new_database
-from tests.stores.crowd import POLICY, Crowd, Run, account_of, found, runner, uuid_of
-from tests.stores.postgres_batches import connected
-from tests.stores.postgres_crowd import INDEXES, fill, grow, keep_still
-from tests.stores.postgres_plans import Watch, Work, watched
-from tests.stores.stories import (
+from tests.stores.command_samples import (
     STORIES,
     Nature,
     Story,
@@ -32,6 +27,11 @@ from tests.stores.stories import (
     submits_alone,
     submits_of_all_sorts,
 )
+from tests.stores.million_rows import POLICY, Crowd, Run, account_of, found, runner, uuid_of
+from tests.stores.postgres_batches import connected
+from tests.stores.postgres_million_rows import INDEXES, fill, grow, keep_still
+from tests.stores.postgres_plans import Watch, Work, watched
+from tests.support.postgres import Server, new_database
 
 ROWS, PAGES = 8, 150
 """How many rows any step of a plan may handle, and how many pages a statement may look at, for each thing asked for."""

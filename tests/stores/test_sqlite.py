@@ -19,7 +19,7 @@ from ficha.store import base as q
 from ficha.store.sqlite import SqliteStore, aggregate_reads, apply, full_state, load, reads
 from ficha.store.sqlite import store as store_module
 from ficha.store.sqlite.migrator import IS_KEPT, VERSION
-from tests.stores.sqlite_bench import (
+from tests.stores.sqlite_setup import (
     LANE,
     POLICY,
     Bench,

@@ -18,7 +18,7 @@ from ficha.store import base as q
 from ficha.store.sqlite import SqliteStore
 from ficha.store.sqlite.connection import refuse_old_library
 from ficha.store.sqlite.filesystem import filesystem_of, is_network
-from tests.stores.sqlite_bench import (
+from tests.stores.sqlite_setup import (
     LANE,
     Bench,
     a_submit,

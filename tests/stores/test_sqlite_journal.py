@@ -18,7 +18,7 @@ from ficha.store import base as q
 from ficha.store.sqlite import load
 from ficha.store.sqlite import wal as journal_module
 from tests.chaos.disk import FaultyDisk, VolatileDisk
-from tests.stores.sqlite_bench import (
+from tests.stores.sqlite_setup import (
     Bench,
     a_submit,
     exists,

@@ -12,10 +12,7 @@ import pytest
 
 from ficha.core import commands as c
 from ficha.store.sqlite import SqliteStore
-from tests.stores.crowd import Crowd, runner
-from tests.stores.sqlite_crowd import INDEXES, fill
-from tests.stores.sqlite_plans import Watch, Work, scans_and_sorts, watched
-from tests.stores.stories import (
+from tests.stores.command_samples import (
     STORIES,
     Nature,
     Story,
@@ -25,6 +22,9 @@ from tests.stores.stories import (
     nature,
     questions,
 )
+from tests.stores.million_rows import Crowd, runner
+from tests.stores.sqlite_million_rows import INDEXES, fill
+from tests.stores.sqlite_plans import Watch, Work, scans_and_sorts, watched
 
 STEPS = 600
 """How many steps of SQLite's machine a statement may take for each thing asked for."""

@@ -10,7 +10,7 @@ from ficha.core.outcomes import AccountChanged, Claimed, Finished, Refusal
 from ficha.core.snapshot import Changes, Snapshot
 from ficha.store.base import StoreError
 from ficha.store.sqlite import load, row_cache
-from tests.stores.sqlite_bench import LANE, Bench, a_submit, job_id, opened, statements
+from tests.stores.sqlite_setup import LANE, Bench, a_submit, job_id, opened, statements
 
 
 async def claim(bench: Bench) -> int:

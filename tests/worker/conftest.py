@@ -1,6 +1,6 @@
 """What the tests of the worker share: fresh databases, and crews of real worker processes on them."""
 
-from tests.face.conftest import database, url, world
-from tests.worker.crew import crew, lone_crew
+from tests.app.conftest import database, url, world
+from tests.worker.worker_processes import crew, lone_crew
 
 __all__ = ["crew", "database", "lone_crew", "url", "world"]

@@ -9,9 +9,9 @@ import pytest
 
 from ficha.store.postgres import PostgresStore
 from tests.chaos.servers import FragileServer, fragile_server
-from tests.postgres import Server
-from tests.worker import plant
-from tests.worker.crew import Crew, ended, submitted, until
+from tests.support.postgres import Server
+from tests.worker import application
+from tests.worker.worker_processes import Crew, ended, submitted, until
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ficha import Ficha, Plan
-from tests.face.shop import balance
-from tests.worker.crew import COMMAND, ROOT, Crew, ended, submitted, until
+from tests.support.shop import balance
+from tests.worker.worker_processes import COMMAND, ROOT, Crew, ended, submitted, until
 
 FAILS = {
     "set": "the result cannot be stored: .*JSON",
@@ -140,8 +140,8 @@ async def test_a_tool_that_the_worker_does_not_know_is_left_to_others_with_one_w
     ("app", "told"),
     [
         ("tests.worker.nowhere:app", "there is no module 'tests.worker.nowhere'"),
-        ("tests.worker.plant:missing", "the module 'tests.worker.plant' has no 'missing'"),
-        ("tests.worker.plant:deed", "tests.worker.plant:deed is a function, not a Ficha"),
+        ("tests.worker.application:missing", "the module 'tests.worker.application' has no 'missing'"),
+        ("tests.worker.application:deed", "tests.worker.application:deed is a function, not a Ficha"),
     ],
 )
 def test_an_application_that_cannot_be_loaded_is_one_line_in_the_terminal(app: str, told: str, tmp_path: Path) -> None:

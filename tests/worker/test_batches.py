@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ficha import Ficha, JobContext, Partial, Plan
-from tests.face.shop import balance, ledger
-from tests.worker.crew import Crew, ended, submitted, until
+from tests.support.shop import balance, ledger
+from tests.worker.worker_processes import Crew, ended, submitted, until
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from tests.face.shop import ledger
-from tests.worker.crew import Crew, submitted, until
+from tests.support.shop import ledger
+from tests.worker.worker_processes import Crew, submitted, until
 
 # Nothing here may wait for a heartbeat or for a lease to expire.
 LONG = {"lease_s": 120.0, "heartbeat_s": 40.0}

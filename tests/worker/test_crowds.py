@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ficha import Ficha
-from tests.face.shop import ledger
-from tests.worker.crew import COMMAND, ROOT, Crew, Hand, until
+from tests.support.shop import ledger
+from tests.worker.worker_processes import COMMAND, ROOT, Crew, Hand, until
 
 JOBS = 100
 KILLS = 20

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ficha import Accepted, Cancel, FinalError, JobContext, Partial, Retry
-from tests.face.shop import balance, history
-from tests.worker.within import ended, run_one, shop
+from tests.support.shop import balance, history
+from tests.worker.in_process import ended, run_one, shop
 
 # What a handler can be, and what it can say
 

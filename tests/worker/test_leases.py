@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from tests.face.shop import history, ledger
-from tests.worker.crew import Crew, ended, submitted, until
+from tests.support.shop import history, ledger
+from tests.worker.worker_processes import Crew, ended, submitted, until
 
 SHORT = {"lease_s": 1.0, "heartbeat_s": 0.25, "sweep_s": 0.05}
 

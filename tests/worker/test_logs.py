@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from tests.cli.terminals import terminal
-from tests.worker.crew import COMMAND, ROOT, Crew, ended, submitted, until
+from tests.worker.worker_processes import COMMAND, ROOT, Crew, ended, submitted, until
 
 FIELDS = {"worker", "job", "tool", "attempt", "status", "duration_s"}
 
@@ -62,7 +62,7 @@ async def test_in_a_terminal_the_same_lines_are_for_people(lone_crew: Crew, monk
         failing = await submitted(app, "misbehaves", kind="secret")
     for name, value in lone_crew.environment.items():
         monkeypatch.setenv(name, value)
-    command = [*COMMAND, "worker", "--app", "tests.worker.plant:app", "--database", lone_crew.url, "--burst"]
+    command = [*COMMAND, "worker", "--app", "tests.worker.application:app", "--database", lone_crew.url, "--burst"]
     with terminal(*command, cwd=ROOT) as screen:
         assert screen.end() == 0
         lines = [line for line in screen.shown.splitlines() if job_id in line]

@@ -16,7 +16,7 @@ import uvloop
 
 from ficha.worker.process_pool import Processes
 from tests.worker import handlers
-from tests.worker.children import Desk, a_run, children, opened, stays_still, until
+from tests.worker.child_runs import Desk, a_run, children, opened, stays_still, until
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ import asyncio, sys
 from pathlib import Path
 from tests.worker import handlers
 from ficha.worker.process_pool import Processes
-from tests.worker.children import a_run, until
+from tests.worker.child_runs import a_run, until
 
 async def main():
     processes = Processes("w1")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ficha import Ficha
-from tests.face.shop import balance, history
+from tests.support.shop import balance, history
 from tests.worker import handlers
-from tests.worker.children import changed_at, children, exists, stays_still, until
+from tests.worker.child_runs import changed_at, children, exists, stays_still, until
 
 both = pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
 

@@ -18,7 +18,7 @@ from ficha.worker import process_pool as module
 from ficha.worker.failure import Failure
 from ficha.worker.process_pool import Processes
 from tests.worker import handlers
-from tests.worker.children import Desk, a_run, children, opened, stays_still, until
+from tests.worker.child_runs import Desk, a_run, children, opened, stays_still, until
 
 
 @pytest.fixture

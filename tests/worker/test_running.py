@@ -11,8 +11,8 @@ from ficha.store.base import CommitUnknown, Unavailable
 from ficha.worker import Worker
 from ficha.worker import worker as worker_module
 from ficha.worker.run import Run
-from tests.face.shop import World, balance
-from tests.worker.within import ended, run_one, shop
+from tests.support.shop import World, balance
+from tests.worker.in_process import ended, run_one, shop
 
 # Losing a job
 

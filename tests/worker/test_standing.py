@@ -8,7 +8,7 @@ import pytest
 
 from ficha import Ficha, JobContext, Overloaded, Pool
 from ficha.store.postgres import PostgresStore
-from tests.worker.within import ended, shop
+from tests.worker.in_process import ended, shop
 
 
 async def test_on_postgresql_a_submit_and_the_claim_that_answers_it_are_one_transaction(postgres_url: str) -> None:

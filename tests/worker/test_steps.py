@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ficha import Ficha, JobContext
-from tests.worker.crew import Crew, ended, submitted, until
+from tests.worker.worker_processes import Crew, ended, submitted, until
 
 SHORT = {"lease_s": 0.6, "heartbeat_s": 0.15, "sweep_s": 0.05, "max_recoveries": 50}
 

@@ -9,8 +9,8 @@ import apsw
 import pytest
 
 from ficha import Ficha, JobContext
-from tests.face.shop import history, ledger
-from tests.worker.crew import SMALL_PIPE, Crew, Hand, ended, submitted, until
+from tests.support.shop import history, ledger
+from tests.worker.worker_processes import SMALL_PIPE, Crew, Hand, ended, submitted, until
 
 LEAVE_S = 5.0
 SLOW_MACHINE_S = 2.0

@@ -15,11 +15,11 @@ from ficha.store.memory import MemoryStore
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from ficha.testing import ManualClock
-from tests.engine.databases import emptied
+from tests.app.conftest import KINDS, database
 from tests.engine.watched import WatchedStore
-from tests.face.conftest import KINDS, database
 from tests.server.identity.issuer import Issuer
 from tests.server.identity.signing import AUDIENCE, ISSUER, JWT_SECRET, SERVER_SECRET
+from tests.support.postgres_databases import emptied
 
 __all__ = ["database"]
 

@@ -19,7 +19,7 @@ from ficha import (
     Request,
 )
 from ficha.core import commands as c
-from tests.face.shop import World, balance, claim_one, history, ledger, state
+from tests.support.shop import World, balance, claim_one, history, ledger, state
 
 
 @pytest.mark.req("D1", "D2", "A7", "A13", "B1", "E1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncpg
 
 from ficha.store.postgres import PostgresStore
-from tests.stores.crowd import Crowd, Dialect, found, growths, runner, whale
+from tests.stores.million_rows import Crowd, Dialect, found, growths, runner, whale
 
 DIALECT = Dialect(
     series="generate_series(0, {0}) AS s (n)",

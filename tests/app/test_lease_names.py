@@ -6,7 +6,7 @@ import pytest
 
 from ficha import Ficha, InvalidArgument, InvalidState, JobContext, LeaseLost, LeaseName, NotFound
 from ficha.ids import new_id
-from tests.face.shop import World, claim_one
+from tests.support.shop import World, claim_one
 
 
 async def named(app: Ficha, pool: str = "gpu") -> LeaseName:

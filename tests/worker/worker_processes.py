@@ -18,8 +18,8 @@ import apsw
 import pytest
 
 from ficha import Ficha
-from tests.engine.databases import emptied
-from tests.worker import plant
+from tests.support.postgres_databases import emptied
+from tests.worker import application
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "ficha.cli"]
@@ -180,7 +180,7 @@ class Crew:
         """The same, sooner. It cannot be asked how it ended."""
         if self._nursery is None:
             self._nursery = subprocess.Popen(
-                [sys.executable, "-m", "tests.worker.nursery"],
+                [sys.executable, "-m", "tests.worker.fork_server"],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

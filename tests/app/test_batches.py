@@ -4,7 +4,7 @@ import pytest
 
 from ficha import Ficha, InvalidArgument, LaneLimits, NotFound, Overloaded, Refused, Request, TooLarge
 from ficha.store.base import Unavailable
-from tests.face.shop import World, balance, state
+from tests.support.shop import World, balance, state
 
 MANY = 10_000
 

@@ -11,9 +11,9 @@ from ficha.store.memory import MemoryStore
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from ficha.testing import ManualClock
-from tests.engine.databases import emptied, migrated_database
-from tests.face.shop import World
-from tests.postgres import Server
+from tests.support.postgres import Server
+from tests.support.postgres_databases import emptied, migrated_database
+from tests.support.shop import World
 
 KINDS = ["memory", "sqlite", "postgresql"]
 

@@ -7,8 +7,8 @@ import pytest
 
 from ficha import Ficha, InsufficientCredits
 from ficha.store.base import StoreError
-from tests.engine.databases import emptied
-from tests.face.shop import PLANS, POOLS, balance, claim_one, declare, state
+from tests.support.postgres_databases import emptied
+from tests.support.shop import PLANS, POOLS, balance, claim_one, declare, state
 
 
 @pytest.fixture

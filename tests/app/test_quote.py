@@ -11,7 +11,7 @@ import pytest
 from ficha import Ficha, InvalidArgument, InvalidPayload, NotFound, UnknownTool
 from ficha.engine.views import Quote, moment
 from ficha.ids import new_id
-from tests.face.shop import World, claim_one, state
+from tests.support.shop import World, claim_one, state
 
 
 async def quoted(app: Ficha, tool: str, payload: dict[str, Any], account: str = "ana", **options: Any) -> Quote:

@@ -16,7 +16,7 @@ from ficha.core import commands as c
 from ficha.core.needs import needs
 from ficha.core.records import Status
 from ficha.store import base as q
-from tests.stores.crowd import WHALE, Crowd, Run, account_of, submit, uuid_of
+from tests.stores.million_rows import WHALE, Crowd, Run, account_of, submit, uuid_of
 
 MANY: Final = 40
 """Commands in a batch."""

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from ficha import Ficha, InvalidArgument, InvalidPayload, InvalidState, JobContext, LeaseLost, Limits, TooLarge
 from ficha.engine.views import Lease
-from tests.face.shop import World, balance, claim_one, history, state
+from tests.support.shop import World, balance, claim_one, history, state
 
 
 class Photo(BaseModel):

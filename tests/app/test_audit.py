@@ -10,7 +10,7 @@ import pytest
 from ficha import Ficha, InsufficientCredits, Request
 from ficha.engine.views import AuditView
 from ficha.store.base import StoreError
-from tests.face.shop import World, balance, claim_one, state
+from tests.support.shop import World, balance, claim_one, state
 
 
 async def acts(app: Ficha) -> list[tuple[str, str, str]]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ficha import Accepted, Cancel, Ficha, FinalError, InvalidArgument, JobContext, Pool, Retry
 from ficha.core.commands import SeeWorker
 from ficha.engine.workforce import WorkerView
-from tests.face.shop import World, claim_one
+from tests.support.shop import World, claim_one
 
 WORD = SeeWorker("w1", "host", 7, ("gpu",), 4, "1.0", heartbeat_ms=10_000)
 

@@ -28,7 +28,7 @@ from ficha import (
 from ficha.core import commands as c
 from ficha.engine.views import Lease
 from ficha.ids import new_id
-from tests.face.shop import World, claim_one, state
+from tests.support.shop import World, claim_one, state
 
 Call = Callable[[Ficha], Awaitable[Any]]
 Case = tuple[str, Call, type[Refused], str]

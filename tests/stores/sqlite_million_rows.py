@@ -5,7 +5,7 @@ from __future__ import annotations
 import apsw
 
 from ficha.store.sqlite import SqliteStore
-from tests.stores.crowd import Crowd, Dialect, found, growths, runner, whale
+from tests.stores.million_rows import Crowd, Dialect, found, growths, runner, whale
 
 DIALECT = Dialect(
     series="(WITH RECURSIVE t (n) AS (VALUES (0) UNION ALL SELECT n + 1 FROM t WHERE n < {0}) SELECT n FROM t) AS s",

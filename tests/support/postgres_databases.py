@@ -9,7 +9,7 @@ from uuid import uuid4
 import asyncpg
 
 from ficha.store.postgres import PostgresStore
-from tests.postgres import Server
+from tests.support.postgres import Server
 
 
 @contextlib.contextmanager

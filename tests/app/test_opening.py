@@ -16,8 +16,8 @@ from ficha import Ficha, Overloaded, Pool
 from ficha.core import commands as c
 from ficha.engine.views import Lease
 from ficha.store.base import CommitUnknown, SchemaMismatch, StoreError, Unavailable
-from tests.face.shop import PLANS, POOLS, claim_one, declare, state
-from tests.postgres import Server
+from tests.support.postgres import Server
+from tests.support.shop import PLANS, POOLS, claim_one, declare, state
 
 
 def shop(url: str) -> Ficha:

@@ -13,9 +13,9 @@ from ficha.errors import Refused
 from ficha.operations import AllOperations
 from ficha.store.base import StoreError
 
+from .application import PLANS, POOLS, TOOLS
 from .history import History
 from .machines import Lost, Machine
-from .shop import PLANS, POOLS, TOOLS
 
 Act = Callable[[Ficha], Awaitable[Any]]
 

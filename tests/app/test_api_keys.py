@@ -15,7 +15,7 @@ from ficha import Ficha, InvalidArgument, InvalidState, NotFound, Refused, api_k
 from ficha.engine.views import NewApiKey
 from ficha.ids import new_id
 from ficha.store.base import GetApiKey
-from tests.face.shop import World, state
+from tests.support.shop import World, state
 
 
 @pytest.mark.req("D10")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ficha import Ficha, InsufficientCredits, InvalidArgument, InvalidState, NotFound
-from tests.face.shop import World, balance, claim_one, history, state
+from tests.support.shop import World, balance, claim_one, history, state
 
 # Recovery
 
