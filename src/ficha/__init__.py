@@ -4,7 +4,7 @@ from .app import Ficha
 from .checkpoint_manager import CheckpointManager
 from .core.policy import Plan
 from .core.records import Pool
-from .engine.committer import LaneLimits
+from .engine.committer import CommitLimits
 from .errors import (
     ActiveJobExists,
     CostLimit,
@@ -31,6 +31,7 @@ __all__ = [
     "ActiveJobExists",
     "Cancel",
     "CheckpointManager",
+    "CommitLimits",
     "CostLimit",
     "Ficha",
     "FinalError",
@@ -40,7 +41,6 @@ __all__ = [
     "InvalidPayload",
     "InvalidState",
     "JobContext",
-    "LaneLimits",
     "LeaseLost",
     "LeaseName",
     "Limits",

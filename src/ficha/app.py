@@ -25,11 +25,11 @@ from .declarations import (
     is_whole,
     name_problem,
 )
-from .engine.committer import LaneLimits
+from .engine.committer import CommitLimits
 from .engine.engine import Engine
 from .engine.queries import Queries
 from .engine.trigger import OnWork
-from .operations import AllOperations, Beside
+from .operations import AllOperations, BoundOperations
 from .store.base import Store
 from .store.connect import connect, store_for
 from .tools import Cost, Isolation, Tool
@@ -73,7 +73,7 @@ class Ficha(AllOperations):
     on_work: a function, plain or async, that is called with pool names when a call of this process made jobs of theirs
         ready: to start a worker somewhere. Defaults to none.
     limits: the sizes that are taken (see `Limits`).
-    lane_limits: how calls are batched and how long they wait (see `LaneLimits`).
+    commit_limits: how calls are batched and how long they wait (see `CommitLimits`).
     store: a store of one's own, in place of a database's URL.
     """
 
@@ -96,7 +96,7 @@ class Ficha(AllOperations):
         sweep_by_itself: bool = True,
         on_work: OnWork | None = None,
         limits: Limits | None = None,
-        lane_limits: LaneLimits | None = None,
+        commit_limits: CommitLimits | None = None,
         store: Store | None = None,
     ) -> None:
         if not isinstance(database, str | None):
@@ -141,7 +141,7 @@ class Ficha(AllOperations):
         self._sweep_s = sweep_s
         self._sweeps = sweep_by_itself
         self._on_work = on_work
-        self._lane_limits = lane_limits
+        self._commit_limits = commit_limits
         self._engine: Engine | None = None
         self._queries: Queries | None = None
 
@@ -243,7 +243,7 @@ class Ficha(AllOperations):
         except BaseException:
             await store.close()
             raise
-        engine = Engine(store, self.policy, self._lane_limits, sweep_interval_s=self._sweep_s, on_work=self._on_work)
+        engine = Engine(store, self.policy, self._commit_limits, sweep_interval_s=self._sweep_s, on_work=self._on_work)
         self._engine, self._queries = engine, Queries(store, engine.positions)
         try:
             await engine.start(sweep=self._sweeps)
@@ -297,7 +297,7 @@ class Ficha(AllOperations):
         )
 
     @asynccontextmanager
-    async def lifeline(self, *, sweeps: bool = True, creates: bool = True) -> AsyncIterator[Beside]:
+    async def lifeline(self, *, sweeps: bool = True, creates: bool = True) -> AsyncIterator[BoundOperations]:
         """All operations over a connection of their own: for a thread or a command beside the application, which may be
         open or not. Declares no pools, and hears no hints.
 
@@ -308,10 +308,10 @@ class Ficha(AllOperations):
         try:
             await store.open()
             sweep_s = self._sweep_s if sweeps else float("inf")
-            engine = Engine(store, self.policy, self._lane_limits, sweep_interval_s=sweep_s)
+            engine = Engine(store, self.policy, self._commit_limits, sweep_interval_s=sweep_s)
             await engine.start(sweep=False, listen=False)
             try:
-                yield Beside(engine, tools=self.tools, limits=self.limits, default_plan=self.default_plan)
+                yield BoundOperations(engine, tools=self.tools, limits=self.limits, default_plan=self.default_plan)
             finally:
                 await engine.stop(LIFELINE_GRACE_S)
         finally:

@@ -18,9 +18,9 @@ from .core.outcomes import Finished
 from .core.states import FINAL
 from .engine.views import JobView, Lease
 from .errors import InvalidState, Refused
-from .operations import Leases
+from .operations import LeaseOperations
 from .worker.context import JobContext, ThreadJobContext
-from .worker.lease_writer import Desk
+from .worker.lease_writer import LeaseWriter
 from .worker.registration import worker_name
 from .worker.run import facts_of
 
@@ -56,7 +56,7 @@ class CheckpointManager:
         self._worker = worker_name(worker)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._operations: Leases | None = None
+        self._operations: LeaseOperations | None = None
         self._stop: asyncio.Event | None = None
         self._lease: Lease | None = None
         self._job: ThreadJobContext | None = None
@@ -201,10 +201,12 @@ class CheckpointManager:
     async def _take(self) -> Lease:
         operations = self._held()
         lease = await operations.claim_job(self._job_id, worker=self._worker)
-        self._job = ThreadJobContext(JobContext(facts_of(lease), Desk(operations, lease)), asyncio.get_running_loop())
+        self._job = ThreadJobContext(
+            JobContext(facts_of(lease), LeaseWriter(operations, lease)), asyncio.get_running_loop()
+        )
         return lease
 
-    def _held(self) -> Leases:
+    def _held(self) -> LeaseOperations:
         if self._operations is None or self._loop is None:
             raise RuntimeError("the manager is not open; use `with CheckpointManager(...) as manager:`")
         return self._operations

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ficha import Ficha, InvalidArgument, LaneLimits, NotFound, Overloaded, Refused, Request, TooLarge
+from ficha import CommitLimits, Ficha, InvalidArgument, NotFound, Overloaded, Refused, Request, TooLarge
 from ficha.store.base import Unavailable
 from tests.support.shop import World, balance, state
 
@@ -118,7 +118,7 @@ async def test_many_submits_are_each_answered_in_their_order(app: Ficha) -> None
 
 
 async def test_a_database_that_is_away_refuses_with_an_exception_that_says_when_to_come_back(world: World) -> None:
-    app = await world.open(lane_limits=LaneLimits(give_up_s=0.0))
+    app = await world.open(commit_limits=CommitLimits(give_up_s=0.0))
     await app.open_account("ana", plan="open", credits=10)
     store = app.engine.store
     before = await state(app)

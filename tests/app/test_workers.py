@@ -13,11 +13,11 @@ import pytest
 from msgspec.structs import replace
 
 from ficha import Accepted, Cancel, Ficha, FinalError, InvalidArgument, JobContext, Pool, Retry
-from ficha.core.commands import SeeWorker
+from ficha.core.commands import RegisterWorker
 from ficha.engine.workforce import WorkerView
 from tests.support.shop import World, claim_one
 
-WORD = SeeWorker("w1", "host", 7, ("gpu",), 4, "1.0", heartbeat_ms=10_000)
+WORD = RegisterWorker("w1", "host", 7, ("gpu",), 4, "1.0", heartbeat_ms=10_000)
 
 
 async def the_worker(app: Ficha, name: str) -> WorkerView:
@@ -111,14 +111,14 @@ async def test_a_worker_is_seen_with_every_heartbeat_idle_or_not(url: str) -> No
 
 async def test_a_worker_that_missed_three_heartbeats_is_silent_until_it_speaks_again(world: World) -> None:
     app = await world.open()
-    first = await app.see_worker(WORD)
+    first = await app.register_worker(WORD)
     for after_s, state in ((0, "alive"), (30, "alive"), (0.000_001, "silent"), (3_600, "silent")):
         world.clock.advance(after_s)
         assert (await the_worker(app, "w1")).state == state
-    await app.see_worker(replace(WORD, started_at=first.started_at))
+    await app.register_worker(replace(WORD, started_at=first.started_at))
     back = await the_worker(app, "w1")
     assert (back.state, back.seen_at > back.started_at) == ("alive", True)
-    await app.see_worker(replace(WORD, stops=True))
+    await app.register_worker(replace(WORD, stops=True))
     world.clock.advance(3_600)
     assert (await the_worker(app, "w1")).state == "stopped"
 
@@ -146,7 +146,7 @@ async def test_whoever_only_claims_is_listed_with_what_it_did_and_what_is_stuck(
 
 async def test_workers_are_listed_in_pages_by_name(app: Ficha) -> None:
     for name in ("c", "a", "b"):
-        await app.see_worker(replace(WORD, name=name))
+        await app.register_worker(replace(WORD, name=name))
     first = await app.workers(limit=2)
     assert ([worker.name for worker in first.items], first.next) == (["a", "b"], "b")
     second = await app.workers(after=first.next, limit=2)

@@ -17,7 +17,7 @@ from ficha.app import Ficha
 from ficha.core.commands import Ending
 from ficha.core.outcomes import Finished
 from ficha.core.records import Status
-from ficha.engine.committer import LaneLimits
+from ficha.engine.committer import CommitLimits
 from ficha.engine.views import Lease
 from ficha.operations import Leases, StandingClaim
 from tests.chaos.records import Record
@@ -61,7 +61,7 @@ class RecordedFicha(Ficha):
             sweep_s=SWEEP_S,
             # Faults come far more often here than in life, and a job is not to blame for them.
             max_recoveries=1_000,
-            lane_limits=LaneLimits(give_up_s=10.0, conflict_tries=100, backoff_max_s=0.5),
+            commit_limits=CommitLimits(give_up_s=10.0, conflict_tries=100, backoff_max_s=0.5),
             **settings,
         )
         self.record = record

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 
-class Scissors:
+class CuttingProxy:
     """Passes bytes on, and cuts each connection after some of those that come from the server, until it is let be."""
 
     def __init__(self, target: tuple[str, int], seed: int, most_bytes: int) -> None:
@@ -64,11 +64,11 @@ class Scissors:
 
 
 @contextmanager
-def scissors(url: str, *, seed: int, most_bytes: int) -> Iterator[Scissors]:
+def scissors(url: str, *, seed: int, most_bytes: int) -> Iterator[CuttingProxy]:
     parts = urlsplit(url)
     assert parts.hostname is not None
     assert parts.port is not None
-    between = Scissors((parts.hostname, parts.port), seed, most_bytes)
+    between = CuttingProxy((parts.hostname, parts.port), seed, most_bytes)
     accepting = threading.Thread(target=between.accept)
     accepting.start()
     try:

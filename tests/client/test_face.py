@@ -7,7 +7,7 @@ import pytest
 
 from ficha.client import AsyncClient, Client
 from ficha.client.operation import iteration, operation
-from ficha.operations import Beside
+from ficha.operations import BoundOperations
 
 OPERATIONS = {
     name: found
@@ -30,9 +30,13 @@ def parameters(function: Any) -> dict[str, inspect.Parameter]:
 
 
 def test_every_operation_is_there() -> None:
-    inner = {name for name, _ in inspect.getmembers(Beside, inspect.iscoroutinefunction) if not name.startswith("_")}
+    inner = {
+        name for name, _ in inspect.getmembers(BoundOperations, inspect.iscoroutinefunction) if not name.startswith("_")
+    }
     of_workers = {
-        name for name in inner if name in vars(next(kind for kind in Beside.__mro__ if kind.__name__ == "Leases"))
+        name
+        for name in inner
+        if name in vars(next(kind for kind in BoundOperations.__mro__ if kind.__name__ == "LeaseOperations"))
     }
     not_over_http = {"submit_many", "position", "queue_length", "verify", "api_key", "use_api_key"}
     assert inner - of_workers - not_over_http == set(OPERATIONS) - ONLY_HERE
@@ -40,7 +44,7 @@ def test_every_operation_is_there() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(OPERATIONS) - ONLY_HERE))
 def test_an_operation_takes_what_the_inner_one_takes(name: str) -> None:
-    theirs = parameters(getattr(Beside, name))
+    theirs = parameters(getattr(BoundOperations, name))
     ours = parameters(OPERATIONS[name].flow)
     assert ours.keys() == theirs.keys() - NOT_OVER_HTTP.get(name, set())
     for known, parameter in ours.items():

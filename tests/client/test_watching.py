@@ -10,7 +10,7 @@ from ficha import NotFound, Refused
 from ficha.client import Client, Wait
 from ficha.client.effects import Answer, Open, Read
 from ficha.engine.views import EventView, JobView
-from tests.client.flow_driver import JOB_ID, LOST, REFUSED, Bench, Trial, event, job, ok, problem, receipt
+from tests.client.flow_driver import JOB_ID, LOST, REFUSED, FlowBench, Trial, event, job, ok, problem, receipt
 
 LIVE = Answer(200, {"content-type": "text/event-stream; charset=utf-8"})
 CLOSED = b""
@@ -35,7 +35,9 @@ def numbers(trial: Trial) -> list[int]:
 
 def test_a_stream_tells_the_history_the_place_and_the_end() -> None:
     parts = [told(1, "submitted"), message("job", job()) + message("position", POSITION), b": keep-alive\n\n"]
-    trial = Bench().drive(Client.watch, JOB_ID, replies=[LIVE, *parts, told(4, "claimed") + told(6, "completed") + END])
+    trial = FlowBench().drive(
+        Client.watch, JOB_ID, replies=[LIVE, *parts, told(4, "claimed") + told(6, "completed") + END]
+    )
     submitted, first, place, claimed, completed, last = trial.emitted
     assert [submitted.kind, claimed.kind, completed.kind] == ["submitted", "claimed", "completed"]
     assert (first.status, place) == ("queued", Wait(2, 3.5, "place"))
@@ -47,7 +49,7 @@ def test_a_stream_tells_the_history_the_place_and_the_end() -> None:
 
 def test_a_stream_that_breaks_goes_on_where_it_was() -> None:
     replies = [LIVE, told(1) + told(2), LOST, LIVE, told(2) + told(3) + told(3), CLOSED, LIVE, told(4) + END]
-    trial = Bench(took_s=3.0).drive(Client.watch, JOB_ID, replies=replies)
+    trial = FlowBench(took_s=3.0).drive(Client.watch, JOB_ID, replies=replies)
     assert numbers(trial) == [1, 2, 3, 4]
     assert [request.headers["Last-Event-ID"] for request in trial.opened] == ["0", "2", "3"]
     assert len(trial.pauses) == 2
@@ -57,12 +59,12 @@ def test_a_stream_that_breaks_goes_on_where_it_was() -> None:
 def test_a_stream_that_is_taken_up_again_tells_only_what_has_changed() -> None:
     first = message("job", job(position=3)) + message("position", {**POSITION, "estimated_wait_s": None})
     replies = [LIVE, told(1) + first, LOST, LIVE, message("job", job(position=2)), LOST, LIVE]
-    trial = Bench(took_s=3.0).drive(Client.watch, JOB_ID, replies=[*replies, message("job", job(position=1)) + END])
+    trial = FlowBench(took_s=3.0).drive(Client.watch, JOB_ID, replies=[*replies, message("job", job(position=1)) + END])
     assert [getattr(item, "position", "event") for item in trial.emitted] == ["event", 3, 2, 1, None]
 
 
 def test_watching_can_begin_in_the_middle() -> None:
-    trial = Bench().drive(Client.watch, JOB_ID, after=5, replies=[LIVE, told(5) + told(6) + END])
+    trial = FlowBench().drive(Client.watch, JOB_ID, after=5, replies=[LIVE, told(5) + told(6) + END])
     assert trial.opened[0].headers["Last-Event-ID"] == "5"
     assert numbers(trial) == [6]
 
@@ -72,7 +74,7 @@ def test_a_server_that_stops_says_when_to_come_back() -> None:
     replies: list[Any] = []
     for number in range(1, 8):
         replies += [LIVE, told(number) + stopping, CLOSED]
-    trial = Bench(drawn=0.5).drive(Client.watch, JOB_ID, replies=[*replies, LIVE, END])
+    trial = FlowBench(drawn=0.5).drive(Client.watch, JOB_ID, replies=[*replies, LIVE, END])
     assert numbers(trial) == list(range(1, 8))
     assert trial.pauses == [1.1] * 7
     assert trial.sent == [], "however often: that is no break"
@@ -104,7 +106,7 @@ class Server:
 def watched(server: Server, *live: Any, took_s: float = 0.0, operation: Any = Client.watch, **more: Any) -> Trial:
     """Watches with these replies to whoever listens, and the server's to whoever asks."""
     given = iter(live)
-    bench = Bench(took_s=took_s)
+    bench = FlowBench(took_s=took_s)
     trial = bench.drive(
         operation,
         JOB_ID,
@@ -176,20 +178,20 @@ def test_what_a_running_handler_writes_down_is_told_though_the_job_looks_the_sam
 
 @pytest.mark.parametrize("code", ["UNAUTHENTICATED", "FORBIDDEN", "NOT_FOUND"])
 def test_what_may_not_be_watched_may_not_be_asked_for(code: str) -> None:
-    trial = Bench().drive(Client.watch, JOB_ID, replies=[problem(code, 404)])
+    trial = FlowBench().drive(Client.watch, JOB_ID, replies=[problem(code, 404)])
     assert isinstance(trial.error, Refused)
     assert trial.error.code == code
 
 
 def test_what_is_no_id_names_no_job() -> None:
     for operation in (Client.watch, Client.wait, Client.job, Client.cancel):
-        trial = Bench().drive(operation, "../accounts", replies=[])
+        trial = FlowBench().drive(operation, "../accounts", replies=[])
         assert isinstance(trial.error, NotFound)
         assert trial.steps == []
 
 
 def test_waiting_gives_the_job_as_it_ended() -> None:
-    trial = Bench().drive(
+    trial = FlowBench().drive(
         Client.wait, JOB_ID, replies=[LIVE, told(1) + message("job", job()), LOST, LIVE, told(2) + END]
     )
     assert (trial.result.status, trial.result.result) == ("completed", {"n": 1})
@@ -199,7 +201,7 @@ def test_waiting_gives_the_job_as_it_ended() -> None:
 
 def test_waiting_ends_in_time_to_the_moment() -> None:
     endless = Server([(job("running"), 1)])
-    bench = Bench()
+    bench = FlowBench()
     trial = bench.drive(Client.wait, JOB_ID, 10.0, replies=endless.answer)
     assert isinstance(trial.error, TimeoutError)
     assert str(trial.error) == f"job {JOB_ID} is still running; it goes on by itself"
@@ -215,7 +217,7 @@ def test_a_long_wait_listens_first_and_asks_in_its_last_seconds() -> None:
 
     live = alive()
     endless = Server([(job("running"), 1)])
-    bench = Bench(took_s=0.9)
+    bench = FlowBench(took_s=0.9)
     trial = bench.drive(
         Client.wait,
         JOB_ID,
@@ -236,11 +238,11 @@ def test_a_wait_for_no_time_at_all_looks_once() -> None:
 
 def test_submit_and_wait_is_one_request_for_a_short_job() -> None:
     done = {**receipt(), "status": "completed", "job": job("completed", result={"n": 2})}
-    trial = Bench().drive(Client.submit_and_wait, "draw", timeout_s=5.0, replies=[ok(done, 201)])
+    trial = FlowBench().drive(Client.submit_and_wait, "draw", timeout_s=5.0, replies=[ok(done, 201)])
     assert trial.result.result == {"n": 2}
     (request,) = trial.sent
     assert (request.headers["Prefer"], request.read_s) == ("wait=5", 35.0)
-    longer = Bench().drive(
+    longer = FlowBench().drive(
         Client.submit_and_wait, "draw", replies=[LOST, ok({**receipt(), "job": job("running")}), LIVE, told(1) + END]
     )
     assert longer.result.status == "completed"

@@ -178,7 +178,7 @@ class _Story:
     def _do_as(self, line: Line) -> list[c.Command]:
         """A command in somebody's name."""
         _, actor, rest = line.text.split(maxsplit=2)
-        return [c.As(actor, command) for command in self._commands(Line(rest))]  # type: ignore[arg-type]
+        return [c.ActingAs(actor, command) for command in self._commands(Line(rest))]  # type: ignore[arg-type]
 
     def _do_open(self, line: Line) -> c.Command:
         return c.OpenAccount(line.words[0], line.words[1], int(line.options.get("credits", 0)))

@@ -71,7 +71,7 @@ _OPENING: tuple[c.Command, ...] = (
     c.Finish("held 0", c.Failed("it broke"), epoch=0),
     c.Finish("held 0", c.Completed('"done"'), epoch=0),
     c.Reserve("", "bob"),
-    c.As("boss", c.CreateApiKey("", "ci", "hint", "", "admin")),
+    c.ActingAs("boss", c.CreateApiKey("", "ci", "hint", "", "admin")),
 )
 """From the beginning there are jobs ready, parked, completed and dead, a content, a reservation and an API key."""
 
@@ -86,7 +86,7 @@ def stories(*, min_steps: int = 4, max_steps: int = 20, resizes: bool = True) ->
 
 def _in_the_name(drawn: tuple[str | None, Any]) -> c.Command:
     actor, command = drawn
-    return command if actor is None else c.As(actor, command)
+    return command if actor is None else c.ActingAs(actor, command)
 
 
 def _told(drafts: list[tuple[int, list[c.Command]]]) -> Story:
@@ -125,8 +125,8 @@ class _Teller:
 
     def _fill_in(self, draft: Any) -> c.Command:
         match draft:
-            case c.As():
-                return c.As(draft.actor, self._fill_in(draft.command))
+            case c.ActingAs():
+                return c.ActingAs(draft.actor, self._fill_in(draft.command))
             case c.CreateApiKey():
                 key_id = self._new_id()
                 return replace(draft, key_id=key_id, digest=f"digest of {key_id}")
@@ -316,7 +316,7 @@ _RESIZES = st.one_of(
     _make(c.DeclarePool, name=_POOLS, slots=_pick(None, 1, 2, 3)),
 )
 _WORDS = _make(
-    c.SeeWorker,
+    c.RegisterWorker,
     name=_pick("w1", "w9"),
     host=_pick("here"),
     pid=_pick(7, 8),

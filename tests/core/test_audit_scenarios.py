@@ -144,7 +144,7 @@ def test_a_line_is_small_and_holds_neither_texts_nor_digests() -> None:
     """)
     canary = "payload-canary"
     job = c.NewJob("j1", "upscale", "gpu", f'{{"x": "{canary}"}}', cost=1)
-    commands: tuple[c.BareCommand, ...] = (
+    commands: tuple[c.UnwrappedCommand, ...] = (
         c.Credit("ana", 1, "grant", reason="why " * 5_000),
         c.Submit("ana", (job,)),
         c.Finish("j1", c.Failed(canary * 5_000)),
@@ -152,7 +152,7 @@ def test_a_line_is_small_and_holds_neither_texts_nor_digests() -> None:
         c.CreateApiKey("a1", "ci", "hint", "digest-canary", "admin"),
         c.RevokeApiKey("a1"),
     )
-    world.run(*(c.As("boss", command) for command in commands))
+    world.run(*(c.ActingAs("boss", command) for command in commands))
     assert world.state.audit
     for line in world.state.audit:
         text = msgspec.json.encode(line)

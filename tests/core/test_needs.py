@@ -47,7 +47,7 @@ NEW = c.NewJob("j9", "upscale", "gpu", "{}", cost=1)
         (c.PausePool("gpu"), Needs(pools={"gpu"})),
         (c.ResizePool("gpu", 1), Needs(pools={"gpu"}, resized={"gpu"})),
         (c.Elect("sweeper", "n1", 1), Needs(leaders={"sweeper"})),
-        (c.SeeWorker("w1", "host", 1, ("gpu",), 1, "1.0", 10_000), Needs()),
+        (c.RegisterWorker("w1", "host", 1, ("gpu",), 1, "1.0", 10_000), Needs()),
         (c.Submit("ana", (NEW,), batch_id="b1"), Needs(accounts={"ana"}, reservations_of={"ana"})),
         (
             c.Submit("ana", (NEW,), batch_id="b1", joins=True),
@@ -59,7 +59,7 @@ NEW = c.NewJob("j9", "upscale", "gpu", "{}", cost=1)
         ),
         (c.RevokeApiKey("k1"), Needs(api_keys={"k1"})),
         (c.UseApiKey("k1"), Needs()),
-        (c.As("boss", c.Cancel("j1")), Needs(owned_jobs={"j1"})),
+        (c.ActingAs("boss", c.Cancel("j1")), Needs(owned_jobs={"j1"})),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, c.Command) else "",
 )
@@ -84,7 +84,7 @@ def test_claims_in_one_batch_add_up_and_make_up_for_jobs_that_may_leave_the_queu
         c.Elect("sweeper", "n1", 1),
         c.CreateApiKey("k1", "ci", "hint", "digest", "admin"),
         c.RevokeApiKey("k1"),
-        c.As("boss", c.Heartbeat("j1", 1)),
+        c.ActingAs("boss", c.Heartbeat("j1", 1)),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -141,7 +141,7 @@ ENDS = {"completed", "failed", "cancelled", "retried", "recovered", "returned", 
 @pytest.mark.req("D10")
 def test_no_more_than_two_keys_of_a_name_live_when_another_is_made(story: Story) -> None:
     for world, _, command, outcome in one_by_one(story):
-        command = c.bare(command)
+        command = c.unwrapped(command)
         if isinstance(command, c.CreateApiKey) and not isinstance(outcome, Refusal):
             named = [key for key in world.state.api_keys.values() if key.name == command.name]
             assert sum(state_of(key, world.now) == "live" for key in named) <= 2
@@ -156,7 +156,7 @@ def test_a_line_is_written_for_what_was_done_in_a_name_and_never_changed(story: 
     for world, before, command, outcome in one_by_one(story):
         assert world.state.audit[: len(before.audit)] == before.audit
         new = world.state.audit[len(before.audit) :]
-        if not isinstance(command, c.As) or isinstance(outcome, Refusal):
+        if not isinstance(command, c.ActingAs) or isinstance(outcome, Refusal):
             assert new == []
         elif isinstance(command.command, ACTS_OF_PEOPLE):
             assert [(line.actor, line.at) for line in new] == [(command.actor, world.now)]
@@ -219,7 +219,7 @@ def test_no_lease_is_ever_shortened(story: Story) -> None:
 @pytest.mark.req("A2", "B3", "D4")
 def test_each_claim_takes_the_best_ready_jobs_of_its_pools_that_have_a_slot(story: Story) -> None:
     for world, before, command, outcome in one_by_one(story):
-        command = c.bare(command)
+        command = c.unwrapped(command)
         if isinstance(command, c.Claim) and isinstance(outcome, Claimed):
             assert [lease.job.id for lease in outcome.leases] == best_jobs(before, command)
             for lease in outcome.leases:

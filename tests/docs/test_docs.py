@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from typer.main import get_command
 
-from ficha import Ficha, LaneLimits, Limits, Plan
+from ficha import CommitLimits, Ficha, Limits, Plan
 from ficha.cli.main import app as command_line
 from ficha.core import invariants, states
 from ficha.core.audit import AuditAct
@@ -64,7 +64,7 @@ def test_the_diagram_in_the_documentation_is_the_transition_table() -> None:
     assert drawn == states.diagram()
 
 
-@pytest.mark.parametrize("kind", [Limits, LaneLimits, Plan])
+@pytest.mark.parametrize("kind", [Limits, CommitLimits, Plan])
 def test_every_field_of_the_settings_is_documented(kind: type[msgspec.Struct]) -> None:
     fields = set(kind.__struct_fields__) - {"name"}
     assert fields <= rows(REFERENCE)

@@ -8,7 +8,7 @@ import pytest
 
 from ficha.store.memory import MemoryStore
 from ficha.testing import ManualClock
-from tests.engine.engine_setup import Bench
+from tests.engine.engine_setup import StoreSetup
 from tests.engine.looking import Seconds
 from tests.support.postgres import Server
 from tests.support.postgres_databases import emptied, migrated_database
@@ -31,27 +31,27 @@ def seconds() -> Seconds:
 
 
 @pytest.fixture
-async def memory(clock: ManualClock) -> AsyncIterator[Bench]:
+async def memory(clock: ManualClock) -> AsyncIterator[StoreSetup]:
     """Engines on a memory store, where the store's kind does not matter."""
     async with AsyncExitStack() as stack:
-        yield Bench(MemoryStore(clock=clock), clock, stack)
+        yield StoreSetup(MemoryStore(clock=clock), clock, stack)
 
 
 @pytest.fixture
-async def sqlite(clock: ManualClock, tmp_path: Path) -> AsyncIterator[Bench]:
+async def sqlite(clock: ManualClock, tmp_path: Path) -> AsyncIterator[StoreSetup]:
     """Engines on an SQLite file."""
     async with AsyncExitStack() as stack:
-        yield await Bench.on_sqlite(tmp_path / "ficha.db", clock, stack)
+        yield await StoreSetup.on_sqlite(tmp_path / "ficha.db", clock, stack)
 
 
 @pytest.fixture
-async def postgresql(clock: ManualClock, database: str) -> AsyncIterator[Bench]:
+async def postgresql(clock: ManualClock, database: str) -> AsyncIterator[StoreSetup]:
     """Engines on a PostgreSQL database."""
     async with emptied(database) as url, AsyncExitStack() as stack:
-        yield await Bench.on_postgresql(url, clock, stack)
+        yield await StoreSetup.on_postgresql(url, clock, stack)
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
-def bench(request: pytest.FixtureRequest) -> Bench:
+def setup(request: pytest.FixtureRequest) -> StoreSetup:
     """Engines on a fresh database of each kind."""
     return request.getfixturevalue(request.param)

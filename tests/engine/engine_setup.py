@@ -13,7 +13,7 @@ from ficha.core.invariants import violations
 from ficha.core.outcomes import Claimed, Lease, Outcome, Submitted
 from ficha.core.policy import Plan, Policy
 from ficha.core.records import Account, Job
-from ficha.engine.committer import LaneLimits
+from ficha.engine.committer import CommitLimits
 from ficha.engine.engine import Engine
 from ficha.ids import new_id
 from ficha.store.base import GetState, Store
@@ -34,11 +34,11 @@ PLANS = (
     Plan("quota", priority=50, max_active=2),
 )
 POLICY = Policy(plans={plan.name: plan for plan in PLANS})
-QUICK = LaneLimits(backoff_s=0.000_1, backoff_max_s=0.001)
+QUICK = CommitLimits(backoff_s=0.000_1, backoff_max_s=0.001)
 """Pauses that no test has to wait for."""
 
 
-class Bench:
+class StoreSetup:
     """A database, and the engines that work on it, each over a watched store of its own."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Bench:
         self._another = another
 
     @classmethod
-    async def on_sqlite(cls, path: Path, clock: ManualClock, stack: AsyncExitStack) -> Bench:
+    async def on_sqlite(cls, path: Path, clock: ManualClock, stack: AsyncExitStack) -> StoreSetup:
         store = SqliteStore(path, clock=clock)
         await store.migrate()
         await store.open()
@@ -63,7 +63,7 @@ class Bench:
         return cls(store, clock, stack, lambda: SqliteStore(path, clock=clock))
 
     @classmethod
-    async def on_postgresql(cls, url: str, clock: ManualClock, stack: AsyncExitStack) -> Bench:
+    async def on_postgresql(cls, url: str, clock: ManualClock, stack: AsyncExitStack) -> StoreSetup:
         store = PostgresStore(url, clock=clock)
         await store.open()
         stack.push_async_callback(store.close)
@@ -82,7 +82,7 @@ class Bench:
         self,
         store: WatchedStore | None = None,
         *,
-        limits: LaneLimits = QUICK,
+        limits: CommitLimits = QUICK,
         policy: Policy = POLICY,
         sweep: bool = False,
         sweep_s: float = 3_600.0,

@@ -8,7 +8,7 @@ from ficha.core import commands as c
 from ficha.engine.engine import Engine
 from ficha.engine.event_tail import Follower
 from ficha.store.base import ListEvents, NumberedEvent
-from tests.engine.engine_setup import Bench, claimed, one, submitted
+from tests.engine.engine_setup import StoreSetup, claimed, one, submitted
 
 NEVER = 3_600.0
 """A time that no test waits for."""
@@ -37,9 +37,9 @@ async def until(follower: Follower, count: int) -> list[NumberedEvent]:
     return found
 
 
-async def listed(bench: Bench, **of: str) -> list[NumberedEvent]:
+async def listed(setup: StoreSetup, **of: str) -> list[NumberedEvent]:
     """What the database has."""
-    return await bench.store.read(ListEvents(limit=100_000, **of))
+    return await setup.store.read(ListEvents(limit=100_000, **of))
 
 
 def lines(found: list[NumberedEvent]) -> list[str]:

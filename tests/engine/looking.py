@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ficha.engine.engine import Engine
 from ficha.engine.positions import Positions
-from tests.engine.engine_setup import Bench
+from tests.engine.engine_setup import StoreSetup
 from tests.engine.watched import WatchedStore
 
 
@@ -18,9 +18,9 @@ class Seconds:
         return self.now
 
 
-async def looking(bench: Bench, store: WatchedStore, seconds: Seconds) -> Engine:
+async def looking(setup: StoreSetup, store: WatchedStore, seconds: Seconds) -> Engine:
     """An engine whose looks at the queue follow the test's own clock."""
-    engine = await bench.engine(store)
+    engine = await setup.engine(store)
     engine.positions = Positions(store, seconds)
     return engine
 

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from ficha.core import commands as c
 from ficha.core.outcomes import AccountChanged, Refusal, Submitted
 from ficha.engine import committer as lanes
-from ficha.engine.committer import CLOSED, TOGETHER, Lane, LaneLimits
+from ficha.engine.committer import CLOSED, TOGETHER, CommitLimits, Committer
 from ficha.engine.engine import Engine
 from ficha.store.base import CommitUnknown, StoreError, Transient, Unavailable, no_hints
-from tests.engine.engine_setup import COST, CREDITS, POLICY, QUICK, Bench, one, opened, submit, submitted
+from tests.engine.engine_setup import COST, CREDITS, POLICY, QUICK, StoreSetup, one, opened, submit, submitted
 from tests.engine.watched import LOST_AFTER, LOST_BEFORE, WatchedStore
 
 CONFLICT = Transient("a conflict")
@@ -21,7 +21,7 @@ AWAY = Unavailable("the database is away")
 
 
 @pytest.fixture
-async def store(memory: Bench) -> WatchedStore:
+async def store(memory: StoreSetup) -> WatchedStore:
     return await memory.watched()
 
 
@@ -44,7 +44,7 @@ async def held(engine: Engine, store: WatchedStore) -> asyncio.Task:
 # Batches
 
 
-async def test_calls_that_wait_together_share_one_transaction(memory: Bench, store: WatchedStore) -> None:
+async def test_calls_that_wait_together_share_one_transaction(memory: StoreSetup, store: WatchedStore) -> None:
     engine = await opened(await memory.engine(store))
     first = await held(engine, store)
     before = store.batches
@@ -56,7 +56,9 @@ async def test_calls_that_wait_together_share_one_transaction(memory: Bench, sto
     assert (await memory.account()).balance == CREDITS + 1 - 100 * COST
 
 
-async def test_the_calls_of_one_batch_are_decided_in_the_order_they_came(memory: Bench, store: WatchedStore) -> None:
+async def test_the_calls_of_one_batch_are_decided_in_the_order_they_came(
+    memory: StoreSetup, store: WatchedStore
+) -> None:
     engine = await opened(await memory.engine(store), credits=0)
     await held(engine, store)
     calls = await sent(engine, submit(), c.Credit("ana", COST, "grant"), submit(), submit())
@@ -66,7 +68,7 @@ async def test_the_calls_of_one_batch_are_decided_in_the_order_they_came(memory:
     assert (granted.balance, paid.new_balance) == (COST + 1, 1)
 
 
-async def test_a_refused_command_does_not_fail_its_neighbours(memory: Bench, store: WatchedStore) -> None:
+async def test_a_refused_command_does_not_fail_its_neighbours(memory: StoreSetup, store: WatchedStore) -> None:
     engine = await opened(await memory.engine(store))
     await held(engine, store)
     before = store.batches
@@ -83,7 +85,7 @@ async def test_a_refused_command_does_not_fail_its_neighbours(memory: Bench, sto
     assert await memory.charges() == 2
 
 
-async def test_no_caller_is_answered_before_the_commit(sqlite: Bench) -> None:
+async def test_no_caller_is_answered_before_the_commit(sqlite: StoreSetup) -> None:
     """The batch is decided, on the writer's thread, and kept from committing: nobody may know of it yet."""
     store = await sqlite.watched()
     engine = await opened(await sqlite.engine(store))
@@ -129,20 +131,20 @@ async def test_no_caller_is_answered_before_the_commit(sqlite: Bench) -> None:
 )
 @pytest.mark.parametrize("actor", [None, "boss"])
 async def test_a_batch_takes_what_fits_its_weight_and_no_more(
-    memory: Bench, store: WatchedStore, weights: list[int], batches: int, actor: str | None
+    memory: StoreSetup, store: WatchedStore, weights: list[int], batches: int, actor: str | None
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, batch_weight=4)))
     await held(engine, store)
     before = store.batches
     submits = [submit(jobs=weight) for weight in weights]
-    calls = await sent(engine, *(submits if actor is None else [c.As(actor, one) for one in submits]))
+    calls = await sent(engine, *(submits if actor is None else [c.ActingAs(actor, one) for one in submits]))
     store.gate.set()
     assert [outcome.jobs for outcome in await asyncio.gather(*calls)] == weights
     assert store.batches - before == batches
 
 
 async def test_a_call_beyond_the_queue_is_refused_and_one_at_its_edge_is_not(
-    memory: Bench, store: WatchedStore
+    memory: StoreSetup, store: WatchedStore
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, waiting_weight=5)))
     await held(engine, store)
@@ -162,7 +164,7 @@ async def test_a_call_beyond_the_queue_is_refused_and_one_at_its_edge_is_not(
 
 
 async def test_one_more_than_fits_is_refused_even_if_a_smaller_one_would_pass(
-    memory: Bench, store: WatchedStore
+    memory: StoreSetup, store: WatchedStore
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, waiting_weight=5)))
     await held(engine, store)
@@ -174,7 +176,7 @@ async def test_one_more_than_fits_is_refused_even_if_a_smaller_one_would_pass(
 
 
 async def test_a_call_heavier_than_the_whole_queue_is_served_when_nothing_waits(
-    memory: Bench, store: WatchedStore
+    memory: StoreSetup, store: WatchedStore
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, waiting_weight=5)))
     assert (await engine.call(submit(jobs=50))).jobs == 50
@@ -185,7 +187,7 @@ async def test_a_call_heavier_than_the_whole_queue_is_served_when_nothing_waits(
     assert (await waiting[0]).jobs == 50
 
 
-async def test_a_large_call_of_many_lets_others_in_between(memory: Bench, store: WatchedStore) -> None:
+async def test_a_large_call_of_many_lets_others_in_between(memory: StoreSetup, store: WatchedStore) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, batch_weight=10, waiting_weight=10)))
     answered: list[str] = []
 
@@ -203,7 +205,7 @@ async def test_a_large_call_of_many_lets_others_in_between(memory: Bench, store:
     assert await memory.charges() == 101
 
 
-async def test_the_answers_to_a_call_of_many_come_in_its_order_whatever_lane_they_took(memory: Bench) -> None:
+async def test_the_answers_to_a_call_of_many_come_in_its_order_whatever_lane_they_took(memory: StoreSetup) -> None:
     engine = await opened(await memory.engine(await memory.watched(lanes=3)))
     job_id = await submitted(engine)
     commands = [
@@ -228,19 +230,19 @@ async def test_the_answers_to_a_call_of_many_come_in_its_order_whatever_lane_the
     assert [outcome.code for outcome in outcomes[3:6]] == ["LEASE_LOST", "NOT_FOUND", "NOT_FOUND"]
 
 
-async def test_claims_and_different_accounts_do_not_wait_for_each_other(memory: Bench) -> None:
+async def test_claims_and_different_accounts_do_not_wait_for_each_other(memory: StoreSetup) -> None:
     store = await memory.watched(lanes=3)
     engine = await opened(await memory.engine(store))
     store.gate.clear()
     before = store.batches
-    calls = await sent(engine, submit("ana"), c.As("boss", submit("eva")), c.Claim("w1", ("gpu",), 1))
+    calls = await sent(engine, submit("ana"), c.ActingAs("boss", submit("eva")), c.Claim("w1", ("gpu",), 1))
     await store.until(lambda: store.batches == before + 3)
     store.gate.set()
     await asyncio.gather(*calls)
 
 
 async def test_a_preview_tells_what_a_command_would_lead_to_and_asks_no_lane(
-    memory: Bench, store: WatchedStore
+    memory: StoreSetup, store: WatchedStore
 ) -> None:
     engine = await opened(await memory.engine(store))
     await held(engine, store)
@@ -258,18 +260,20 @@ async def test_a_preview_tells_what_a_command_would_lead_to_and_asks_no_lane(
     assert await one(engine, command, Submitted) == replace(outcome, new_balance=CREDITS + 1 - COST)
 
 
-async def test_the_calls_of_one_account_keep_their_order_whatever_lanes_there_are(memory: Bench) -> None:
+async def test_the_calls_of_one_account_keep_their_order_whatever_lanes_there_are(memory: StoreSetup) -> None:
     """In whosever name they are made."""
     engine = await opened(await memory.engine(await memory.watched(lanes=3)), credits=0)
     commands = [command for _ in range(5) for command in (c.Credit("ana", COST, "grant"), submit())]
-    calls = await sent(engine, *(c.As("boss", one) if n % 3 else one for n, one in enumerate(commands)))
+    calls = await sent(engine, *(c.ActingAs("boss", one) if n % 3 else one for n, one in enumerate(commands)))
     assert [type(outcome).__name__ for outcome in await asyncio.gather(*calls)] == ["AccountChanged", "Submitted"] * 5
 
 
 # Faults
 
 
-async def test_a_batch_that_lost_a_conflict_is_run_again_and_charges_once(memory: Bench, store: WatchedStore) -> None:
+async def test_a_batch_that_lost_a_conflict_is_run_again_and_charges_once(
+    memory: StoreSetup, store: WatchedStore
+) -> None:
     engine = await opened(await memory.engine(store))
     store.faults.extend([CONFLICT] * 3)
     before = store.batches
@@ -280,7 +284,7 @@ async def test_a_batch_that_lost_a_conflict_is_run_again_and_charges_once(memory
 
 
 async def test_a_call_that_lost_too_many_conflicts_is_refused_and_the_lane_goes_on(
-    memory: Bench, store: WatchedStore
+    memory: StoreSetup, store: WatchedStore
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, conflict_tries=3)))
     before = await memory.state()
@@ -296,7 +300,7 @@ async def test_a_call_that_lost_too_many_conflicts_is_refused_and_the_lane_goes_
 
 
 async def test_a_batch_that_keeps_losing_conflicts_is_taken_apart_so_that_one_caller_does_not_hold_up_the_others(
-    memory: Bench, store: WatchedStore
+    memory: StoreSetup, store: WatchedStore
 ) -> None:
     engine = await opened(await memory.engine(store))
     store.faults.extend([CONFLICT] * TOGETHER)
@@ -309,7 +313,7 @@ async def test_a_batch_that_keeps_losing_conflicts_is_taken_apart_so_that_one_ca
 
 @pytest.mark.parametrize(("fault", "batches"), [(LOST_AFTER, 1), (LOST_BEFORE, 2)], ids=["kept", "not kept"])
 async def test_a_commit_of_unknown_fate_is_asked_for_and_charges_once(
-    memory: Bench, store: WatchedStore, fault: Exception, batches: int
+    memory: StoreSetup, store: WatchedStore, fault: Exception, batches: int
 ) -> None:
     engine = await opened(await memory.engine(store))
     store.faults.append(fault)
@@ -321,7 +325,9 @@ async def test_a_commit_of_unknown_fate_is_asked_for_and_charges_once(
     await memory.check()
 
 
-async def test_the_fate_of_a_commit_is_asked_for_until_the_database_answers(memory: Bench, store: WatchedStore) -> None:
+async def test_the_fate_of_a_commit_is_asked_for_until_the_database_answers(
+    memory: StoreSetup, store: WatchedStore
+) -> None:
     engine = await opened(await memory.engine(store))
     store.faults.append(LOST_AFTER)
     store.answers.extend([AWAY, CONFLICT, AWAY])
@@ -331,7 +337,7 @@ async def test_the_fate_of_a_commit_is_asked_for_until_the_database_answers(memo
 
 
 async def test_a_fate_that_cannot_be_found_out_is_told_and_nothing_is_run_again(
-    memory: Bench, store: WatchedStore
+    memory: StoreSetup, store: WatchedStore
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, give_up_s=0.0)))
     store.faults.append(LOST_AFTER)
@@ -346,7 +352,7 @@ async def test_a_fate_that_cannot_be_found_out_is_told_and_nothing_is_run_again(
 
 @pytest.mark.parametrize("error", [StoreError("permission denied"), RuntimeError("a broken driver")], ids=str)
 async def test_a_question_for_a_fate_that_fails_for_good_does_not_run_the_batch_again(
-    memory: Bench, store: WatchedStore, error: Exception
+    memory: StoreSetup, store: WatchedStore, error: Exception
 ) -> None:
     """The batch was kept: running its calls again, one by one, would charge them twice."""
     engine = await opened(await memory.engine(store))
@@ -359,7 +365,7 @@ async def test_a_question_for_a_fate_that_fails_for_good_does_not_run_the_batch_
     await memory.check()
 
 
-async def test_a_database_that_is_away_for_a_while_is_waited_for(memory: Bench, store: WatchedStore) -> None:
+async def test_a_database_that_is_away_for_a_while_is_waited_for(memory: StoreSetup, store: WatchedStore) -> None:
     engine = await opened(await memory.engine(store))
     store.faults.extend([AWAY] * 6)
     calls = await sent(engine, submit(), submit())
@@ -368,7 +374,7 @@ async def test_a_database_that_is_away_for_a_while_is_waited_for(memory: Bench, 
 
 
 async def test_the_pauses_double_up_to_the_longest_one(
-    memory: Bench, store: WatchedStore, monkeypatch: pytest.MonkeyPatch
+    memory: StoreSetup, store: WatchedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
 
@@ -380,7 +386,7 @@ async def test_the_pauses_double_up_to_the_longest_one(
             return 0.0
 
     monkeypatch.setattr(lanes, "random", Jitter)
-    limits = LaneLimits(backoff_s=1.0, backoff_max_s=10.0)
+    limits = CommitLimits(backoff_s=1.0, backoff_max_s=10.0)
     engine = await opened(await memory.engine(store, limits=limits))
     store.faults.extend([AWAY] * 6)
     await one(engine, submit())
@@ -388,7 +394,7 @@ async def test_the_pauses_double_up_to_the_longest_one(
 
 
 async def test_a_database_that_stays_away_leads_to_a_refusal_that_says_when_to_try_again(
-    memory: Bench, store: WatchedStore
+    memory: StoreSetup, store: WatchedStore
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, give_up_s=0.02)))
     before = await memory.state()
@@ -403,7 +409,7 @@ async def test_a_database_that_stays_away_leads_to_a_refusal_that_says_when_to_t
     assert isinstance(await engine.call(submit()), Submitted)
 
 
-async def test_a_command_that_breaks_the_rules_fails_alone(memory: Bench, store: WatchedStore) -> None:
+async def test_a_command_that_breaks_the_rules_fails_alone(memory: StoreSetup, store: WatchedStore) -> None:
     engine = await opened(await memory.engine(store))
     await held(engine, store)
     impossible = c.Submit("ana", ())
@@ -418,7 +424,7 @@ async def test_a_command_that_breaks_the_rules_fails_alone(memory: Bench, store:
 
 
 async def test_a_database_error_that_one_command_causes_hits_only_its_caller(
-    memory: Bench, store: WatchedStore
+    memory: StoreSetup, store: WatchedStore
 ) -> None:
     engine = await opened(await memory.engine(store))
     await held(engine, store)
@@ -431,13 +437,13 @@ async def test_a_database_error_that_one_command_causes_hits_only_its_caller(
     assert await memory.charges() == 2
 
 
-async def test_whoever_listens_to_commits_and_fails_does_not_keep_callers_waiting(memory: Bench) -> None:
+async def test_whoever_listens_to_commits_and_fails_does_not_keep_callers_waiting(memory: StoreSetup) -> None:
     await opened(await memory.engine())
 
     def deaf(changes: object, told: object) -> None:
         raise RuntimeError("nobody listens")
 
-    lane = Lane(await memory.watched(), POLICY, QUICK, deaf, no_hints, [])
+    lane = Committer(await memory.watched(), POLICY, QUICK, deaf, no_hints, [])
     async with asyncio.timeout(5):
         assert isinstance((await lane.call((submit(),)))[0], Submitted)
         assert isinstance((await lane.call((submit(),)))[0], Submitted)
@@ -446,7 +452,9 @@ async def test_whoever_listens_to_commits_and_fails_does_not_keep_callers_waitin
 
 
 @pytest.mark.req("A6", "C1")
-async def test_whatever_faults_come_each_submit_is_charged_exactly_once(memory: Bench, store: WatchedStore) -> None:
+async def test_whatever_faults_come_each_submit_is_charged_exactly_once(
+    memory: StoreSetup, store: WatchedStore
+) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, batch_weight=7)), credits=10_000)
     chance = random.Random(7)
     faults = [CONFLICT, AWAY, LOST_BEFORE, LOST_AFTER, StoreError("a batch was refused")]
@@ -474,7 +482,7 @@ async def test_whatever_faults_come_each_submit_is_charged_exactly_once(memory: 
 # Callers who leave, and the end
 
 
-async def test_a_caller_who_left_before_their_turn_is_left_out(memory: Bench, store: WatchedStore) -> None:
+async def test_a_caller_who_left_before_their_turn_is_left_out(memory: StoreSetup, store: WatchedStore) -> None:
     engine = await opened(await memory.engine(store))
     await held(engine, store)
     left, stayed = await sent(engine, submit(), submit())
@@ -486,7 +494,7 @@ async def test_a_caller_who_left_before_their_turn_is_left_out(memory: Bench, st
     assert await memory.charges() == 1
 
 
-async def test_a_batch_of_callers_who_all_left_is_not_run(memory: Bench, store: WatchedStore) -> None:
+async def test_a_batch_of_callers_who_all_left_is_not_run(memory: StoreSetup, store: WatchedStore) -> None:
     engine = await opened(await memory.engine(store))
     first = await held(engine, store)
     before = store.batches
@@ -500,7 +508,7 @@ async def test_a_batch_of_callers_who_all_left_is_not_run(memory: Bench, store: 
 
 
 async def test_a_caller_who_leaves_during_their_batch_takes_nothing_from_the_others(
-    memory: Bench, store: WatchedStore
+    memory: StoreSetup, store: WatchedStore
 ) -> None:
     engine = await opened(await memory.engine(store))
     store.gate.clear()
@@ -513,7 +521,7 @@ async def test_a_caller_who_leaves_during_their_batch_takes_nothing_from_the_oth
     assert await memory.charges() == 2
 
 
-async def test_closing_answers_what_waits_and_refuses_what_comes_later(memory: Bench, store: WatchedStore) -> None:
+async def test_closing_answers_what_waits_and_refuses_what_comes_later(memory: StoreSetup, store: WatchedStore) -> None:
     engine = await opened(await memory.engine(store))
     first = await held(engine, store)
     waiting = await sent(engine, submit(), submit())
@@ -531,7 +539,7 @@ async def test_closing_answers_what_waits_and_refuses_what_comes_later(memory: B
     assert await memory.charges() == 2
 
 
-async def test_closing_at_once_leaves_nobody_waiting(memory: Bench, store: WatchedStore) -> None:
+async def test_closing_at_once_leaves_nobody_waiting(memory: StoreSetup, store: WatchedStore) -> None:
     engine = await opened(await memory.engine(store))
     first = await held(engine, store)
     waiting = await sent(engine, submit(), submit())
@@ -545,9 +553,9 @@ async def test_closing_at_once_leaves_nobody_waiting(memory: Bench, store: Watch
 
 
 async def test_closing_at_once_while_the_database_is_away_leaves_nobody_waiting(
-    memory: Bench, store: WatchedStore
+    memory: StoreSetup, store: WatchedStore
 ) -> None:
-    engine = await opened(await memory.engine(store, limits=LaneLimits(backoff_s=60.0, backoff_max_s=60.0)))
+    engine = await opened(await memory.engine(store, limits=CommitLimits(backoff_s=60.0, backoff_max_s=60.0)))
     began = store.batches
     store.always = AWAY
     calls = await sent(engine, submit(), submit())
@@ -558,7 +566,7 @@ async def test_closing_at_once_while_the_database_is_away_leaves_nobody_waiting(
     assert all(isinstance(outcome, CommitUnknown) for outcome in outcomes)
 
 
-async def test_an_engine_without_work_closes_at_once(memory: Bench) -> None:
+async def test_an_engine_without_work_closes_at_once(memory: StoreSetup) -> None:
     engine = await memory.engine()
     async with asyncio.timeout(1):
         await engine.stop(600.0)

@@ -11,13 +11,13 @@ from ficha.engine import event_tail
 from ficha.engine.engine import Engine
 from ficha.engine.event_tail import Closed
 from ficha.store.base import GetHorizon, ListEvents, NumberedEvent, Query, StoreError, Unavailable
-from tests.engine.engine_setup import POLICY, QUICK, Bench, one, opened, submitted
+from tests.engine.engine_setup import POLICY, QUICK, StoreSetup, one, opened, submitted
 from tests.engine.following import NEVER, kinds, lines, listed, running, say, until
 from tests.engine.watched import WatchedStore
 
 
-async def test_a_follower_gets_what_was_there_and_then_what_comes(bench: Bench) -> None:
-    engine = await opened(await bench.engine())
+async def test_a_follower_gets_what_was_there_and_then_what_comes(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine())
     job_id = await running(engine)
     async with engine.live.follow(job_id=job_id) as follower:
         assert kinds(await until(follower, 2)) == ["submitted", "claimed"]
@@ -31,8 +31,8 @@ async def test_a_follower_gets_what_was_there_and_then_what_comes(bench: Bench) 
         assert kinds(await until(follower, 2)) == ["started", "completed"]
 
 
-async def test_a_follower_hears_of_nobody_elses_events(bench: Bench) -> None:
-    engine = await opened(await bench.engine(), "ana", "bob")
+async def test_a_follower_hears_of_nobody_elses_events(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine(), "ana", "bob")
     hers, other, his = await running(engine), await running(engine), await running(engine, "bob")
     follow = engine.live.follow
     async with follow(job_id=hers) as job, follow(account_id="ana") as account, follow(account_id="eva") as nobody:
@@ -45,8 +45,8 @@ async def test_a_follower_hears_of_nobody_elses_events(bench: Bench) -> None:
         assert await nobody.next(0) == []
 
 
-async def test_whoever_resumes_goes_on_after_the_cursor(bench: Bench) -> None:
-    engine = await opened(await bench.engine())
+async def test_whoever_resumes_goes_on_after_the_cursor(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine())
     job_id = await running(engine)
     for of in ({"job_id": job_id}, {"account_id": "ana"}):
         cursor = 0
@@ -58,15 +58,15 @@ async def test_whoever_resumes_goes_on_after_the_cursor(bench: Bench) -> None:
                 cursor = follower.cursor
             await say(engine, job_id, f"{turn} while away")
         async with engine.live.follow(**of, after=cursor) as follower:
-            seen += await until(follower, len(await listed(bench, **of)) - len(seen))
-        assert seen == await listed(bench, **of)
+            seen += await until(follower, len(await listed(setup, **of)) - len(seen))
+        assert seen == await listed(setup, **of)
 
 
 async def test_somebody_who_begins_in_the_middle_of_a_burst_misses_nothing(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    setup: StoreSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_tail, "PACE_S", 0.001)
-    engine = await opened(await bench.engine())
+    engine = await opened(await setup.engine())
     jobs, said = [await running(engine) for _ in range(4)], 40
     seen: list[list[NumberedEvent]] = []
 
@@ -81,7 +81,7 @@ async def test_somebody_who_begins_in_the_middle_of_a_burst_misses_nothing(
             await asyncio.gather(*(say(engine, job_id, str(number)) for job_id in jobs))
             if number % 3 == 0:
                 tasks.create_task(begin(number))
-    everything = await listed(bench)
+    everything = await listed(setup)
     for found in seen:
         who = {numbered.event.job_id for numbered in found}
         assert found == [numbered for numbered in everything if numbered.event.job_id in who]
@@ -89,27 +89,27 @@ async def test_somebody_who_begins_in_the_middle_of_a_burst_misses_nothing(
 
 @pytest.mark.parametrize("of", ["job", "account"])
 async def test_a_history_longer_than_the_buffer_is_read_page_by_page(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, of: str
+    setup: StoreSetup, monkeypatch: pytest.MonkeyPatch, of: str
 ) -> None:
     monkeypatch.setattr(event_tail, "BUFFER", 4)
-    engine = await opened(await bench.engine())
+    engine = await opened(await setup.engine())
     job_id = await running(engine)
     await say(engine, job_id, *map(str, range(18)))
     whose = {"job_id": job_id} if of == "job" else {"account_id": "ana"}
     async with engine.live.follow(**whose) as follower:
         found = await until(follower, 20)
-        assert found == await listed(bench)
+        assert found == await listed(setup)
         await say(engine, job_id, "live")
         assert lines(await until(follower, 1)) == ["live"]
 
 
 @pytest.mark.parametrize("of", ["job", "account"])
 async def test_a_follower_that_takes_nothing_keeps_little_and_loses_nothing(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, of: str
+    setup: StoreSetup, monkeypatch: pytest.MonkeyPatch, of: str
 ) -> None:
     monkeypatch.setattr(event_tail, "BUFFER", 4)
     monkeypatch.setattr(event_tail, "PACE_S", 0.0)
-    engine = await opened(await bench.engine())
+    engine = await opened(await setup.engine())
     job_id = await running(engine)
     whose = {"job_id": job_id} if of == "job" else {"account_id": "ana"}
     async with engine.live.follow(**whose) as slow, engine.live.follow(job_id=job_id) as quick:
@@ -125,14 +125,14 @@ async def test_a_follower_that_takes_nothing_keeps_little_and_loses_nothing(
     assert len(seen) == 2
 
 
-async def test_what_another_process_writes_is_heard_of(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    if type(bench.store).__name__ == "MemoryStore":
+async def test_what_another_process_writes_is_heard_of(setup: StoreSetup, monkeypatch: pytest.MonkeyPatch) -> None:
+    if type(setup.store).__name__ == "MemoryStore":
         # Two engines on one memory store know nothing of each other.
         monkeypatch.setattr(event_tail, "POLL_S", 0.01)
     else:
         monkeypatch.setattr(event_tail, "POLL_S", NEVER)
-    store = await bench.watched()
-    here, there = await bench.engine(store), await opened(await bench.engine())
+    store = await setup.watched()
+    here, there = await setup.engine(store), await opened(await setup.engine())
     job_id = await running(there)
     async with here.live.follow(job_id=job_id) as job, here.live.follow(account_id="ana") as account:
         for follower in (job, account):
@@ -143,11 +143,11 @@ async def test_what_another_process_writes_is_heard_of(bench: Bench, monkeypatch
                 assert lines(await until(follower, 1)) == [line]
 
 
-async def test_what_no_hint_told_of_is_found_by_looking(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_no_hint_told_of_is_found_by_looking(setup: StoreSetup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_tail, "POLL_S", 0.01)
-    deaf = Engine(await bench.watched(), POLICY, QUICK)
+    deaf = Engine(await setup.watched(), POLICY, QUICK)
     await deaf.start(sweep=False, listen=False)
-    there = await opened(await bench.engine())
+    there = await opened(await setup.engine())
     job_id = await running(there)
     async with deaf.live.follow(job_id=job_id) as job, deaf.live.follow(account_id="ana") as account:
         for follower in (job, account):
@@ -159,10 +159,10 @@ async def test_what_no_hint_told_of_is_found_by_looking(bench: Bench, monkeypatc
 
 
 async def test_what_is_written_between_a_followers_reading_and_the_tails_first_look_is_not_missed(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    setup: StoreSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = await bench.watched()
-    engine = await opened(await bench.engine(store))
+    store = await setup.watched()
+    engine = await opened(await setup.engine(store))
     job_id = await running(engine)
     read, may_look = store.inner.read, asyncio.Event()
 
@@ -179,9 +179,9 @@ async def test_what_is_written_between_a_followers_reading_and_the_tails_first_l
         assert lines(await until(job, 1)) == ["meanwhile"]
 
 
-async def test_all_who_follow_are_served_by_one_question(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = await bench.watched()
-    engine = await opened(await bench.engine(store), "ana", "bob")
+async def test_all_who_follow_are_served_by_one_question(setup: StoreSetup, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = await setup.watched()
+    engine = await opened(await setup.engine(store), "ana", "bob")
     jobs = [await running(engine) for _ in range(20)]
     followers = [engine.live.follow(job_id=job_id) for job_id in jobs]
     followers += [engine.live.follow(account_id=account) for account in ("ana", "bob")]
@@ -211,10 +211,10 @@ async def looked(store: WatchedStore) -> None:
     await store.until(lambda: store.reads["GetHorizon"] > looks)
 
 
-async def test_nothing_is_asked_while_nobody_follows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_asked_while_nobody_follows(setup: StoreSetup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_tail, "POLL_S", 0.01)
-    store = await bench.watched()
-    engine = await opened(await bench.engine(store))
+    store = await setup.watched()
+    engine = await opened(await setup.engine(store))
     job_id = await running(engine)
     assert store.reads["GetHorizon"] == 0
     for turn in range(2):
@@ -228,11 +228,13 @@ async def test_nothing_is_asked_while_nobody_follows(bench: Bench, monkeypatch: 
         assert store.reads == before
 
 
-async def test_quiet_followers_cost_one_small_question_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_quiet_followers_cost_one_small_question_at_a_time(
+    setup: StoreSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(event_tail, "POLL_S", 0.001)
     monkeypatch.setattr(event_tail, "PACE_S", 0.0)
-    store = await bench.watched()
-    engine = await opened(await bench.engine(store))
+    store = await setup.watched()
+    engine = await opened(await setup.engine(store))
     async with engine.live.follow(job_id=await running(engine)) as job, engine.live.follow(account_id="ana") as account:
         for follower in (job, account):
             await until(follower, 2)
@@ -245,12 +247,12 @@ async def test_quiet_followers_cost_one_small_question_at_a_time(bench: Bench, m
 
 
 async def test_while_the_database_is_away_nothing_is_lost(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    setup: StoreSetup, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(event_tail, "PACE_S", 0.001)
     monkeypatch.setattr(event_tail, "POLL_S", 0.001)
-    store = await bench.watched()
-    engine, there = await bench.engine(store), await opened(await bench.engine())
+    store = await setup.watched()
+    engine, there = await setup.engine(store), await opened(await setup.engine())
     job_id = await running(there)
     async with engine.live.follow(job_id=job_id) as job, engine.live.follow(account_id="ana") as account:
         for follower in (job, account):
@@ -268,11 +270,11 @@ async def test_while_the_database_is_away_nothing_is_lost(
     assert sum("new events could not be read" in record.message for record in caplog.records) == 1
 
 
-async def test_a_look_that_failed_half_way_is_made_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_look_that_failed_half_way_is_made_again(setup: StoreSetup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_tail, "PACE_S", 0.001)
     monkeypatch.setattr(event_tail, "POLL_S", 0.001)
-    store = await bench.watched()
-    engine, there = await bench.engine(store), await opened(await bench.engine())
+    store = await setup.watched()
+    engine, there = await setup.engine(store), await opened(await setup.engine())
     job_id = await running(there)
     async with engine.live.follow(job_id=job_id) as job, engine.live.follow(account_id="ana") as account:
         for follower in (job, account):
@@ -294,8 +296,8 @@ async def test_a_look_that_failed_half_way_is_made_again(bench: Bench, monkeypat
         assert failed == 3
 
 
-async def test_the_end_tells_everybody_to_follow_on_elsewhere(bench: Bench) -> None:
-    engine = await opened(await bench.engine())
+async def test_the_end_tells_everybody_to_follow_on_elsewhere(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine())
     job_id = await submitted(engine)
 
     async def follow(**of: str) -> None:
@@ -318,7 +320,7 @@ async def test_the_end_tells_everybody_to_follow_on_elsewhere(bench: Bench) -> N
             await late.next(0)
 
 
-async def test_somebody_who_stops_waiting_can_ask_again(memory: Bench) -> None:
+async def test_somebody_who_stops_waiting_can_ask_again(memory: StoreSetup) -> None:
     engine = await opened(await memory.engine())
     job_id = await running(engine)
     async with engine.live.follow(job_id=job_id) as follower:

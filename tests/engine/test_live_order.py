@@ -12,11 +12,11 @@ import asyncpg
 import pytest
 
 from ficha.engine import event_tail
-from ficha.engine.event_tail import Live
+from ficha.engine.event_tail import EventTail
 from ficha.engine.wakeups import EVENTS, Wakeups
 from ficha.store.base import ListEvents, NumberedEvent
 from tests.engine.commits import ACCOUNTS, JOBS, Commits
-from tests.engine.engine_setup import Bench, opened
+from tests.engine.engine_setup import StoreSetup, opened
 from tests.engine.following import lines, listed, running, say, until
 
 INSERT = """
@@ -44,7 +44,7 @@ async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
 
 @pytest.mark.parametrize("begins", ["before it is followed", "while it is followed"])
 async def test_a_lower_number_that_is_committed_later_comes_in_its_place(
-    postgresql: Bench, database: str, begins: str
+    postgresql: StoreSetup, database: str, begins: str
 ) -> None:
     engine = await opened(await postgresql.engine())
     late_job, other = str(uuid4()), await running(engine)
@@ -72,7 +72,7 @@ async def test_a_lower_number_that_is_committed_later_comes_in_its_place(
 
 
 async def test_a_transaction_that_is_undone_leaves_a_gap_that_nobody_waits_for(
-    postgresql: Bench, database: str
+    postgresql: StoreSetup, database: str
 ) -> None:
     engine = await opened(await postgresql.engine())
     job_id = await running(engine)
@@ -88,7 +88,7 @@ async def test_a_transaction_that_is_undone_leaves_a_gap_that_nobody_waits_for(
 
 
 async def test_a_transaction_without_end_is_waited_for_only_so_long(
-    postgresql: Bench, database: str, monkeypatch: pytest.MonkeyPatch
+    postgresql: StoreSetup, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = await opened(await postgresql.engine())
     late_job, job_id = str(uuid4()), await running(engine)
@@ -112,7 +112,7 @@ async def test_a_transaction_without_end_is_waited_for_only_so_long(
 
 
 async def test_a_transaction_of_somebody_else_that_runs_for_long_holds_nothing_up(
-    postgresql: Bench, database: str
+    postgresql: StoreSetup, database: str
 ) -> None:
     engine = await opened(await postgresql.engine())
     job_id = await running(engine)
@@ -125,7 +125,7 @@ async def test_a_transaction_of_somebody_else_that_runs_for_long_holds_nothing_u
 
 
 async def test_a_transaction_that_is_waited_for_makes_nobody_read_the_same_again_and_again(
-    postgresql: Bench, database: str, monkeypatch: pytest.MonkeyPatch
+    postgresql: StoreSetup, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await postgresql.watched()
     engine = await opened(await postgresql.engine(store))
@@ -159,7 +159,7 @@ async def test_a_transaction_that_is_waited_for_makes_nobody_read_the_same_again
 
 
 async def test_with_many_who_write_at_once_nothing_is_lost_or_told_twice(
-    postgresql: Bench, database: str, monkeypatch: pytest.MonkeyPatch
+    postgresql: StoreSetup, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_tail, "BUFFER", 32)
     random = Random(5)
@@ -210,7 +210,7 @@ async def test_in_whatever_order_transactions_commit_everybody_is_told_in_order(
     monkeypatch.setattr(event_tail, "BUFFER", random.choice((5, 256, 256)))
     monkeypatch.setattr(event_tail, "PAGE", random.choice((3, 1_000)))
     wakeups = Wakeups(store)  # type: ignore[arg-type]
-    hub = Live(store, wakeups)  # type: ignore[arg-type]
+    hub = EventTail(store, wakeups)  # type: ignore[arg-type]
     for _ in range(random.randrange(30)):
         store.step()
 

@@ -8,16 +8,16 @@ from ficha.core import commands as c
 from ficha.engine import positions
 from ficha.engine.drain_rate import WINDOW_S
 from ficha.engine.engine import Engine
-from ficha.engine.positions import Standing
+from ficha.engine.positions import QueueStanding
 from ficha.engine.queries import Queries
 from ficha.store.base import GetWaiting, Unavailable
-from tests.engine.engine_setup import Bench, claimed, one, opened, submit, submitted
+from tests.engine.engine_setup import StoreSetup, claimed, one, opened, submit, submitted
 from tests.engine.looking import Seconds, looking, looks, places
 
 
-async def test_many_who_ask_at_once_share_one_look(bench: Bench, seconds: Seconds) -> None:
-    store = await bench.watched()
-    engine = await opened(await looking(bench, store, seconds))
+async def test_many_who_ask_at_once_share_one_look(setup: StoreSetup, seconds: Seconds) -> None:
+    store = await setup.watched()
+    engine = await opened(await looking(setup, store, seconds))
     jobs = [await submitted(engine) for _ in range(5)]
     for _ in range(3):
         seconds.now += 1
@@ -39,7 +39,7 @@ async def test_many_who_ask_at_once_share_one_look(bench: Bench, seconds: Second
     [(0.0, positions.SHORTEST_S), (0.0001, positions.SHORTEST_S), (0.01, 0.5), (0.05, 2.5), (0.3, 15.0), (5.0, 30.0)],
 )
 async def test_a_look_is_taken_again_at_a_pace_that_its_cost_sets(
-    memory: Bench, seconds: Seconds, cost_s: float, pace_s: float
+    memory: StoreSetup, seconds: Seconds, cost_s: float, pace_s: float
 ) -> None:
     store = await memory.watched()
     engine = await opened(await looking(memory, store, seconds))
@@ -71,7 +71,7 @@ async def _settled(engine: Engine) -> None:
     await asyncio.gather(*looking)
 
 
-async def test_nobody_waits_for_a_look_that_is_dear(memory: Bench, seconds: Seconds) -> None:
+async def test_nobody_waits_for_a_look_that_is_dear(memory: StoreSetup, seconds: Seconds) -> None:
     store = await memory.watched()
     engine = await opened(await looking(memory, store, seconds))
     job = await submitted(engine)
@@ -92,7 +92,7 @@ async def test_nobody_waits_for_a_look_that_is_dear(memory: Bench, seconds: Seco
     await _settled(engine)
 
 
-async def test_a_submit_does_not_wait_for_a_look_that_is_due(memory: Bench, seconds: Seconds) -> None:
+async def test_a_submit_does_not_wait_for_a_look_that_is_due(memory: StoreSetup, seconds: Seconds) -> None:
     store = await memory.watched()
     engine = await opened(await looking(memory, store, seconds))
     await engine.positions.of(await submitted(engine))
@@ -101,7 +101,7 @@ async def test_a_submit_does_not_wait_for_a_look_that_is_due(memory: Bench, seco
     async with asyncio.timeout(5):
         outcome = await one(engine, submit())
         standing = await engine.positions.of_new(outcome.job_id)
-    assert standing == Standing(2, None)
+    assert standing == QueueStanding(2, None)
     store.read_gate.set()
     await _settled(engine)
 
@@ -115,11 +115,11 @@ async def busy(engine: Engine, jobs: int) -> list[str]:
 
 
 async def test_much_that_nobody_asked_about_is_looked_at_once(
-    bench: Bench, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
+    setup: StoreSetup, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(positions, "FEWEST_NEWS", 8)
-    store = await bench.watched()
-    engine = await opened(await looking(bench, store, seconds))
+    store = await setup.watched()
+    engine = await opened(await looking(setup, store, seconds))
     assert await places(engine, await submitted(engine)) == [1]
     jobs = await busy(engine, 10)
     assert engine.positions._is_behind
@@ -135,7 +135,7 @@ async def test_much_that_nobody_asked_about_is_looked_at_once(
 
 
 async def test_a_look_that_is_dear_is_followed_however_much_happens(
-    memory: Bench, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
+    memory: StoreSetup, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(positions, "FEWEST_NEWS", 8)
     monkeypatch.setattr(positions, "MOST_NEWS", 12)
@@ -160,7 +160,7 @@ async def test_a_look_that_is_dear_is_followed_however_much_happens(
 
 
 async def test_a_place_that_no_look_can_tell_is_not_made_up(
-    memory: Bench, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
+    memory: StoreSetup, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(positions, "FEWEST_NEWS", 8)
     store = await memory.watched()
@@ -175,7 +175,7 @@ async def test_a_place_that_no_look_can_tell_is_not_made_up(
     assert await places(engine, jobs[0]) == [12]
 
 
-async def test_a_look_that_fails_leaves_the_places_as_they_were_known(memory: Bench, seconds: Seconds) -> None:
+async def test_a_look_that_fails_leaves_the_places_as_they_were_known(memory: StoreSetup, seconds: Seconds) -> None:
     store = await memory.watched()
     engine = await opened(await looking(memory, store, seconds))
     jobs = [await submitted(engine), await submitted(engine)]
@@ -193,7 +193,7 @@ async def test_a_look_that_fails_leaves_the_places_as_they_were_known(memory: Be
 
 
 async def test_somebody_who_stops_asking_does_not_take_the_look_from_the_others(
-    memory: Bench, seconds: Seconds
+    memory: StoreSetup, seconds: Seconds
 ) -> None:
     store = await memory.watched()
     engine = await opened(await looking(memory, store, seconds))
@@ -204,11 +204,11 @@ async def test_somebody_who_stops_asking_does_not_take_the_look_from_the_others(
     leaves.cancel()
     await asyncio.gather(leaves, return_exceptions=True)
     store.read_gate.set()
-    assert await stays == Standing(1, None)
+    assert await stays == QueueStanding(1, None)
     assert looks(store) == 1
 
 
-async def test_the_end_does_not_cancel_somebody_who_asks(memory: Bench, seconds: Seconds) -> None:
+async def test_the_end_does_not_cancel_somebody_who_asks(memory: StoreSetup, seconds: Seconds) -> None:
     store = await memory.watched()
     engine = await opened(await looking(memory, store, seconds))
     job = await submitted(engine)
@@ -222,18 +222,20 @@ async def test_the_end_does_not_cancel_somebody_who_asks(memory: Bench, seconds:
 # How long it will take
 
 
-async def test_the_estimated_wait_follows_the_pace_at_which_the_pool_takes_jobs(bench: Bench, seconds: Seconds) -> None:
-    engine = await opened(await looking(bench, await bench.watched(), seconds), credits=10_000)
+async def test_the_estimated_wait_follows_the_pace_at_which_the_pool_takes_jobs(
+    setup: StoreSetup, seconds: Seconds
+) -> None:
+    engine = await opened(await looking(setup, await setup.watched(), seconds), credits=10_000)
     job_id = await submitted(engine)
     await one(engine, submit(jobs=200))
-    last = (await bench.job(await submitted(engine))).id
-    assert await engine.positions.of(job_id) == Standing(1, None), "nothing is known of the pool's pace yet"
+    last = (await setup.job(await submitted(engine))).id
+    assert await engine.positions.of(job_id) == QueueStanding(1, None), "nothing is known of the pool's pace yet"
     for _ in range(5):
         await claimed(engine, limit=4)
         seconds.now += 1
         await engine.positions.of(last)
     standing = await engine.positions.of(last)
-    assert standing == Standing(202 - 20, round((202 - 20) / 4, 1))
+    assert standing == QueueStanding(202 - 20, round((202 - 20) / 4, 1))
     # Twice the pace pulls the estimate down, step by step.
     for _ in range(10):
         await claimed(engine, limit=8)
@@ -244,25 +246,25 @@ async def test_the_estimated_wait_follows_the_pace_at_which_the_pool_takes_jobs(
     assert faster.position / 8 < faster.estimated_wait_s < faster.position / 4
 
 
-async def test_a_long_silence_says_nothing_about_the_pace(memory: Bench, seconds: Seconds) -> None:
+async def test_a_long_silence_says_nothing_about_the_pace(memory: StoreSetup, seconds: Seconds) -> None:
     engine = await opened(await looking(memory, await memory.watched(), seconds))
     jobs = [await submitted(engine) for _ in range(20)]
     await engine.positions.of(jobs[-1])
     await claimed(engine, limit=10)
     seconds.now += 10 * WINDOW_S + 1
-    assert await engine.positions.of(jobs[-1]) == Standing(10, None)
+    assert await engine.positions.of(jobs[-1]) == QueueStanding(10, None)
 
 
 # Why it waits
 
 
-async def test_a_job_says_why_it_waits(bench: Bench) -> None:
-    engine = await opened(await bench.engine(), "ana", plan="one")
+async def test_a_job_says_why_it_waits(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine(), "ana", plan="one")
     await one(engine, c.OpenAccount("ben", "free", 100))
     await one(engine, c.DeclarePool("gpu", 1))
 
     async def reason(job_id: str) -> str | None:
-        view = await Queries(bench.store, engine.positions).job(job_id)
+        view = await Queries(setup.store, engine.positions).job(job_id)
         assert view is not None
         return view.waiting_for
 
@@ -284,7 +286,7 @@ async def test_a_job_says_why_it_waits(bench: Bench) -> None:
     assert await reason(next_one) == "place"
     await one(engine, c.Finish(first, c.Completed("1"), lease.epoch))
     assert await reason(limited) == "place"
-    bench.clock.advance(1)
+    setup.clock.advance(1)
     await engine.sweep()
     assert await reason(scheduled) == "place"
     assert await reason(first) is None

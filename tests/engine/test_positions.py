@@ -10,9 +10,9 @@ from ficha.core.dataset import State
 from ficha.core.records import Job, Parked, Ready
 from ficha.core.snapshot import Changes, JobChange
 from ficha.engine import positions
-from ficha.engine.positions import Standing
+from ficha.engine.positions import QueueStanding
 from ficha.ids import new_id
-from tests.engine.engine_setup import Bench, claimed, one, opened, submitted
+from tests.engine.engine_setup import StoreSetup, claimed, one, opened, submitted
 from tests.engine.looking import Seconds, looking, looks, places
 
 
@@ -33,10 +33,10 @@ def counted(state: State, job: Job) -> int | None:
 
 @pytest.mark.req("A2")
 async def test_positions_are_right_after_each_act_of_this_process_without_another_look(
-    bench: Bench, seconds: Seconds
+    setup: StoreSetup, seconds: Seconds
 ) -> None:
-    store = await bench.watched()
-    engine = await opened(await looking(bench, store, seconds), "ana", "ben")
+    store = await setup.watched()
+    engine = await opened(await looking(setup, store, seconds), "ana", "ben")
     one_, two, three = [await submitted(engine) for _ in range(3)]
     assert await places(engine, one_, two, three) == [1, 2, 3]
     reads = store.reads.copy()
@@ -48,7 +48,7 @@ async def test_positions_are_right_after_each_act_of_this_process_without_anothe
     assert await places(engine, two, three, four) == [1, None, 2]
     await one(engine, c.Finish(one_, c.RetryLater(60_000), lease.epoch))
     assert await places(engine, one_, two, four) == [None, 1, 2]
-    bench.clock.advance(60)
+    setup.clock.advance(60)
     await one(engine, c.Recover(one_))
     assert await places(engine, one_, two, four) == [1, 2, 3], "it keeps the place of the time it was made"
     for lease in await claimed(engine, limit=3):
@@ -57,8 +57,8 @@ async def test_positions_are_right_after_each_act_of_this_process_without_anothe
     assert store.reads - reads == {"GetJobs": 6}, "only those that do not wait were read, to make sure"
 
 
-async def test_a_better_priority_goes_before_whoever_waits(bench: Bench, seconds: Seconds) -> None:
-    engine = await opened(await looking(bench, await bench.watched(), seconds), "ana", plan="free")
+async def test_a_better_priority_goes_before_whoever_waits(setup: StoreSetup, seconds: Seconds) -> None:
+    engine = await opened(await looking(setup, await setup.watched(), seconds), "ana", plan="free")
     await one(engine, c.OpenAccount("pat", "pro", 100))
     late = await submitted(engine)
     assert await places(engine, late) == [1]
@@ -67,13 +67,13 @@ async def test_a_better_priority_goes_before_whoever_waits(bench: Bench, seconds
     assert await places(engine, better, late, worse) == [1, 2, 3]
 
 
-async def test_parked_jobs_stand_behind_the_others_of_their_account(bench: Bench, seconds: Seconds) -> None:
-    store = await bench.watched()
-    engine = await opened(await looking(bench, store, seconds), "ana", plan="one")
+async def test_parked_jobs_stand_behind_the_others_of_their_account(setup: StoreSetup, seconds: Seconds) -> None:
+    store = await setup.watched()
+    engine = await opened(await looking(setup, store, seconds), "ana", plan="one")
     await one(engine, c.OpenAccount("ben", "free", 100))
     jobs = []
     for account in ("ana", "ana", "ben", "ana", "ben"):
-        bench.clock.advance(1)
+        setup.clock.advance(1)
         jobs.append(await submitted(engine, account))
     first, second, bens, third, bens_next = jobs
     assert await places(engine, *jobs) == [1, 2, 2, 4, 3]
@@ -82,14 +82,14 @@ async def test_parked_jobs_stand_behind_the_others_of_their_account(bench: Bench
     assert lease.job.id == first
     assert await places(engine, *jobs) == [None, 1, 1, 3, 2]
     await one(engine, c.Finish(first, c.Completed("1"), lease.epoch))
-    assert isinstance((await bench.job(second)).place, Ready)
+    assert isinstance((await setup.job(second)).place, Ready)
     assert await places(engine, second, bens, third, bens_next) == [1, 2, 3, 3]
     assert looks(store) == 1
 
 
-async def test_jobs_of_one_instant_stand_in_the_order_of_their_ids(bench: Bench, seconds: Seconds) -> None:
-    store = await bench.watched()
-    engine = await opened(await looking(bench, store, seconds))
+async def test_jobs_of_one_instant_stand_in_the_order_of_their_ids(setup: StoreSetup, seconds: Seconds) -> None:
+    store = await setup.watched()
+    engine = await opened(await looking(setup, store, seconds))
     ids = sorted(new_id() for _ in range(6))
     for job_id in random.Random(1).sample(ids, 6):
         await submitted(engine, job={"id": job_id})
@@ -97,10 +97,10 @@ async def test_jobs_of_one_instant_stand_in_the_order_of_their_ids(bench: Bench,
     assert [lease.job.id for lease in await claimed(engine, limit=6)] == ids
 
 
-async def test_positions_that_are_followed_are_those_that_are_counted(bench: Bench, seconds: Seconds) -> None:
+async def test_positions_that_are_followed_are_those_that_are_counted(setup: StoreSetup, seconds: Seconds) -> None:
     """Whatever happens, one look and what was committed since say the same as counting all jobs."""
-    store = await bench.watched()
-    engine = await opened(await looking(bench, store, seconds), "ana", "ben", plan="free")
+    store = await setup.watched()
+    engine = await opened(await looking(setup, store, seconds), "ana", "ben", plan="free")
     for account in ("cleo", "dora"):
         await one(engine, c.OpenAccount(account, "one", 1_000))
     await one(engine, c.DeclarePool("cpu", None))
@@ -108,9 +108,9 @@ async def test_positions_that_are_followed_are_those_that_are_counted(bench: Ben
     await engine.positions.of(new_id())
     held: list[tuple[str, int]] = []
     for turn in range(90):
-        bench.clock.advance(chance.choice([0, 0, 1]))
+        setup.clock.advance(chance.choice([0, 0, 1]))
         account, pool = chance.choice(["ana", "ben", "cleo", "dora"]), chance.choice(["gpu", "cpu"])
-        waiting = [job.id for job in (await bench.state()).jobs.values() if job.status == "queued"]
+        waiting = [job.id for job in (await setup.state()).jobs.values() if job.status == "queued"]
         match chance.choice(["submit", "submit", "submit", "claim", "finish", "retry", "cancel", "sweep"]):
             case "submit":
                 delay = chance.choice([0, 0, 0, 3_000])
@@ -127,20 +127,20 @@ async def test_positions_that_are_followed_are_those_that_are_counted(bench: Ben
                 await one(engine, c.Cancel(chance.choice(waiting)))
             case "sweep":
                 await engine.sweep()
-    state = await bench.state()
+    state = await setup.state()
     assert len({type(job.place) for job in state.jobs.values()}) >= 4
     assert {job.id: (await places(engine, job.id))[0] for job in state.jobs.values()} == {
         job.id: counted(state, job) for job in state.jobs.values()
     }
     assert looks(store) == 1
     # And a look of another process agrees.
-    fresh = await bench.engine()
+    fresh = await setup.engine()
     assert await places(fresh, *state.jobs) == [counted(state, job) for job in state.jobs.values()]
 
 
-async def test_what_another_process_did_shows_with_the_next_look(bench: Bench, seconds: Seconds) -> None:
-    store = await bench.watched()
-    here, there = await looking(bench, store, seconds), await bench.engine()
+async def test_what_another_process_did_shows_with_the_next_look(setup: StoreSetup, seconds: Seconds) -> None:
+    store = await setup.watched()
+    here, there = await looking(setup, store, seconds), await setup.engine()
     await opened(here, "ana", plan="free")
     await one(there, c.OpenAccount("pat", "pro", 100))
     mine = await submitted(here)
@@ -158,10 +158,10 @@ async def test_what_another_process_did_shows_with_the_next_look(bench: Bench, s
 
 
 async def test_a_job_that_another_process_made_is_read_once_and_then_found_by_the_look(
-    bench: Bench, seconds: Seconds
+    setup: StoreSetup, seconds: Seconds
 ) -> None:
-    store = await bench.watched()
-    here, there = await looking(bench, store, seconds), await bench.engine()
+    store = await setup.watched()
+    here, there = await looking(setup, store, seconds), await setup.engine()
     await opened(here, "ana", plan="one")
     ready, parked, parked_too = [await submitted(there) for _ in range(3)]
     assert await places(here, ready, parked, parked_too) == [1, 2, 3]
@@ -180,35 +180,35 @@ async def test_a_job_that_another_process_made_is_read_once_and_then_found_by_th
     assert store.reads == {"GetWaiting": 3, "GetJobs": 5}
 
 
-async def test_a_job_whose_rank_another_process_improved_is_found_again(bench: Bench, seconds: Seconds) -> None:
-    store = await bench.watched()
-    here, there = await looking(bench, store, seconds), await bench.engine()
+async def test_a_job_whose_rank_another_process_improved_is_found_again(setup: StoreSetup, seconds: Seconds) -> None:
+    store = await setup.watched()
+    here, there = await looking(setup, store, seconds), await setup.engine()
     await opened(here, "ana", plan="ageing")
     old = await submitted(here)
-    bench.clock.advance(1)
+    setup.clock.advance(1)
     await one(here, c.OpenAccount("pat", "pro", 100))
     better = await submitted(here, "pat")
     assert await places(here, better, old) == [1, 2]
-    bench.clock.advance(500)
+    setup.clock.advance(500)
     assert (await there.sweep()).jobs == {"aged": 1}
     seconds.now += 1
     assert await places(here, old, better) == [1, 2]
     assert store.reads == {"GetWaiting": 2, "GetJobs": 1}
 
 
-async def test_what_does_not_wait_has_no_position(bench: Bench, seconds: Seconds) -> None:
-    engine = await opened(await looking(bench, await bench.watched(), seconds))
+async def test_what_does_not_wait_has_no_position(setup: StoreSetup, seconds: Seconds) -> None:
+    engine = await opened(await looking(setup, await setup.watched(), seconds))
     assert await places(engine, new_id()) == [None]
     scheduled = await submitted(engine, delay_ms=60_000)
     assert await places(engine, scheduled) == [None]
     assert await engine.positions.of_new(scheduled) is None
-    bench.clock.advance(60)
+    setup.clock.advance(60)
     await engine.sweep()
     assert await places(engine, scheduled) == [1]
 
 
 async def test_only_so_many_jobs_are_remembered_and_those_asked_about_stay(
-    memory: Bench, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
+    memory: StoreSetup, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(positions, "REMEMBERED", 3)
     store = await memory.watched()
@@ -239,11 +239,11 @@ async def test_only_so_many_jobs_are_remembered_and_those_asked_about_stay(
 
 
 async def test_jobs_that_other_processes_took_are_forgotten(
-    bench: Bench, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
+    setup: StoreSetup, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(positions, "SPARE", 5)
-    store = await bench.watched()
-    here, there = await looking(bench, store, seconds), await bench.engine()
+    store = await setup.watched()
+    here, there = await looking(setup, store, seconds), await setup.engine()
     await opened(here)
     jobs = [await submitted(here) for _ in range(12)]
     assert await places(here, jobs[-1]) == [12]
@@ -255,17 +255,17 @@ async def test_jobs_that_other_processes_took_are_forgotten(
 
 
 async def test_a_job_that_was_just_read_has_a_position_before_any_look_has_seen_it(
-    bench: Bench, seconds: Seconds
+    setup: StoreSetup, seconds: Seconds
 ) -> None:
-    here, there = await looking(bench, await bench.watched(), seconds), await bench.engine()
+    here, there = await looking(setup, await setup.watched(), seconds), await setup.engine()
     await opened(here)
     await submitted(here)
     assert await here.positions.length("gpu") == 1
-    theirs = await bench.job(await submitted(there))
-    assert await here.positions.of_job(theirs) == Standing(2, None)
+    theirs = await setup.job(await submitted(there))
+    assert await here.positions.of_job(theirs) == QueueStanding(2, None)
 
 
-async def test_what_is_committed_during_a_look_is_in_it(memory: Bench, seconds: Seconds) -> None:
+async def test_what_is_committed_during_a_look_is_in_it(memory: StoreSetup, seconds: Seconds) -> None:
     """The look may have read the rows before the commit or after it; both lead to the same places."""
     store = await memory.watched()
     engine = await opened(await looking(memory, store, seconds))
@@ -305,7 +305,7 @@ async def test_what_is_committed_during_a_look_is_in_it(memory: Bench, seconds: 
 
 
 async def test_what_is_committed_while_a_look_is_brought_up_to_date_is_in_it_too(
-    memory: Bench, seconds: Seconds
+    memory: StoreSetup, seconds: Seconds
 ) -> None:
     """Others get their turn while what was committed during a look is added to it, and then they may commit more."""
     store = await memory.watched()
@@ -338,6 +338,6 @@ async def test_what_is_committed_while_a_look_is_brought_up_to_date_is_in_it_too
     await asyncio.sleep(0)
     may_answer.set()
     assert await meanwhile is False, "the look was not ready yet"
-    assert await asked == Standing(1, None)
+    assert await asked == QueueStanding(1, None)
     assert await places(engine, stays, *during, last.id) == [1, 2, 3, 4, 5]
     assert store.reads == {"GetWaiting": 1}

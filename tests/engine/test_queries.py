@@ -3,10 +3,10 @@
 import asyncio
 
 from ficha.engine.queries import Queries
-from tests.engine.engine_setup import Bench, opened, submitted
+from tests.engine.engine_setup import StoreSetup, opened, submitted
 
 
-async def test_thousands_who_poll_ask_about_the_pools_once(memory: Bench) -> None:
+async def test_thousands_who_poll_ask_about_the_pools_once(memory: StoreSetup) -> None:
     store = await memory.watched()
     engine = await opened(await memory.engine(store))
     job_id = await submitted(engine)

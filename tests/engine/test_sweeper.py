@@ -14,7 +14,7 @@ from ficha.engine.engine import Engine
 from ficha.engine.sweeper import SweepReport
 from ficha.ids import new_id
 from ficha.store.base import GetDue, StoreError, Unavailable
-from tests.engine.engine_setup import COST, CREDITS, POLICY, Bench, claimed, one, opened, submit, submitted
+from tests.engine.engine_setup import COST, CREDITS, POLICY, StoreSetup, claimed, one, opened, submit, submitted
 from tests.engine.watched import WatchedStore
 
 MINUTE = 60.0
@@ -34,13 +34,13 @@ class Time:
         return self.now
 
 
-async def sweep_at_the_edge(bench: Bench, engine: Engine, seconds: float) -> SweepReport:
+async def sweep_at_the_edge(setup: StoreSetup, engine: Engine, seconds: float) -> SweepReport:
     """Sweeps a microsecond before the time is up, which finds nothing, and then when it is."""
-    bench.clock.advance(seconds - TICK)
-    before = await bench.state()
+    setup.clock.advance(seconds - TICK)
+    before = await setup.state()
     assert await engine.sweep() == NOTHING
-    assert await bench.state() == before
-    bench.clock.advance(TICK)
+    assert await setup.state() == before
+    setup.clock.advance(TICK)
     return await engine.sweep()
 
 
@@ -48,12 +48,12 @@ async def sweep_at_the_edge(bench: Bench, engine: Engine, seconds: float) -> Swe
 
 
 @pytest.mark.req("B4", "B5")
-async def test_a_lease_that_expired_goes_back_to_the_queue_and_its_worker_is_refused(bench: Bench) -> None:
-    engine = await opened(await bench.engine())
+async def test_a_lease_that_expired_goes_back_to_the_queue_and_its_worker_is_refused(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine())
     job_id = await submitted(engine)
     (lost,) = await claimed(engine)
-    assert await sweep_at_the_edge(bench, engine, MINUTE) == SweepReport({"requeued": 1})
-    job = await bench.job(job_id)
+    assert await sweep_at_the_edge(setup, engine, MINUTE) == SweepReport({"requeued": 1})
+    job = await setup.job(job_id)
     assert (job.status, job.recoveries, job.attempts) == ("queued", 1, 0)
     (again,) = await claimed(engine, worker="w2")
     assert (again.job.id, again.epoch) == (job_id, lost.epoch + 1)
@@ -66,154 +66,154 @@ async def test_a_lease_that_expired_goes_back_to_the_queue_and_its_worker_is_ref
         refusal = await engine.call(late)
         assert isinstance(refusal, Refusal)
         assert refusal.code == "LEASE_LOST"
-    assert (await bench.job(job_id)).status == "starting"
-    await bench.check()
+    assert (await setup.job(job_id)).status == "starting"
+    await setup.check()
 
 
-async def test_a_heartbeat_keeps_a_lease_from_being_swept(bench: Bench) -> None:
-    engine = await opened(await bench.engine())
+async def test_a_heartbeat_keeps_a_lease_from_being_swept(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine())
     job_id = await submitted(engine)
     (lease,) = await claimed(engine)
     for _ in range(5):
-        bench.clock.advance(MINUTE - 1)
+        setup.clock.advance(MINUTE - 1)
         await one(engine, c.Heartbeat(job_id, lease.epoch))
         assert await engine.sweep() == NOTHING
-    assert (await bench.job(job_id)).recoveries == 0
+    assert (await setup.job(job_id)).recoveries == 0
 
 
 @pytest.mark.req("A8")
-async def test_a_run_that_takes_too_long_is_failed_refunded_and_frees_its_slot(bench: Bench) -> None:
-    engine = await opened(await bench.engine())
+async def test_a_run_that_takes_too_long_is_failed_refunded_and_frees_its_slot(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine())
     await one(engine, c.DeclarePool("gpu", 1))
     job_id = await submitted(engine, job={"timeout_ms": 100_000})
     await submitted(engine)
     (lease,) = await claimed(engine, limit=2)
-    bench.clock.advance(55)
+    setup.clock.advance(55)
     await one(engine, c.Heartbeat(job_id, lease.epoch))
-    assert await sweep_at_the_edge(bench, engine, 45) == SweepReport({"failed": 1})
-    job = await bench.job(job_id)
+    assert await sweep_at_the_edge(setup, engine, 45) == SweepReport({"failed": 1})
+    job = await setup.job(job_id)
     assert (job.status, job.error, job.refunded) == ("failed", "timed out after 100 s", COST)
     assert job.dead_at is not None
-    assert (await bench.account()).balance == CREDITS - COST
+    assert (await setup.account()).balance == CREDITS - COST
     assert len(await claimed(engine)) == 1
-    await bench.check()
+    await setup.check()
 
 
-async def test_a_provider_that_never_answers_is_given_up(bench: Bench) -> None:
-    engine = await opened(await bench.engine())
+async def test_a_provider_that_never_answers_is_given_up(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine())
     job_id = await submitted(engine, job={"timeout_ms": 7_200_000})
     (lease,) = await claimed(engine)
     await one(engine, c.Finish(job_id, c.AcceptedByProvider("ref-1"), lease.epoch))
-    assert await sweep_at_the_edge(bench, engine, 2 * HOUR) == SweepReport({"failed": 1})
-    job = await bench.job(job_id)
+    assert await sweep_at_the_edge(setup, engine, 2 * HOUR) == SweepReport({"failed": 1})
+    job = await setup.job(job_id)
     assert (job.status, job.refunded) == ("failed", COST)
     assert job.error == "the provider did not answer within 7200 s"
-    await bench.check()
+    await setup.check()
 
 
 @pytest.mark.req("A8")
-async def test_a_job_that_waited_too_long_is_cancelled_and_refunded(bench: Bench) -> None:
-    engine = await opened(await bench.engine(), plan="one")
+async def test_a_job_that_waited_too_long_is_cancelled_and_refunded(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine(), plan="one")
     ready = await submitted(engine, job={"max_wait_ms": 5_000})
     parked = await submitted(engine, job={"max_wait_ms": 5_000})
     patient = await submitted(engine)
-    assert await sweep_at_the_edge(bench, engine, 5) == SweepReport({"cancelled": 2})
+    assert await sweep_at_the_edge(setup, engine, 5) == SweepReport({"cancelled": 2})
     for job_id in (ready, parked):
-        job = await bench.job(job_id)
+        job = await setup.job(job_id)
         assert (job.status, job.refunded, job.error) == ("cancelled", COST, "not started within 5 s")
-    assert isinstance((await bench.job(patient)).place, Ready)
-    await bench.check()
+    assert isinstance((await setup.job(patient)).place, Ready)
+    await setup.check()
 
 
-async def test_a_scheduled_job_becomes_ready_when_its_time_comes(bench: Bench) -> None:
-    engine = await opened(await bench.engine())
+async def test_a_scheduled_job_becomes_ready_when_its_time_comes(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine())
     job_id = await submitted(engine, delay_ms=90_000)
     assert await claimed(engine) == []
-    assert await sweep_at_the_edge(bench, engine, 90) == SweepReport({"promoted": 1})
+    assert await sweep_at_the_edge(setup, engine, 90) == SweepReport({"promoted": 1})
     assert [lease.job.id for lease in await claimed(engine)] == [job_id]
-    await bench.check()
+    await setup.check()
 
 
-async def test_a_scheduled_job_whose_account_is_at_its_limit_waits_for_it(bench: Bench) -> None:
-    engine = await opened(await bench.engine(), plan="one")
+async def test_a_scheduled_job_whose_account_is_at_its_limit_waits_for_it(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine(), plan="one")
     job_id = await submitted(engine, delay_ms=90_000)
     first = await submitted(engine)
-    bench.clock.advance(90)
+    setup.clock.advance(90)
     assert await engine.sweep() == SweepReport({"parked": 1})
-    place = (await bench.job(job_id)).place
+    place = (await setup.job(job_id)).place
     assert isinstance(place, Parked)
     assert place.due_at is None
     await one(engine, c.Cancel(first))
     assert [lease.job.id for lease in await claimed(engine)] == [job_id]
-    await bench.check()
+    await setup.check()
 
 
 @pytest.mark.req("B6")
-async def test_a_failed_run_comes_back_after_its_backoff_which_doubles(bench: Bench) -> None:
-    engine = await opened(await bench.engine())
+async def test_a_failed_run_comes_back_after_its_backoff_which_doubles(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine())
     job_id = await submitted(engine, job={"max_attempts": 3, "backoff_ms": 10_000})
     for attempt, wait_s in ((1, 10), (2, 20)):
         (lease,) = await claimed(engine)
         outcome = await one(engine, c.Finish(job_id, c.Failed("no"), lease.epoch))
         assert outcome.status == "queued"
         assert await claimed(engine) == []
-        assert await sweep_at_the_edge(bench, engine, wait_s) == SweepReport({"promoted": 1})
-        assert (await bench.job(job_id)).attempts == attempt
+        assert await sweep_at_the_edge(setup, engine, wait_s) == SweepReport({"promoted": 1})
+        assert (await setup.job(job_id)).attempts == attempt
     (lease,) = await claimed(engine)
     outcome = await one(engine, c.Finish(job_id, c.Failed("no"), lease.epoch))
     assert (outcome.status, outcome.refunded) == ("failed", COST)
-    await bench.check()
+    await setup.check()
 
 
 @pytest.mark.req("C2")
-async def test_a_reservation_expires_at_its_time_and_is_written_down_as_expired(bench: Bench) -> None:
-    engine = await opened(await bench.engine(), plan="quota")
+async def test_a_reservation_expires_at_its_time_and_is_written_down_as_expired(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine(), plan="quota")
     kept, late = new_id(), new_id()
     await one(engine, c.Reserve(kept, "ana", 600_000))
     await one(engine, c.Reserve(late, "ana"))
     assert (await engine.call(c.Reserve(new_id(), "ana"))).code == "QUOTA_EXCEEDED"
-    assert await sweep_at_the_edge(bench, engine, 300) == SweepReport({}, reservations=1)
-    held = (await bench.state()).reservations
+    assert await sweep_at_the_edge(setup, engine, 300) == SweepReport({}, reservations=1)
+    held = (await setup.state()).reservations
     assert (held[kept].state, held[late].state) == ("active", "expired")
     assert await engine.sweep() == NOTHING
 
 
-async def test_a_reservation_past_its_time_does_not_count_before_any_sweep(bench: Bench) -> None:
-    engine = await opened(await bench.engine(), plan="quota")
+async def test_a_reservation_past_its_time_does_not_count_before_any_sweep(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine(), plan="quota")
     for _ in range(2):
         await one(engine, c.Reserve(new_id(), "ana"))
     assert (await engine.call(submit())).code == "QUOTA_EXCEEDED"
-    bench.clock.advance(300)
+    setup.clock.advance(300)
     await one(engine, submit(), Submitted)
 
 
 @pytest.mark.req("C1")
-async def test_a_key_is_forgotten_after_its_day_and_grant_keys_never_are(bench: Bench) -> None:
-    engine = await opened(await bench.engine())
+async def test_a_key_is_forgotten_after_its_day_and_grant_keys_never_are(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine())
     await submitted(engine, key="day")
     await submitted(engine, key="week", key_ttl_ms=7 * 86_400_000)
     await one(engine, c.Credit("ana", 1, "grant", key="payment"))
-    assert await sweep_at_the_edge(bench, engine, DAY) == SweepReport({}, keys=1)
-    assert {name[2] for name in (await bench.state()).keys} == {"week", "payment"}
-    await bench.check()
+    assert await sweep_at_the_edge(setup, engine, DAY) == SweepReport({}, keys=1)
+    assert {name[2] for name in (await setup.state()).keys} == {"week", "payment"}
+    await setup.check()
 
 
-async def test_waiting_improves_the_place_of_a_job_where_the_plan_ages(bench: Bench) -> None:
-    engine = await opened(await bench.engine(), plan="ageing")
+async def test_waiting_improves_the_place_of_a_job_where_the_plan_ages(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine(), plan="ageing")
     await one(engine, c.OpenAccount("ben", "pro", CREDITS))
     old = await submitted(engine)
-    assert await sweep_at_the_edge(bench, engine, 10) == SweepReport({"aged": 1})
+    assert await sweep_at_the_edge(setup, engine, 10) == SweepReport({"aged": 1})
     assert await engine.sweep() == NOTHING
     # 50 - 41 points of waiting is better than the 10 of a plan that pays more.
-    bench.clock.advance(400)
+    setup.clock.advance(400)
     await submitted(engine, "ben")
     assert await engine.sweep() == SweepReport({"aged": 1})
     assert [lease.job.id for lease in await claimed(engine)] == [old]
-    await bench.check()
+    await setup.check()
 
 
-async def test_a_job_that_takes_three_workers_down_is_set_aside_and_refunded_once(bench: Bench) -> None:
-    engine = await opened(await bench.engine())
+async def test_a_job_that_takes_three_workers_down_is_set_aside_and_refunded_once(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine())
     poison, other = await submitted(engine), await submitted(engine)
     for lost in (1, 2, 3):
         leases = await claimed(engine, limit=2, worker=f"w{lost}")
@@ -221,59 +221,59 @@ async def test_a_job_that_takes_three_workers_down_is_set_aside_and_refunded_onc
         for lease in leases:
             if lease.job.id == other:
                 await one(engine, c.Finish(other, c.Completed("1"), lease.epoch))
-        bench.clock.advance(MINUTE)
+        setup.clock.advance(MINUTE)
         assert await engine.sweep() == SweepReport({"failed" if lost == 3 else "requeued": 1})
-    job = await bench.job(poison)
+    job = await setup.job(poison)
     assert (job.status, job.recoveries, job.attempts, job.refunded) == ("failed", 3, 0, COST)
     assert job.dead_at is not None
     assert "poison" in str(job.error)
-    assert (await bench.job(other)).status == "completed"
-    assert (await bench.account()).balance == CREDITS - COST
-    await bench.check()
+    assert (await setup.job(other)).status == "completed"
+    assert (await setup.account()).balance == CREDITS - COST
+    await setup.check()
 
 
 @pytest.mark.req("E4")
-async def test_a_silent_job_is_recovered_whatever_its_lease_says(bench: Bench) -> None:
+async def test_a_silent_job_is_recovered_whatever_its_lease_says(setup: StoreSetup) -> None:
     policy = replace(POLICY, lease_ms=3_600_000)
-    engine = await opened(await bench.engine(policy=policy))
+    engine = await opened(await setup.engine(policy=policy))
     job_id = await submitted(engine, job={"timeout_ms": 7_200_000})
     await claimed(engine)
-    assert await sweep_at_the_edge(bench, engine, 10 * MINUTE) == SweepReport({"requeued": 1})
-    assert (await bench.job(job_id)).status == "queued"
+    assert await sweep_at_the_edge(setup, engine, 10 * MINUTE) == SweepReport({"requeued": 1})
+    assert (await setup.job(job_id)).status == "queued"
 
 
 @pytest.mark.req("E4")
-async def test_a_job_that_began_more_than_a_day_ago_is_failed_when_its_worker_is_lost(bench: Bench) -> None:
+async def test_a_job_that_began_more_than_a_day_ago_is_failed_when_its_worker_is_lost(setup: StoreSetup) -> None:
     policy = replace(POLICY, max_recoveries=100)
-    engine = await opened(await bench.engine(policy=policy))
+    engine = await opened(await setup.engine(policy=policy))
     job_id = await submitted(engine, job={"timeout_ms": 7 * 86_400_000})
     await claimed(engine)
-    bench.clock.advance(DAY - MINUTE)
+    setup.clock.advance(DAY - MINUTE)
     assert await engine.sweep() == SweepReport({"requeued": 1})
     await claimed(engine)
-    bench.clock.advance(MINUTE)
+    setup.clock.advance(MINUTE)
     assert await engine.sweep() == SweepReport({"failed": 1})
-    job = await bench.job(job_id)
+    job = await setup.job(job_id)
     assert (job.status, job.refunded) == ("failed", COST)
     assert job.error == "not finished 24 hours after its first start"
-    await bench.check()
+    await setup.check()
 
 
-async def test_more_than_one_look_can_name_is_swept_in_one_go(bench: Bench) -> None:
-    engine = await opened(await bench.engine(), credits=10_000)
+async def test_more_than_one_look_can_name_is_swept_in_one_go(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine(), credits=10_000)
     await one(engine, submit(jobs=1_100, delay_ms=1_000))
-    bench.clock.advance(1)
+    setup.clock.advance(1)
     assert await engine.sweep() == SweepReport({"promoted": 1_100})
     assert await engine.sweep() == NOTHING
-    await bench.check()
+    await setup.check()
 
 
 async def test_a_job_that_cannot_be_recovered_does_not_keep_the_others_from_it(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    setup: StoreSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A row that somebody broke by hand makes its batch fail; the sweep goes on without it."""
-    store = await bench.watched()
-    engine = await opened(await bench.engine(store))
+    store = await setup.watched()
+    engine = await opened(await setup.engine(store))
     jobs = [await submitted(engine) for _ in range(3)]
     held = new_id()
     await one(engine, c.Reserve(held, "ana", 1))
@@ -286,9 +286,9 @@ async def test_a_job_that_cannot_be_recovered_does_not_keep_the_others_from_it(
         await transact(lane, batch, needs, decide, hints)
 
     monkeypatch.setattr(store.inner, "transact", refuse_one)
-    bench.clock.advance(MINUTE)
+    setup.clock.advance(MINUTE)
     await engine.sweep()
-    state = await bench.state()
+    state = await setup.state()
     assert [type(state.jobs[job].place) for job in jobs] == [Ready, Leased, Ready]
     assert state.reservations[held].state == "expired"
     assert len(await claimed(engine, limit=3)) == 2
@@ -298,19 +298,19 @@ async def test_a_job_that_cannot_be_recovered_does_not_keep_the_others_from_it(
 
 
 @pytest.mark.req("A6")
-async def test_two_that_sweep_at_once_do_no_harm(bench: Bench) -> None:
-    first, second = await bench.engine(), await bench.engine()
+async def test_two_that_sweep_at_once_do_no_harm(setup: StoreSetup) -> None:
+    first, second = await setup.engine(), await setup.engine()
     await opened(first, credits=10_000)
     await one(first, submit(jobs=60, job={"timeout_ms": 1_000}))
-    bench.clock.advance(0.5)
+    setup.clock.advance(0.5)
     await one(first, submit(jobs=60, job={"max_wait_ms": 500}))
     assert len(await claimed(first, limit=60)) == 60
-    bench.clock.advance(1)
+    setup.clock.advance(1)
     reports = await asyncio.gather(first.sweep(), second.sweep(), first.sweep(), second.sweep())
     assert [sum(report.jobs.get(act, 0) for report in reports) for act in ("failed", "cancelled")] == [60, 60]
-    assert (await bench.account()).balance == 10_000
-    assert sum(entry.kind == "refund" for entry in (await bench.state()).entries) == 120
-    await bench.check()
+    assert (await setup.account()).balance == 10_000
+    assert sum(entry.kind == "refund" for entry in (await setup.state()).entries) == 120
+    await setup.check()
 
 
 @pytest.fixture
@@ -325,9 +325,9 @@ def turns(store: WatchedStore) -> int:
 
 
 @pytest.mark.usefixtures("eager")
-async def test_one_of_two_engines_leads_and_the_other_takes_over_when_it_stops_renewing(bench: Bench) -> None:
-    stores = [await bench.watched(), await bench.watched()]
-    engines = {id(store): await bench.engine(store) for store in stores}
+async def test_one_of_two_engines_leads_and_the_other_takes_over_when_it_stops_renewing(setup: StoreSetup) -> None:
+    stores = [await setup.watched(), await setup.watched()]
+    engines = {id(store): await setup.engine(store) for store in stores}
     await opened(engines[id(stores[0])])
     for engine in engines.values():
         engine.sweeper = sweeper.Sweeper(engine, interval_s=0.001)
@@ -344,7 +344,7 @@ async def test_one_of_two_engines_leads_and_the_other_takes_over_when_it_stops_r
     asked = second.batches
     await second.until(lambda: second.batches >= asked + 5)
     assert turns(second) == 0
-    owner = (await bench.state()).leaders[sweeper.DUTY].owner
+    owner = (await setup.state()).leaders[sweeper.DUTY].owner
     # The leader vanishes without a word.
     vanished = engines[id(first)].sweeper._task
     assert vanished is not None
@@ -352,16 +352,16 @@ async def test_one_of_two_engines_leads_and_the_other_takes_over_when_it_stops_r
     asked = second.batches
     await second.until(lambda: second.batches >= asked + 5)
     assert turns(second) == 0
-    bench.clock.advance(sweeper.LEAD_MS / 1_000)
+    setup.clock.advance(sweeper.LEAD_MS / 1_000)
     await second.until(lambda: turns(second) >= 3)
-    assert (await bench.state()).leaders[sweeper.DUTY].owner != owner
+    assert (await setup.state()).leaders[sweeper.DUTY].owner != owner
     # One that ends in good order leaves the duty free at once.
     await engines[id(second)].sweeper.stop()
-    assert (await bench.state()).leaders[sweeper.DUTY].expires_at <= bench.clock()
+    assert (await setup.state()).leaders[sweeper.DUTY].expires_at <= setup.clock()
 
 
 async def test_the_leader_lets_the_store_tidy_up_at_first_and_now_and_then(
-    memory: Bench, monkeypatch: pytest.MonkeyPatch
+    memory: StoreSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await memory.watched()
     engine = await memory.engine(store)
@@ -377,7 +377,7 @@ async def test_the_leader_lets_the_store_tidy_up_at_first_and_now_and_then(
 
 
 async def test_a_leader_that_lost_touch_trusts_its_lease_no_longer_than_the_database(
-    memory: Bench, monkeypatch: pytest.MonkeyPatch
+    memory: StoreSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     time = Time()
     monkeypatch.setattr(sweeper, "time", time)
@@ -400,22 +400,22 @@ def _sweeps() -> list[asyncio.Task]:
 
 
 @pytest.mark.req("A9")
-async def test_ordinary_calls_sweep_where_nothing_else_does(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ordinary_calls_sweep_where_nothing_else_does(setup: StoreSetup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeper, "LONGEST_PAUSE_S", 0.0)
-    store = await bench.watched()
-    engine = await bench.engine(store, sweep=False, sweep_s=0.0)
+    store = await setup.watched()
+    engine = await setup.engine(store, sweep=False, sweep_s=0.0)
     await opened(engine)
     job_id = await submitted(engine, job={"max_wait_ms": 1_000})
     # A call starts no sweep while one that began before the job was due still runs.
     await asyncio.gather(*_sweeps())
-    bench.clock.advance(1)
+    setup.clock.advance(1)
     await one(engine, c.Credit("ana", 1, "grant"))
     await asyncio.gather(*_sweeps())
-    assert (await bench.job(job_id)).status == "cancelled"
-    assert (await bench.account()).balance == CREDITS + 1
+    assert (await setup.job(job_id)).status == "cancelled"
+    assert (await setup.account()).balance == CREDITS + 1
 
 
-async def test_ordinary_calls_sweep_no_more_often_than_the_interval(memory: Bench) -> None:
+async def test_ordinary_calls_sweep_no_more_often_than_the_interval(memory: StoreSetup) -> None:
     store = await memory.watched()
     engine = await opened(await memory.engine(store, sweep=False, sweep_s=3_600.0))
     for _ in range(10):
@@ -424,7 +424,7 @@ async def test_ordinary_calls_sweep_no_more_often_than_the_interval(memory: Benc
     assert turns(store) == 0
 
 
-async def test_where_looking_is_slow_it_is_done_less_often(memory: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_looking_is_slow_it_is_done_less_often(memory: StoreSetup, monkeypatch: pytest.MonkeyPatch) -> None:
     time = Time()
     monkeypatch.setattr(sweeper, "time", time)
     monkeypatch.setattr(sweeper, "LONGEST_PAUSE_S", 10.0)
@@ -448,17 +448,17 @@ async def test_where_looking_is_slow_it_is_done_less_often(memory: Bench, monkey
 
 
 @pytest.mark.req("A9")
-async def test_a_started_sweeper_heals_with_no_call_at_all(bench: Bench) -> None:
-    store = await bench.watched()
-    other = await opened(await bench.engine())
+async def test_a_started_sweeper_heals_with_no_call_at_all(setup: StoreSetup) -> None:
+    store = await setup.watched()
+    other = await opened(await setup.engine())
     job_id = await submitted(other, job={"max_wait_ms": 1_000})
-    bench.clock.advance(1)
-    await bench.engine(store, sweep=True, sweep_s=0.001)
+    setup.clock.advance(1)
+    await setup.engine(store, sweep=True, sweep_s=0.001)
     await store.until(lambda: turns(store) >= 2)
-    assert (await bench.job(job_id)).status == "cancelled"
+    assert (await setup.job(job_id)).status == "cancelled"
 
 
-async def test_a_sweep_that_failed_is_tried_again(memory: Bench) -> None:
+async def test_a_sweep_that_failed_is_tried_again(memory: StoreSetup) -> None:
     store = await memory.watched()
     engine = await opened(await memory.engine())
     job_id = await submitted(engine, job={"max_wait_ms": 1_000})
@@ -476,7 +476,7 @@ async def test_a_sweep_that_failed_is_tried_again(memory: Bench) -> None:
     assert (await memory.job(job_id)).status == "cancelled"
 
 
-async def test_a_call_that_comes_after_the_end_starts_no_sweep(memory: Bench) -> None:
+async def test_a_call_that_comes_after_the_end_starts_no_sweep(memory: StoreSetup) -> None:
     engine = await opened(await memory.engine(sweep=False, sweep_s=0.0))
     await engine.stop(1.0)
     assert (await engine.call(submit())).code == "OVERLOADED"

@@ -10,11 +10,11 @@ from ficha.engine import wakeups
 from ficha.engine.engine import Engine
 from ficha.engine.wakeups import ANYTHING, EVENTS
 from ficha.store.base import StoreError
-from tests.engine.engine_setup import Bench, claimed, one, opened, submit, submitted
+from tests.engine.engine_setup import StoreSetup, claimed, one, opened, submit, submitted
 
 NEVER = 3_600.0
 """A time that no test waits for: whoever returns was woken."""
-SIGN_OF_LIFE = c.SeeWorker("w1", "host", 1, ("gpu",), 10, "1.0", 10_000)
+SIGN_OF_LIFE = c.RegisterWorker("w1", "host", 1, ("gpu",), 10, "1.0", 10_000)
 
 
 async def waiting(engine: Engine, *pools: str) -> asyncio.Task:
@@ -24,16 +24,16 @@ async def waiting(engine: Engine, *pools: str) -> asyncio.Task:
     return waiter
 
 
-async def test_whoever_waits_is_woken_by_a_submit_in_the_same_process(bench: Bench) -> None:
-    engine = await opened(await bench.engine())
+async def test_whoever_waits_is_woken_by_a_submit_in_the_same_process(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine())
     waiters = [await waiting(engine, "gpu"), await waiting(engine, "cpu", "gpu")]
     await submitted(engine)
     async with asyncio.timeout(5):
         assert await asyncio.gather(*waiters) == [True, True]
 
 
-async def test_a_wake_up_between_the_look_and_the_wait_is_not_missed(bench: Bench) -> None:
-    engine = await opened(await bench.engine())
+async def test_a_wake_up_between_the_look_and_the_wait_is_not_missed(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine())
     before_the_look = engine.wakeups.heard(["gpu"])
     assert await claimed(engine) == []
     await submitted(engine)
@@ -43,7 +43,7 @@ async def test_a_wake_up_between_the_look_and_the_wait_is_not_missed(bench: Benc
 
 
 async def test_a_hint_that_does_not_say_what_happened_is_not_missed_by_whoever_never_waited_before(
-    memory: Bench,
+    memory: StoreSetup,
 ) -> None:
     engine = await memory.engine()
     before_the_look = engine.wakeups.heard(["new"])
@@ -52,7 +52,7 @@ async def test_a_hint_that_does_not_say_what_happened_is_not_missed_by_whoever_n
         assert await engine.wakeups.wait(["new"], NEVER, since=before_the_look)
 
 
-async def test_whoever_waits_for_another_pool_is_left_alone(memory: Bench) -> None:
+async def test_whoever_waits_for_another_pool_is_left_alone(memory: StoreSetup) -> None:
     engine = await opened(await memory.engine())
     await one(engine, c.DeclarePool("cpu", None))
     heard = engine.wakeups.heard(["cpu"])
@@ -64,13 +64,13 @@ async def test_whoever_waits_for_another_pool_is_left_alone(memory: Bench) -> No
     assert await waiter
 
 
-async def test_the_wait_ends_when_its_time_is_up(memory: Bench) -> None:
+async def test_the_wait_ends_when_its_time_is_up(memory: StoreSetup) -> None:
     engine = await memory.engine()
     assert not await engine.wakeups.wait(["gpu"], 0.0)
     assert not await engine.wakeups.wait(["gpu"], 0.0, since=engine.wakeups.heard(["gpu"]))
 
 
-async def test_what_may_give_a_claim_something_wakes_and_nothing_else_does(memory: Bench) -> None:
+async def test_what_may_give_a_claim_something_wakes_and_nothing_else_does(memory: StoreSetup) -> None:
     engine = await opened(await memory.engine(), plan="one")
     await one(engine, c.DeclarePool("gpu", 1))
 
@@ -105,7 +105,7 @@ async def test_what_may_give_a_claim_something_wakes_and_nothing_else_does(memor
     assert not await wakes(c.ResizePool("gpu", 5)), "it had that size"
 
 
-async def test_the_end_wakes_whoever_waits(memory: Bench) -> None:
+async def test_the_end_wakes_whoever_waits(memory: StoreSetup) -> None:
     engine = await memory.engine()
     waiter = await waiting(engine, "gpu")
     await engine.stop(1.0)
@@ -113,7 +113,7 @@ async def test_the_end_wakes_whoever_waits(memory: Bench) -> None:
         await waiter
 
 
-async def test_somebody_who_stopped_waiting_is_forgotten(memory: Bench) -> None:
+async def test_somebody_who_stopped_waiting_is_forgotten(memory: StoreSetup) -> None:
     engine = await opened(await memory.engine())
     gone, stays = await waiting(engine, "gpu"), await waiting(engine, "gpu")
     gone.cancel()
@@ -122,7 +122,7 @@ async def test_somebody_who_stopped_waiting_is_forgotten(memory: Bench) -> None:
     assert await stays
 
 
-async def test_engines_on_one_postgresql_database_wake_each_other(postgresql: Bench) -> None:
+async def test_engines_on_one_postgresql_database_wake_each_other(postgresql: StoreSetup) -> None:
     stores = [await postgresql.watched(), await postgresql.watched()]
     here, there = [await postgresql.engine(store) for store in stores]
     await opened(here)
@@ -140,7 +140,7 @@ async def test_engines_on_one_postgresql_database_wake_each_other(postgresql: Be
                     assert await receiver.wakeups.wait(["gpu"], NEVER, since=heard)
 
 
-async def test_a_hint_reaches_somebody_who_waits_in_another_process(postgresql: Bench) -> None:
+async def test_a_hint_reaches_somebody_who_waits_in_another_process(postgresql: StoreSetup) -> None:
     store = await postgresql.watched()
     waits, works = await postgresql.engine(store), await postgresql.engine()
     await opened(works)
@@ -153,7 +153,7 @@ async def test_a_hint_reaches_somebody_who_waits_in_another_process(postgresql: 
 
 
 async def test_in_quiet_times_a_hint_goes_out_with_the_commit_and_in_busy_ones_after_it(
-    postgresql: Bench, monkeypatch: pytest.MonkeyPatch
+    postgresql: StoreSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, other = await postgresql.watched(), await postgresql.watched()
     works, waits = await opened(await postgresql.engine(store)), await postgresql.engine(other)
@@ -169,10 +169,10 @@ async def test_in_quiet_times_a_hint_goes_out_with_the_commit_and_in_busy_ones_a
             assert any("gpu" in names for names in store.notified) is not is_quiet
 
 
-async def test_a_hint_that_cannot_be_sent_does_no_harm(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hint_that_cannot_be_sent_does_no_harm(setup: StoreSetup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "FEW", 0)
-    store = await bench.watched()
-    engine = await opened(await bench.engine(store))
+    store = await setup.watched()
+    engine = await opened(await setup.engine(store))
     store.notify_fault = StoreError("no hints today")
     waiter = await waiting(engine, "gpu")
     sent = len(store.notified)
@@ -187,7 +187,7 @@ async def test_a_hint_that_cannot_be_sent_does_no_harm(bench: Bench, monkeypatch
     assert len(await claimed(engine, limit=5)) == 2
 
 
-async def test_hints_that_pile_up_go_out_as_one(memory: Bench) -> None:
+async def test_hints_that_pile_up_go_out_as_one(memory: StoreSetup) -> None:
     store = await memory.watched()
     engine = await memory.engine(store)
     store.notify_gate.clear()
@@ -201,7 +201,7 @@ async def test_hints_that_pile_up_go_out_as_one(memory: Bench) -> None:
     assert store.notified == [{"first"}, set(names)]
 
 
-async def test_hints_go_out_no_more_often_than_their_pace(memory: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hints_go_out_no_more_often_than_their_pace(memory: StoreSetup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wakeups, "HINTS_PER_S", 1 / NEVER)
     monkeypatch.setattr(wakeups, "HINTS_AT_ONCE", 3.0)
     store = await memory.watched()
@@ -212,7 +212,9 @@ async def test_hints_go_out_no_more_often_than_their_pace(memory: Bench, monkeyp
     assert store.notified == [{"gpu"}, {"gpu", EVENTS}, {"gpu", EVENTS}]
 
 
-async def test_whoever_follows_events_is_woken_by_every_batch_that_writes_some_and_by_no_other(memory: Bench) -> None:
+async def test_whoever_follows_events_is_woken_by_every_batch_that_writes_some_and_by_no_other(
+    memory: StoreSetup,
+) -> None:
     engine = await opened(await memory.engine())
 
     async def wakes(command: c.Command) -> bool:
@@ -235,7 +237,7 @@ async def test_whoever_follows_events_is_woken_by_every_batch_that_writes_some_a
     assert await wakes(c.Finish(held, c.Completed("1"), 1))
 
 
-async def test_a_hint_of_events_wakes_no_worker_of_another_process(postgresql: Bench) -> None:
+async def test_a_hint_of_events_wakes_no_worker_of_another_process(postgresql: StoreSetup) -> None:
     store = await postgresql.watched()
     waits, works = await postgresql.engine(store), await opened(await postgresql.engine())
     job_id = await submitted(works)
@@ -257,7 +259,7 @@ async def test_a_hint_of_events_wakes_no_worker_of_another_process(postgresql: B
 
 
 async def test_hints_of_events_alone_go_out_at_their_own_pace_and_ride_along_with_others(
-    memory: Bench, monkeypatch: pytest.MonkeyPatch
+    memory: StoreSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wakeups, "EVENTS_EVERY_S", NEVER)
     store = await memory.watched()
@@ -281,7 +283,7 @@ async def test_hints_of_events_alone_go_out_at_their_own_pace_and_ride_along_wit
 
 
 async def test_a_process_that_only_gives_signs_of_life_sends_no_hint(
-    memory: Bench, monkeypatch: pytest.MonkeyPatch
+    memory: StoreSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wakeups, "EVENTS_EVERY_S", 0.0)
     store = await memory.watched()

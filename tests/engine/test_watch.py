@@ -9,15 +9,15 @@ import pytest
 
 from ficha.core import commands as c
 from ficha.engine import position_watch
-from ficha.engine.position_watch import Watch, Watched
+from ficha.engine.position_watch import PositionWatch, Watched
 from ficha.engine.queries import Queries
 from ficha.engine.views import Wait
 from ficha.store.base import Unavailable
-from tests.engine.engine_setup import Bench, claimed, one, opened, submitted
+from tests.engine.engine_setup import StoreSetup, claimed, one, opened, submitted
 
 
-async def test_how_many_jobs_wait_is_what_each_of_them_says(bench: Bench) -> None:
-    engine = await opened(await bench.engine(), "ana")
+async def test_how_many_jobs_wait_is_what_each_of_them_says(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine(), "ana")
     await one(engine, c.OpenAccount("bob", "one", 1_000))
     for pool, slots in (("full", 1), ("paused", None)):
         await one(engine, c.DeclarePool(pool, slots))
@@ -50,7 +50,7 @@ class Line:
         self.waits: dict[str, Wait] = {}
         self.asked: list[set[str]] = []
         self.fault: Exception | None = None
-        self.watch = Watch(self._look)
+        self.watch = PositionWatch(self._look)
         self._looked = asyncio.Event()
 
     async def _look(self, job_ids: Iterable[str]) -> dict[str, Wait]:
@@ -72,7 +72,7 @@ class Line:
         return Watched(self.watch, job_id, lambda: calls.append(job_id)), calls
 
 
-async def test_only_what_changes_is_news(memory: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_what_changes_is_news(memory: StoreSetup, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = await opened(await memory.engine())
     job = await Queries(engine.store, engine.positions).job(await submitted(engine))
     assert job is not None

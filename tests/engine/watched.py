@@ -92,8 +92,8 @@ class WatchedStore:
         self._stirred.set()
         return answer
 
-    def carries(self, pools: Set[str]) -> bool:
-        return self.inner.carries(pools)
+    def may_claim_with_submit(self, pools: Set[str]) -> bool:
+        return self.inner.may_claim_with_submit(pools)
 
     async def tidy(self) -> None:
         self.tidied += 1

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from ficha.store.postgres import PostgresStore
-from tests.races.race_processes import Crew
+from tests.races.race_processes import RaceProcesses
 from tests.support.postgres import new_database
 
 pytest.register_assert_rewrite("tests.races.history")
 
 
 @pytest.fixture(scope="session")
-def crew() -> Iterator[Crew]:
-    crew = Crew()
+def crew() -> Iterator[RaceProcesses]:
+    crew = RaceProcesses()
     yield crew
     crew.dismiss()
 

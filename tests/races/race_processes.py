@@ -28,7 +28,7 @@ class RaceFailed(AssertionError):
     """A racer raised, logged an error, ended or hung."""
 
 
-class Crew:
+class RaceProcesses:
     def __init__(self) -> None:
         self._members: list[subprocess.Popen[str]] = []
 

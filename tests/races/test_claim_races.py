@@ -7,14 +7,14 @@ import pytest
 from ficha.core.records import Leased
 from tests.races.application import COST, application
 from tests.races.history import whole
-from tests.races.race_processes import Crew
+from tests.races.race_processes import RaceProcesses
 
 JOBS = 10_000
 WORKERS = [f"worker-{number}" for number in range(8)]
 
 
 @pytest.mark.req("B3")
-async def test_eight_processes_claim_ten_thousand_jobs_each_exactly_once(crew: Crew, database: str) -> None:
+async def test_eight_processes_claim_ten_thousand_jobs_each_exactly_once(crew: RaceProcesses, database: str) -> None:
     async with application(database) as app:
         await app.open_account("ana", plan="open", credits=JOBS * COST)
         await app.submit_batch([("read", {"number": number}) for number in range(JOBS)], account="ana")

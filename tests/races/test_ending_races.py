@@ -7,7 +7,7 @@ import pytest
 from ficha import Request
 from tests.races.application import COST, application
 from tests.races.history import most_at_once, whole
-from tests.races.race_processes import Crew
+from tests.races.race_processes import RaceProcesses
 
 PROCESSES = 20
 ROUNDS = 5
@@ -15,7 +15,9 @@ ENDED_BY = {"complete": "completed", "call_back": "completed", "fail": "failed",
 
 
 @pytest.mark.req("A5", "A6")
-async def test_of_twenty_who_end_the_same_job_at_once_one_is_told_that_it_did(crew: Crew, database: str) -> None:
+async def test_of_twenty_who_end_the_same_job_at_once_one_is_told_that_it_did(
+    crew: RaceProcesses, database: str
+) -> None:
     async with application(database) as app:
         await app.open_account("ana", plan="open", credits=ROUNDS * COST)
         await app.submit_many([Request(tool="read", account="ana")] * ROUNDS)
@@ -48,7 +50,7 @@ async def test_of_twenty_who_end_the_same_job_at_once_one_is_told_that_it_did(cr
 
 @pytest.mark.req("A5", "A6", "B3")
 async def test_a_job_that_is_claimed_and_cancelled_at_once_is_cancelled_and_refunded_once(
-    crew: Crew, database: str
+    crew: RaceProcesses, database: str
 ) -> None:
     jobs = 8
     async with application(database) as app:

@@ -6,13 +6,15 @@ import pytest
 
 from tests.races.application import application
 from tests.races.history import whole
-from tests.races.race_processes import Crew
+from tests.races.race_processes import RaceProcesses
 
 PROCESSES = 12
 
 
 @pytest.mark.req("D1")
-async def test_many_processes_open_a_fresh_database_and_the_same_account_at_once(crew: Crew, database: str) -> None:
+async def test_many_processes_open_a_fresh_database_and_the_same_account_at_once(
+    crew: RaceProcesses, database: str
+) -> None:
     opening = [
         [("open_account", {"account": f"account-{number}", "plan": "open", "credits": 7})] for number in range(3)
     ]

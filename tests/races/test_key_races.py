@@ -7,7 +7,7 @@ import pytest
 
 from tests.races.application import COST, application
 from tests.races.history import most_at_once, whole
-from tests.races.race_processes import Crew
+from tests.races.race_processes import RaceProcesses
 
 PROCESSES = 20
 ROUNDS = 3
@@ -18,7 +18,9 @@ def _submit(key: str, number: int) -> tuple[str, dict[str, Any]]:
 
 
 @pytest.mark.req("C1")
-async def test_one_key_from_twenty_processes_at_once_is_one_job_and_one_charge(crew: Crew, database: str) -> None:
+async def test_one_key_from_twenty_processes_at_once_is_one_job_and_one_charge(
+    crew: RaceProcesses, database: str
+) -> None:
     async with application(database) as app:
         await app.open_account("ana", plan="open", credits=100 * COST)
 
@@ -42,7 +44,9 @@ async def test_one_key_from_twenty_processes_at_once_is_one_job_and_one_charge(c
 
 
 @pytest.mark.req("C1")
-async def test_two_payloads_that_race_under_one_key_are_one_job_and_a_clear_error(crew: Crew, database: str) -> None:
+async def test_two_payloads_that_race_under_one_key_are_one_job_and_a_clear_error(
+    crew: RaceProcesses, database: str
+) -> None:
     async with application(database) as app:
         await app.open_account("ana", plan="open", credits=100 * COST)
 

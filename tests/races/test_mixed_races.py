@@ -9,14 +9,14 @@ from ficha import Ficha
 from tests.races.application import SLOTS, application
 from tests.races.history import most_slots_held, whole
 from tests.races.mixture import ACCOUNTS, OPERATIONS, POOLS
-from tests.races.race_processes import Crew
+from tests.races.race_processes import RaceProcesses
 
 SHORT = {"lease_s": 0.1, "sweep_s": 0.05}
 """So that leases run out, and are recovered by whichever process sweeps, while their holders still use them."""
 
 
 @pytest.mark.req("A1", "A5", "A6", "A7", "B3", "B4", "B5", "D1")
-async def test_random_operations_from_six_processes_keep_every_invariant(crew: Crew, database: str) -> None:
+async def test_random_operations_from_six_processes_keep_every_invariant(crew: RaceProcesses, database: str) -> None:
     async with application(database) as app:
         for account in ACCOUNTS:
             await app.open_account(account, plan="pro", credits=100)

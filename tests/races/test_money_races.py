@@ -4,11 +4,11 @@ import pytest
 
 from tests.races.application import COST, application
 from tests.races.history import most_at_once, whole
-from tests.races.race_processes import Crew
+from tests.races.race_processes import RaceProcesses
 
 
 @pytest.mark.req("A12", "D1", "D2")
-async def test_fifty_submits_at_once_on_credits_for_ten_are_ten_jobs(crew: Crew, database: str) -> None:
+async def test_fifty_submits_at_once_on_credits_for_ten_are_ten_jobs(crew: RaceProcesses, database: str) -> None:
     async with application(database) as app:
         await app.open_account("ana", plan="open", credits=10 * COST)
 
@@ -35,7 +35,7 @@ async def test_fifty_submits_at_once_on_credits_for_ten_are_ten_jobs(crew: Crew,
 
 
 @pytest.mark.req("D1")
-async def test_a_payment_told_by_many_call_backs_at_once_is_credited_once(crew: Crew, database: str) -> None:
+async def test_a_payment_told_by_many_call_backs_at_once_is_credited_once(crew: RaceProcesses, database: str) -> None:
     async with application(database) as app:
         await app.open_account("ana", plan="open")
 

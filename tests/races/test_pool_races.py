@@ -5,14 +5,14 @@ import pytest
 from ficha import Request
 from tests.races.application import COST, SLOTS, application
 from tests.races.history import most_at_once, most_slots_held, whole
-from tests.races.race_processes import Crew
+from tests.races.race_processes import RaceProcesses
 
 JOBS = 320
 PROCESSES = 8
 
 
 @pytest.mark.req("A1")
-async def test_a_pool_of_three_slots_never_has_four_jobs_in_them(crew: Crew, database: str) -> None:
+async def test_a_pool_of_three_slots_never_has_four_jobs_in_them(crew: RaceProcesses, database: str) -> None:
     async with application(database) as app:
         await app.open_account("ana", plan="open", credits=JOBS * COST)
         await app.submit_many(

@@ -7,7 +7,7 @@ import pytest
 
 from tests.races.application import COST, application
 from tests.races.history import most_at_once, whole
-from tests.races.race_processes import Crew
+from tests.races.race_processes import RaceProcesses
 
 PROCESSES = 12
 ROUNDS = 4
@@ -18,7 +18,7 @@ SUBMIT = "submit", {"tool": "read"}
 
 
 async def _race_for_last_slot(
-    crew: Crew, database: str, calls: list[tuple[str, dict[str, Any]]]
+    crew: RaceProcesses, database: str, calls: list[tuple[str, dict[str, Any]]]
 ) -> list[list[dict[str, Any]]]:
     """All processes want the one slot that is left; once for each account. Answers with what each round was told."""
     async with application(database) as app:
@@ -41,7 +41,7 @@ async def _race_for_last_slot(
 
 
 @pytest.mark.req("C2")
-async def test_one_of_many_that_reserve_the_last_slot_gets_it(crew: Crew, database: str) -> None:
+async def test_one_of_many_that_reserve_the_last_slot_gets_it(crew: RaceProcesses, database: str) -> None:
     await _race_for_last_slot(crew, database, [RESERVE] * PROCESSES)
 
     async with application(database) as app:
@@ -52,7 +52,7 @@ async def test_one_of_many_that_reserve_the_last_slot_gets_it(crew: Crew, databa
 
 
 @pytest.mark.req("C2")
-async def test_the_last_slot_goes_to_one_reservation_or_one_submit(crew: Crew, database: str) -> None:
+async def test_the_last_slot_goes_to_one_reservation_or_one_submit(crew: RaceProcesses, database: str) -> None:
     rounds = await _race_for_last_slot(crew, database, [RESERVE, SUBMIT] * (PROCESSES // 2))
 
     winners = [one["called"] for told in rounds for one in told if "answer" in one]
@@ -66,7 +66,7 @@ async def test_the_last_slot_goes_to_one_reservation_or_one_submit(crew: Crew, d
 
 
 @pytest.mark.req("C2")
-async def test_one_of_many_submits_under_the_same_reservation_uses_it(crew: Crew, database: str) -> None:
+async def test_one_of_many_submits_under_the_same_reservation_uses_it(crew: RaceProcesses, database: str) -> None:
     holds = []
     async with application(database) as app:
         for account in ACCOUNTS:

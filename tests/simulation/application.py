@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from ficha import Accepted, Cancel, FinalError, Partial, Plan, Pool, Retry
 from ficha.app import Ficha
-from ficha.engine.committer import LaneLimits
+from ficha.engine.committer import CommitLimits
 from ficha.store.base import Store
 from ficha.worker import JobContext
 
@@ -44,7 +44,7 @@ def shop(store: Store, random: Random, provider: Provider) -> Ficha:
         stuck_s=15.0,
         max_age_s=120.0,
         reservation_ttl_s=8.0,
-        lane_limits=LaneLimits(give_up_s=6.0, conflict_tries=8, batch_weight=random.choice((3, 50, 400))),
+        commit_limits=CommitLimits(give_up_s=6.0, conflict_tries=8, batch_weight=random.choice((3, 50, 400))),
     )
 
     async def works(longest_s: float) -> None:

@@ -28,7 +28,7 @@ import ficha.engine.committer
 from ficha.core import commands as c
 from ficha.core.needs import needs
 from ficha.core.records import Leased
-from ficha.engine.committer import Lane
+from ficha.engine.committer import Committer
 
 from .database import Database
 
@@ -130,7 +130,7 @@ def _account_lock(stack: ExitStack) -> None:
 def _flush_before_answer(stack: ExitStack) -> None:
     """A lane answers when the batch is decided, and lets the commit go on by itself."""
 
-    async def answer_early(self: Lane, tickets: list[Any]) -> Any:
+    async def answer_early(self: Committer, tickets: list[Any]) -> Any:
         batch = [command for ticket in tickets for command in ticket.commands]
         decided: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -152,16 +152,16 @@ def _flush_before_answer(stack: ExitStack) -> None:
         return await decided
 
     under_way: list[asyncio.Task[None]] = []
-    stack.enter_context(patch.object(Lane, "_durably", answer_early))
+    stack.enter_context(patch.object(Committer, "_durably", answer_early))
 
 
 def _ask_marker(stack: ExitStack) -> None:
     """A commit of unknown fate is taken for one that did not happen."""
 
-    async def was_committed(self: Lane, give_up_at: float) -> bool:
+    async def was_committed(self: Committer, give_up_at: float) -> bool:
         return False
 
-    stack.enter_context(patch.object(Lane, "_was_committed", was_committed))
+    stack.enter_context(patch.object(Committer, "_was_committed", was_committed))
 
 
 def _count_of_runs(stack: ExitStack) -> None:

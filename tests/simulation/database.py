@@ -19,7 +19,7 @@ from ficha.core.snapshot import Changes, Snapshot
 from ficha.store.base import CommitUnknown, StoreError, Transient
 from ficha.store.memory import MemoryStore
 
-from .faults import Weather
+from .faults import Faults
 from .locks import Locks, Owner
 from .loop import Process, VirtualLoop
 from .sandbox import START_AT
@@ -52,7 +52,7 @@ class Transaction(Owner):
 class Database(MemoryStore):
     """`kind` says how writers are kept apart: row by row, or all by one lock."""
 
-    def __init__(self, loop: VirtualLoop, weather: Weather, random: Random, kind: Kind) -> None:
+    def __init__(self, loop: VirtualLoop, weather: Faults, random: Random, kind: Kind) -> None:
         super().__init__(clock=self._wall_clock)
         self.loop = loop
         self.weather = weather

@@ -14,7 +14,7 @@ from msgspec import Struct
 CommitFate = Literal["answered", "never sent", "reply lost", "late"]
 
 
-class Weather(Struct, kw_only=True):
+class Faults(Struct, kw_only=True):
     """Chances are per act, `_every_s` mean times between events over the whole system; 0 is never."""
 
     latency_s: float
@@ -56,7 +56,7 @@ class Weather(Struct, kw_only=True):
         return "answered"
 
 
-def forecast(random: Random) -> Weather:
+def forecast(random: Random) -> Faults:
     """The weather of a seed."""
 
     def some(most: float, share: float = 0.5) -> float:
@@ -65,7 +65,7 @@ def forecast(random: Random) -> Weather:
     def every(least_s: float, share: float = 0.5) -> float:
         return least_s * random.choice((1.0, 2.0, 5.0)) if random.random() < share else 0.0
 
-    return Weather(
+    return Faults(
         latency_s=random.choice((0.0005, 0.002, 0.02)),
         cut=some(0.1),
         conflict=some(0.1),

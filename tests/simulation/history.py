@@ -39,7 +39,7 @@ class History:
         if self._trace.wrong:
             return
         committed = self._watcher.committed(command)
-        self.told.append((c.bare(command), outcome))
+        self.told.append((c.unwrapped(command), outcome))
         if committed is None:
             if _says_changed(outcome):
                 self._trace.fail(f"{short(command)} was told {summary(outcome)}, which was not committed")

@@ -120,7 +120,7 @@ class SimulatedStore:
         await self._travel(None)
         return answer
 
-    def carries(self, pools: Set[str]) -> bool:
+    def may_claim_with_submit(self, pools: Set[str]) -> bool:
         return True
 
     async def tidy(self) -> None:

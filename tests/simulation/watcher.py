@@ -73,7 +73,7 @@ class Watcher:
             if id(command) in self._committed:
                 yield f"{short(command)} was committed twice"
             self._committed[id(command)] = (command, outcome)
-            yield from self._word(c.bare(command), outcome)
+            yield from self._word(c.unwrapped(command), outcome)
             if isinstance(outcome, o.Recovered) and outcome.act in ("requeued", "failed"):
                 yield from self._early(transaction, outcome.job_id)
         if all(isinstance(command, c.Claim) for command in transaction.commands):
@@ -140,7 +140,7 @@ class Watcher:
     def _runs(self, transaction: Transaction) -> Iterator[str]:
         """Each run that began or ended is counted for its worker, in the same commit."""
         counts: Counter[tuple[str, str]] = Counter()
-        for command, outcome in zip(map(c.bare, transaction.commands), transaction.outcomes, strict=True):
+        for command, outcome in zip(map(c.unwrapped, transaction.commands), transaction.outcomes, strict=True):
             if isinstance(outcome, o.Claimed):
                 counts.update((lease.worker, "claimed") for lease in outcome.leases)
                 self._worker.update({lease.job.id: lease.worker for lease in outcome.leases})
@@ -155,7 +155,7 @@ class Watcher:
         named = [
             command.actor
             for command, outcome in zip(transaction.commands, transaction.outcomes, strict=True)
-            if isinstance(command, c.As) and not isinstance(outcome, o.Refusal)
+            if isinstance(command, c.ActingAs) and not isinstance(outcome, o.Refusal)
         ]
         written = [line.actor for line in transaction.changes.audit]
         if written != named:
@@ -213,7 +213,7 @@ class Watcher:
 
     def _limits(self, transaction: Transaction) -> Iterator[str]:
         """Quota and concurrency of plans. A batch in which an operator overrode them is not judged."""
-        commands = map(c.bare, transaction.commands)
+        commands = map(c.unwrapped, transaction.commands)
         if any(isinstance(command, c.ChangePlan | c.Requeue) for command in commands):
             return
         now = transaction.snapshot.now
@@ -291,7 +291,7 @@ SHORT: Final = 8
 
 def short(command: Any) -> str:
     """A command in a few words."""
-    command = c.bare(command)
+    command = c.unwrapped(command)
     name = type(command).__name__
     job_id = getattr(command, "job_id", None)
     epoch = getattr(command, "epoch", None)

@@ -28,7 +28,7 @@ def asked(batch: tuple[c.Command, ...]) -> int:
 
 
 def _asked(command: c.Command) -> int:
-    match c.bare(command):
+    match c.unwrapped(command):
         case c.Submit(jobs=jobs):
             return len(jobs)
         case c.Claim(pools=pools, limit=limit):
@@ -177,7 +177,7 @@ async def pools(run: Run, crowd: Crowd) -> None:
 
 async def workers(run: Run, crowd: Crowd) -> None:
     for _ in range(2):
-        await run(*(c.SeeWorker(f"w{n}", "host", n, ("gpu",), 10, "1.0", 10_000) for n in range(MANY)))
+        await run(*(c.RegisterWorker(f"w{n}", "host", n, ("gpu",), 10, "1.0", 10_000) for n in range(MANY)))
 
 
 async def api_keys(run: Run, crowd: Crowd) -> None:
@@ -196,11 +196,11 @@ async def api_keys(run: Run, crowd: Crowd) -> None:
 async def acts_in_a_name(run: Run, crowd: Crowd) -> None:
     """What administrators do, on rows that are remembered and on those that are not; and joined batches."""
     names = _new()
-    await run(*(c.As("boss", c.OpenAccount(name, "pro", 100)) for name in names))
+    await run(*(c.ActingAs("boss", c.OpenAccount(name, "pro", 100)) for name in names))
     for _ in range(2):
-        await run(*(c.As("boss", c.Credit(name, 1, "grant")) for name in names))
-        await run(*(c.As("boss", submit(name, new)) for name, new in zip(names, _new(), strict=True)))
-    await run(*(c.As("boss", c.Cancel(job_id)) for job_id in crowd.take("ready", 10)))
+        await run(*(c.ActingAs("boss", c.Credit(name, 1, "grant")) for name in names))
+        await run(*(c.ActingAs("boss", submit(name, new)) for name, new in zip(names, _new(), strict=True)))
+    await run(*(c.ActingAs("boss", c.Cancel(job_id)) for job_id in crowd.take("ready", 10)))
     numbers = range(10)
     joined = [(account_of(number % crowd.accounts), uuid_of("batch", number)) for number in numbers]
     await run(*(submit(name, *_new(1), batch_id=batch, joins=True) for name, batch in joined))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores.sqlite_setup import Bench, opened
+from tests.stores.sqlite_setup import StoreSetup, opened
 
 
 @pytest.fixture
@@ -14,6 +14,6 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def bench(path: str) -> AsyncIterator[Bench]:
-    async with opened(path) as bench:
-        yield bench
+async def setup(path: str) -> AsyncIterator[StoreSetup]:
+    async with opened(path) as setup:
+        yield setup

@@ -176,7 +176,7 @@ async def found(run: Run) -> None:
     )
     await run(c.Consume(_founder("used")))
     key = c.CreateApiKey(_founder("api"), "founder", "hint", "digest", "user", "founder")
-    await run(c.As("boss", key), c.UseApiKey(_founder("api")))
+    await run(c.ActingAs("boss", key), c.UseApiKey(_founder("api")))
 
 
 # And all the others

@@ -25,7 +25,7 @@ LANE = "01890000-0000-7000-8000-000000000000"
 POLICY = Policy(plans={"pro": Plan("pro", priority=10)})
 
 
-class Bench:
+class StoreSetup:
     """A store with the rules on top."""
 
     def __init__(self, store: SqliteStore) -> None:
@@ -50,15 +50,15 @@ class Bench:
 
 
 @asynccontextmanager
-async def opened(path: str) -> AsyncIterator[Bench]:
+async def opened(path: str) -> AsyncIterator[StoreSetup]:
     """An open store with one account of 100 credits and one pool."""
     store = SqliteStore(path, clock=ManualClock(), busy_timeout_s=5)
     await store.migrate()
     await store.open()
-    bench = Bench(store)
-    await bench.run(c.OpenAccount("ana", "pro", credits=100), c.DeclarePool("gpu", None))
+    setup = StoreSetup(store)
+    await setup.run(c.OpenAccount("ana", "pro", credits=100), c.DeclarePool("gpu", None))
     try:
-        yield bench
+        yield setup
     finally:
         await store.close()
 
@@ -99,7 +99,7 @@ async def on_writer(store: SqliteStore, work: Callable[[apsw.Connection], Any]) 
     return await store._writer.call(work)
 
 
-async def statements(bench: Bench) -> list[str]:
+async def statements(setup: StoreSetup) -> list[str]:
     """The statements that the writer runs from now on."""
     seen: list[str] = []
 
@@ -110,11 +110,11 @@ async def statements(bench: Bench) -> list[str]:
     def watch(db: apsw.Connection) -> None:
         db.exec_trace = trace
 
-    await on_writer(bench.store, watch)
+    await on_writer(setup.store, watch)
     return seen
 
 
-async def moved(bench: Bench) -> None:
+async def moved(setup: StoreSetup) -> None:
     """Whatever the journal's thread was asked for is done by then, and what that asked of the writer."""
-    await bench.store._journal._mover.call(lambda db: None)
-    await on_writer(bench.store, lambda db: None)
+    await setup.store._journal._mover.call(lambda db: None)
+    await on_writer(setup.store, lambda db: None)

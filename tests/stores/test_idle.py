@@ -27,7 +27,7 @@ from ficha.worker import worker
 from tests.stores.sqlite_setup import LANE, a_submit, journal, moved, opened
 
 POLICY = Policy(plans={"pro": Plan("pro", priority=10)})
-WORD = c.SeeWorker("w1", "host", 1, ("gpu", "cpu"), 10, "1", 10_000)
+WORD = c.RegisterWorker("w1", "host", 1, ("gpu", "cpu"), 10, "1", 10_000)
 CLAIM = c.Claim("w1", ("gpu", "cpu"), 10)
 MOST_PER_S = 2.0
 NEVER_S = float("inf")
@@ -122,13 +122,13 @@ async def test_a_worker_that_found_nothing_finds_what_another_process_brings(tmp
 
 
 async def test_a_claim_from_a_pool_that_is_not_there_is_refused_every_time(tmp_path: Path) -> None:
-    async with opened(str(tmp_path / "ficha.db")) as bench:
+    async with opened(str(tmp_path / "ficha.db")) as setup:
         for _ in range(3):
-            [refused] = await bench.run(c.Claim("w1", ("gpu", "none"), 10))
+            [refused] = await setup.run(c.Claim("w1", ("gpu", "none"), 10))
             assert isinstance(refused, Refusal)
             assert refused.code == "NOT_FOUND"
-        await bench.run(c.DeclarePool("none", None))
-        assert await bench.run(c.Claim("w1", ("gpu", "none"), 10)) == [Claimed(())]
+        await setup.run(c.DeclarePool("none", None))
+        assert await setup.run(c.Claim("w1", ("gpu", "none"), 10)) == [Claimed(())]
 
 
 @pytest.mark.parametrize("sign", [WORD, c.UseApiKey(LANE)], ids=lambda sign: type(sign).__name__)
@@ -136,14 +136,14 @@ async def test_signs_of_life_alone_do_not_keep_the_journal_busy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: c.Command
 ) -> None:
     path = str(tmp_path / "ficha.db")
-    async with opened(path) as bench:
+    async with opened(path) as setup:
         monkeypatch.setattr(journal_module, "IDLE_S", 0.0)
         for pages, is_emptied in ((1_000, False), (1, True)):
             monkeypatch.setattr(store_module, "SIGNS_PAGES", pages)
-            await bench.run(sign)
-            assert await bench.store.committed(LANE, bench.batch)
-            await moved(bench)  # by now the event loop has seen that time is up
-            await moved(bench)
+            await setup.run(sign)
+            assert await setup.store.committed(LANE, setup.batch)
+            await moved(setup)  # by now the event loop has seen that time is up
+            await moved(setup)
             assert (journal(path).st_size == 0) is is_emptied
 
 
@@ -155,7 +155,7 @@ async def test_a_worker_keeps_its_leases_without_sweeping_beside_its_application
     for sweeps in (True, False):
         async with app.lifeline(sweeps=sweeps) as operations:
             await asyncio.sleep(0.002)
-            asked = asyncio.ensure_future(operations.see_worker(WORD))
+            asked = asyncio.ensure_future(operations.register_worker(WORD))
             await asyncio.sleep(0)
             assert any(task.get_name() == "ficha sweep" for task in asyncio.all_tasks()) is sweeps
             await asked

@@ -15,7 +15,7 @@ from ficha.core.snapshot import Changes, Snapshot
 from ficha.store import base as q
 from ficha.store.base import StoreError, Transient
 from ficha.store.postgres import PostgresStore, load
-from ficha.store.postgres.scan_start import Heads
+from ficha.store.postgres.scan_start import ScanStarts
 from tests.stores.postgres_batches import (
     POLICY,
     connected,
@@ -121,7 +121,7 @@ async def test_two_claims_at_once_take_different_jobs_and_do_not_wait(postgres_u
 
         # The first claim's rows are locked, and the second runs to its end before it commits.
         async with connected(postgres_url) as connection, connection.transaction():
-            snapshot = await load.load(connection, Needs(pools={"gpu"}, ready={"gpu": 2}), None, Heads())
+            snapshot = await load.load(connection, Needs(pools={"gpu"}, ready={"gpu": 2}), None, ScanStarts())
             await asyncio.wait_for(claim_meanwhile(), 10)
         assert len(snapshot.ready["gpu"]) == len(taken) == 2
         assert {*snapshot.ready["gpu"], *taken} == made

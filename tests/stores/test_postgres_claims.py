@@ -264,26 +264,26 @@ async def quiet(store: PostgresStore) -> None:
     """Has the store see that nothing is ready in a pool without a limit."""
     for _ in range(2):
         await run(store, CLAIM)
-    assert store.carries({"gpu"})
+    assert store.may_claim_with_submit({"gpu"})
 
 
 async def test_where_nothing_was_ready_a_submit_and_its_claim_are_one_round_trip(postgres_url: str) -> None:
     async with opened(postgres_url, lanes=1) as store:
         await prepare(store)
-        assert not store.carries({"gpu"})
+        assert not store.may_claim_with_submit({"gpu"})
         await quiet(store)
-        assert not store.carries({"gpu", "cpu"})
+        assert not store.may_claim_with_submit({"gpu", "cpu"})
         for _ in range(2):
             [submitted, claimed], texts = await sent(store, submit(), CLAIM)
             assert (ids(claimed), texts) == ([submitted.job_id], ["guarded"])
             # Nothing is left there, so the next one can do the same, also once the job has ended.
             [finished], texts = await sent(store, c.Finish(submitted.job_id, c.Completed("{}"), epoch=1))
             assert (finished.status, texts) == ("completed", ["guarded"])
-            assert store.carries({"gpu"})
+            assert store.may_claim_with_submit({"gpu"})
         # What is left over is looked for by whoever comes next.
         [first, second, claimed], texts = await sent(store, submit(), submit(), c.Claim("w1", ("gpu",), 1))
         assert texts == ["guarded"]
-        assert not store.carries({"gpu"})
+        assert not store.may_claim_with_submit({"gpu"})
         [left], texts = await sent(store, CLAIM)
         assert texts == SEEN
         assert {*ids(claimed), *ids(left)} == {first.job_id, second.job_id}
@@ -300,7 +300,7 @@ async def test_jobs_that_another_process_brought_first_are_claimed_first(postgre
         assert ids(claimed) == [earlier.job_id, submitted.job_id]
         assert (texts[:2], texts[-1]) == (["guarded", "BEGIN"], "COMMIT")
         # Somebody else is at work here: for a while, nothing is supposed.
-        assert not mine.carries({"gpu"})
+        assert not mine.may_claim_with_submit({"gpu"})
         assert await sound(mine)
 
 

@@ -7,7 +7,7 @@ import pytest
 from ficha.core import commands as c
 from ficha.core.policy import SECOND, rank_of
 from ficha.store.postgres import PostgresStore, scan_start
-from ficha.store.postgres.scan_start import BEYOND, FIRST, SLACK, Heads
+from ficha.store.postgres.scan_start import BEYOND, FIRST, SLACK, ScanStarts
 from ficha.testing import ManualClock
 from tests.stores.postgres_batches import connected, opened, prepare, run, submit
 
@@ -28,7 +28,7 @@ def rank(priority: int, seconds: float = 0.0) -> int:
 
 
 def test_while_looking_is_fast_the_whole_list_is_looked_at() -> None:
-    found = Heads(Time())
+    found = ScanStarts(Time())
     for took_s, count in ((0.0, 0), (scan_start.SLOW_S, 0), (scan_start.SLOW_S + 100 * scan_start.SLOW_PER_JOB_S, 100)):
         assert found.stretches("gpu") == WHOLE
         found.looked(WHOLE, [rank(10, n) for n in range(count)], took_s)
@@ -37,7 +37,7 @@ def test_while_looking_is_fast_the_whole_list_is_looked_at() -> None:
 
 def test_once_it_is_slow_each_priority_begins_where_the_last_look_found_something() -> None:
     clock = Time()
-    found = Heads(clock)
+    found = ScanStarts(clock)
     # One slow look may have waited for somebody's lock: jobs that waited for it too come late, with old ranks.
     for took_s in (0.2, 0.001, 0.2):
         found.looked(WHOLE, [], took_s)
@@ -80,7 +80,7 @@ async def test_claims_keep_their_order_and_find_what_came_back(
     monkeypatch.setattr(scan_start, "WHOLE_SHARE", 0.000_001)
     clock, time = ManualClock(), Time()
     async with opened(postgres_url, clock=clock) as store:
-        store._heads = Heads(time)
+        store._heads = ScanStarts(time)
         await prepare(store)
         assert await claim(store) == []
         first = await submitted(store)

@@ -43,7 +43,7 @@ async def test_what_is_remembered_costs_one_round_trip_and_what_is_not_two(postg
         for command in (
             submit(),
             c.Credit("ana", 5, "grant", key="k"),
-            c.As("boss", submit()),
+            c.ActingAs("boss", submit()),
             c.UseApiKey(str(uuid4())),
             c.Start(job_id, epoch),
             c.Heartbeat(job_id, epoch),
@@ -87,7 +87,7 @@ async def test_what_is_decided_again_leaves_one_audit_line(postgres_url: str) ->
         await prepare(mine)
         await run(mine, submit())
         await run(other, c.Credit("ana", 100, "grant"))
-        [granted], texts = await sent(mine, c.As("boss", c.Credit("ana", 1, "grant")))
+        [granted], texts = await sent(mine, c.ActingAs("boss", c.Credit("ana", 1, "grant")))
         assert texts[0] == "guarded"
         assert len(texts) > 1
         [found] = await mine.read(q.ListAudit())

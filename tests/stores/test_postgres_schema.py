@@ -237,7 +237,7 @@ def test_a_text_with_a_nul_character_cannot_pass_for_two() -> None:
 async def test_entries_and_audit_lines_cannot_be_changed(postgres_url: str, change: str) -> None:
     async with opened(postgres_url) as store:
         await prepare(store)
-        await run(store, c.As("boss", c.Credit("ana", 1, "grant")))
+        await run(store, c.ActingAs("boss", c.Credit("ana", 1, "grant")))
         async with connected(postgres_url) as connection:
             with pytest.raises(asyncpg.RestrictViolationError, match="immutable"):
                 await connection.execute(change)
@@ -295,9 +295,9 @@ async def test_row_level_security_shows_each_reader_its_own_rows(postgres_url: s
             _, [claimed] = await run(store, submit(account)), await run(store, c.Claim("w1", ("gpu",), 1))
             lease = claimed.leases[0]
             await run(store, c.SaveCheckpoint(lease.job.id, 1, "here"), c.SaveStep(lease.job.id, 1, "step", "1"))
-        await run(store, submit("ana"), submit("bob"), c.SeeWorker("w1", "host", 1, ("gpu",), 1, "1.0", 1_000))
+        await run(store, submit("ana"), submit("bob"), c.RegisterWorker("w1", "host", 1, ("gpu",), 1, "1.0", 1_000))
         key = c.CreateApiKey(str(uuid4()), "web", "hint", "digest", "user", "ana")
-        await run(store, c.As("boss", key), c.UseApiKey(key.key_id))
+        await run(store, c.ActingAs("boss", key), c.UseApiKey(key.key_id))
         await connection.execute(f"CREATE ROLE {role}; GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
         try:
             await store.row_level_security(True)

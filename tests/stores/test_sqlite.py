@@ -22,7 +22,7 @@ from ficha.store.sqlite.migrator import IS_KEPT, VERSION
 from tests.stores.sqlite_setup import (
     LANE,
     POLICY,
-    Bench,
+    StoreSetup,
     a_submit,
     exists,
     job_id,
@@ -132,7 +132,7 @@ def statements() -> Iterator[str]:
             yield reads.job_list(query)
 
 
-async def test_every_statement_prepares_on_the_migrated_schema(bench: Bench, path: str) -> None:
+async def test_every_statement_prepares_on_the_migrated_schema(setup: StoreSetup, path: str) -> None:
     found = list(statements())
     assert len(found) > 80
     db = apsw.Connection(path)
@@ -151,7 +151,7 @@ def plan(path: str, statement: str) -> str:
     return "\n".join(row[3] for row in apsw.Connection(path).execute(f"EXPLAIN QUERY PLAN {statement}", values))
 
 
-async def test_hot_statements_use_their_index_and_sort_nothing(bench: Bench, path: str) -> None:
+async def test_hot_statements_use_their_index_and_sort_nothing(setup: StoreSetup, path: str) -> None:
     claim = plan(path, load.READY)
     assert claim.startswith("SEARCH r USING INDEX ready_in_claim_order (pool=?)")
     assert plan(path, load.PARKED) == "SEARCH parked USING INDEX parked_in_claim_order (account_id=?)"
@@ -167,18 +167,18 @@ async def test_hot_statements_use_their_index_and_sort_nothing(bench: Bench, pat
 # Transactions
 
 
-async def test_a_decision_that_raises_leaves_nothing(bench: Bench) -> None:
+async def test_a_decision_that_raises_leaves_nothing(setup: StoreSetup) -> None:
     def refuse(snapshot: Snapshot) -> Changes:
         raise LookupError("no")
 
     with pytest.raises(LookupError, match="no"):
-        await bench.store.transact(LANE, 90, Needs(accounts={"ana"}), refuse)
-    assert not await bench.store.committed(LANE, 90)
-    await bench.run(c.Credit("ana", 1, "grant"))
-    assert await bench.balance() == 101
+        await setup.store.transact(LANE, 90, Needs(accounts={"ana"}), refuse)
+    assert not await setup.store.committed(LANE, 90)
+    await setup.run(c.Credit("ana", 1, "grant"))
+    assert await setup.balance() == 101
 
 
-async def test_a_row_that_is_refused_takes_the_whole_batch_with_it(bench: Bench) -> None:
+async def test_a_row_that_is_refused_takes_the_whole_batch_with_it(setup: StoreSetup) -> None:
     def overdraw(snapshot: Snapshot) -> Changes:
         account = snapshot.accounts["ana"]
         assert account is not None
@@ -186,13 +186,13 @@ async def test_a_row_that_is_refused_takes_the_whole_batch_with_it(bench: Bench)
         return Changes(entries=[line], accounts=[replace(account, balance=105), replace(account, balance=-1)])
 
     with pytest.raises(q.StoreError, match=r"refused a row \(CHECK constraint failed: balance >= 0\)"):
-        await bench.store.transact(LANE, 90, Needs(accounts={"ana"}), overdraw)
-    assert await bench.balance() == 100
-    entries = await bench.store.read(q.ListEntries("ana"))
+        await setup.store.transact(LANE, 90, Needs(accounts={"ana"}), overdraw)
+    assert await setup.balance() == 100
+    entries = await setup.store.read(q.ListEntries("ana"))
     assert len(entries) == 1
 
 
-async def test_a_caller_that_is_cancelled_does_not_cut_the_transaction(bench: Bench) -> None:
+async def test_a_caller_that_is_cancelled_does_not_cut_the_transaction(setup: StoreSetup) -> None:
     inside, go_on = threading.Event(), threading.Event()
     batch = [c.Credit("ana", 1, "grant")]
 
@@ -201,71 +201,71 @@ async def test_a_caller_that_is_cancelled_does_not_cut_the_transaction(bench: Be
         assert go_on.wait(10)
         return decide(snapshot, batch, POLICY)[0]
 
-    task = asyncio.create_task(bench.store.transact(LANE, 90, needs(batch), slowly))
+    task = asyncio.create_task(setup.store.transact(LANE, 90, needs(batch), slowly))
     await asyncio.to_thread(inside.wait, 10)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    asked = asyncio.create_task(bench.store.committed(LANE, 90))
+    asked = asyncio.create_task(setup.store.committed(LANE, 90))
     await asyncio.sleep(0)
     assert not asked.done()
     go_on.set()
     assert await asked
-    assert await bench.balance() == 101
+    assert await setup.balance() == 101
 
 
-async def test_a_batch_that_changes_nothing_writes_nothing(bench: Bench, path: str) -> None:
+async def test_a_batch_that_changes_nothing_writes_nothing(setup: StoreSetup, path: str) -> None:
     before = journal(path)
-    assert await bench.run(c.Claim("w1", ("gpu",), 10)) != []
+    assert await setup.run(c.Claim("w1", ("gpu",), 10)) != []
     after = journal(path)
     assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    assert await bench.store.committed(LANE, bench.batch)
-    assert not await bench.store.committed(LANE, bench.batch + 1)
-    assert not await bench.store.committed(job_id(1), 1)
+    assert await setup.store.committed(LANE, setup.batch)
+    assert not await setup.store.committed(LANE, setup.batch + 1)
+    assert not await setup.store.committed(job_id(1), 1)
 
 
-async def test_a_lock_that_is_held_too_long_is_transient(bench: Bench, path: str) -> None:
+async def test_a_lock_that_is_held_too_long_is_transient(setup: StoreSetup, path: str) -> None:
     other = apsw.Connection(path)
     impatient = SqliteStore(path, busy_timeout_s=0.05)
     await impatient.open()
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(q.Transient, match="another process holds the database's write lock"):
-        await Bench(impatient).run(c.Credit("ana", 1, "grant"))
+        await StoreSetup(impatient).run(c.Credit("ana", 1, "grant"))
     other.execute("ROLLBACK")
-    await Bench(impatient).run(c.Credit("ana", 1, "grant"))
+    await StoreSetup(impatient).run(c.Credit("ana", 1, "grant"))
     await impatient.close()
-    assert await bench.balance() == 101
+    assert await setup.balance() == 101
 
 
-async def test_only_postgresql_takes_part_in_a_callers_transaction(bench: Bench) -> None:
+async def test_only_postgresql_takes_part_in_a_callers_transaction(setup: StoreSetup) -> None:
     with pytest.raises(q.StoreError, match="only on PostgreSQL"):
-        await bench.store.transact_within(None, Needs(), lambda _: Changes())
+        await setup.store.transact_within(None, Needs(), lambda _: Changes())
 
 
-async def test_a_closed_store_says_so_and_closes_twice(bench: Bench) -> None:
-    await bench.store.close()
-    await bench.store.close()
+async def test_a_closed_store_says_so_and_closes_twice(setup: StoreSetup) -> None:
+    await setup.store.close()
+    await setup.store.close()
     with pytest.raises(q.Unavailable, match="is not open"):
-        await bench.balance()
-    await bench.store.open()
-    assert await bench.balance() == 100
+        await setup.balance()
+    await setup.store.open()
+    assert await setup.balance() == 100
 
 
-async def test_the_view_shows_a_job_as_it_is_now(bench: Bench, path: str) -> None:
+async def test_the_view_shows_a_job_as_it_is_now(setup: StoreSetup, path: str) -> None:
     # Born and claimed in one batch, so its wide row never knew about the claim.
-    await bench.run(a_submit(1), c.Claim("w1", ("gpu",)))
+    await setup.run(a_submit(1), c.Claim("w1", ("gpu",)))
     look = "SELECT status, place, worker, epoch, charged FROM job_states"
     assert apsw.Connection(path).execute(look).get == ("starting", "leased", "w1", 1, 2)
-    (row,) = await bench.store.read(q.GetJobs((job_id(1),)))
+    (row,) = await setup.store.read(q.GetJobs((job_id(1),)))
     assert (row.job.status, row.job.epoch) == ("starting", 1)
-    await bench.run(c.Start(job_id(1), 1), c.Finish(job_id(1), c.Completed("{}"), 1))
+    await setup.run(c.Start(job_id(1), 1), c.Finish(job_id(1), c.Completed("{}"), 1))
     assert apsw.Connection(path).execute(look).get == ("completed", None, None, 1, 2)
 
 
 # The ledger
 
 
-async def test_a_ledger_line_is_never_changed_or_deleted(bench: Bench, path: str) -> None:
+async def test_a_ledger_line_is_never_changed_or_deleted(setup: StoreSetup, path: str) -> None:
     db = apsw.Connection(path)
     with pytest.raises(apsw.ConstraintError, match="cannot be changed"):
         db.execute("UPDATE entries SET amount = 1000")
@@ -273,11 +273,11 @@ async def test_a_ledger_line_is_never_changed_or_deleted(bench: Bench, path: str
         db.execute("DELETE FROM entries")
     replacing = "REPLACE INTO entries SELECT account_id, number, kind, 1, 1, at, job_id, reason FROM entries"
     with pytest.raises(q.StoreError, match="cannot be deleted"):
-        await on_writer(bench.store, lambda db: db.execute(replacing))
+        await on_writer(setup.store, lambda db: db.execute(replacing))
 
 
-async def test_an_audit_line_is_never_changed_or_deleted(bench: Bench, path: str) -> None:
-    await bench.run(c.As("boss", c.Credit("ana", 1, "grant")))
+async def test_an_audit_line_is_never_changed_or_deleted(setup: StoreSetup, path: str) -> None:
+    await setup.run(c.ActingAs("boss", c.Credit("ana", 1, "grant")))
     db = apsw.Connection(path)
     with pytest.raises(apsw.ConstraintError, match="cannot be changed"):
         db.execute("UPDATE audit SET actor = 'somebody'")
@@ -285,14 +285,14 @@ async def test_an_audit_line_is_never_changed_or_deleted(bench: Bench, path: str
         db.execute("DELETE FROM audit")
     replacing = "REPLACE INTO audit SELECT number, at, 'somebody', act, target, details FROM audit"
     with pytest.raises(q.StoreError, match="cannot be deleted"):
-        await on_writer(bench.store, lambda db: db.execute(replacing))
-    [line] = await bench.store.read(q.ListAudit())
+        await on_writer(setup.store, lambda db: db.execute(replacing))
+    [line] = await setup.store.read(q.ListAudit())
     assert line.line.actor == "boss"
 
 
-async def test_a_job_is_refunded_once_whatever_the_rules_say(bench: Bench) -> None:
-    await bench.run(a_submit(1))
-    await bench.run(c.Cancel(job_id(1)))
+async def test_a_job_is_refunded_once_whatever_the_rules_say(setup: StoreSetup) -> None:
+    await setup.run(a_submit(1))
+    await setup.run(c.Cancel(job_id(1)))
 
     def again(snapshot: Snapshot) -> Changes:
         account = snapshot.accounts["ana"]
@@ -301,27 +301,27 @@ async def test_a_job_is_refunded_once_whatever_the_rules_say(bench: Bench) -> No
         return Changes(entries=[line], accounts=[replace(account, balance=102, entries=account.entries + 1)])
 
     with pytest.raises(q.StoreError, match=r"UNIQUE constraint failed: entries\.job_id, entries\.kind"):
-        await bench.store.transact(LANE, 90, Needs(accounts={"ana"}), again)
-    assert await bench.balance() == 100
+        await setup.store.transact(LANE, 90, Needs(accounts={"ana"}), again)
+    assert await setup.balance() == 100
 
 
 # Settings
 
 
-async def test_commits_are_flushed_and_the_reader_only_reads(bench: Bench) -> None:
+async def test_commits_are_flushed_and_the_reader_only_reads(setup: StoreSetup) -> None:
     def settings(db: apsw.Connection) -> list[Any]:
         return [db.pragma(name) for name in ("journal_mode", "synchronous", "mmap_size", "wal_autocheckpoint")]
 
-    writer, reader = bench.store._writer, bench.store._reader
+    writer, reader = setup.store._writer, setup.store._reader
     assert writer is not None
     assert reader is not None
-    for thread in (writer, reader, bench.store._journal._mover):
+    for thread in (writer, reader, setup.store._journal._mover):
         assert await thread.call(settings) == ["wal", 2, 0, 0]
     with pytest.raises(q.Unavailable, match="cannot be written"):
         await reader.call(lambda db: db.execute("DELETE FROM leaders"))
 
 
-async def test_a_statement_is_planned_once_whatever_it_is_given(bench: Bench) -> None:
+async def test_a_statement_is_planned_once_whatever_it_is_given(setup: StoreSetup) -> None:
     planned: list[str | None] = []
 
     def note(action: int, *names: str | None) -> int:
@@ -331,14 +331,14 @@ async def test_a_statement_is_planned_once_whatever_it_is_given(bench: Bench) ->
     def watch(db: apsw.Connection) -> None:
         db.authorizer = note
 
-    writer, reader = bench.store._writer, bench.store._reader
+    writer, reader = setup.store._writer, setup.store._reader
     assert writer is not None
     assert reader is not None
     for thread in (writer, reader):
         await thread.call(watch)
     for number in range(1, 4):
         planned.clear()
-        await bench.run(a_submit(number), c.Claim("w1", ("gpu",), number))
-        await bench.store.read(q.ListJobs(limit=number))
-        await bench.store.read(q.GetDue(1_000, 1_000, limit=number))
+        await setup.run(a_submit(number), c.Claim("w1", ("gpu",), number))
+        await setup.store.read(q.ListJobs(limit=number))
+        await setup.store.read(q.GetDue(1_000, 1_000, limit=number))
         assert (planned == []) is (number > 1)

@@ -20,7 +20,7 @@ from ficha.store.sqlite.connection import refuse_old_library
 from ficha.store.sqlite.filesystem import filesystem_of, is_network
 from tests.stores.sqlite_setup import (
     LANE,
-    Bench,
+    StoreSetup,
     a_submit,
     exists,
     is_intact,
@@ -34,21 +34,21 @@ WRITER = Path(__file__).with_name("sqlite_writer.py")
 # Several processes
 
 
-async def test_processes_that_write_at_once_lose_nothing(bench: Bench, path: str) -> None:
+async def test_processes_that_write_at_once_lose_nothing(setup: StoreSetup, path: str) -> None:
     writers = [start(WRITER, path, 60, f"p{number}") for number in range(3)]
     for number in range(60):
-        await bench.run(c.Credit("ana", 1, "grant", key=f"here-{number}"))
+        await setup.run(c.Credit("ana", 1, "grant", key=f"here-{number}"))
     said = [await asyncio.to_thread(writer.communicate) for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0, 0]
     assert [len(lines.split()) for lines, _ in said] == [60, 60, 60]
-    found = await bench.store.read(q.GetState())
+    found = await setup.store.read(q.GetState())
     assert found.accounts["ana"].balance == 100 + 4 * 60
     assert [entry.number for entry in found.entries] == list(range(1, 242))
     assert len(found.keys) == 4 * 60
 
 
-async def test_a_killed_process_loses_nothing_that_was_acknowledged(bench: Bench, path: str) -> None:
-    await bench.store.close()
+async def test_a_killed_process_loses_nothing_that_was_acknowledged(setup: StoreSetup, path: str) -> None:
+    await setup.store.close()
     kept: set[str] = set()
     for attempt in range(4):
         writer = start(WRITER, path, 100_000, f"p{attempt}")
@@ -57,8 +57,8 @@ async def test_a_killed_process_loses_nothing_that_was_acknowledged(bench: Bench
         writer.send_signal(signal.SIGKILL)
         kept.update(line.strip() for line in writer.communicate()[0].splitlines() if line.endswith(tuple("0123456789")))
     assert is_intact(path)
-    await bench.store.open()
-    found = await bench.store.read(q.GetState())
+    await setup.store.open()
+    found = await setup.store.read(q.GetState())
     names = {key.key for key in found.keys.values()}
     # The last batch of each process may be there without having been acknowledged.
     assert kept <= names
@@ -105,76 +105,76 @@ def disk() -> Iterator[FaultyDisk]:
     disk.unregister()
 
 
-async def test_a_full_database_keeps_nothing_of_the_batch_and_goes_on_once_there_is_space(bench: Bench) -> None:
+async def test_a_full_database_keeps_nothing_of_the_batch_and_goes_on_once_there_is_space(setup: StoreSetup) -> None:
     def limit(pages: int, db: apsw.Connection) -> None:
         db.pragma("max_page_count", pages)
 
     # What migrations have freed would be filled first.
-    await on_writer(bench.store, lambda db: db.execute("VACUUM"))
-    pages = await on_writer(bench.store, lambda db: db.pragma("page_count"))
-    await on_writer(bench.store, partial(limit, pages))
+    await on_writer(setup.store, lambda db: db.execute("VACUUM"))
+    pages = await on_writer(setup.store, lambda db: db.pragma("page_count"))
+    await on_writer(setup.store, partial(limit, pages))
     many = [a_submit(number) for number in range(1, 41)]
     with pytest.raises(q.Unavailable, match=r"no space left for .*ficha\.db: nothing was written"):
-        await bench.run(*many)
-    assert await bench.balance() == 100
-    assert await bench.store.read(q.ListJobs()) == []
-    await on_writer(bench.store, partial(limit, 1_000_000))
-    await bench.run(*many)
-    assert await bench.balance() == 20
+        await setup.run(*many)
+    assert await setup.balance() == 100
+    assert await setup.store.read(q.ListJobs()) == []
+    await on_writer(setup.store, partial(limit, 1_000_000))
+    await setup.run(*many)
+    assert await setup.balance() == 20
 
 
 async def test_a_disk_that_fills_up_during_the_commit_keeps_nothing_of_the_batch(
-    disk: FaultyDisk, bench: Bench, path: str
+    disk: FaultyDisk, setup: StoreSetup, path: str
 ) -> None:
     disk.is_full = True
     with pytest.raises(q.Unavailable, match="no space left"):
-        await bench.run(a_submit(1))
-    assert await bench.balance() == 100
+        await setup.run(a_submit(1))
+    assert await setup.balance() == 100
     disk.is_full = False
-    await bench.run(a_submit(1))
-    assert await bench.balance() == 98
+    await setup.run(a_submit(1))
+    assert await setup.balance() == 98
     assert is_intact(path)
 
 
 async def test_a_commit_that_could_not_be_flushed_is_unknown_until_asked(
-    disk: FaultyDisk, bench: Bench, path: str, tmp_path: Path
+    disk: FaultyDisk, setup: StoreSetup, path: str, tmp_path: Path
 ) -> None:
     disk.is_broken = True
     with pytest.raises(q.CommitUnknown, match="must be asked"):
-        await bench.run(a_submit(1))
+        await setup.run(a_submit(1))
     with pytest.raises(q.Unavailable, match="cannot tell yet"):
-        await bench.store.committed(LANE, bench.batch)
+        await setup.store.committed(LANE, setup.batch)
     disk.is_broken = False
-    is_kept = await bench.store.committed(LANE, bench.batch)
+    is_kept = await setup.store.committed(LANE, setup.batch)
     # The answer stands even if the process dies right now, with the journal as it is.
     for name in ("ficha.db", "ficha.db-wal"):
         shutil.copy(tmp_path / name, tmp_path / f"crashed-{name}")
     crashed = apsw.Connection(str(tmp_path / "crashed-ficha.db"))
     assert bool(crashed.execute("SELECT count(*) FROM jobs").get) == is_kept
-    jobs = await bench.store.read(q.ListJobs())
+    jobs = await setup.store.read(q.ListJobs())
     assert bool(jobs) == is_kept
-    await bench.run(a_submit(2))
-    assert await bench.balance() == (96 if is_kept else 98)
+    await setup.run(a_submit(2))
+    assert await setup.balance() == (96 if is_kept else 98)
     assert is_intact(path)
 
 
-async def test_a_file_that_is_gone_is_not_made_anew(bench: Bench, path: str, tmp_path: Path) -> None:
+async def test_a_file_that_is_gone_is_not_made_anew(setup: StoreSetup, path: str, tmp_path: Path) -> None:
     away = tmp_path / "away.db"
     shutil.move(path, away)
     for _ in range(2):
         with pytest.raises(q.Unavailable, match=r"was moved, deleted or replaced|is gone"):
-            await bench.run(c.Credit("ana", 1, "grant"))
+            await setup.run(c.Credit("ana", 1, "grant"))
         with pytest.raises(q.Unavailable, match=r"was moved, deleted or replaced|is gone"):
-            await bench.balance()
+            await setup.balance()
     assert not exists(path)
     shutil.move(away, path)
-    assert await bench.balance() == 100
-    await bench.run(c.Credit("ana", 1, "grant"))
-    assert await bench.balance() == 101
+    assert await setup.balance() == 100
+    await setup.run(c.Credit("ana", 1, "grant"))
+    assert await setup.balance() == 101
 
 
-async def test_a_file_that_may_only_be_read_is_refused(bench: Bench, path: str, tmp_path: Path) -> None:
-    await bench.store.close()
+async def test_a_file_that_may_only_be_read_is_refused(setup: StoreSetup, path: str, tmp_path: Path) -> None:
+    await setup.store.close()
     program = (
         "import asyncio, os, sys; from ficha.store.sqlite import SqliteStore\n"
         # Root may write everything, so the test gives its rights away.

@@ -114,11 +114,11 @@ async def test_runs_under_way_when_the_counts_come_are_counted_on_postgresql(pos
 @pytest.mark.req("B8", "B11")
 async def test_runs_under_way_when_the_counts_come_are_counted_on_sqlite(tmp_path: Path) -> None:
     path = str(tmp_path / "ficha.db")
-    async with sqlite_bench.opened(path) as bench:
-        await bench.run(sqlite_bench.a_submit(1), c.Claim("w1", ("gpu",)))
+    async with sqlite_setup.opened(path) as setup:
+        await setup.run(sqlite_setup.a_submit(1), c.Claim("w1", ("gpu",)))
     store = SqliteStore(path)
     await store.migrate(1)
-    assert "worker_counts" not in sqlite_bench.schema(path)
+    assert "worker_counts" not in sqlite_setup.schema(path)
     await store.migrate()
     await store.open()
     assert await counts(store) == {("w1", "claimed"): 1}
@@ -152,7 +152,7 @@ async def test_where_row_level_security_is_on_the_new_tables_come_with_it(
 
 
 async def test_a_worker_that_is_seen_often_touches_no_index(postgres_url: str) -> None:
-    word = c.SeeWorker("w1", "host", 1, ("gpu",), 1, "1.0", 1_000)
+    word = c.RegisterWorker("w1", "host", 1, ("gpu",), 1, "1.0", 1_000)
     async with opened(postgres_url) as store:
         for _ in range(20):
             await run(store, word)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ficha import Ficha, FinalError, JobContext, LaneLimits, Plan, Pool, Refused, Retry
+from ficha import CommitLimits, Ficha, FinalError, JobContext, Plan, Pool, Refused, Retry
 
 TRACE = "PLANT_TRACE"
 SETTINGS = "PLANT_SETTINGS"
@@ -24,9 +24,9 @@ tools: list[tuple[dict[str, Any], Any]] = []
 
 
 def build(url: str | None = None, **settings: Any) -> Ficha:
-    """An application with every tool of the plant."""
+    """An application with every tool of the application."""
     if "give_up_s" in settings:
-        settings["lane_limits"] = LaneLimits(give_up_s=settings.pop("give_up_s"))
+        settings["commit_limits"] = CommitLimits(give_up_s=settings.pop("give_up_s"))
     app = Ficha(url, **{"plans": [Plan("all")], "pools": [Pool("single", slots=1)]} | settings)
     for options, handler in tools:
         app.tool(**options)(handler)

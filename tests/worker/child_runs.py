@@ -16,7 +16,7 @@ from ficha.worker.context import Facts, JobContext
 from ficha.worker.process_pool import Processes
 
 
-class Desk:
+class LeaseWriter:
     """Stands for the worker's: keeps what runs say, in the order that they say it."""
 
     def __init__(self, refusal: Refusal | None = None) -> None:
@@ -34,7 +34,7 @@ class Desk:
         return dict(self.steps)
 
 
-def a_run(handler: Callable[..., Any], desk: Desk | None = None, *, epoch: int = 1, **payload: Any) -> Any:
+def a_run(handler: Callable[..., Any], desk: LeaseWriter | None = None, *, epoch: int = 1, **payload: Any) -> Any:
     """A run of the handler, as a tool with the given options: those that no payload has end in an underscore."""
     options = {name[:-1]: payload.pop(name) for name in list(payload) if name.endswith("_")}
     app = Ficha("memory:")
@@ -42,7 +42,7 @@ def a_run(handler: Callable[..., Any], desk: Desk | None = None, *, epoch: int =
     (tool,) = app.tools.values()
     text = msgspec.json.encode(payload, enc_hook=str).decode()
     facts = Facts("0198a7c0-0000-7000-8000-000000000001", "ana", tool.name, 1, epoch, "w1", text)
-    return SimpleNamespace(tool=tool, job=JobContext(facts, (desk or Desk()).say))
+    return SimpleNamespace(tool=tool, job=JobContext(facts, (desk or LeaseWriter()).say))
 
 
 @asynccontextmanager

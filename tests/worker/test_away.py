@@ -11,7 +11,7 @@ from ficha.store.postgres import PostgresStore
 from tests.chaos.servers import FragileServer, fragile_server
 from tests.support.postgres import Server
 from tests.worker import application
-from tests.worker.worker_processes import Crew, ended, submitted, until
+from tests.worker.worker_processes import WorkerProcesses, ended, submitted, until
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ async def test_handlers_outlive_a_database_that_is_away_and_their_results_are_wr
     fragile: FragileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await PostgresStore(fragile.url()).migrate()
-    crew = Crew(fragile.url(), tmp_path)
-    monkeypatch.setenv(plant.TRACE, crew.environment[plant.TRACE])
+    crew = WorkerProcesses(fragile.url(), tmp_path)
+    monkeypatch.setenv(application.TRACE, crew.environment[application.TRACE])
     try:
         # A call is refused long before the database is back.
         async with crew.shop(lease_s=60.0, give_up_s=0.2) as app:

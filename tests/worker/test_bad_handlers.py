@@ -9,7 +9,7 @@ import pytest
 
 from ficha import Ficha, Plan
 from tests.support.shop import balance
-from tests.worker.worker_processes import COMMAND, ROOT, Crew, ended, submitted, until
+from tests.worker.worker_processes import COMMAND, ROOT, WorkerProcesses, ended, submitted, until
 
 FAILS = {
     "set": "the result cannot be stored: .*JSON",
@@ -30,7 +30,7 @@ FAILS = {
 """What a handler does, and the error that its job ends with."""
 
 
-async def test_each_kind_of_misbehaviour_ends_its_job_and_the_worker_goes_on(crew: Crew) -> None:
+async def test_each_kind_of_misbehaviour_ends_its_job_and_the_worker_goes_on(crew: WorkerProcesses) -> None:
     async with crew.shop() as app:
         hand = crew.start("--concurrency", "20")
         tools = ("misbehaves", "misbehaves_in_thread")
@@ -55,7 +55,9 @@ async def test_each_kind_of_misbehaviour_ends_its_job_and_the_worker_goes_on(cre
         assert await app.verify() == []
 
 
-async def test_what_a_handler_leaves_behind_does_not_keep_the_worker_nor_speak_for_it(lone_crew: Crew) -> None:
+async def test_what_a_handler_leaves_behind_does_not_keep_the_worker_nor_speak_for_it(
+    lone_crew: WorkerProcesses,
+) -> None:
     """Threads that never end, and a forked child that returns from the handler as well."""
     async with lone_crew.shop() as app:
         hand = lone_crew.start()
@@ -83,7 +85,9 @@ def _runs(pid: int) -> bool:
         return False
 
 
-async def test_a_handler_may_name_its_log_fields_as_it_likes_and_no_payload_is_logged(lone_crew: Crew) -> None:
+async def test_a_handler_may_name_its_log_fields_as_it_likes_and_no_payload_is_logged(
+    lone_crew: WorkerProcesses,
+) -> None:
     async with lone_crew.shop() as app:
         hand = lone_crew.start("--log-level", "debug", "--burst")
         job_id = await submitted(app, "tells", private="grandmother's recipe")
@@ -97,7 +101,9 @@ async def test_a_handler_may_name_its_log_fields_as_it_likes_and_no_payload_is_l
         assert "grandmother" not in hand.text
 
 
-async def test_a_payload_that_fitted_yesterdays_signature_is_a_clear_error_and_refunded(lone_crew: Crew) -> None:
+async def test_a_payload_that_fitted_yesterdays_signature_is_a_clear_error_and_refunded(
+    lone_crew: WorkerProcesses,
+) -> None:
     async with lone_crew.shop():
         """Makes the database and the account."""
     yesterday = Ficha(lone_crew.url, plans=[Plan("all")])
@@ -116,7 +122,9 @@ async def test_a_payload_that_fitted_yesterdays_signature_is_a_clear_error_and_r
         assert await balance(yesterday) == 1_000
 
 
-async def test_a_tool_that_the_worker_does_not_know_is_left_to_others_with_one_warning(lone_crew: Crew) -> None:
+async def test_a_tool_that_the_worker_does_not_know_is_left_to_others_with_one_warning(
+    lone_crew: WorkerProcesses,
+) -> None:
     async with lone_crew.shop():
         """Makes the database and the account."""
     newer = Ficha(lone_crew.url, plans=[Plan("all")])

@@ -8,7 +8,7 @@ import pytest
 
 from ficha import Ficha, JobContext, Partial, Plan
 from tests.support.shop import balance, ledger
-from tests.worker.worker_processes import Crew, ended, submitted, until
+from tests.worker.worker_processes import WorkerProcesses, ended, submitted, until
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ async def filled(app: Ficha, tool: str, numbers: int) -> list[str]:
     return [await submitted(app, tool, number=number) for number in range(numbers)]
 
 
-async def test_a_worker_process_hands_jobs_over_in_groups_and_each_has_its_own_end(crew: Crew) -> None:
+async def test_a_worker_process_hands_jobs_over_in_groups_and_each_has_its_own_end(crew: WorkerProcesses) -> None:
     async with crew.shop() as app:
         tools = ("pictures", "pictures_in_thread")
         jobs = {
@@ -124,7 +124,7 @@ async def test_a_batch_whose_handler_raises_fails_each_of_its_jobs_with_that_err
         assert await balance(app) == 100
 
 
-async def test_a_payload_that_no_longer_fits_fails_alone(lone_crew: Crew) -> None:
+async def test_a_payload_that_no_longer_fits_fails_alone(lone_crew: WorkerProcesses) -> None:
     before, now = shop(lone_crew.url), shop(lone_crew.url)
     seen: list[list[int]] = []
 
@@ -187,7 +187,7 @@ async def test_a_batch_is_timed_out_job_by_job(url: str) -> None:
         assert await balance(app) == 100
 
 
-async def test_jobs_that_still_linger_when_the_worker_stops_go_back(lone_crew: Crew) -> None:
+async def test_jobs_that_still_linger_when_the_worker_stops_go_back(lone_crew: WorkerProcesses) -> None:
     app = shop(lone_crew.url)
 
     @app.tool(cost=5, batch=3, linger_ms=60_000)

@@ -10,7 +10,7 @@ import pytest
 
 from ficha import Ficha
 from tests.support.shop import ledger
-from tests.worker.worker_processes import COMMAND, ROOT, Crew, Hand, until
+from tests.worker.worker_processes import COMMAND, ROOT, Hand, WorkerProcesses, until
 
 JOBS = 100
 KILLS = 20
@@ -27,7 +27,7 @@ async def all_ended(app: Ficha, batch: str) -> Any:
 
 
 @pytest.mark.req("B10")
-async def test_three_workers_run_each_of_a_hundred_jobs_exactly_once(crew: Crew) -> None:
+async def test_three_workers_run_each_of_a_hundred_jobs_exactly_once(crew: WorkerProcesses) -> None:
     async with crew.shop() as app:
         hands = [crew.start("--concurrency", "4") for _ in range(3)]
         for hand in hands:
@@ -47,7 +47,9 @@ async def test_three_workers_run_each_of_a_hundred_jobs_exactly_once(crew: Crew)
 
 
 @pytest.mark.req("B10", "B3", "E3")
-async def test_workers_that_are_killed_twenty_times_lose_no_job_and_repeat_no_stored_step(crew: Crew) -> None:
+async def test_workers_that_are_killed_twenty_times_lose_no_job_and_repeat_no_stored_step(
+    crew: WorkerProcesses,
+) -> None:
     choice = random.Random(20)
     settings = {"lease_s": 1.0, "heartbeat_s": 0.25, "sweep_s": 0.1, "max_recoveries": 50}
     async with crew.shop(credits=100_000, **settings) as app:

@@ -6,13 +6,13 @@ import signal
 import pytest
 
 from tests.support.shop import history, ledger
-from tests.worker.worker_processes import Crew, ended, submitted, until
+from tests.worker.worker_processes import WorkerProcesses, ended, submitted, until
 
 SHORT = {"lease_s": 1.0, "heartbeat_s": 0.25, "sweep_s": 0.05}
 
 
 @pytest.mark.req("B5")
-async def test_a_worker_that_was_frozen_past_its_lease_writes_nothing(crew: Crew) -> None:
+async def test_a_worker_that_was_frozen_past_its_lease_writes_nothing(crew: WorkerProcesses) -> None:
     async with crew.shop(**SHORT) as app:
         first = crew.start("--concurrency", "2")
         job_id = await submitted(app, "frozen")
@@ -52,7 +52,7 @@ async def test_a_worker_that_was_frozen_past_its_lease_writes_nothing(crew: Crew
         assert await app.verify() == []
 
 
-async def test_a_worker_that_takes_its_own_lost_job_again_ends_the_run_it_had(crew: Crew) -> None:
+async def test_a_worker_that_takes_its_own_lost_job_again_ends_the_run_it_had(crew: WorkerProcesses) -> None:
     """It was frozen, its lease recovered, and when it goes on it claims the job before it hears that it lost it."""
     async with crew.shop(**SHORT | {"heartbeat_s": 1.0}) as app:
         hand = crew.start("--concurrency", "2")
@@ -73,7 +73,7 @@ async def test_a_worker_that_takes_its_own_lost_job_again_ends_the_run_it_had(cr
         assert crew.deeds("tick")[-1] == [job_id, "2"]
 
 
-async def test_a_worker_that_was_frozen_past_a_jobs_timeout_is_not_taken_for_hung(lone_crew: Crew) -> None:
+async def test_a_worker_that_was_frozen_past_a_jobs_timeout_is_not_taken_for_hung(lone_crew: WorkerProcesses) -> None:
     """Its loop was silent for as long as the whole process was; the jobs beside that one go on."""
     async with lone_crew.shop(heartbeat_s=0.25, sweep_s=0.05) as app:
         hand = lone_crew.start("--concurrency", "2")
@@ -93,7 +93,7 @@ async def test_a_worker_that_was_frozen_past_a_jobs_timeout_is_not_taken_for_hun
 
 
 @pytest.mark.req("B2")
-async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_that_of_its_neighbour(crew: Crew) -> None:
+async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_that_of_its_neighbour(crew: WorkerProcesses) -> None:
     async with crew.shop(**SHORT) as app:
         hand = crew.start("--concurrency", "2")
         await hand.started()
@@ -110,7 +110,7 @@ async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_that_of_its_ne
 
 @pytest.mark.req("A6", "B6")
 async def test_a_handler_that_hangs_is_ended_by_its_timeout_refunded_and_its_slot_freed(
-    lone_crew: Crew,
+    lone_crew: WorkerProcesses,
 ) -> None:
     """The pool has one slot and the worker runs one job at a time: the next one runs, or nothing would."""
     # This process does not sweep: the workers end the runs themselves.

@@ -7,13 +7,13 @@ import signal
 import pytest
 
 from tests.cli.terminals import terminal
-from tests.worker.worker_processes import COMMAND, ROOT, Crew, ended, submitted, until
+from tests.worker.worker_processes import COMMAND, ROOT, WorkerProcesses, ended, submitted, until
 
 FIELDS = {"worker", "job", "tool", "attempt", "status", "duration_s"}
 
 
 @pytest.mark.req("B9")
-async def test_every_line_about_a_job_has_its_fields_and_there_is_one_per_transition(crew: Crew) -> None:
+async def test_every_line_about_a_job_has_its_fields_and_there_is_one_per_transition(crew: WorkerProcesses) -> None:
     async with crew.shop(sweep_s=0.05) as app:
         hand = crew.start("--grace", "0.2")
         good = await submitted(app, "count", number=1)
@@ -56,7 +56,9 @@ async def test_every_line_about_a_job_has_its_fields_and_there_is_one_per_transi
 
 
 @pytest.mark.req("B9")
-async def test_in_a_terminal_the_same_lines_are_for_people(lone_crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_in_a_terminal_the_same_lines_are_for_people(
+    lone_crew: WorkerProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with lone_crew.shop() as app:
         job_id = await submitted(app, "count", number=1)
         failing = await submitted(app, "misbehaves", kind="secret")

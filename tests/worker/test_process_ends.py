@@ -16,7 +16,7 @@ import uvloop
 
 from ficha.worker.process_pool import Processes
 from tests.worker import handlers
-from tests.worker.child_runs import Desk, a_run, children, opened, stays_still, until
+from tests.worker.child_runs import LeaseWriter, a_run, children, opened, stays_still, until
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ async def processes() -> AsyncIterator[Processes]:
 async def test_a_handler_that_is_stopped_may_clean_up(
     processes: Processes, handler: Callable[..., Any], tmp_path: Path
 ) -> None:
-    file, desk = tmp_path / "grows", Desk()
+    file, desk = tmp_path / "grows", LeaseWriter()
     call = asyncio.create_task(processes.call(a_run(handler, desk, file=file)))
     await until(file.exists)
     call.cancel()
@@ -109,7 +109,7 @@ async def test_closing_ends_children_in_the_middle_of_their_jobs(handler: Callab
 
 def test_it_works_on_uvloop(tmp_path: Path) -> None:
     async def main() -> None:
-        desk, file = Desk(), tmp_path / "grows"
+        desk, file = LeaseWriter(), tmp_path / "grows"
         async with opened() as processes:
             assert len(await processes.call(a_run(handlers.plain_steps, desk, store=tmp_path / "calls"))) == 6
             assert (await processes.call(a_run(handlers.dies, how="kill"))).lost

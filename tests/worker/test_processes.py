@@ -18,7 +18,7 @@ from ficha.worker import process_pool as module
 from ficha.worker.failure import Failure
 from ficha.worker.process_pool import Processes
 from tests.worker import handlers
-from tests.worker.child_runs import Desk, a_run, children, opened, stays_still, until
+from tests.worker.child_runs import LeaseWriter, a_run, children, opened, stays_still, until
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ async def test_a_payload_that_no_longer_fits_is_the_jobs_error(processes: Proces
 async def test_what_a_run_stores_goes_through_its_desk(
     processes: Processes, handler: Callable[..., Any], tmp_path: Path
 ) -> None:
-    store, desk = tmp_path / "calls", Desk()
+    store, desk = tmp_path / "calls", LeaseWriter()
     assert await processes.call(a_run(handler, desk, store=store)) == [7, 8, 8, "a", "b", "c"]
     assert store.read_text() == "7\n8\n"
     assert desk.heard == [
@@ -63,12 +63,12 @@ async def test_what_a_run_stores_goes_through_its_desk(
 
 
 async def test_what_is_refused_is_refused_by_the_same_class(processes: Processes) -> None:
-    desk = Desk(Refusal("LEASE_LOST", "gone", details={"status": "cancelled"}))
+    desk = LeaseWriter(Refusal("LEASE_LOST", "gone", details={"status": "cancelled"}))
     assert await processes.call(a_run(handlers.stale, desk)) == "LEASE_LOST {'status': 'cancelled'}"
 
 
 async def test_a_database_that_is_away_is_an_error_of_the_call(processes: Processes) -> None:
-    class Away(Desk):
+    class Away(LeaseWriter):
         async def say(self, verb: str, *args: Any, **options: Any) -> Any:
             raise OSError("the database is away")
 
@@ -76,7 +76,7 @@ async def test_a_database_that_is_away_is_an_error_of_the_call(processes: Proces
 
 
 async def test_a_thread_that_outlives_its_run_cannot_speak_for_the_next(processes: Processes, tmp_path: Path) -> None:
-    file, desk = tmp_path / "wake", Desk()
+    file, desk = tmp_path / "wake", LeaseWriter()
     assert await processes.call(a_run(handlers.leaves_a_thread, file=file)) is None
     assert await processes.call(a_run(handlers.leaves_a_thread, desk, file=file, wakes=True)) is None
     assert "the run is over" in file.with_suffix(".refused").read_text()

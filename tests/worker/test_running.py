@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ficha import Ficha, JobContext, LaneLimits, Plan, Pool
+from ficha import CommitLimits, Ficha, JobContext, Plan, Pool
 from ficha.store.base import CommitUnknown, Unavailable
 from ficha.worker import Worker
 from ficha.worker import worker as worker_module
@@ -275,7 +275,7 @@ async def test_a_worker_hears_of_work_at_once(url: str) -> None:
 @pytest.mark.parametrize("fault", [Unavailable("away"), CommitUnknown("lost")], ids=lambda fault: type(fault).__name__)
 async def test_a_worker_outlives_a_database_that_is_away(fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "POLL_S", 0.01)
-    app = shop("memory:", lane_limits=LaneLimits(give_up_s=0.0), sweep_by_itself=False, sweep_s=3_600)
+    app = shop("memory:", commit_limits=CommitLimits(give_up_s=0.0), sweep_by_itself=False, sweep_s=3_600)
 
     @app.tool(cost=5)
     async def quick(job: JobContext) -> str:

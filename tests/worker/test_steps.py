@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ficha import Ficha, JobContext
-from tests.worker.worker_processes import Crew, ended, submitted, until
+from tests.worker.worker_processes import WorkerProcesses, ended, submitted, until
 
 SHORT = {"lease_s": 0.6, "heartbeat_s": 0.15, "sweep_s": 0.05, "max_recoveries": 50}
 
@@ -50,7 +50,9 @@ def api() -> Iterator[PaidApi]:
 
 
 @pytest.mark.req("E3")
-async def test_a_job_killed_between_every_two_of_twelve_paid_calls_makes_each_once(crew: Crew, api: PaidApi) -> None:
+async def test_a_job_killed_between_every_two_of_twelve_paid_calls_makes_each_once(
+    crew: WorkerProcesses, api: PaidApi
+) -> None:
     async with crew.shop(**SHORT) as app:
         # One worker stands by while the other has the job, so that the next run begins as soon as the lease is gone.
         hands = [crew.quick(), crew.quick()]
@@ -70,7 +72,7 @@ async def test_a_job_killed_between_every_two_of_twelve_paid_calls_makes_each_on
 
 
 @pytest.mark.req("E3")
-async def test_a_loop_over_200_items_that_is_killed_at_one_of_them_goes_on_there(crew: Crew) -> None:
+async def test_a_loop_over_200_items_that_is_killed_at_one_of_them_goes_on_there(crew: WorkerProcesses) -> None:
     at = random.Random(200).randrange(20, 180)
     async with crew.shop(**SHORT) as app:
         hands = [crew.quick(), crew.quick()]

@@ -10,7 +10,7 @@ import pytest
 
 from ficha import Ficha, JobContext
 from tests.support.shop import history, ledger
-from tests.worker.worker_processes import SMALL_PIPE, Crew, Hand, ended, submitted, until
+from tests.worker.worker_processes import SMALL_PIPE, Hand, WorkerProcesses, ended, submitted, until
 
 LEAVE_S = 5.0
 SLOW_MACHINE_S = 2.0
@@ -25,7 +25,7 @@ async def stopped(hand: Hand, within_s: float) -> int:
 
 
 @pytest.mark.req("B7")
-async def test_a_deploy_loses_no_job_charges_none_twice_and_waits_for_no_lease(crew: Crew) -> None:
+async def test_a_deploy_loses_no_job_charges_none_twice_and_waits_for_no_lease(crew: WorkerProcesses) -> None:
     began_at = time.monotonic()
     async with crew.shop(lease_s=60.0) as app:
         old = crew.start("--concurrency", "20", "--grace", "2")
@@ -55,7 +55,7 @@ async def test_a_deploy_loses_no_job_charges_none_twice_and_waits_for_no_lease(c
 
 
 @pytest.mark.req("B7")
-async def test_a_worker_leaves_in_time_whatever_its_handlers_do(lone_crew: Crew) -> None:
+async def test_a_worker_leaves_in_time_whatever_its_handlers_do(lone_crew: WorkerProcesses) -> None:
     """A thread and a coroutine that do not listen, a blocked loop, and a log that nobody reads."""
     grace_s = 0.5
     async with lone_crew.shop(lease_s=2.0, heartbeat_s=0.5, sweep_s=0.1) as app:
@@ -85,7 +85,7 @@ async def test_a_worker_leaves_in_time_whatever_its_handlers_do(lone_crew: Crew)
 
 
 @pytest.mark.req("B7")
-async def test_a_second_signal_ends_a_worker_at_once(lone_crew: Crew) -> None:
+async def test_a_second_signal_ends_a_worker_at_once(lone_crew: WorkerProcesses) -> None:
     async with lone_crew.shop(lease_s=60.0) as app:
         hand = lone_crew.start("--grace", "300")
         jobs = [await submitted(app, "waits", gate="never"), await submitted(app, "deaf_thread")]
@@ -102,7 +102,7 @@ async def test_a_second_signal_ends_a_worker_at_once(lone_crew: Crew) -> None:
 
 
 @pytest.mark.req("D8")
-async def test_a_burst_ends_with_the_queue_and_a_time_box_with_the_time(crew: Crew) -> None:
+async def test_a_burst_ends_with_the_queue_and_a_time_box_with_the_time(crew: WorkerProcesses) -> None:
     async with crew.shop(sweep_s=0.1) as app:
         batch = await app.submit_batch([("count", {"number": n}) for n in range(30)], account="ana")
         # A handler that never ends was given up long ago, and does not keep the worker.
@@ -127,7 +127,9 @@ async def test_a_burst_ends_with_the_queue_and_a_time_box_with_the_time(crew: Cr
 
 
 @pytest.mark.parametrize("pause_s", [0.0, 0.0005])
-async def test_a_worker_that_is_cancelled_at_any_moment_leaves_no_job_behind(lone_crew: Crew, pause_s: float) -> None:
+async def test_a_worker_that_is_cancelled_at_any_moment_leaves_no_job_behind(
+    lone_crew: WorkerProcesses, pause_s: float
+) -> None:
     """In the middle of its start, of a claim, before a handler's first step: the job is back in the queue at once."""
     app = Ficha("memory:" if pause_s == 0.0 else lone_crew.url, lease_s=60)
     runs = 0

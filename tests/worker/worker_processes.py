@@ -108,7 +108,7 @@ class Hand:
         os.close(self._pidfd)
 
 
-class Crew:
+class WorkerProcesses:
     """The workers of one database, and the trace of what their handlers did."""
 
     def __init__(self, url: str, folder: Path) -> None:
@@ -122,7 +122,7 @@ class Crew:
         """The same application in the test's own process; its settings are also those of the workers."""
         # They sweep at their usual pace, whatever this process does.
         self.settings = {name: value for name, value in settings.items() if name != "sweep_s"}
-        return plant.build(self.url, **settings)
+        return application.build(self.url, **settings)
 
     @asynccontextmanager
     async def shop(self, credits: int = 1_000, **settings: Any) -> AsyncIterator[Ficha]:
@@ -157,8 +157,8 @@ class Crew:
     @property
     def environment(self) -> dict[str, str]:
         return {
-            plant.SETTINGS: json.dumps(self.settings),
-            plant.TRACE: str(self.folder / "trace"),
+            application.SETTINGS: json.dumps(self.settings),
+            application.TRACE: str(self.folder / "trace"),
         }
 
     def start(self, *options: str, name: str | None = None, deaf: bool = False, app: str = "plant:app") -> Hand:
@@ -205,7 +205,7 @@ class Crew:
 
     def deeds(self, what: str | None = None) -> list[list[str]]:
         """What handlers did: each line's words, without the first if that one is asked for."""
-        found = plant.deeds()
+        found = application.deeds()
         return found if what is None else [words for first, *words in found if first == what]
 
     @property
@@ -216,7 +216,7 @@ class Crew:
 
     async def did(self, *words: object, times: int = 1) -> None:
         line = [str(word) for word in words]
-        await until(lambda: plant.deeds().count(line) >= times, what=f"{line} among {plant.deeds()[-20:]}")
+        await until(lambda: application.deeds().count(line) >= times, what=f"{line} among {application.deeds()[-20:]}")
 
     def open(self, gate: str) -> None:
         (self.folder / gate).touch()
@@ -258,22 +258,24 @@ async def submitted(app: Ficha, tool: str, **payload: Any) -> str:
 
 
 @pytest.fixture
-def lone_crew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crew]:
+def lone_crew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerProcesses]:
     """A crew on an embedded database, where the kind of database makes no difference."""
-    crew = Crew(f"sqlite:///{tmp_path / 'ficha.db'}", tmp_path)
-    monkeypatch.setenv(plant.TRACE, crew.environment[plant.TRACE])
+    crew = WorkerProcesses(f"sqlite:///{tmp_path / 'ficha.db'}", tmp_path)
+    monkeypatch.setenv(application.TRACE, crew.environment[application.TRACE])
     yield crew
     crew.close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-async def crew(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Crew]:
+async def crew(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[WorkerProcesses]:
     """A crew on a fresh database of each kind that several processes can share."""
     async with AsyncExitStack() as stack:
         url = f"sqlite:///{tmp_path / 'ficha.db'}"
         if request.param == "postgresql":
             url = await stack.enter_async_context(emptied(request.getfixturevalue("database")))
-        crew = Crew(url, tmp_path)
-        monkeypatch.setenv(plant.TRACE, crew.environment[plant.TRACE])
+        crew = WorkerProcesses(url, tmp_path)
+        monkeypatch.setenv(application.TRACE, crew.environment[application.TRACE])
         stack.callback(crew.close)
         yield crew

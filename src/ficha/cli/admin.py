@@ -12,7 +12,7 @@ from ..core.outcomes import Recovered
 from ..engine.queries import Page
 from ..engine.sweeper import SweepReport
 from ..engine.views import Hold, JobView, KeyView
-from ..operations import Beside
+from ..operations import BoundOperations
 from ..store.base import Stats
 from .backend import Desk, at_desk
 from .listing import list_at_desk
@@ -88,7 +88,7 @@ def stuck(
 
 def _stuck_s(desk: Desk) -> float | None:
     """From when on a silent job is stuck; a server does not tell."""
-    return desk.engine.policy.stuck_ms / 1_000 if isinstance(desk, Beside) else None
+    return desk.engine.policy.stuck_ms / 1_000 if isinstance(desk, BoundOperations) else None
 
 
 def _too_long(stuck_s: float | None) -> str:
@@ -154,7 +154,7 @@ def idempotency(
     """List idempotency keys and what they led to, by account and key."""
 
     async def page(desk: Desk, cursor: str | None, most: int) -> Page[KeyView]:
-        if not isinstance(desk, Beside):
+        if not isinstance(desk, BoundOperations):
             return await desk.idempotency_keys(account=account, after=cursor, limit=most)
         # Neither a key nor a scope holds a slash, so the account may.
         start = None if cursor is None else tuple(cursor.rsplit("/", 2))

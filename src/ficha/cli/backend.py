@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 from ..app import Ficha
 from ..declarations import NAME_LENGTH
-from ..operations import Beside
+from ..operations import BoundOperations
 from ..store.base import StoreError
-from .loading import DEFAULT_APP, Absent, NotLoaded, load
+from .loading import DEFAULT_APP, Absent, AppNotLoaded, load
 from .options import UsageError
 from .output import note, printable
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 Needs = Literal["database", "settings", "tools"]
 """What of the application a command needs: only to know its database, also its plans and times, or its tools too."""
 
-Desk: TypeAlias = "Beside | AsyncClient"
+Desk: TypeAlias = "BoundOperations | AsyncClient"
 """What a command works with."""
 
 SERVER_PAGE: Final = 100
@@ -78,7 +78,7 @@ def server_of(database: str | None) -> str | None:
 
 def page_items(desk: Desk) -> int:
     """How much of a list can be asked for at once."""
-    return desk.limits.page_items if isinstance(desk, Beside) else SERVER_PAGE
+    return desk.limits.page_items if isinstance(desk, BoundOperations) else SERVER_PAGE
 
 
 def check_account(account: str | None, database: str | None, parameter: str) -> None:
@@ -91,14 +91,14 @@ async def account_at(desk: Desk, account: str | None) -> str:
     """The account that is meant: the one named, or that of the key."""
     if account is not None:
         return account
-    assert not isinstance(desk, Beside)
+    assert not isinstance(desk, BoundOperations)
     return (await desk.account()).id
 
 
 def at_database(
     app: str | None,
     database: str | None,
-    work: Callable[[Beside], Awaitable[T]],
+    work: Callable[[BoundOperations], Awaitable[T]],
     *,
     needs: Needs = "database",
     acts: bool = False,
@@ -136,11 +136,11 @@ def application(app: str | None, database: str | None, needs: Needs) -> tuple[Fi
         found = load(app or DEFAULT_APP)
     except Absent as absent:
         if app is not None or needs == "tools":
-            raise NotLoaded(f"{absent}; name your application with --app module:attribute or FICHA_APP") from None
+            raise AppNotLoaded(f"{absent}; name your application with --app module:attribute or FICHA_APP") from None
         return _plain(database), str(absent)
-    except NotLoaded as error:
+    except AppNotLoaded as error:
         if needs == "database" and app is None:
-            raise NotLoaded(f"{error} (to do without it, name the database with --database)") from error
+            raise AppNotLoaded(f"{error} (to do without it, name the database with --database)") from error
         raise
     if database is not None:
         found.database = database
@@ -162,7 +162,7 @@ def _plain(database: str | None) -> Ficha:
     try:
         return Ficha(database)
     except ValueError as error:  # A setting in the environment that makes no sense.
-        raise NotLoaded(str(error)) from error
+        raise AppNotLoaded(str(error)) from error
 
 
 def database_of(app: str | None, database: str | None) -> str:

@@ -77,10 +77,10 @@ def _listening(host: str, port: int) -> socket.socket:
 
 @asynccontextmanager
 async def _serving(app: Ficha, settings: Settings, sock: socket.socket) -> AsyncIterator[None]:
-    from ..server.serving import Server, url_of
+    from ..server.serving import ServerProcess, url_of
 
     started = asyncio.Event()
-    server = Server(app, settings, grace_s=GRACE_S, started=started.set)
+    server = ServerProcess(app, settings, grace_s=GRACE_S, started=started.set)
     serving = asyncio.create_task(server.serve(sockets=[sock]))
     waiting = asyncio.create_task(started.wait())
     await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)

@@ -10,7 +10,7 @@ import typer
 
 from ..engine.queries import Page
 from ..errors import Refused
-from ..operations import Beside
+from ..operations import BoundOperations
 from .backend import Desk, Needs, at_desk, page_items
 from .output import data, failure, table, words
 
@@ -41,7 +41,7 @@ def list_at_desk(
             limit=limit,
             as_json=as_json,
             nothing=nothing if isinstance(nothing, str) else nothing(desk),
-            opaque=not isinstance(desk, Beside),
+            opaque=not isinstance(desk, BoundOperations),
         )
 
     at_desk(app, database, work, needs=needs)

@@ -19,19 +19,19 @@ _NOT_THEIRS: Final = ("<", str(Path(__file__).parents[1]), sysconfig.get_path("s
 """Where lines of code are that a user did not write: made up while importing, Ficha's own, Python's own."""
 
 
-class NotLoaded(Exception):
+class AppNotLoaded(Exception):
     """The application could not be loaded; the message says why and what to do."""
 
 
-class Absent(NotLoaded):
-    """There is no such application. (One that is there but broken is a plain `NotLoaded`.)"""
+class Absent(AppNotLoaded):
+    """There is no such application. (One that is there but broken is a plain `AppNotLoaded`.)"""
 
 
 def load(path: str) -> Ficha:
     """The application at `module:attribute`, with the current directory first among the places to look."""
     name, _, attribute = path.partition(":")
     if not name or not attribute or "/" in path or name.endswith(".py"):
-        raise NotLoaded(f"{path!r} does not say where the application is; write module:attribute, such as shop:app")
+        raise AppNotLoaded(f"{path!r} does not say where the application is; write module:attribute, such as shop:app")
     module = _imported(name)
     found: Any = module
     for part in attribute.split("."):
@@ -55,11 +55,13 @@ def _imported(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
             raise Absent(f"there is no module {error.name!r} in {here} or among the installed packages") from None
-        raise NotLoaded(_broken(name, error)) from error
+        raise AppNotLoaded(_broken(name, error)) from error
     except SystemExit as error:
-        raise NotLoaded(f"the module {name!r} ended the program while it was imported (exit {error.code})") from error
+        raise AppNotLoaded(
+            f"the module {name!r} ended the program while it was imported (exit {error.code})"
+        ) from error
     except Exception as error:
-        raise NotLoaded(_broken(name, error)) from error
+        raise AppNotLoaded(_broken(name, error)) from error
 
 
 def _broken(name: str, error: Exception) -> str:

@@ -32,7 +32,7 @@ from . import (
     workers,
 )
 from .listing import refusal
-from .loading import NotLoaded
+from .loading import AppNotLoaded
 from .options import Spoken, UsageError
 from .output import failure, words
 
@@ -137,7 +137,7 @@ def _failed(error: Exception) -> int:
         case StoreError():
             retryable = isinstance(error, Transient | Unavailable)
             failure("DATABASE", str(error), as_json=Spoken.as_json, retryable=retryable)
-        case NotLoaded():
+        case AppNotLoaded():
             failure("APPLICATION", str(error), as_json=Spoken.as_json)
         case _:
             _failed_beyond(error)

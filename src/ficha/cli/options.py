@@ -24,11 +24,11 @@ def _remember(value: bool) -> bool:
 
 def tools(ctx: Any, incomplete: str) -> list[str]:
     """The tools of the application, for completion; none if it cannot be loaded."""
-    from .loading import DEFAULT_APP, NotLoaded, load
+    from .loading import DEFAULT_APP, AppNotLoaded, load
 
     try:
         found = load(ctx.params.get("app") or DEFAULT_APP).tools
-    except NotLoaded:
+    except AppNotLoaded:
         return []
     return [name for name in sorted(found) if name.startswith(incomplete)]
 

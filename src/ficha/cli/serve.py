@@ -116,9 +116,9 @@ def _serve_here(
     started: Callable[[], None],
     stop_with: Callable[[Stoppable], None],
 ) -> None:
-    from ..server.serving import Server
+    from ..server.serving import ServerProcess
 
-    server = Server(app, settings, grace_s=grace_s, started=started)
+    server = ServerProcess(app, settings, grace_s=grace_s, started=started)
 
     async def served() -> None:
         # Only now: the loop has taken hold of signals for itself when it began.

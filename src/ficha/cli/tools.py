@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..operations import Beside
+from ..operations import BoundOperations
 from ..tools import Tool
 from .backend import Desk, application, at_desk, server_of
 from .options import App, AsJson, Database
@@ -50,7 +50,7 @@ def _described(tool: Tool) -> dict[str, Any]:
 
 
 async def _served(desk: Desk) -> list[dict[str, Any]]:
-    assert not isinstance(desk, Beside)
+    assert not isinstance(desk, BoundOperations)
     return [
         {
             "name": tool.name,

@@ -15,7 +15,7 @@ from msgspec import structs
 from ..core.states import FINAL
 from ..engine.views import BatchView, EventView, JobView
 from ..errors import NotFound
-from ..operations import Beside
+from ..operations import BoundOperations
 from ..store.base import Unavailable
 from .backend import Desk, at_desk
 from .jobs import standing, waiting
@@ -62,7 +62,7 @@ async def watched(desk: Desk, found: str, *, as_json: bool) -> int:
 async def _end(desk: Desk, found: str, show: Callable[[Found], None]) -> Found:
     told: object = None
     # A server tells what happens to a job; a batch, and what is in a database, is looked at again and again.
-    live = not isinstance(desk, Beside) and isinstance(await _look(desk, found), JobView)
+    live = not isinstance(desk, BoundOperations) and isinstance(await _look(desk, found), JobView)
     async with aclosing(_followed(desk, found) if live else _polled(desk, found)) as looks:
         async for now in looks:
             show(now)
@@ -94,7 +94,7 @@ async def _polled(desk: Desk, found: str) -> AsyncGenerator[Found]:
 
 async def _followed(desk: Desk, job_id: str) -> AsyncGenerator[Found]:
     """A server's job, after each thing that happens to it."""
-    assert not isinstance(desk, Beside)
+    assert not isinstance(desk, BoundOperations)
     now: JobView | None = None
     async with aclosing(desk.watch(job_id)) as happenings:
         async for happening in happenings:

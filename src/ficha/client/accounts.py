@@ -8,10 +8,10 @@ from ..engine.queries import Page
 from ..engine.views import AccountView, ApiKeyView, AuditView, EntryView, NewApiKey
 from .effects import Flow
 from .operation import operation
-from .requests import Calls, segment
+from .requests import RequestMethods, segment
 
 
-class Accounts(Calls):
+class AccountMethods(RequestMethods):
     @operation
     def account(self, account: str | None = None) -> Flow[AccountView]:
         """An account with its balance, plan and usage; that of the key if none is named."""

@@ -13,7 +13,7 @@ from ..engine.workforce import WorkerView
 from ..store.base import Stats
 from .effects import Flow
 from .operation import operation
-from .requests import Calls, segment
+from .requests import RequestMethods, segment
 
 
 class _Pools(Struct):
@@ -24,7 +24,7 @@ class _Requeued(Struct):
     job_id: str
 
 
-class Operating(Calls):
+class AdminMethods(RequestMethods):
     @operation
     def sweep(self) -> Flow[SweepReport]:
         """One round of recovery and clean-up, now."""

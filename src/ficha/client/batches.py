@@ -11,7 +11,7 @@ from msgspec import Struct
 from .. import validation as arg
 from ..engine.views import BatchView, Receipt
 from .effects import Flow
-from .jobs import Jobs
+from .jobs import JobMethods
 from .operation import operation
 from .requests import date, json
 
@@ -24,7 +24,7 @@ class _Resumed(Struct):
     resumed: int
 
 
-class Batches(Jobs):
+class BatchMethods(JobMethods):
     @operation
     def submit_batch(
         self,

@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from .accounts import Accounts
-from .admin import Operating
-from .batches import Batches
+from .accounts import AccountMethods
+from .admin import AdminMethods
+from .batches import BatchMethods
 from .effects import Answer, Emit, Flow, Open, Pause, Read, Ride, Send, Step, Stream
 from .errors import ServerError, Unreachable
-from .operation import Awaiting, Blocking
+from .operation import AsyncDriver, SyncDriver
 from .retries import STANDARD, Retries
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, 
 """The errors of a request of which the server has seen nothing."""
 
 
-class _Operations(Accounts, Batches, Operating):
+class _Operations(AccountMethods, BatchMethods, AdminMethods):
     """All operations, and where they are sent."""
 
     def __init__(
@@ -54,7 +54,7 @@ class _Operations(Accounts, Batches, Operating):
         return f"{type(self).__name__}({self.url!r})"
 
 
-class Client(_Operations, Blocking):
+class Client(_Operations, SyncDriver):
     """A Ficha server, for programs that wait for each call.
 
     url: where it is. Defaults to FICHA_URL.
@@ -107,7 +107,7 @@ class Client(_Operations, Blocking):
                     wire.take(ride, ride.step)
 
 
-class AsyncClient(_Operations, Awaiting):
+class AsyncClient(_Operations, AsyncDriver):
     """A Ficha server, for programs that await each call. The arguments are those of `Client`."""
 
     def __init__(

@@ -18,8 +18,8 @@ from ..engine.views import EventView, Hold, JobView, Quote, Receipt, instant
 from ..ids import new_id
 from .effects import READ_S, Flow, Stream
 from .operation import iteration, operation
-from .requests import Calls, date, json, posted
-from .watching import Events, Happening, Watch
+from .requests import RequestMethods, date, json, posted
+from .watching import Events, Happening, JobWatch
 
 OWN_KEY_HOURS: Final = 1.0
 """A key that the client makes by itself is only good for its own tries, and long enough for them."""
@@ -93,7 +93,7 @@ class _Ended(Struct, kw_only=True):
     due_at: datetime | None
 
 
-class Jobs(Calls):
+class JobMethods(RequestMethods):
     @operation
     def submit(
         self,
@@ -177,7 +177,7 @@ class Jobs(Calls):
         if waited.job is not None and waited.job.status in FINAL:
             return waited.job
         ends_at = float("inf") if timeout_s is None else began_at + timeout_s
-        return (yield from Watch(self, waited.job_id, 0, ends_at).end())
+        return (yield from JobWatch(self, waited.job_id, 0, ends_at).end())
 
     @operation
     def quote(
@@ -211,7 +211,7 @@ class Jobs(Calls):
     def wait(self, job_id: str, timeout_s: float | None = None) -> Flow[JobView]:
         """Waits for a job's end and returns it; `TimeoutError` if it has not ended in time."""
         ends_at = float("inf") if timeout_s is None else self.clock() + timeout_s
-        return Watch(self, arg.job_id(job_id), 0, ends_at).end()
+        return JobWatch(self, arg.job_id(job_id), 0, ends_at).end()
 
     @iteration
     def watch(self, job_id: str, *, after: int = 0) -> Stream[Happening]:
@@ -220,7 +220,7 @@ class Jobs(Calls):
 
         Live, or by asking again and again where nothing live can be had; that is the same, a little later.
         """
-        return Watch(self, arg.job_id(job_id), after).stream()
+        return JobWatch(self, arg.job_id(job_id), after).stream()
 
     @operation
     def job(self, job_id: str) -> Flow[JobView]:

@@ -12,7 +12,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Blocking:
+class SyncDriver:
     """Drives flows by waiting for each step."""
 
     def run(self, begin: Callable[[], Flow[T]]) -> T:
@@ -22,7 +22,7 @@ class Blocking:
         raise NotImplementedError
 
 
-class Awaiting:
+class AsyncDriver:
     """Drives flows by awaiting each step."""
 
     async def run(self, begin: Callable[[], Flow[T]]) -> T:
@@ -42,9 +42,9 @@ class operation(Generic[P, T]):
     @overload
     def __get__(self, client: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, client: Blocking, owner: type) -> Callable[P, T]: ...
+    def __get__(self, client: SyncDriver, owner: type) -> Callable[P, T]: ...
     @overload
-    def __get__(self, client: Awaiting, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: AsyncDriver, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, client: Any, owner: type) -> Any:
         if client is None:
             return self
@@ -62,9 +62,9 @@ class iteration(Generic[P, T]):
     @overload
     def __get__(self, client: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, client: Blocking, owner: type) -> Callable[P, Generator[T]]: ...
+    def __get__(self, client: SyncDriver, owner: type) -> Callable[P, Generator[T]]: ...
     @overload
-    def __get__(self, client: Awaiting, owner: type) -> Callable[P, AsyncGenerator[T]]: ...
+    def __get__(self, client: AsyncDriver, owner: type) -> Callable[P, AsyncGenerator[T]]: ...
     def __get__(self, client: Any, owner: type) -> Any:
         if client is None:
             return self

@@ -25,7 +25,7 @@ _ANY_SIZE: Final = arg.Limits(payload_bytes=2**31)
 """How large a payload may be is the server's to say."""
 
 
-class Calls:
+class RequestMethods:
     """Sends and reads, as flows."""
 
     url: str

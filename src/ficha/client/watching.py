@@ -13,7 +13,7 @@ from ..errors import Refused
 from .effects import Answer, Emit, Flow, Open, Pause, Read, Ride, Send, Step
 from .errors import Unreachable
 from .problems import trouble_of
-from .requests import Calls, fields
+from .requests import RequestMethods, fields
 from .sse import Message, Parser
 
 T = TypeVar("T")
@@ -47,10 +47,10 @@ class Events(Struct, frozen=True):
     next: int | None = None
 
 
-class Watch:
+class JobWatch:
     """One watching: what was told already, and how the rest is learnt."""
 
-    def __init__(self, calls: Calls, job_id: str, after: int, ends_at: float = float("inf")) -> None:
+    def __init__(self, calls: RequestMethods, job_id: str, after: int, ends_at: float = float("inf")) -> None:
         self._calls = calls
         self._job_id = job_id
         self._path = f"/api/jobs/{job_id}"

@@ -42,7 +42,7 @@ _TOLD: Final = ("status", "refunded", "balance", "new_balance")
 Description = tuple[AuditAct, str, dict[str, Any]]
 
 
-def record(ws: Workspace, actor: str, command: c.BareCommand, outcome: Outcome) -> None:
+def record(ws: Workspace, actor: str, command: c.UnwrappedCommand, outcome: Outcome) -> None:
     """Writes the line for a command that was not refused."""
     if isinstance(outcome, Refusal) or (described := _described(command, outcome)) is None:
         return
@@ -64,7 +64,7 @@ def _cut(value: Any) -> Any:
     return value[:TEXT_LENGTH] + "…" if isinstance(value, str) and len(value) > TEXT_LENGTH else value
 
 
-def _described(command: c.BareCommand, outcome: Outcome) -> Description | None:
+def _described(command: c.UnwrappedCommand, outcome: Outcome) -> Description | None:
     """The act, its target and its particulars; None for what workers and the sweeper say all day long."""
     match command:
         case c.OpenAccount():
@@ -104,7 +104,7 @@ def _described(command: c.BareCommand, outcome: Outcome) -> Description | None:
             return "revoke_api_key", _api_key(command.key_id), _key(outcome)
         case c.Claim() | c.ClaimJob() | c.Start() | c.Heartbeat() | c.SaveCheckpoint() | c.SaveStep() | c.Report():
             return None
-        case c.Note() | c.SeeWorker() | c.UseApiKey() | c.Elect() | c.ExpireReservation() | c.ForgetKey():
+        case c.Note() | c.RegisterWorker() | c.UseApiKey() | c.Elect() | c.ExpireReservation() | c.ForgetKey():
             return None
         case _:
             assert_never(command)

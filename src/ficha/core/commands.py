@@ -266,7 +266,7 @@ class ResizePool(Command, frozen=True):
     slots: int | None
 
 
-class SeeWorker(Command, frozen=True):
+class RegisterWorker(Command, frozen=True):
     """A worker says that it is there, or (`stops`) that it goes."""
 
     name: str
@@ -311,14 +311,14 @@ class UseApiKey(Command, frozen=True):
     key_id: str
 
 
-class As(Command, frozen=True):
+class ActingAs(Command, frozen=True):
     """A command with the name of who gives it: unless it is refused, it leaves a line in the audit log."""
 
     actor: str
-    command: BareCommand
+    command: UnwrappedCommand
 
 
-BareCommand = (
+UnwrappedCommand = (
     OpenAccount
     | ChangePlan
     | Credit
@@ -344,15 +344,15 @@ BareCommand = (
     | DeclarePool
     | PausePool
     | ResizePool
-    | SeeWorker
+    | RegisterWorker
     | Elect
     | CreateApiKey
     | RevokeApiKey
     | UseApiKey
 )
-AnyCommand = BareCommand | As
+AnyCommand = UnwrappedCommand | ActingAs
 
 
-def bare(command: Command) -> Command:
+def unwrapped(command: Command) -> Command:
     """The command itself, whoever gives it."""
-    return command.command if type(command) is As else command
+    return command.command if type(command) is ActingAs else command

@@ -24,7 +24,7 @@ def _forget_key(ws: Workspace, command: c.ForgetKey) -> Forgotten:
     return Forgotten(submit.forget_key(ws, (command.account_id, command.scope, command.key)))
 
 
-def _audited(ws: Workspace, command: c.As) -> Outcome:
+def _audited(ws: Workspace, command: c.ActingAs) -> Outcome:
     outcome = _RULES[type(command.command)](ws, command.command)
     audit.record(ws, command.actor, command.command, outcome)
     return outcome
@@ -56,10 +56,10 @@ _RULES: dict[type[c.Command], Callable[[Workspace, Any], Outcome]] = {
     c.DeclarePool: pools.declare_pool,
     c.PausePool: pools.pause_pool,
     c.ResizePool: pools.resize_pool,
-    c.SeeWorker: workers.see_worker,
+    c.RegisterWorker: workers.register_worker,
     c.Elect: pools.elect,
     c.CreateApiKey: api_keys.create,
     c.RevokeApiKey: api_keys.revoke,
     c.UseApiKey: api_keys.use,
-    c.As: _audited,
+    c.ActingAs: _audited,
 }

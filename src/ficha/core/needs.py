@@ -136,7 +136,7 @@ def _add(wanted: Needs, command: c.AnyCommand) -> None:
             wanted.pools.add(command.name)
         case c.Elect():
             wanted.leaders.add(command.name)
-        case c.SeeWorker() | c.UseApiKey():
+        case c.RegisterWorker() | c.UseApiKey():
             pass  # A sign of life stands, whatever was said before.
         case c.CreateApiKey():
             if command.account_id is not None:
@@ -145,7 +145,7 @@ def _add(wanted: Needs, command: c.AnyCommand) -> None:
             wanted.api_keys_of.add(command.name)
         case c.RevokeApiKey():
             wanted.api_keys.add(command.key_id)
-        case c.As():
+        case c.ActingAs():
             _add(wanted, command.command)
         case _:
             assert_never(command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from .commands import SeeWorker
+from .commands import RegisterWorker
 from .outcomes import Seen
 from .policy import MILLISECOND
 from .records import Worker
@@ -16,7 +16,7 @@ MISSED: Final = 3
 """Heartbeats that a worker may miss before it is called silent."""
 
 
-def see_worker(ws: Workspace, command: SeeWorker) -> Seen:
+def register_worker(ws: Workspace, command: RegisterWorker) -> Seen:
     """A worker's word about itself, which stands for whatever it said before."""
     worker = Worker(
         command.name,

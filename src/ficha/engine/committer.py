@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..core.commands import Claim, Command, Submit, bare
+from ..core.commands import Claim, Command, Submit, unwrapped
 from ..core.decide import decide
 from ..core.needs import needs
 from ..core.outcomes import Outcome, Refusal
@@ -35,7 +35,7 @@ TOGETHER: Final = 3
 """How often a batch that lost a conflict is run as it is; after that each caller's part is run by itself."""
 
 
-class LaneLimits(Struct, frozen=True):
+class CommitLimits(Struct, frozen=True):
     """How a lane behaves.
 
     batch_weight: jobs and commands in one transaction, at most. Defaults to 400.
@@ -63,7 +63,7 @@ class _Ticket(Struct):
     future: asyncio.Future[list[Outcome]]
 
 
-class Standing:
+class StandingTicket:
     """A claim that waits for work: it is decided in the very batch that brings some to its pools."""
 
     def __init__(self, claim: Claim) -> None:
@@ -78,17 +78,17 @@ class Standing:
         return not self.is_taken
 
 
-class Lane:
+class Committer:
     """Takes all that waits, up to a limit, as the next batch."""
 
     def __init__(
         self,
         store: Store,
         policy: Policy,
-        limits: LaneLimits,
+        limits: CommitLimits,
         published: Callable[[Changes, Collection[str]], None],
         hints: Hints,
-        standing: list[Standing],
+        standing: list[StandingTicket],
     ) -> None:
         self.id = str(uuid.uuid4())
         self._store = store
@@ -124,9 +124,9 @@ class Lane:
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
-    def stand(self, claim: Claim) -> Standing:
+    def stand(self, claim: Claim) -> StandingTicket:
         """Leaves a claim here until a batch brings work for it, or it is withdrawn."""
-        standing = Standing(claim)
+        standing = StandingTicket(claim)
         self._standing.append(standing)
         return standing
 
@@ -187,7 +187,7 @@ class Lane:
         pools = {
             job.pool
             for ticket in tickets
-            for command in map(bare, ticket.commands)
+            for command in map(unwrapped, ticket.commands)
             if isinstance(command, Submit)
             for job in command.jobs
         }
@@ -195,7 +195,7 @@ class Lane:
         called = [
             standing
             for standing in self._standing
-            if not standing.pools.isdisjoint(pools) and self._store.carries(standing.pools)
+            if not standing.pools.isdisjoint(pools) and self._store.may_claim_with_submit(standing.pools)
         ]
         for standing in called:
             standing.is_taken = True
@@ -295,7 +295,7 @@ class Lane:
 
 
 def _weight(command: Command) -> int:
-    command = bare(command)
+    command = unwrapped(command)
     return len(command.jobs) if isinstance(command, Submit) else 1
 
 

@@ -17,7 +17,7 @@ SEARCHED: Final = 8_192
 """So many jobs may have come in ahead of one that has come forward itself, for it to be found again."""
 
 
-class Pace:
+class DrainRate:
     def __init__(self) -> None:
         self._rates: dict[str, float] = {}
         self._left: Counter[str] = Counter()

@@ -15,8 +15,8 @@ from ..core.policy import Policy
 from ..core.records import HELD, Job, Leased, Ready
 from ..core.snapshot import Changes, Snapshot
 from ..store.base import GetSnapshot, Store
-from .committer import CLOSED, Lane, LaneLimits, Standing
-from .event_tail import Live
+from .committer import CLOSED, CommitLimits, Committer, StandingTicket
+from .event_tail import EventTail
 from .positions import Positions
 from .sweeper import Sweeper, SweepReport
 from .trigger import OnWork, Trigger
@@ -33,27 +33,27 @@ class Engine:
         self,
         store: Store,
         policy: Policy,
-        limits: LaneLimits | None = None,
+        limits: CommitLimits | None = None,
         *,
         sweep_interval_s: float = 1.0,
         on_work: OnWork | None = None,
     ) -> None:
         self.store = store
         self.policy = policy
-        self.limits = limits or LaneLimits()
+        self.limits = limits or CommitLimits()
         self.wakeups = Wakeups(store)
-        self.live = Live(store, self.wakeups)
+        self.live = EventTail(store, self.wakeups)
         self.positions = Positions(store)
         self.sweeper = Sweeper(self, interval_s=sweep_interval_s)
         self._trigger = None if on_work is None else Trigger(on_work)
-        self._lanes: list[Lane] = []
+        self._lanes: list[Committer] = []
 
     async def start(self, *, sweep: bool = True, listen: bool = True) -> None:
         """Begins to take commands. With `sweep=False` the clean-up runs only on the back of calls; with `listen=False`
         no hints from other processes are heard."""
-        standing: list[Standing] = []
+        standing: list[StandingTicket] = []
         self._lanes = [
-            Lane(self.store, self.policy, self.limits, self._published, self._hints, standing)
+            Committer(self.store, self.policy, self.limits, self._published, self._hints, standing)
             for _ in range(self.store.lanes)
         ]
         if listen:
@@ -75,7 +75,7 @@ class Engine:
         """The outcome of one command, once it is committed."""
         return (await self._lane(command).call((command,)))[0]
 
-    def stand(self, claim: c.Claim) -> Standing:
+    def stand(self, claim: c.Claim) -> StandingTicket:
         """Leaves a claim with the lanes: a submit of this process and the claim that answers it are then one
         transaction, wherever the store says that this costs nobody anything."""
         return self._lanes[0].stand(claim)
@@ -124,7 +124,7 @@ class Engine:
         """One round of recovery and clean-up, now, whoever leads; where somebody asked for it, in their name."""
         return await self.sweeper.sweep(actor)
 
-    def _lane(self, command: c.Command) -> Lane:
+    def _lane(self, command: c.Command) -> Committer:
         self.sweeper.nudge()
         return self._lanes[_lane_number(command, len(self._lanes))]
 
@@ -142,7 +142,7 @@ class Engine:
 _NEEDS_NO_ACCOUNT: Final = frozenset(
     {
         *(c.Claim, c.Start, c.Heartbeat, c.SaveCheckpoint, c.SaveStep, c.Report, c.Note),
-        *(c.SeeWorker, c.UseApiKey),
+        *(c.RegisterWorker, c.UseApiKey),
     }
 )
 
@@ -155,7 +155,7 @@ def _lane_number(command: c.Command, lanes: int) -> int:
     """
     if lanes == 1:
         return 0
-    command = c.bare(command)
+    command = c.unwrapped(command)
     if type(command) in _NEEDS_NO_ACCOUNT:
         return lanes - 1
     owner: str = getattr(command, "account_id", None) or getattr(command, "job_id", None) or ""

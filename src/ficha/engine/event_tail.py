@@ -48,7 +48,7 @@ class Closed(Exception):
     """The process is shutting down: follow on with another one, after the cursor."""
 
 
-class Live:
+class EventTail:
     """The followers of this process, and their tail."""
 
     def __init__(self, store: Store, wakeups: Wakeups) -> None:
@@ -197,7 +197,7 @@ class Follower:
         *("account_id", "cursor", "job_id"),
     )
 
-    def __init__(self, live: Live, job_id: str | None, account_id: str | None, after: int) -> None:
+    def __init__(self, live: EventTail, job_id: str | None, account_id: str | None, after: int) -> None:
         self.job_id = job_id
         self.account_id = account_id
         self.cursor = after

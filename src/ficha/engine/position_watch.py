@@ -22,7 +22,7 @@ MISSES: Final = 2
 """After so many looks in which a job was not found waiting, the job itself is asked for."""
 
 
-class Watch:
+class PositionWatch:
     """Those who wait. It looks only while there are any."""
 
     def __init__(self, waits: Callable[[Iterable[str]], Awaitable[dict[str, Wait]]]) -> None:
@@ -71,7 +71,7 @@ class Watched:
 
     __slots__ = ("_call", "_misses", "_told", "_watch", "is_lost", "job_id", "news", "not_before")
 
-    def __init__(self, watch: Watch, job_id: str, call: Callable[[], None]) -> None:
+    def __init__(self, watch: PositionWatch, job_id: str, call: Callable[[], None]) -> None:
         self.job_id = job_id
         self.news: Wait | None = None
         self.is_lost = False

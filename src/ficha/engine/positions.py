@@ -23,8 +23,8 @@ from ..core.records import WAITING, Job, Parked, Ready
 from ..core.snapshot import Changes, JobChange
 from ..store.base import GetJobs, GetWaiting, Store, StoreError
 from ..store.waiting_columns import Key, Lines
-from .drain_rate import Pace
-from .queue_index import Look
+from .drain_rate import DrainRate
+from .queue_index import QueueIndex
 
 log = logging.getLogger("ficha.engine")
 
@@ -48,7 +48,7 @@ MOST_NEWS = 10_000
 """How many changes are at least waited with, and how many at most, for somebody to ask."""
 
 
-class Standing(Struct, frozen=True):
+class QueueStanding(Struct, frozen=True):
     """Where a waiting job stands: 1 is next. The estimate is None while nothing is known of the pool's pace."""
 
     position: int
@@ -58,7 +58,7 @@ class Standing(Struct, frozen=True):
 class Placed(Struct, frozen=True):
     """A standing, whose pool's line it is in, and whether the job waits for its own account before."""
 
-    standing: Standing
+    standing: QueueStanding
     pool: str
     is_parked: bool
 
@@ -69,11 +69,11 @@ class Positions:
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
-        self._look = Look(Lines(), Lines())
+        self._look = QueueIndex(Lines(), Lines())
         self._looked_at = NEVER
         self._due_at = NEVER
         self._cost_s = 0.0
-        self._pace = Pace()
+        self._pace = DrainRate()
         self._since_look: list[list[JobChange]] = []
         self._news: list[JobChange] = []
         """What was committed since the look and is not yet in it."""
@@ -111,7 +111,7 @@ class Positions:
                 self._look.follow(change)
             self._news.clear()
 
-    async def of(self, job_id: str) -> Standing | None:
+    async def of(self, job_id: str) -> QueueStanding | None:
         """Where the job stands; None if it does not wait for its turn."""
         await self._keep_fresh()
         standing = self._recalled(job_id)
@@ -121,17 +121,17 @@ class Positions:
             return self._read(rows[0].job) if rows else None
         return standing
 
-    async def of_job(self, job: Job) -> Standing | None:
+    async def of_job(self, job: Job) -> QueueStanding | None:
         """The same for a job just read, whether the last look has seen it or not."""
         await self._keep_fresh()
         return self._read(job)
 
-    async def of_possible(self, job: Job) -> Standing | None:
+    async def of_possible(self, job: Job) -> QueueStanding | None:
         """The same for a job that is not made: where it would stand if it were made now."""
         await self._keep_fresh()
         return self._standing(job, _key(job))
 
-    async def of_new(self, job_id: str) -> Standing | None:
+    async def of_new(self, job_id: str) -> QueueStanding | None:
         """The same for a job that this process has just committed; a look that is due is not waited for."""
         if self._has_looked and not self._is_behind:
             self._begin_if_due()
@@ -157,11 +157,11 @@ class Positions:
                 await asyncio.sleep(0)
         return found
 
-    def _read(self, job: Job) -> Standing | None:
+    def _read(self, job: Job) -> QueueStanding | None:
         """By the place that the job's row names."""
         return self._standing(job, self._remember(job))
 
-    def _standing(self, job: Job, key: Key | None) -> Standing | None:
+    def _standing(self, job: Job, key: Key | None) -> QueueStanding | None:
         if key is None or self._is_behind:
             return None
         self._catch_up()
@@ -170,7 +170,7 @@ class Positions:
             ahead += self._look.parked.find(job.account_id, key)[0]
         return self._told(job.pool, ahead)
 
-    def _recalled(self, job_id: str) -> Standing | None:
+    def _recalled(self, job_id: str) -> QueueStanding | None:
         found = self._found(job_id)
         return None if found is None else self._told(found[0], found[1])
 
@@ -194,8 +194,8 @@ class Positions:
         further, is_parked = self._look.parked.find(account, key)
         return (pool, ahead + further, True) if is_parked else None
 
-    def _told(self, pool: str, ahead: int) -> Standing:
-        return Standing(1 + ahead, self._pace.wait_s(pool, 1 + ahead))
+    def _told(self, pool: str, ahead: int) -> QueueStanding:
+        return QueueStanding(1 + ahead, self._pace.wait_s(pool, 1 + ahead))
 
     def _remember(self, job: Job) -> Key | None:
         """Keeps where the job waits for its turn, and gives its key; None if it does not."""
@@ -232,7 +232,7 @@ class Positions:
         try:
             waiting = await self._store.read(GetWaiting())
             read_at = self._clock()
-            look = Look(waiting.ready, waiting.parked)
+            look = QueueIndex(waiting.ready, waiting.parked)
             self._pace.observe(self._look.ready.lines, waiting.ready, read_at - self._looked_at)
             # What is committed meanwhile comes to the end of this list. A look at a long queue takes a while, and then
             # there is much in it: others get their turn in between.

@@ -14,8 +14,8 @@ from ..core.pools import WaitReason, why_not_yet, why_waiting
 from ..core.records import Job, Pool, Ready, Status, Step
 from ..store import base as q
 from . import views as v
-from .position_watch import Watch
-from .positions import Placed, Positions, Standing
+from .position_watch import PositionWatch
+from .positions import Placed, Positions, QueueStanding
 from .workforce import WorkerView, worker_view
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class Queries:
         self._pools: dict[str, q.PoolCounts] = {}
         self._pools_at = float("-inf")
         self._asking: asyncio.Task[dict[str, q.PoolCounts]] | None = None
-        self.watch = Watch(self.waits)
+        self.watch = PositionWatch(self.waits)
 
     async def job(self, job_id: str) -> v.JobView | None:
         rows = await self._store.read(q.GetJobs((job_id,)))
@@ -52,7 +52,7 @@ class Queries:
         items = [await self._view(row) for row in rows]
         return Page(items, items[-1].id if len(items) == query.limit else None)
 
-    async def standing(self, job_id: str) -> Standing | None:
+    async def standing(self, job_id: str) -> QueueStanding | None:
         """Where a job stands, from the shared look: what a client may ask every few seconds."""
         return await self._positions.of(job_id)
 

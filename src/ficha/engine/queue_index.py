@@ -17,7 +17,7 @@ LATEST: Final = 512
 """So many at the end of a run are searched first."""
 
 
-class Look:
+class QueueIndex:
     """Ready jobs by pool, and by account those that wait for its own concurrency."""
 
     def __init__(self, ready: Lines, parked: Lines) -> None:

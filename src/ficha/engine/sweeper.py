@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ..core.commands import As, Command, Elect, ExpireReservation, ForgetKey, Recover
+from ..core.commands import ActingAs, Command, Elect, ExpireReservation, ForgetKey, Recover
 from ..core.outcomes import Elected, Forgotten, Recovered, Refusal
 from ..store.base import GetDue, StoreError
 
@@ -140,7 +140,7 @@ class Sweeper:
             due = await self._engine.store.read(GetDue(policy.stuck_ms, policy.max_age_ms))
             self._look_s = time.monotonic() - asked_at
             commands: list[Command] = [
-                *(Recover(job_id) if actor is None else As(actor, Recover(job_id)) for job_id in due.jobs),
+                *(Recover(job_id) if actor is None else ActingAs(actor, Recover(job_id)) for job_id in due.jobs),
                 *(ExpireReservation(reservation_id) for reservation_id in due.reservations),
                 *(ForgetKey(*name) for name in due.keys),
             ]

@@ -32,7 +32,7 @@ from ..core.records import (
 )
 from ..core.states import FINAL
 from ..store.base import ApiKeyRow, BatchCounts, JobRow, NumberedEvent, NumberedLine, PoolCounts
-from .positions import Standing
+from .positions import QueueStanding
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -103,7 +103,9 @@ class JobView(Struct, frozen=True, kw_only=True):
     finished_at: datetime | None
 
 
-def job_view(row: JobRow, now: int, standing: Standing | None = None, waiting_for: WaitReason | None = None) -> JobView:
+def job_view(
+    row: JobRow, now: int, standing: QueueStanding | None = None, waiting_for: WaitReason | None = None
+) -> JobView:
     job = row.job
     lease = job.place if isinstance(job.place, Leased) else None
     point = job.checkpoint

@@ -15,7 +15,7 @@ from .base import Operations
 CreditKind = Literal["grant", "adjust"]
 
 
-class Accounts(Operations):
+class AccountOperations(Operations):
     async def open_account(self, account: str, *, plan: str | None = None, credits: int = 0) -> AccountView:
         """Opens an account, with a first grant of credits if any."""
         command = OpenAccount(

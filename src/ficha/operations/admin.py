@@ -13,10 +13,10 @@ from ..engine.views import AuditView, Hold, JobView, KeyView, PoolView
 from ..engine.workforce import WorkerView
 from ..ids import new_id
 from ..store.base import ListJobs, Stats
-from .submits import Submits
+from .submits import SubmitOperations
 
 
-class Operating(Submits):
+class AdminOperations(SubmitOperations):
     async def sweep(self) -> SweepReport:
         """One round of recovery and clean-up, now."""
         return await self.engine.sweep(self.actor)

@@ -15,7 +15,7 @@ from ..ids import new_id
 from .base import Operations
 
 
-class ApiKeys(Operations):
+class ApiKeyOperations(Operations):
     async def create_api_key(
         self, name: str, *, scope: ApiKeyScope = "user", account: str | None = None, ttl_s: float | None = None
     ) -> NewApiKey:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from ..core.commands import As, Command
+from ..core.commands import ActingAs, Command
 from ..core.outcomes import Outcome, Refusal
 from ..engine.engine import Engine
 from ..engine.queries import Queries
@@ -48,7 +48,7 @@ class Operations:
 
     def _said(self, command: Command) -> Command:
         """The command, in the name of whoever acts."""
-        return command if self.actor is None else As(self.actor, command)  # type: ignore[arg-type]
+        return command if self.actor is None else ActingAs(self.actor, command)  # type: ignore[arg-type]
 
 
 def answer(outcome: Outcome, expected: type[T]) -> T:

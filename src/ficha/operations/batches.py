@@ -14,10 +14,10 @@ from ..core.states import ACTIVE
 from ..engine.views import BatchView, Receipt
 from ..errors import Refused
 from ..ids import new_id
-from .submits import Request, Submits
+from .submits import Request, SubmitOperations
 
 
-class Batches(Submits):
+class BatchOperations(SubmitOperations):
     async def submit_batch(
         self,
         items: Iterable[tuple[str, Mapping[str, Any]]],

@@ -9,20 +9,22 @@ from ..engine.engine import Engine
 from ..engine.queries import Queries
 from ..tools import Tool
 from ..validation import Limits
-from .accounts import Accounts
-from .admin import Operating
-from .api_keys import ApiKeys
-from .batches import Batches
-from .leases import Leases
-from .quotes import Quotes
+from .accounts import AccountOperations
+from .admin import AdminOperations
+from .api_keys import ApiKeyOperations
+from .batches import BatchOperations
+from .leases import LeaseOperations
+from .quotes import QuoteOperations
 
 
-class AllOperations(Accounts, ApiKeys, Batches, Leases, Operating, Quotes):
+class AllOperations(
+    AccountOperations, ApiKeyOperations, BatchOperations, LeaseOperations, AdminOperations, QuoteOperations
+):
     """Every operation there is."""
 
-    def acting(self, actor: str) -> Beside:
+    def acting(self, actor: str) -> BoundOperations:
         """The same operations on the same engine, in somebody's name: every change leaves a line in the audit log."""
-        return Beside(
+        return BoundOperations(
             self.engine,
             tools=self.tools,
             limits=self.limits,
@@ -32,7 +34,7 @@ class AllOperations(Accounts, ApiKeys, Batches, Leases, Operating, Quotes):
         )
 
 
-class Beside(AllOperations):
+class BoundOperations(AllOperations):
     """What a thread or a command uses that must not share the application's engine, or its name."""
 
     def __init__(

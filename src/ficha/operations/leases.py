@@ -16,7 +16,7 @@ from ..core import commands as c
 from ..core.lease import lost
 from ..core.outcomes import Claimed, Finished, Held, Recovered, Seen, StepSaved
 from ..core.records import Worker
-from ..engine.committer import Standing
+from ..engine.committer import StandingTicket
 from ..engine.views import Lease, moment
 from ..engine.wakeups import cancellations
 from ..errors import Refused
@@ -41,7 +41,7 @@ class LeaseName:
 AnyLease = Lease | LeaseName
 
 
-class Leases(Operations):
+class LeaseOperations(Operations):
     async def claim(
         self, pools: str | Sequence[str], *, limit: int = 1, worker: str, starts: bool = False
     ) -> list[Lease]:
@@ -103,7 +103,7 @@ class Leases(Operations):
         refusals = ((held[row.job.id], lost(row.job, held[row.job.id].epoch)) for row in found)
         return [(lease, Refused.of(refusal)) for lease, refusal in refusals if refusal is not None]
 
-    async def see_worker(self, word: c.SeeWorker) -> Worker:
+    async def register_worker(self, word: c.RegisterWorker) -> Worker:
         """Keeps a worker's word about itself, for those who list workers."""
         return (await self._ask(word, Seen)).worker
 
@@ -239,7 +239,7 @@ class Leases(Operations):
 class StandingClaim:
     """A claim that waits for work. Withdraw it, or wait for its leases: those that it got would be lost otherwise."""
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, standing: StandingTicket) -> None:
         self._standing = standing
 
     @property

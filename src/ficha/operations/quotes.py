@@ -9,10 +9,10 @@ from typing import Any
 from ..core.outcomes import Refusal, Submitted
 from ..engine.views import Quote
 from ..errors import Refused
-from .submits import Request, Submits
+from .submits import Request, SubmitOperations
 
 
-class Quotes(Submits):
+class QuoteOperations(SubmitOperations):
     async def quote(
         self,
         tool: str,

@@ -14,7 +14,7 @@ from .. import validation as arg
 from ..core import commands as c
 from ..core.outcomes import Finished, Refusal, ReservationChanged, Submitted
 from ..core.records import Status
-from ..engine.positions import Standing
+from ..engine.positions import QueueStanding
 from ..engine.queries import Page
 from ..engine.views import EventView, Hold, JobView, Receipt, hold_view, receipt
 from ..errors import Refused
@@ -53,7 +53,7 @@ class Request(Struct, frozen=True, kw_only=True):
     batch: str | None = None
 
 
-class Submits(Operations):
+class SubmitOperations(Operations):
     async def submit(
         self,
         tool: str,
@@ -250,7 +250,7 @@ class Submits(Operations):
             )
         )
 
-    async def position(self, job_id: str) -> Standing | None:
+    async def position(self, job_id: str) -> QueueStanding | None:
         """Where a waiting job stands, from a shared look at the queue: cheap however many ask and wait."""
         return await self.queries.standing(arg.job_id(job_id))
 

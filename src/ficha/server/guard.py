@@ -19,7 +19,7 @@ from .settings import Settings
 
 if TYPE_CHECKING:
     from ..app import Ficha
-    from ..operations import Beside
+    from ..operations import BoundOperations
 
 
 class Call:
@@ -36,7 +36,7 @@ class Call:
         return settings
 
     @property
-    def acting(self) -> Beside:
+    def acting(self) -> BoundOperations:
         """The operations under the caller's name: whatever they change is in the audit log."""
         return self.app.acting(self.caller.name)
 

@@ -43,7 +43,7 @@ class PortTaken(NotServed):
     """Another program listens there."""
 
 
-class Server(uvicorn.Server):
+class ServerProcess(uvicorn.Server):
     """Serves the application, and opens and closes it unless that is done already.
 
     grace_s: what requests under way get to end after `stop`.

@@ -89,7 +89,7 @@ class Store(Protocol):
         sooner than after it; each time before it writes, and the last answer counts.
         """
 
-    def carries(self, pools: Set[str]) -> bool:
+    def may_claim_with_submit(self, pools: Set[str]) -> bool:
         """Whether a batch that brings work to these pools may as well claim it, and be answered no later for that."""
 
     async def committed(self, lane: str, batch: int) -> bool:
@@ -276,12 +276,12 @@ class WorkerCounts(Struct, frozen=True):
     stuck: int
 
 
-class Workforce(Struct, frozen=True):
+class WorkerList(Struct, frozen=True):
     now: int
     workers: list[WorkerCounts]
 
 
-class ListWorkers(Query[Workforce], frozen=True):
+class ListWorkers(Query[WorkerList], frozen=True):
     """By name, ascending, after `after`, with the time by the database's clock."""
 
     stuck_ms: int
@@ -348,20 +348,20 @@ class ApiKeyRow(Struct, frozen=True):
     last_used_at: int | None
 
 
-class ApiKeys(Struct, frozen=True):
+class ApiKeyList(Struct, frozen=True):
     """API keys, with the time by which to judge whether they live."""
 
     now: int
     keys: list[ApiKeyRow]
 
 
-class GetApiKey(Query[ApiKeys], frozen=True):
+class GetApiKey(Query[ApiKeyList], frozen=True):
     """The key whose text has this digest, if there is one."""
 
     digest: str
 
 
-class ListApiKeys(Query[ApiKeys], frozen=True):
+class ListApiKeys(Query[ApiKeyList], frozen=True):
     """Newest first (by id, descending), in whatever state; `before` is the id after which the page starts."""
 
     before: str | None = None

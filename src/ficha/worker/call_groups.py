@@ -8,7 +8,7 @@ from collections.abc import Callable
 from .run import Run
 
 
-class Linger:
+class CallGroups:
     """Hands on the runs of a tool together: when there are enough, or the first has waited long enough."""
 
     def __init__(self, ready: Callable[[list[Run]], None]) -> None:

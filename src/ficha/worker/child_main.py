@@ -82,7 +82,7 @@ class Stop(Struct, tag=True):
     """The run is to stop."""
 
 
-class Answer(Struct, tag=True):
+class ParentReply(Struct, tag=True):
     """What became of what a run said."""
 
     number: int
@@ -94,7 +94,7 @@ class Answer(Struct, tag=True):
 # What the child says
 
 
-class Ready(Struct, tag=True):
+class ChildReady(Struct, tag=True):
     """The handler was looked for, and jobs are taken."""
 
 
@@ -123,8 +123,8 @@ class Logged(Struct, tag=True):
 
 
 KINDS: Final = {kind.__name__: kind for kind in (Accepted, Cancel, Failure, Partial, Retry)}
-to_child: Final = msgspec.json.Decoder(Begin | Stop | Answer)
-to_worker: Final = msgspec.json.Decoder(Ready | Said | Ended | Logged)
+to_child: Final = msgspec.json.Decoder(Begin | Stop | ParentReply)
+to_worker: Final = msgspec.json.Decoder(ChildReady | Said | Ended | Logged)
 _encoder: Final = msgspec.json.Encoder(enc_hook=repr)
 
 
@@ -167,7 +167,7 @@ class Line:
         with self._lock:
             self._pipe.sendall(frame)
 
-    def read(self, take: Callable[[Begin | Stop | Answer], Any]) -> None:
+    def read(self, take: Callable[[Begin | Stop | ParentReply], Any]) -> None:
         """Hands over each message until the worker hangs up."""
         with self._pipe.makefile("rb") as file:
             while len(head := file.read(4)) == 4:
@@ -192,7 +192,7 @@ class Servant:
         self._is_over = asyncio.Event()
         _start_thread("ficha pipe", self._listen)
         self._limit()
-        self._line.send(Ready())
+        self._line.send(ChildReady())
         await self._is_over.wait()
 
     def _find(self) -> Tool | Failure:
@@ -216,7 +216,7 @@ class Servant:
                 time.sleep(TIDY_S)
             _end_family()
 
-    def _take(self, message: Begin | Stop | Answer) -> None:
+    def _take(self, message: Begin | Stop | ParentReply) -> None:
         match message:
             case Begin(run, facts):
                 self._job = JobContext(facts, partial(self._say, run))
@@ -228,7 +228,7 @@ class Servant:
                 if self._job is not None and self._task is not None:
                     self._job.stop()
                     self._task.cancel()
-            case Answer(number, value, refusal, error):
+            case ParentReply(number, value, refusal, error):
                 answer = self._waiting.pop(number)
                 if answer.cancelled():
                     return

@@ -15,7 +15,7 @@ from ..core import commands as c
 from ..core.outcomes import Finished, Refusal
 from ..engine.views import Lease
 from ..errors import Refused
-from ..operations import Leases
+from ..operations import LeaseOperations
 from ..store.base import StoreError
 from .context import Facts
 from .failure import Failure
@@ -48,14 +48,16 @@ class End(Struct, frozen=True, eq=False, gc=False):
     note: dict[str, Any] | None = None
 
 
-class Endings:
+class Completer:
     """Writes ends, all of one turn of the loop together.
 
     written: called with each end once that is written. gives_up: whether a database that is away is waited for no
     longer.
     """
 
-    def __init__(self, operations: Leases, written: Callable[[End], None], gives_up: Callable[[], bool]) -> None:
+    def __init__(
+        self, operations: LeaseOperations, written: Callable[[End], None], gives_up: Callable[[], bool]
+    ) -> None:
         self._operations = operations
         self._written = written
         self._gives_up = gives_up

@@ -67,7 +67,7 @@ class Facts(Struct, frozen=True, gc=False):
         }
 
 
-class Job:
+class BaseJobContext:
     """What both kinds of context know."""
 
     __slots__ = ("_facts", "_is_stopped", "_payload")
@@ -149,7 +149,7 @@ class Job:
         self._is_stopped = True
 
 
-class JobContext(Job):
+class JobContext(BaseJobContext):
     """The first argument of every coroutine. Each write is fenced by the lease: a worker that lost it is refused."""
 
     __slots__ = ("_memory", "_notes", "_say", "_telling", "_told", "_told_at")
@@ -247,7 +247,7 @@ class JobContext(Job):
             self._telling.cancel()
 
 
-class ThreadJobContext(Job):
+class ThreadJobContext(BaseJobContext):
     """The first argument of a plain function, which runs in a thread: the same calls, which return when they are done.
 
     A step's function runs in the handler's own thread.

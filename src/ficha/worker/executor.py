@@ -16,7 +16,7 @@ from .run import Run
 from .threads import in_thread
 
 
-class Calls:
+class Executor:
     """How this worker calls handlers; it owns the child processes."""
 
     def __init__(self, worker: str) -> None:

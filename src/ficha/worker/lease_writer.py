@@ -11,20 +11,20 @@ from msgspec import Struct
 
 from ..engine.views import Lease
 from ..errors import Overloaded
-from ..operations import Leases
+from ..operations import LeaseOperations
 from ..store.base import StoreError
 from .completer import pause_s
 from .run import facts_of
 from .run_log import record
 
 
-class Desk(Struct, frozen=True, eq=False, gc=False):
-    """Says what a run has to say: a verb of `Leases` with its arguments, under the run's own lease.
+class LeaseWriter(Struct, frozen=True, eq=False, gc=False):
+    """Says what a run has to say: a verb of `LeaseOperations` with its arguments, under the run's own lease.
 
     gives_up: whether a database that is away is waited for no longer. Defaults to never waiting for it.
     """
 
-    operations: Leases
+    operations: LeaseOperations
     lease: Lease
     gives_up: Callable[[], bool] = lambda: True
 

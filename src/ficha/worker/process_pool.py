@@ -28,12 +28,12 @@ from .child_main import (
     KINDS,
     STOPPING,
     TIDY_S,
-    Answer,
     Begin,
+    ChildReady,
     Ended,
     Logged,
     Named,
-    Ready,
+    ParentReply,
     Recipe,
     Said,
     Stop,
@@ -250,9 +250,9 @@ class Child:
                 size = int.from_bytes(await self._reader.readexactly(4), "big")
                 self._hear(to_worker.decode(await self._reader.readexactly(size)))
 
-    def _hear(self, message: Ready | Said | Ended | Logged) -> None:
+    def _hear(self, message: ChildReady | Said | Ended | Logged) -> None:
         match message:
-            case Ready():
+            case ChildReady():
                 self._is_ready = True
             case Said():
                 # A thread that outlived its run cannot speak for the next one.
@@ -279,12 +279,12 @@ class Child:
         try:
             if run is None:
                 raise Refused.of(Refusal("LEASE_LOST", "the run is over; nothing was changed."))
-            answer = Answer(said.number, await run.job._say(said.verb, *args, **options))
+            answer = ParentReply(said.number, await run.job._say(said.verb, *args, **options))
         except Refused as refused:
             refusal = Refusal(refused.code, refused.message, refused.retry_after_s, refused.details)
-            answer = Answer(said.number, refusal=refusal)
+            answer = ParentReply(said.number, refusal=refusal)
         except Exception as error:
-            answer = Answer(said.number, error=str(error) or type(error).__name__)
+            answer = ParentReply(said.number, error=str(error) or type(error).__name__)
         self._send(answer)
 
     def _send(self, message: Struct) -> None:

@@ -13,8 +13,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ..core.commands import SeeWorker
-from ..operations import Leases
+from ..core.commands import RegisterWorker
+from ..operations import LeaseOperations
 
 log = logging.getLogger("ficha.worker")
 
@@ -28,27 +28,27 @@ def worker_name(given: str | None = None) -> str:
     return given or os.environ.get("WORKER_ID") or f"{socket.gethostname()}-{os.getpid()}"
 
 
-class Presence:
+class Registration:
     """Says so whenever it is asked to. A word that does not get through is said again by the next one."""
 
     def __init__(self, name: str, pools: tuple[str, ...], concurrency: int, heartbeat_s: float) -> None:
         heartbeat_ms = max(1, round(heartbeat_s * 1_000))
-        self._word = SeeWorker(
+        self._word = RegisterWorker(
             name, socket.gethostname(), os.getpid(), pools, concurrency, version("ficha"), heartbeat_ms
         )
 
     @asynccontextmanager
-    async def announced(self, operations: Leases) -> AsyncIterator[None]:
+    async def announced(self, operations: LeaseOperations) -> AsyncIterator[None]:
         """Meanwhile somebody else lets it say that it is there; at the end it says that it has gone."""
         try:
             yield
         finally:
             await self.say(operations, stops=True)
 
-    async def say(self, operations: Leases, *, stops: bool = False) -> None:
+    async def say(self, operations: LeaseOperations, *, stops: bool = False) -> None:
         try:
             async with asyncio.timeout(FAREWELL_S if stops else WORD_S):
-                worker = await operations.see_worker(replace(self._word, stops=stops))
+                worker = await operations.register_worker(replace(self._word, stops=stops))
         except Exception as error:
             log.debug("the worker's word about itself may not have been kept: %r", error)
         else:

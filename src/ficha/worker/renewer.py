@@ -17,11 +17,11 @@ from msgspec import Struct
 
 from ..engine.views import Lease
 from ..errors import Refused
-from ..operations import Leases
+from ..operations import LeaseOperations
 
 log = logging.getLogger("ficha.worker")
 
-Lifeline = Callable[[], AbstractAsyncContextManager[Leases]]
+Lifeline = Callable[[], AbstractAsyncContextManager[LeaseOperations]]
 """Opens the operations that the renewer's thread uses for itself."""
 
 OVERDUE_S: Final = 1.0
@@ -46,11 +46,11 @@ class Renewer:
 
     def __init__(
         self,
-        operations: Leases,
+        operations: LeaseOperations,
         lifeline: Lifeline | None,
         *,
         interval_s: float,
-        seen: Callable[[Leases], Awaitable[None]],
+        seen: Callable[[LeaseOperations], Awaitable[None]],
         lost: Callable[[Lease, Refused], None],
         hung: Callable[[], None] | None = None,
     ) -> None:
@@ -120,7 +120,7 @@ class Renewer:
             self._loop.call_soon_threadsafe(started.set_result, (asyncio.get_running_loop(), stop))
             await self._renew(operations, stop)
 
-    async def _renew(self, operations: Leases, stop: asyncio.Event) -> None:
+    async def _renew(self, operations: LeaseOperations, stop: asyncio.Event) -> None:
         await self._seen(operations)
         while not await _set_within(stop, self._interval_s):
             self._loop.call_soon_threadsafe(self._answer)
@@ -130,7 +130,7 @@ class Renewer:
             # At once, and so in one batch.
             await asyncio.gather(self._beat(operations, [held.lease for held in kept]), self._seen(operations))
 
-    async def _beat(self, operations: Leases, leases: list[Lease]) -> None:
+    async def _beat(self, operations: LeaseOperations, leases: list[Lease]) -> None:
         if not leases:
             return
         try:
@@ -145,7 +145,7 @@ class Renewer:
     def _answer(self) -> None:
         self._seen_at = time.monotonic()
 
-    async def _end_overdue(self, operations: Leases, kept: list[Kept]) -> None:
+    async def _end_overdue(self, operations: LeaseOperations, kept: list[Kept]) -> None:
         """Ends runs whose own loop is blocked and cannot: they are failed and refunded, and their slot is free."""
         overdue = [held for held in kept if time.monotonic() - held.ends_at >= OVERDUE_S]
         silent_s = time.monotonic() - self._seen_at

@@ -14,7 +14,7 @@ log = logging.getLogger("ficha.job")
 
 
 class Say(Protocol):
-    """How a run reaches the database: a verb of `Leases` with its arguments, fenced by the run's lease."""
+    """How a run reaches the database: a verb of `LeaseOperations` with its arguments, fenced by the run's lease."""
 
     def __call__(self, verb: str, *args: Any, **options: Any) -> Awaitable[Any]: ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-class Bell:
+class WakeEvent:
     """Stays rung until it is hushed. One at a time waits for it."""
 
     __slots__ = ("_is_rung", "_waiter")

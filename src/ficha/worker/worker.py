@@ -13,20 +13,20 @@ from typing import Any, Final
 
 from ..engine.views import Lease
 from ..errors import Overloaded, Refused
-from ..operations import Leases, StandingClaim
+from ..operations import LeaseOperations, StandingClaim
 from ..store.base import StoreError
 from ..tools import Tool
-from .call_groups import Linger
-from .completer import End, Endings, pause_s
+from .call_groups import CallGroups
+from .completer import Completer, End, pause_s
 from .deadlines import Deadlines
-from .executor import Calls
+from .executor import Executor
 from .failure import Failure
-from .lease_writer import Desk
-from .registration import Presence
+from .lease_writer import LeaseWriter
+from .registration import Registration
 from .renewer import Lifeline, Renewer
 from .run import Run, Why, facts_of
 from .run_log import record
-from .wake_event import Bell, wake
+from .wake_event import WakeEvent, wake
 
 log = logging.getLogger("ficha.worker")
 
@@ -52,7 +52,7 @@ class Worker:
 
     def __init__(
         self,
-        operations: Leases,
+        operations: LeaseOperations,
         tools: Mapping[str, Tool],
         *,
         pools: Sequence[str],
@@ -73,12 +73,12 @@ class Worker:
         self._runs: dict[str, Run] = {}
         self._busy = 0
         self._tasks: dict[asyncio.Task[None], Sequence[Run]] = {}
-        self._stir = Bell()
-        self._stopped = Bell()
+        self._stir = WakeEvent()
+        self._stopped = WakeEvent()
         self._stops_at: float | None = None
         self._pid = os.getpid()
         self._unknown: set[str] = set()
-        self._endings = Endings(operations, self._written, self._gives_up)
+        self._endings = Completer(operations, self._written, self._gives_up)
 
     @property
     def name(self) -> str:
@@ -101,7 +101,7 @@ class Worker:
         With `burst`, until the queue is empty; with `max_seconds`, until that time is up. Jobs under way are finished.
         When cancelled, the jobs under way are handed back to the queue.
         """
-        presence = Presence(self._name, self._pools, self._concurrency, self._heartbeat_s)
+        presence = Registration(self._name, self._pools, self._concurrency, self._heartbeat_s)
         self._renewer = Renewer(
             self._operations,
             self._lifeline,
@@ -111,8 +111,8 @@ class Worker:
             hung=self._hung,
         )
         self._deadlines: Deadlines[Run] = Deadlines(lambda run: self._end(run, "timeout"))
-        self._linger = Linger(self._begin_batch)
-        self._calls = Calls(self._name)
+        self._linger = CallGroups(self._begin_batch)
+        self._calls = Executor(self._name)
         ran = 0
         async with presence.announced(self._operations), self._renewer.running():
             ends_at = float("inf") if max_seconds is None else time.monotonic() + max_seconds
@@ -244,7 +244,7 @@ class Worker:
         if earlier is not None:
             # Its lease is gone, or this one would not be: it must not go on beside the new run.
             self._end(earlier, "lost")
-        run = Run.of(lease, tool, Desk(self._operations, lease, self._gives_up))
+        run = Run.of(lease, tool, LeaseWriter(self._operations, lease, self._gives_up))
         self._runs[lease.job_id] = run
         self._busy += 1
         self._renewer.keep(lease, tool.timeout)

@@ -9,7 +9,7 @@ import pytest
 
 from ficha import Ficha, Plan
 from ficha.api_key_text import _checksum, hint_of, new_secret
-from ficha.engine.committer import LaneLimits
+from ficha.engine.committer import CommitLimits
 from ficha.errors import RateLimited
 from ficha.server.identity import Caller, Identity, api_keys
 from ficha.store.base import Unavailable
@@ -179,7 +179,7 @@ async def test_a_refused_key_is_not_in_use(place: Place, identity_with: Make) ->
 async def faulty() -> Any:
     """An application that gives up at once when its database is away."""
     store = WatchedStore(MemoryStore())
-    app = Ficha(store=store, plans=[Plan("free")], sweep_by_itself=False, lane_limits=LaneLimits(give_up_s=0.0))
+    app = Ficha(store=store, plans=[Plan("free")], sweep_by_itself=False, commit_limits=CommitLimits(give_up_s=0.0))
     async with app:
         yield app, store
 

@@ -28,7 +28,7 @@ USE_TOLD_S: Final = 60.0
 """How often it is written down that a key is in use, at most."""
 
 
-class ApiKeys:
+class ApiKeyAuthenticator:
     def __init__(self, app: Ficha, clock: Callable[[], float]) -> None:
         self._app = app
         self._clock = clock

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ...api_key_text import hint_of, is_well_formed
 from ...core.outcomes import Refusal
 from ...errors import Refused
-from .api_keys import ApiKeys
+from .api_keys import ApiKeyAuthenticator
 from .attempts import Attempts
 from .callers import Caller, unauthenticated
 from .job_tokens import KIND, JobTokens
@@ -35,7 +35,7 @@ class Identity:
         if (problem := setting_problem(settings)) is not None:
             raise ValueError(problem)
         self.job_tokens = JobTokens(settings.secret)
-        self._keys = ApiKeys(app, clock)
+        self._keys = ApiKeyAuthenticator(app, clock)
         self._jwts = Jwts(settings, clock)
         self._attempts = Attempts(settings.attempts_per_hour, clock)
 

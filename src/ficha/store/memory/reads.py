@@ -131,7 +131,7 @@ def _list_pools(store: MemoryStore, query: q.ListPools) -> list[q.PoolCounts]:
     ]
 
 
-def _list_workers(store: MemoryStore, query: q.ListWorkers) -> q.Workforce:
+def _list_workers(store: MemoryStore, query: q.ListWorkers) -> q.WorkerList:
     state, now = store.state, store.clock()
     stuck_at = now - query.stuck_ms * MILLISECOND
     names = sorted(state.workers.keys() | {worker for worker, _ in state.tallies})
@@ -149,7 +149,7 @@ def _list_workers(store: MemoryStore, query: q.ListWorkers) -> q.Workforce:
         )
         for name in [name for name in names if query.after is None or name > query.after][: query.limit]
     ]
-    return q.Workforce(now, counts)
+    return q.WorkerList(now, counts)
 
 
 def _get_waiting(store: MemoryStore, query: q.GetWaiting) -> q.Waiting:
@@ -215,15 +215,15 @@ def _get_stats(store: MemoryStore, query: q.GetStats) -> q.Stats:
     )
 
 
-def _get_api_key(store: MemoryStore, query: q.GetApiKey) -> q.ApiKeys:
+def _get_api_key(store: MemoryStore, query: q.GetApiKey) -> q.ApiKeyList:
     found = [key for key in store.state.api_keys.values() if key.digest == query.digest]
-    return q.ApiKeys(store.clock(), [_api_key_row(store.state, key) for key in found])
+    return q.ApiKeyList(store.clock(), [_api_key_row(store.state, key) for key in found])
 
 
-def _list_api_keys(store: MemoryStore, query: q.ListApiKeys) -> q.ApiKeys:
+def _list_api_keys(store: MemoryStore, query: q.ListApiKeys) -> q.ApiKeyList:
     ids = sorted((key for key in store.state.api_keys if query.before is None or key < query.before), reverse=True)
     found = [_api_key_row(store.state, store.state.api_keys[key]) for key in ids[: query.limit]]
-    return q.ApiKeys(store.clock(), found)
+    return q.ApiKeyList(store.clock(), found)
 
 
 def _api_key_row(state: State, key: ApiKey) -> q.ApiKeyRow:

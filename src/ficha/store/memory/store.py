@@ -47,7 +47,7 @@ class MemoryStore:
         self._apply(decide(self.snapshot(needs)))
         self._markers[lane] = batch
 
-    def carries(self, pools: Set[str]) -> bool:
+    def may_claim_with_submit(self, pools: Set[str]) -> bool:
         return True
 
     async def committed(self, lane: str, batch: int) -> bool:

@@ -35,18 +35,18 @@ SELECT a.number, {AUDIT.selected("a")} FROM audit a WHERE a.number < $1 ORDER BY
 """
 
 
-async def get_api_key(connection: Connection, query: q.GetApiKey, clock: Clock | None) -> q.ApiKeys:
+async def get_api_key(connection: Connection, query: q.GetApiKey, clock: Clock | None) -> q.ApiKeyList:
     return _keys(await connection.fetch(GET_API_KEY, None if clock is None else clock(), query.digest))
 
 
-async def list_api_keys(connection: Connection, query: q.ListApiKeys, clock: Clock | None) -> q.ApiKeys:
+async def list_api_keys(connection: Connection, query: q.ListApiKeys, clock: Clock | None) -> q.ApiKeyList:
     now = None if clock is None else clock()
     return _keys(await connection.fetch(LIST_API_KEYS, now, query.before, query.limit))
 
 
-def _keys(found: list[Any]) -> q.ApiKeys:
+def _keys(found: list[Any]) -> q.ApiKeyList:
     keys = [q.ApiKeyRow(ApiKey(*key), used_at) for _, *key, used_at in found if key[0] is not None]
-    return q.ApiKeys(found[0][0], keys)
+    return q.ApiKeyList(found[0][0], keys)
 
 
 async def list_audit(connection: Connection, query: q.ListAudit, clock: Clock | None) -> list[q.NumberedLine]:

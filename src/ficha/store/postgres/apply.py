@@ -17,7 +17,7 @@ from ...core.snapshot import Changes, PlaceRows, Snapshot, job_rows
 from . import tables as t
 from . import write_ctes as p
 from .sql_types import literal
-from .write_ctes import Condition, Part, statement
+from .write_ctes import Condition, WritePart, statement
 
 
 class Executor(Protocol):
@@ -26,7 +26,7 @@ class Executor(Protocol):
     async def fetch(self, query: str, *args: Any) -> list[Any]: ...
 
 
-Filled = tuple[Part, Sequence[tuple[Any, ...]], tuple[Sequence[Any], ...]]
+Filled = tuple[WritePart, Sequence[tuple[Any, ...]], tuple[Sequence[Any], ...]]
 """A part, its rows, and the columns whose values are not in the records."""
 
 
@@ -38,15 +38,15 @@ class Rows:
         self.is_single = True
         """Whether each part has one row. Events may have more: a job that is claimed and started has two."""
 
-    def add(self, part: Part, records: Sequence[Any], *beside: Sequence[Any]) -> None:
+    def add(self, part: WritePart, records: Sequence[Any], *beside: Sequence[Any]) -> None:
         """`beside` are the last columns, where their values are not in the records."""
         self.filled.append((part, [*map(part.row, records)], beside))
         if len(records) != 1 and part is not p.EVENTS:
             self.is_single = False
 
-    def singles(self) -> tuple[list[Part], list[Any]]:
+    def singles(self) -> tuple[list[WritePart], list[Any]]:
         """The parts as they are written, and their values: of one row each, and so row by row."""
-        parts: list[Part] = []
+        parts: list[WritePart] = []
         values: list[Any] = []
         travelling: Sequence[Any]
         for part, rows, beside in self.filled:
@@ -60,9 +60,9 @@ class Rows:
             values += travelling
         return parts, values
 
-    def many(self) -> tuple[list[Part], list[Any]]:
+    def many(self) -> tuple[list[WritePart], list[Any]]:
         """The parts as they are written, and their values, column by column."""
-        parts: list[Part] = []
+        parts: list[WritePart] = []
         values: list[Any] = []
         for part, rows, beside in self.filled:
             written, travelling = _columned(part, rows, beside)
@@ -71,7 +71,9 @@ class Rows:
         return parts, values
 
 
-def _columned(part: Part, rows: Sequence[tuple[Any, ...]], beside: tuple[Sequence[Any], ...]) -> tuple[Part, list[Any]]:
+def _columned(
+    part: WritePart, rows: Sequence[tuple[Any, ...]], beside: tuple[Sequence[Any], ...]
+) -> tuple[WritePart, list[Any]]:
     written, columns = part.filled((*zip(*rows, strict=True), *beside))
     # What all rows share comes last, and once.
     values: list[Any] = [literal(column.kind, given) for column, given in zip(written.columns, columns, strict=False)]
@@ -216,7 +218,12 @@ def _add_accounts(rows: Rows, snapshot: Snapshot, changes: Changes, seats: Mappi
 
 
 def _add_split(
-    rows: Rows, new: Part, changed: Part, known: Mapping[Any, Any], records: list[Any], key: Callable[[Any], Any]
+    rows: Rows,
+    new: WritePart,
+    changed: WritePart,
+    known: Mapping[Any, Any],
+    records: list[Any],
+    key: Callable[[Any], Any],
 ) -> None:
     if len(records) > 1:
         records = sorted(records, key=key)

@@ -36,7 +36,7 @@ from ..base import Clock, Transient
 from . import load_ctes, rows
 from .apply import Executor
 from .load_ctes import PART, PAYLOAD, REST, VERSION
-from .scan_start import BEYOND, FIRST, Heads, Stretch
+from .scan_start import BEYOND, FIRST, ScanStarts, Stretch
 from .sql_types import uuids
 
 TRIES: Final = 3
@@ -56,7 +56,7 @@ class Locked(Struct):
 
 
 async def load(
-    connection: Executor, needs: Needs, clock: Clock | None, heads: Heads, resized: frozenset[str] = frozenset()
+    connection: Executor, needs: Needs, clock: Clock | None, heads: ScanStarts, resized: frozenset[str] = frozenset()
 ) -> Snapshot:
     """The snapshot, under its locks; pools that are `resized` are locked and counted though they have no limit yet."""
     for attempt in range(TRIES):
@@ -69,7 +69,7 @@ async def load(
 
 async def view(connection: Executor, needs: Needs, clock: Clock | None) -> Snapshot:
     """The same, only looked at; all of one moment, as the caller's transaction has a single view."""
-    heads = Heads()
+    heads = ScanStarts()
     locked = await lock(connection, needs, locks=False)
     return await _read(connection, needs, locked, clock, heads, frozenset(), locks=False)
 
@@ -79,7 +79,7 @@ Versions = dict[str, str]
 
 
 async def see(
-    connection: Executor, needs: Needs, clock: Clock | None, heads: Heads
+    connection: Executor, needs: Needs, clock: Clock | None, heads: ScanStarts
 ) -> tuple[Snapshot, Versions, Versions]:
     """What claims need, as it stands just now, with the versions of the ready rows and the pools; nothing is locked."""
     stretches = {pool: heads.stretches(pool) for pool in needs.ready}
@@ -158,7 +158,7 @@ async def _read(
     needs: Needs,
     locked: Locked,
     clock: Clock | None,
-    heads: Heads,
+    heads: ScanStarts,
     resized: frozenset[str],
     *,
     locks: bool = True,
@@ -200,7 +200,7 @@ async def _asked(
     needs: Needs,
     locked: Locked,
     clock: Clock | None,
-    heads: Heads,
+    heads: ScanStarts,
     ask: load_ctes.Ask,
     stretches: dict[str, list[Stretch]],
 ) -> tuple[Snapshot, list[Any]]:

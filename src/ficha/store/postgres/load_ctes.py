@@ -20,7 +20,7 @@ from .tables import ACCOUNTS, API_KEYS, BATCHES, KEYS, LEADERS, POOLS, RESERVATI
 SKIPPING: Final = " FOR UPDATE SKIP LOCKED"
 
 
-class Part(Struct, frozen=True, eq=False):
+class LoadPart(Struct, frozen=True, eq=False):
     """Some selects of the list; `{0}`, `{1}`, … in the texts stand for the parameters, of which there are `width`."""
 
     width: int
@@ -33,10 +33,10 @@ class Ask:
 
     def __init__(self, *, locks: bool = True) -> None:
         self.locks = locks
-        self.parts: list[Part] = []
+        self.parts: list[LoadPart] = []
         self.values: list[Any] = []
 
-    def add(self, part: Part, *values: Any) -> None:
+    def add(self, part: LoadPart, *values: Any) -> None:
         """Adds a part, unless all it would ask for is nothing."""
         if any(values) or not part.width:
             self.parts.append(part)
@@ -48,7 +48,7 @@ class Ask:
 
 
 @lru_cache(maxsize=1024)
-def statement(parts: tuple[Part, ...]) -> str:
+def statement(parts: tuple[LoadPart, ...]) -> str:
     """The text for these parts. The same parts give the same text, which a connection then has prepared.
 
     The selects of UNION ALL run one after the other, in this order; that is what makes the order of the locks.
@@ -74,7 +74,7 @@ def unlocked(text: str) -> str:
 
 _NO_ACCOUNT: Final = nulls(len(ACCOUNTS.columns))
 
-LOCK_ACCOUNTS: Final = Part(
+LOCK_ACCOUNTS: Final = LoadPart(
     3,
     (
         # The first select gives the columns their types.
@@ -94,7 +94,7 @@ LOCK_ACCOUNTS: Final = Part(
     ),
     cte="owners AS MATERIALIZED (SELECT account_id FROM jobs WHERE id = ANY ({1}::uuid[]))",
 )
-LOCK_JOBS: Final = Part(
+LOCK_JOBS: Final = LoadPart(
     1,
     tuple(
         f"SELECT '{table}', {_NO_ACCOUNT}, "
@@ -103,7 +103,7 @@ LOCK_JOBS: Final = Part(
         for table in ("ready", "leases")
     ),
 )
-LOCK_POOLS: Final = Part(
+LOCK_POOLS: Final = LoadPart(
     2,
     (
         f"""
@@ -115,7 +115,7 @@ LOCK_POOLS: Final = Part(
         """,
     ),
 )
-LOCK_LEADERS: Final = Part(
+LOCK_LEADERS: Final = LoadPart(
     1,
     (
         f"""
@@ -126,7 +126,7 @@ LOCK_LEADERS: Final = Part(
 )
 
 # One for all changes of API keys, which are rare: how many keys of a name there are is not to be seen in any one row.
-LOCK_API_KEYS: Final = Part(
+LOCK_API_KEYS: Final = LoadPart(
     0,
     (
         f"SELECT 'api keys', {_NO_ACCOUNT}, "
@@ -158,7 +158,7 @@ def _other(part: str, rest: str, source: str, payload: str = "NULL::text", besid
     return f"SELECT {_NO_JOB}, '{part}', {payload}, ROW({rest}){beside} FROM {source}"
 
 
-JOBS: Final = Part(
+JOBS: Final = LoadPart(
     1,
     (
         f"""
@@ -167,7 +167,7 @@ JOBS: Final = Part(
         """,
     ),
 )
-KEYS_AND_JOBS: Final = Part(
+KEYS_AND_JOBS: Final = LoadPart(
     3,
     (
         f"""
@@ -214,7 +214,7 @@ def _candidates(stretches: str, beside: str = "", lock: str = "") -> str:
     """
 
 
-CANDIDATES: Final = Part(
+CANDIDATES: Final = LoadPart(
     6,
     (
         _ready(),
@@ -229,8 +229,8 @@ CANDIDATES: Final = Part(
 )
 
 
-def _parked(payload: str) -> Part:
-    return Part(
+def _parked(payload: str) -> LoadPart:
+    return LoadPart(
         2,
         (
             f"""(
@@ -250,8 +250,8 @@ def _parked(payload: str) -> Part:
 PARKED_JOBS: Final = _parked("NULL::text")
 PARKED_WITH_PAYLOADS: Final = _parked("j.payload::text")
 """For a batch that also claims: it may claim what it promotes."""
-PAYLOADS: Final = Part(1, (_other("payload", "id::text", "jobs WHERE id = ANY ({0}::uuid[])", "payload::text"),))
-STEPS: Final = Part(
+PAYLOADS: Final = LoadPart(1, (_other("payload", "id::text", "jobs WHERE id = ANY ({0}::uuid[])", "payload::text"),))
+STEPS: Final = LoadPart(
     2,
     (
         _other(
@@ -262,10 +262,10 @@ STEPS: Final = Part(
         ),
     ),
 )
-RESERVATIONS_NAMED: Final = Part(
+RESERVATIONS_NAMED: Final = LoadPart(
     1, (_other("reservation", RESERVATIONS.selected("v"), "reservations v WHERE v.id = ANY ({0}::uuid[])"),)
 )
-RESERVATIONS_ACTIVE: Final = Part(
+RESERVATIONS_ACTIVE: Final = LoadPart(
     1,
     (
         _other(
@@ -275,8 +275,8 @@ RESERVATIONS_ACTIVE: Final = Part(
         ),
     ),
 )
-POOLS_NAMED: Final = Part(1, (_other("pool", POOLS.selected("q"), "pools q WHERE q.name = ANY ({0}::text[])"),))
-CONTENTS: Final = Part(
+POOLS_NAMED: Final = LoadPart(1, (_other("pool", POOLS.selected("q"), "pools q WHERE q.name = ANY ({0}::text[])"),))
+CONTENTS: Final = LoadPart(
     2,
     (
         _other(
@@ -288,8 +288,10 @@ CONTENTS: Final = Part(
         ),
     ),
 )
-BATCHES_NAMED: Final = Part(1, (_other("batch", BATCHES.selected("b"), "batches b WHERE b.id = ANY ({0}::uuid[])"),))
-API_KEYS_NAMED: Final = Part(
+BATCHES_NAMED: Final = LoadPart(
+    1, (_other("batch", BATCHES.selected("b"), "batches b WHERE b.id = ANY ({0}::uuid[])"),)
+)
+API_KEYS_NAMED: Final = LoadPart(
     2,
     (
         _other("api key", API_KEYS.selected("k"), "api_keys k WHERE k.id = ANY ({0}::uuid[])"),
@@ -298,7 +300,7 @@ API_KEYS_NAMED: Final = Part(
         ),
     ),
 )
-NOW: Final = Part(0, (f"SELECT {_NO_JOB}, 'now', NULL::text, ROW({instant('clock_timestamp()')})",))
+NOW: Final = LoadPart(0, (f"SELECT {_NO_JOB}, 'now', NULL::text, ROW({instant('clock_timestamp()')})",))
 """Always the last."""
 
 _READY_VERSION: Final = ", ready.xmin::text AS version"
@@ -313,12 +315,12 @@ def _seen(pools: str) -> tuple[str, ...]:
     )
 
 
-SEEN: Final = Part(
+SEEN: Final = LoadPart(
     5,
     _seen("ANY ({0}::text[])"),
     cte=_candidates("{2}::text[], {3}::bigint[], {4}::bigint[]", _READY_VERSION),
 )
-SEEN_OF_ONE: Final = Part(
+SEEN_OF_ONE: Final = LoadPart(
     2,
     _seen("{0}::text"),
     cte=f"""

@@ -159,7 +159,7 @@ async def answer(connection: Connection, query: q.Query[T], clock: Clock | None)
     return result
 
 
-class Page:
+class PagedSelect:
     """A statement put together from the conditions that a question has, with their values."""
 
     def __init__(self, select: str) -> None:
@@ -189,7 +189,7 @@ def _job_rows(found: list[Any]) -> list[q.JobRow]:
 
 
 async def _list_jobs(connection: Connection, query: q.ListJobs, clock: Clock | None) -> list[q.JobRow]:
-    page = Page(_JOB_ROWS)
+    page = PagedSelect(_JOB_ROWS)
     if query.account_id is not None:
         page.where("j.account_id = {}", query.account_id)
     if query.statuses:
@@ -219,14 +219,14 @@ async def _get_account(connection: Connection, query: q.GetAccount, clock: Clock
 
 
 async def _list_accounts(connection: Connection, query: q.ListAccounts, clock: Clock | None) -> list[Account]:
-    page = Page(f"SELECT {ACCOUNTS.selected('a')} FROM accounts a")
+    page = PagedSelect(f"SELECT {ACCOUNTS.selected('a')} FROM accounts a")
     if query.after is not None:
         page.where("a.id > {}", query.after)
     return [Account(*row) for row in await connection.fetch(page.text("a.id", query.limit), *page.values)]
 
 
 async def _list_entries(connection: Connection, query: q.ListEntries, clock: Clock | None) -> list[Entry]:
-    page = Page(f"SELECT {ENTRIES.selected('e')} FROM entries e")
+    page = PagedSelect(f"SELECT {ENTRIES.selected('e')} FROM entries e")
     page.where("e.account_id = {}", query.account_id)
     if query.before is not None:
         page.where("e.number < {}", query.before)
@@ -234,7 +234,7 @@ async def _list_entries(connection: Connection, query: q.ListEntries, clock: Clo
 
 
 async def _list_events(connection: Connection, query: q.ListEvents, clock: Clock | None) -> list[q.NumberedEvent]:
-    page = Page(f"SELECT v.number, {EVENTS.selected('v')} FROM events v")
+    page = PagedSelect(f"SELECT v.number, {EVENTS.selected('v')} FROM events v")
     page.where("v.number > {}", query.after)
     if query.job_id is not None:
         page.where("v.job_id = {}::uuid", uuid_in(query.job_id))
@@ -261,7 +261,7 @@ async def _list_steps(connection: Connection, query: q.ListSteps, clock: Clock |
 async def _list_reservations(
     connection: Connection, query: q.ListReservations, clock: Clock | None
 ) -> list[Reservation]:
-    page = Page(f"SELECT {RESERVATIONS.selected('v')} FROM reservations v")
+    page = PagedSelect(f"SELECT {RESERVATIONS.selected('v')} FROM reservations v")
     if query.account_id is not None:
         page.where("v.account_id = {}", query.account_id)
     if query.before is not None:
@@ -270,7 +270,7 @@ async def _list_reservations(
 
 
 async def _list_keys(connection: Connection, query: q.ListKeys, clock: Clock | None) -> list[Key]:
-    page = Page(f"SELECT {KEYS.selected('k')} FROM keys k")
+    page = PagedSelect(f"SELECT {KEYS.selected('k')} FROM keys k")
     if query.account_id is not None:
         page.where("k.account_id = {}", query.account_id)
     if query.after is not None:
@@ -293,7 +293,7 @@ async def _list_pools(connection: Connection, query: q.ListPools, clock: Clock |
     return [q.PoolCounts(Pool(*pool), occupied, ready) for *pool, occupied, ready in found]
 
 
-async def _list_workers(connection: Connection, query: q.ListWorkers, clock: Clock | None) -> q.Workforce:
+async def _list_workers(connection: Connection, query: q.ListWorkers, clock: Clock | None) -> q.WorkerList:
     async with transaction(connection, BEGIN_READING):
         now = await _now(connection, clock)
         stuck_at = now - query.stuck_ms * MILLISECOND
@@ -308,7 +308,7 @@ async def _list_workers(connection: Connection, query: q.ListWorkers, clock: Clo
         )
         for name, kinds, runs, busy_us, running, stuck, *worker in found
     ]
-    return q.Workforce(now, workers)
+    return q.WorkerList(now, workers)
 
 
 async def _get_waiting(connection: Connection, query: q.GetWaiting, clock: Clock | None) -> q.Waiting:

@@ -23,7 +23,7 @@ from ...core.snapshot import Changes, Snapshot
 from ..base import Clock
 from .apply import Executor, Guard, Written
 from .load import Versions, see
-from .scan_start import Heads
+from .scan_start import ScanStarts
 from .sql_types import instant
 from .tables import ACCOUNTS
 from .write_ctes import (
@@ -84,7 +84,7 @@ class Guess(Struct, frozen=True):
         return self.guard
 
 
-class Remembered:
+class PostgresRowCache:
     """What one store remembers, shared by its lanes."""
 
     def __init__(self, clock: Clock | None) -> None:
@@ -102,20 +102,20 @@ class Remembered:
         self._pools: dict[str, tuple[Pool, str]] = {}
         """Pools without a limit that claims have seen, each with its version."""
 
-    def carries(self, pools: Set[str]) -> bool:
+    def may_claim_with_submit(self, pools: Set[str]) -> bool:
         """Whether a submit may be joined by a claim from these pools: most likely nothing else is ready there."""
         return not pools or (
             self._is_quiet and pools <= self._pools.keys() and time.monotonic() >= self._contested_until
         )
 
-    async def guess(self, connection: Executor, needs: Needs, heads: Heads) -> Guess | None:
+    async def guess(self, connection: Executor, needs: Needs, heads: ScanStarts) -> Guess | None:
         """A guess at what the batch needs, after a look at accounts that are not remembered; None if it needs more."""
         if needs.ready and _only_claims(needs):
             return await self._guess_claims(connection, needs, heads)
         if self._sits_out:
             self._sits_out -= 1
             return None
-        if not _is_simple(needs) or needs.pools != needs.ready.keys() or not self.carries(needs.pools):
+        if not _is_simple(needs) or needs.pools != needs.ready.keys() or not self.may_claim_with_submit(needs.pools):
             return None
         # As they are now: another lane may forget them while accounts are looked at.
         pools = {name: self._pools[name] for name in needs.pools}
@@ -152,7 +152,7 @@ class Remembered:
             guard.ask(NONE_READY, [stretch for name in pools for stretch in heads.stretches(name)])
         return Guess(snapshot, guard, 0 < len(missing) == len(names), claims=bool(pools))
 
-    async def _guess_claims(self, connection: Executor, needs: Needs, heads: Heads) -> Guess | None:
+    async def _guess_claims(self, connection: Executor, needs: Needs, heads: ScanStarts) -> Guess | None:
         """The same for claims from pools without a limit, or where most likely nothing is ready: a look at what is,
         which locks nothing."""
         if time.monotonic() < self._contested_until:

@@ -42,7 +42,7 @@ class _Head(Struct):
     whole_at: float = 0.0
 
 
-class Heads:
+class ScanStarts:
     """What one process knows of the pools that it claims from."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

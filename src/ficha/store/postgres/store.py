@@ -37,8 +37,8 @@ from .connections import (
 )
 from .listener import CHANNEL, Listener
 from .load import load, unlocked
-from .row_cache import Remembered
-from .scan_start import Heads
+from .row_cache import PostgresRowCache
+from .scan_start import ScanStarts
 from .sql_types import at
 
 T = TypeVar("T")
@@ -98,8 +98,8 @@ class PostgresStore(migrator.PostgresMigrator):
         self._connect_writer = SettledConnector(url, SETTINGS, prepared=prepared, timeout_s=None)
         self._connect_reader = SettledConnector(url, PLANS, prepared=prepared)
         self._remember = remember
-        self._heads = Heads()
-        self._remembered = Remembered(clock)
+        self._heads = ScanStarts()
+        self._remembered = PostgresRowCache(clock)
         self._writers = Connections(self._connect_writer, lanes, patience_s=TIMEOUT_S)
         self._readers = Connections(self._connect_reader, pool_size)
         self._listeners: list[Listener] = []
@@ -108,7 +108,7 @@ class PostgresStore(migrator.PostgresMigrator):
     async def open(self) -> None:
         await self.close()
         self._writers = Connections(self._connect_writer, self.lanes, patience_s=TIMEOUT_S)
-        self._remembered = Remembered(self._clock)
+        self._remembered = PostgresRowCache(self._clock)
         self._readers = Connections(self._connect_reader, self._pool_size)
         async with self._readers.take() as connection:
             await migrator.check(connection)
@@ -170,8 +170,8 @@ class PostgresStore(migrator.PostgresMigrator):
         self._remembered.learn(changes, written)
         return True
 
-    def carries(self, pools: Set[str]) -> bool:
-        return self._remember and self._connect_writer.is_settled and self._remembered.carries(pools)
+    def may_claim_with_submit(self, pools: Set[str]) -> bool:
+        return self._remember and self._connect_writer.is_settled and self._remembered.may_claim_with_submit(pools)
 
     async def committed(self, lane: str, batch: int) -> bool:
         """Waits for an old connection's transaction by trying to write the same marker.

@@ -26,7 +26,7 @@ CLOCK_SLACK_US: Final = 500_000
 """How far this process's idea of the database's clock may be off."""
 
 
-class Part(Struct, frozen=True, eq=False):
+class WritePart(Struct, frozen=True, eq=False):
     """One table's share of the statement.
 
     In the text, `{source}` stands for the rows, `{keys}` for the values of a single column, `{guard}` for a condition.
@@ -46,7 +46,7 @@ class Part(Struct, frozen=True, eq=False):
     """Whether it has several rows though all others have one."""
     usual: Usual | None = None
 
-    def filled(self, columns: Sequence[Sequence[Any]]) -> tuple[Part, Sequence[Sequence[Any]]]:
+    def filled(self, columns: Sequence[Sequence[Any]]) -> tuple[WritePart, Sequence[Sequence[Any]]]:
         """The part with the columns that travel: of rows that are as usual, the fewer ones."""
         usual = self.usual
         if usual is None:
@@ -60,7 +60,7 @@ class Part(Struct, frozen=True, eq=False):
                 return self, columns
         return usual.part.filled([columns[n] for n in usual.kept])
 
-    def filled_one(self, row: tuple[Any, ...]) -> tuple[Part, tuple[Any, ...]]:
+    def filled_one(self, row: tuple[Any, ...]) -> tuple[WritePart, tuple[Any, ...]]:
         """The same for a single row, which shares nothing."""
         usual = self.usual
         if usual is None or usual.fixed_of(row) != usual.values:
@@ -71,7 +71,7 @@ class Part(Struct, frozen=True, eq=False):
 class Usual(Struct, frozen=True, eq=False):
     """The part for rows that are as nearly all are, by the numbers of the columns: most of a new job's are empty."""
 
-    part: Part
+    part: WritePart
     kept: tuple[int, ...]
     shared: tuple[int, ...]
     fixed: tuple[int, ...]
@@ -80,7 +80,7 @@ class Usual(Struct, frozen=True, eq=False):
     fixed_of: Row
 
 
-def _usually(part: Part, shared: str, **fixed: int | str | None) -> Part:
+def _usually(part: WritePart, shared: str, **fixed: int | str | None) -> WritePart:
     """The same part, with a shorter way for rows that share some values and have others fixed."""
     if part.usual is not None:
         return replace(part, usual=replace(part.usual, part=_usually(part.usual.part, shared, **fixed)))
@@ -107,10 +107,10 @@ def _picked(numbers: tuple[int, ...]) -> Row:
     return lambda row: row[first : first + beyond]
 
 
-def _insert(name: str, table: Table, tail: str = "") -> Part:
+def _insert(name: str, table: Table, tail: str = "") -> WritePart:
     names = ", ".join(column.name for column in table.columns)
     values = ", ".join(written(f"v.{column.name}", column.kind) for column in table.columns)
-    return Part(
+    return WritePart(
         name,
         table.columns,
         table.row,
@@ -118,25 +118,25 @@ def _insert(name: str, table: Table, tail: str = "") -> Part:
     )
 
 
-def _upsert(name: str, table: Table) -> Part:
+def _upsert(name: str, table: Table) -> WritePart:
     changed = ", ".join(f"{c.name} = excluded.{c.name}" for c in table.columns if c.name not in table.key)
     return _insert(name, table, f" ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {changed}")
 
 
-def _update(name: str, table: Table, tail: str = "", *, is_counted: bool = False) -> Part:
+def _update(name: str, table: Table, tail: str = "", *, is_counted: bool = False) -> WritePart:
     rows = f"FROM {_found(table)} WHERE t.ctid = v.seat AND {{guard}}"
     text = f"UPDATE {table.name} AS t SET {_changed(table)} {rows}{tail}"
-    return Part(name, table.columns, table.row, text, is_counted)
+    return WritePart(name, table.columns, table.row, text, is_counted)
 
 
-def _delete(name: str, table: Table) -> Part:
+def _delete(name: str, table: Table) -> WritePart:
     """The rows with these keys."""
     key = tuple(c for c in table.columns if c.name in table.key)
     if len(key) == 1:
         text = f"DELETE FROM {table.name} AS t WHERE t.{key[0].name} = {{keys}} AND {{guard}}"
-        return Part(name, key, lambda value: (value,), text)
+        return WritePart(name, key, lambda value: (value,), text)
     text = f"DELETE FROM {table.name} AS t USING {_found(table)} WHERE t.ctid = v.seat AND {{guard}}"
-    return Part(name, key, tuple, text)
+    return WritePart(name, key, tuple, text)
 
 
 def _changed(table: Table) -> str:
@@ -160,7 +160,7 @@ ACCOUNTS_NEW: Final = _insert("accounts_new", t.ACCOUNTS, " RETURNING id, ctid")
 ACCOUNTS_CHANGED: Final = _update("accounts_changed", t.ACCOUNTS, " RETURNING t.id, t.ctid")
 # Found by where they lie and not by their key: an account is written so often that, while a long transaction elsewhere
 # keeps its old versions alive, a search by key would walk over all of them.
-ACCOUNTS_SEATED: Final = Part(
+ACCOUNTS_SEATED: Final = WritePart(
     "accounts_seated",
     (*t.ACCOUNTS.columns, Column("seat", "seat")),
     t.ACCOUNTS.row,
@@ -237,7 +237,7 @@ AUDIT: Final = _insert("audit_new", t.AUDIT)
 # A row for each batch, and not one that all of them write: its old versions would be in the way while a long
 # transaction elsewhere keeps them alive.
 MARKER: Final = _insert("marker", t.LANES)
-MARKERS_PASSED: Final = Part(
+MARKERS_PASSED: Final = WritePart(
     "markers_passed",
     t.LANES.columns[:2],
     tuple,
@@ -248,7 +248,7 @@ MARKERS_KEPT: Final = 64
 
 _TELL: Final = f"(SELECT count(pg_notify('{CHANNEL}', hint)) FROM unnest({{}}::text[]) AS w (hint))"
 _SEATED: Final = (ACCOUNTS_NEW, ACCOUNTS_CHANGED, ACCOUNTS_SEATED)
-PARTS: Final = tuple(part for name, part in list(globals().items()) if isinstance(part, Part) and name[0] != "_")
+PARTS: Final = tuple(part for name, part in list(globals().items()) if isinstance(part, WritePart) and name[0] != "_")
 """Every part there is, in the order in which they are put together."""
 
 
@@ -301,14 +301,18 @@ CLOCK_RIGHT: Final = Condition(
 
 
 @lru_cache(maxsize=16)
-def several(part: Part) -> Part:
+def several(part: WritePart) -> WritePart:
     """The same part, for several rows beside parts with one."""
     return replace(part, is_several=True)
 
 
 @lru_cache(maxsize=1024)
 def statement(
-    parts: tuple[Part, ...], conditions: tuple[Condition, ...] = (), *, is_single: bool = False, is_told: bool = False
+    parts: tuple[WritePart, ...],
+    conditions: tuple[Condition, ...] = (),
+    *,
+    is_single: bool = False,
+    is_told: bool = False,
 ) -> str:
     """The text for these parts, under these conditions; `is_single`: for one row of each; `is_told`: with hints, the
     last parameter, that go out when it is committed.

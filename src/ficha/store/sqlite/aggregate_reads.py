@@ -99,11 +99,11 @@ def list_pools(db: apsw.Connection, query: q.ListPools, now: int) -> list[q.Pool
     return [q.PoolCounts(pool, occupied.get(pool.name, 0), ready.get(pool.name, 0)) for pool in pools]
 
 
-def list_workers(db: apsw.Connection, query: q.ListWorkers, now: int) -> q.Workforce:
+def list_workers(db: apsw.Connection, query: q.ListWorkers, now: int) -> q.WorkerList:
     names = [name for (name,) in db.execute(WORKER_NAMES, (query.after or "", query.limit))]
     found = db.execute(WORKERS_HELD, (now - query.stuck_ms * MILLISECOND,))
     held = {name: (running, stuck) for name, running, stuck in found}
-    return q.Workforce(now, [_worker_counts(db, name, *held.get(name, (0, 0))) for name in names])
+    return q.WorkerList(now, [_worker_counts(db, name, *held.get(name, (0, 0))) for name in names])
 
 
 def _worker_counts(db: apsw.Connection, name: str, running: int, stuck: int) -> q.WorkerCounts:

@@ -22,13 +22,13 @@ _AFTER_ALL_IDS = "g"
 _LAST_NUMBER = 2**63 - 1
 
 
-def get_api_key(db: apsw.Connection, query: q.GetApiKey, now: int) -> q.ApiKeys:
-    return q.ApiKeys(now, list(map(_row, db.execute(API_KEY, (query.digest,)))))
+def get_api_key(db: apsw.Connection, query: q.GetApiKey, now: int) -> q.ApiKeyList:
+    return q.ApiKeyList(now, list(map(_row, db.execute(API_KEY, (query.digest,)))))
 
 
-def list_api_keys(db: apsw.Connection, query: q.ListApiKeys, now: int) -> q.ApiKeys:
+def list_api_keys(db: apsw.Connection, query: q.ListApiKeys, now: int) -> q.ApiKeyList:
     before = _AFTER_ALL_IDS if query.before is None else query.before
-    return q.ApiKeys(now, list(map(_row, db.execute(API_KEYS, (before, query.limit)))))
+    return q.ApiKeyList(now, list(map(_row, db.execute(API_KEYS, (before, query.limit)))))
 
 
 def _row(row: Row) -> q.ApiKeyRow:

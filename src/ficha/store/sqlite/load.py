@@ -12,7 +12,7 @@ from ...core.needs import PROMOTIONS_PER_SLOT, Needs
 from ...core.records import Account, ApiKey, Batch, Content, Job, Key, Leader, Reservation
 from ...core.snapshot import Snapshot
 from . import rows
-from .row_cache import Remembered
+from .row_cache import SqliteRowCache
 from .rows import listed
 
 # ruff: noqa: S608 (all that is put into these statements are names from this package)
@@ -48,7 +48,7 @@ T = TypeVar("T")
 _ALL = -1  # To SQLite, a limit below zero is none.
 
 
-def load(db: apsw.Connection, needs: Needs, now: int, remembered: Remembered) -> Snapshot:
+def load(db: apsw.Connection, needs: Needs, now: int, remembered: SqliteRowCache) -> Snapshot:
     """Everything that `needs` names, as it is now; what is remembered is not read."""
     snapshot = Snapshot(now)
     named = _load_keys(db, needs, snapshot)
@@ -120,7 +120,7 @@ def _load_keys(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> set[str
     return {key.job_id for key in found if key.job_id is not None}
 
 
-def _load_jobs(db: apsw.Connection, ids: set[str], snapshot: Snapshot, remembered: Remembered) -> None:
+def _load_jobs(db: apsw.Connection, ids: set[str], snapshot: Snapshot, remembered: SqliteRowCache) -> None:
     if unread := _recall(ids, remembered.jobs, snapshot.jobs):
         jobs, job_of = snapshot.jobs, rows.job_of
         for row in db.execute(JOBS, _array(unread)):
@@ -137,7 +137,7 @@ def _recall(ids: Iterable[str], remembered: dict[str, T], found: dict[str, T | N
     return unread
 
 
-def _load_accounts(db: apsw.Connection, needs: Needs, snapshot: Snapshot, remembered: Remembered) -> None:
+def _load_accounts(db: apsw.Connection, needs: Needs, snapshot: Snapshot, remembered: SqliteRowCache) -> None:
     """The accounts named, and those of the jobs and reservations named."""
     ids = set(needs.accounts)
     ids.update(job.account_id for job_id in needs.owned_jobs if (job := snapshot.jobs[job_id]) is not None)
@@ -147,7 +147,7 @@ def _load_accounts(db: apsw.Connection, needs: Needs, snapshot: Snapshot, rememb
             snapshot.accounts[row[0]] = Account(*row)
 
 
-def _load_parked(db: apsw.Connection, needs: Needs, snapshot: Snapshot, remembered: Remembered) -> None:
+def _load_parked(db: apsw.Connection, needs: Needs, snapshot: Snapshot, remembered: SqliteRowCache) -> None:
     """The jobs that may be promoted, for the accounts that have any: most have none, and cost nothing."""
     snapshot.parked = {account: [] for account in snapshot.accounts}
     limits = Counter[str]()

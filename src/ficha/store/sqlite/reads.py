@@ -13,7 +13,7 @@ from ...core.states import FINAL, HOLDS_SLOT
 from .. import base as q
 from . import aggregate_reads, api_key_reads, full_state, rows
 from .load import load
-from .row_cache import Remembered
+from .row_cache import SqliteRowCache
 from .rows import listed
 
 # ruff: noqa: S608 (all that is put into these statements are names from this package)
@@ -178,7 +178,7 @@ def key_list(query: q.ListKeys) -> str:
 
 
 def _get_snapshot(db: apsw.Connection, query: q.GetSnapshot, now: int) -> Snapshot:
-    return load(db, query.needs, now, Remembered())
+    return load(db, query.needs, now, SqliteRowCache())
 
 
 def _all_of(*asked: tuple[object, str]) -> str:

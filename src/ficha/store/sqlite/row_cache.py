@@ -18,7 +18,7 @@ MOST: Final = 20_000
 """Accounts, and jobs, that are remembered at most; with more, all are forgotten, and those in use come back."""
 
 
-class Remembered:
+class SqliteRowCache:
     """For one connection: another one has a count of its own."""
 
     def __init__(self) -> None:

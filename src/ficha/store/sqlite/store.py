@@ -23,7 +23,7 @@ from .filesystem import refuse_network
 from .idle_claims import Looks, journal_marks
 from .load import load
 from .reads import ONE_STATEMENT, answer
-from .row_cache import Remembered
+from .row_cache import SqliteRowCache
 from .rows import upsert
 from .wal import Journal
 
@@ -73,7 +73,7 @@ class SqliteStore:
         self._unmarked: dict[str, int] = {}
         self._worked = 0
         self._is_unsettled = False
-        self._remembered = Remembered()
+        self._remembered = SqliteRowCache()
         self._looks = Looks(self._path)
 
     async def version(self) -> int:
@@ -114,7 +114,7 @@ class SqliteStore:
         if await self._opened(self._writer).call(partial(self._transact, lane, batch, needs, decide)):
             self._journal.see_to()
 
-    def carries(self, pools: Set[str]) -> bool:
+    def may_claim_with_submit(self, pools: Set[str]) -> bool:
         return True
 
     async def committed(self, lane: str, batch: int) -> bool:
@@ -160,7 +160,7 @@ class SqliteStore:
     # On the writer's thread
 
     def _connect_writer(self) -> apsw.Connection:
-        self._remembered = Remembered()
+        self._remembered = SqliteRowCache()
         self._looks = Looks(self._path)
         db = connect(self._path, self._patience)
         db.set_wal_hook(self._journal.count)

@@ -108,13 +108,13 @@ class FigureConformance:
 
     async def test_the_texts_of_the_state_are_left_out_unless_asked_for(self, driver: Driver) -> None:
         await one_in_each_place(driver)
-        bare = await driver.read(GetState())
-        assert (bare.payloads, bare.results, bare.steps, bare.events) == ({}, {}, {}, [])
+        unwrapped = await driver.read(GetState())
+        assert (unwrapped.payloads, unwrapped.results, unwrapped.steps, unwrapped.events) == ({}, {}, {}, [])
         full = comparable(await driver.read(GetState(texts=True)))
-        for part, value in comparable(bare).items():
+        for part, value in comparable(unwrapped).items():
             if part not in ("payloads", "results", "steps", "events"):
                 assert value == full[part], part
-        assert violations(bare) == []
+        assert violations(unwrapped) == []
 
 
 def _who_waits(driver: Driver) -> tuple[dict[str, list[Key]], dict[str, list[Key]]]:

@@ -7,7 +7,7 @@ from ...core.needs import needs
 from ...core.outcomes import ApiKeyChanged, Refusal
 from ...core.records import ApiKey, AuditLine
 from ...core.snapshot import Changes
-from ...store.base import ApiKeys, GetApiKey, GetSnapshot, ListApiKeys, ListAudit, NumberedLine
+from ...store.base import ApiKeyList, GetApiKey, GetSnapshot, ListApiKeys, ListAudit, NumberedLine
 from ..comparing import comparable
 from ..driver import Driver
 from .scenes import api_key, new_job, one_in_each_place, open_house
@@ -19,8 +19,8 @@ class IdentityConformance:
     """Who may call, and who did what."""
 
     async def test_there_are_no_keys_and_no_lines_in_an_empty_store(self, driver: Driver) -> None:
-        assert await driver.read(ListApiKeys()) == ApiKeys(driver.clock(), [])
-        assert await driver.read(GetApiKey("digest")) == ApiKeys(driver.clock(), [])
+        assert await driver.read(ListApiKeys()) == ApiKeyList(driver.clock(), [])
+        assert await driver.read(GetApiKey("digest")) == ApiKeyList(driver.clock(), [])
         assert await driver.read(ListAudit()) == []
 
     async def test_api_keys_read_back_after_every_change(self, driver: Driver) -> None:
@@ -82,10 +82,10 @@ class IdentityConformance:
         for number in range(3):
             driver.clock.advance(0.000_001)
             await driver.run(
-                c.As("boss", c.Credit("ana", number + 1, "grant", reason=LONG)),
-                c.As(f"{LONG[:40]} {number}", c.PausePool("cpu", paused=number == 1)),
+                c.ActingAs("boss", c.Credit("ana", number + 1, "grant", reason=LONG)),
+                c.ActingAs(f"{LONG[:40]} {number}", c.PausePool("cpu", paused=number == 1)),
                 c.Credit("ana", 1, "grant"),
-                c.As("boss", c.Credit("ana", 0, "grant")),
+                c.ActingAs("boss", c.Credit("ana", 0, "grant")),
             )
             await driver.check()
         lines = await driver.read(ListAudit())
@@ -109,7 +109,7 @@ class IdentityConformance:
 
     async def test_a_line_stands_or_falls_with_what_it_tells_of(self, driver: Driver) -> None:
         await open_house(driver)
-        credit = c.As("boss", c.Credit("ana", 5, "grant"))
+        credit = c.ActingAs("boss", c.Credit("ana", 5, "grant"))
 
         def broken(_snapshot: object) -> Changes:
             raise ZeroDivisionError
@@ -118,7 +118,7 @@ class IdentityConformance:
             await driver.store.transact(driver.new_id(), 1, needs([credit]), broken)
         except ZeroDivisionError:
             assert await driver.read(ListAudit()) == []
-        await driver.run(credit, c.As("boss", c.Credit("nobody", 5, "grant")))
+        await driver.run(credit, c.ActingAs("boss", c.Credit("nobody", 5, "grant")))
         await driver.check()
         [line] = await driver.read(ListAudit())
         assert line.line.target == "account ana"

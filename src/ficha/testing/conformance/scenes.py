@@ -59,10 +59,10 @@ async def finish(driver: Driver, held: Lease, ending: c.Ending) -> Finished:
     return await driver.one(c.Finish(held.job.id, ending, held.epoch), Finished)
 
 
-def see(name: str, **changes: Any) -> c.SeeWorker:
+def see(name: str, **changes: Any) -> c.RegisterWorker:
     """A worker's word about itself."""
     usual: dict[str, Any] = {"host": "host", "pid": 7, "pools": ("gpu", "cpu"), "concurrency": 10, "version": "1.0"}
-    return c.SeeWorker(name, **(usual | {"heartbeat_ms": 10_000} | changes))
+    return c.RegisterWorker(name, **(usual | {"heartbeat_ms": 10_000} | changes))
 
 
 def api_key(key_id: str, name: str = "ci", **changes: Any) -> c.CreateApiKey:

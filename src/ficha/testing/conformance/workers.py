@@ -6,7 +6,7 @@ from ...core import commands as c
 from ...core.outcomes import Claimed, Recovered
 from ...core.records import Tally, Worker
 from ...core.snapshot import Changes
-from ...store.base import ListWorkers, WorkerCounts, Workforce
+from ...store.base import ListWorkers, WorkerCounts, WorkerList
 from ..comparing import comparable
 from ..driver import Driver
 from .scenes import finish, lease, one_in_each_place, open_house, see, submit
@@ -24,7 +24,7 @@ class WorkerConformance:
     """The list of workers, and its figures."""
 
     async def test_nobody_works_in_an_empty_store(self, driver: Driver) -> None:
-        assert await driver.read(ListWorkers(STUCK_MS)) == Workforce(driver.clock(), [])
+        assert await driver.read(ListWorkers(STUCK_MS)) == WorkerList(driver.clock(), [])
 
     async def test_a_worker_reads_back_as_it_last_spoke_of_itself(self, driver: Driver) -> None:
         first = see("w1")
