@@ -17,8 +17,8 @@ from typing import Any
 
 from ficha import CommitLimits, Ficha, FinalError, JobContext, Plan, Pool, Refused, Retry
 
-TRACE = "PLANT_TRACE"
-SETTINGS = "PLANT_SETTINGS"
+TRACE = "WORKER_TEST_TRACE"
+SETTINGS = "WORKER_TEST_SETTINGS"
 
 tools: list[tuple[dict[str, Any], Any]] = []
 
@@ -376,7 +376,7 @@ async def two_things(job: JobContext, by: str) -> Any:
 async def tells(job: JobContext, private: str) -> str:
     """Says things in the log; the fields' names are those that a log line has already."""
     await job.log("telling", name="cat", message="inner", args=3, event="x", job="another")
-    logging.getLogger("plant").warning("told for %s", job.id)
+    logging.getLogger("application").warning("told for %s", job.id)
     return private
 
 

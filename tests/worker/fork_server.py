@@ -12,7 +12,7 @@ from ficha import app as _app  # noqa: F401 (imported for those that are born he
 from ficha.cli import main
 from ficha.store import postgres as _postgres  # noqa: F401
 from ficha.store import sqlite as _sqlite  # noqa: F401
-from tests.worker import plant as _plant  # noqa: F401
+from tests.worker import application as _application  # noqa: F401
 
 
 def bear(argv: list[str], environment: dict[str, str], log: str) -> None:

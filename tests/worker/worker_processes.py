@@ -116,7 +116,7 @@ class WorkerProcesses:
         self.folder = folder
         self.settings: dict[str, Any] = {}
         self.hands: list[Hand] = []
-        self._nursery: subprocess.Popen[str] | None = None
+        self._fork_server: subprocess.Popen[str] | None = None
 
     def app(self, **settings: Any) -> Ficha:
         """The same application in the test's own process; its settings are also those of the workers."""
@@ -161,7 +161,7 @@ class WorkerProcesses:
             application.TRACE: str(self.folder / "trace"),
         }
 
-    def start(self, *options: str, name: str | None = None, deaf: bool = False, app: str = "plant:app") -> Hand:
+    def start(self, *options: str, name: str | None = None, deaf: bool = False, app: str = "application:app") -> Hand:
         """A worker, as the command starts it. `deaf`: nobody reads its log, and the pipe is soon full."""
         name, argv, log = self._arguments(name, options, app)
         with open(log, "ab") as file:
@@ -178,22 +178,22 @@ class WorkerProcesses:
 
     def quick(self, *options: str, name: str | None = None) -> Hand:
         """The same, sooner. It cannot be asked how it ended."""
-        if self._nursery is None:
-            self._nursery = subprocess.Popen(
+        if self._fork_server is None:
+            self._fork_server = subprocess.Popen(
                 [sys.executable, "-m", "tests.worker.fork_server"],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
             )
-        assert self._nursery.stdin is not None
-        assert self._nursery.stdout is not None
+        assert self._fork_server.stdin is not None
+        assert self._fork_server.stdout is not None
         name, argv, log = self._arguments(name, options)
-        print(json.dumps([["ficha", *argv], self.environment, str(log)]), file=self._nursery.stdin, flush=True)
-        return self._joined(Hand(name, log, int(self._nursery.stdout.readline()), None))
+        print(json.dumps([["ficha", *argv], self.environment, str(log)]), file=self._fork_server.stdin, flush=True)
+        return self._joined(Hand(name, log, int(self._fork_server.stdout.readline()), None))
 
     def _arguments(
-        self, name: str | None, options: tuple[str, ...], app: str = "plant:app"
+        self, name: str | None, options: tuple[str, ...], app: str = "application:app"
     ) -> tuple[str, list[str], Path]:
         name = name or f"w{len(self.hands) + 1}"
         fixed = ["--app", f"tests.worker.{app}", "--database", self.url, "--name", name]
@@ -224,8 +224,8 @@ class WorkerProcesses:
     def close(self) -> None:
         for hand in self.hands:
             hand.close()
-        if self._nursery is not None:
-            self._nursery.communicate(timeout=20)
+        if self._fork_server is not None:
+            self._fork_server.communicate(timeout=20)
 
 
 async def until_stopped(hand: Hand) -> None:
