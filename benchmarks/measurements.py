@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from .crew import Shift, crew
 from .databases import Kind
 from .peer import Peer, Tally, Wrong
 from .starts import Heard, waits
+from .worker_group import GroupResult, worker_group
 from .workload import CALLERS, Numbers, Size
 
 LONGEST_S: Final = 300.0
@@ -111,9 +111,9 @@ class Trial:
         await self.kind.settle(self.url)
         return count
 
-    def ended_apart(self, shift: Shift) -> None:
-        self.finished += shift.count
-        self.peer.ended_apart += shift.count
+    def ended_apart(self, result: GroupResult) -> None:
+        self.finished += result.count
+        self.peer.ended_apart += result.count
 
     def share(self, count: int) -> int:
         return math.ceil(count * self.peer.share)
@@ -233,15 +233,15 @@ def _work_apart(workers: int) -> Callable[[Trial], Awaitable[Sample]]:
     """The same in processes of their own, which are warm and connected; it begins when they are told to work."""
 
     async def take(trial: Trial) -> Sample:
-        async with crew(trial.peer, trial.url, workers) as hands:
+        async with worker_group(trial.peer, trial.url, workers) as group:
             await trial.fill(trial.share(trial.size.warm_up))
             await trial.kind.settle(trial.url)
-            trial.ended_apart(await hands.empty(trial.waiting))
+            trial.ended_apart(await group.empty(trial.waiting))
             waiting = await trial.fill_up()
             watch = Watch()
-            shift = await hands.empty(waiting)
-            trial.ended_apart(shift)
-            return watch.sample(waiting, ended_at=shift.last_at, cpu_s=shift.cpu_s)
+            result = await group.empty(waiting)
+            trial.ended_apart(result)
+            return watch.sample(waiting, ended_at=result.last_at, cpu_s=result.cpu_s)
 
     return take
 
@@ -264,14 +264,14 @@ async def _latency(trial: Trial) -> Sample:
 async def _latency_apart(trial: Trial) -> Sample:
     """The same for a worker in a process of its own."""
     await trial.warm_up()
-    async with crew(trial.peer, trial.url, 1) as hands:
-        await hands.begin(tells=True)
+    async with worker_group(trial.peer, trial.url, 1) as group:
+        await group.begin(tells=True)
         watch = Watch()
-        found = await waits(trial.peer, trial.numbers, trial.size.waits, hands.started_at)
-        await hands.reach(trial.waiting)
-        shift = await hands.end()
-        trial.ended_apart(shift)
-        return watch.wait(found, shift.cpu_s)
+        found = await waits(trial.peer, trial.numbers, trial.size.waits, group.started_at)
+        await group.reach(trial.waiting)
+        result = await group.end()
+        trial.ended_apart(result)
+        return watch.wait(found, result.cpu_s)
 
 
 def _all_done(tally: Tally, expected: int) -> None:

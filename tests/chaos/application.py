@@ -19,7 +19,7 @@ from ficha.core.outcomes import Finished
 from ficha.core.records import Status
 from ficha.engine.committer import CommitLimits
 from ficha.engine.views import Lease
-from ficha.operations import Leases, StandingClaim
+from ficha.operations import LeaseOperations, StandingClaim
 from tests.chaos.records import Record
 
 COST: Final = 4
@@ -101,7 +101,7 @@ class RecordedFicha(Ficha):
                 self.ended()
 
     @asynccontextmanager
-    async def lifeline(self, **options: Any) -> AsyncIterator[Leases]:
+    async def lifeline(self, **options: Any) -> AsyncIterator[LeaseOperations]:
         async with super().lifeline(**options) as operations:
             beat = operations.heartbeat
 

@@ -64,7 +64,7 @@ class CuttingProxy:
 
 
 @contextmanager
-def scissors(url: str, *, seed: int, most_bytes: int) -> Iterator[CuttingProxy]:
+def proxy(url: str, *, seed: int, most_bytes: int) -> Iterator[CuttingProxy]:
     parts = urlsplit(url)
     assert parts.hostname is not None
     assert parts.port is not None

@@ -46,7 +46,7 @@ def _nowhere(request: httpx.Request) -> httpx.Response:
     raise AssertionError(f"{request.url} was really sent")
 
 
-class FlowBench:
+class FlowDriver:
     """A client whose time is the test's: pauses pass at once, and requests take as long as the test says."""
 
     def __init__(self, retries: Retries = STANDARD, drawn: float = 1.0, took_s: float = 0.0) -> None:

@@ -22,7 +22,7 @@ from ficha import NotFound, Refused
 from ficha.client import AsyncClient, Client, Retries, ServerError, Unreachable
 from ficha.engine.views import EventView, JobView
 from tests.client.flow_driver import JOB_ID, account, event, hold, job, receipt
-from tests.client.wire import HANG_UP, http, live, wire
+from tests.client.scripted_server import HANG_UP, http, live, wire
 
 TOKEN = "ficha_user_CANARYcanaryCANARYcanary"  # noqa: S105 (made up)
 QUICK = Retries(backoff_s=0.001, backoff_max_s=0.001)

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import FICHA, ficha, folder, process
 from tests.cli.running import Run
 from tests.cli.test_watch import until
-from tests.client.wire import http, wire
+from tests.client.scripted_server import http, wire
 from tests.support.server_process import Served
 
 __all__ = ["ficha", "folder", "process"]

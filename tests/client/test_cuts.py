@@ -8,7 +8,7 @@ import pytest
 
 from ficha.client import Client, Retries
 from ficha.engine.views import EventView, JobView
-from tests.client.cutting_proxy import scissors
+from tests.client.cutting_proxy import proxy
 from tests.support.server_process import Served
 
 STUBBORN = Retries(tries=10_000, give_up_s=10_000.0, backoff_s=0.001, backoff_max_s=0.002)
@@ -43,7 +43,7 @@ def test_a_watch_cut_again_and_again_tells_each_event_once_and_in_order(
     token = server.account(name)
     with (
         Client(server.url, token) as me,
-        scissors(server.url, seed=seed, most_bytes=3_000) as between,
+        proxy(server.url, seed=seed, most_bytes=3_000) as between,
         ThreadPoolExecutor(1) as threads,
     ):
         job_id = me.submit("paint", {"prompt": "x"}).job_id
@@ -64,7 +64,7 @@ def test_a_watch_cut_again_and_again_tells_each_event_once_and_in_order(
 @pytest.mark.req("C1", "C5")
 def test_submits_over_a_line_that_is_cut_are_made_and_paid_once(server: Served, name: str) -> None:
     token = server.account(name, credits=100)
-    with scissors(server.url, seed=3, most_bytes=1_500) as between, Client(between.url, token, retries=STUBBORN) as me:
+    with proxy(server.url, seed=3, most_bytes=1_500) as between, Client(between.url, token, retries=STUBBORN) as me:
         receipts = [me.submit("paint", {"prompt": f"{number}"}) for number in range(20)]
         cancelled = [me.cancel(receipt.job_id) for receipt in receipts[:5]]
     assert between.cuts >= 5

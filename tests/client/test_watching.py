@@ -10,7 +10,7 @@ from ficha import NotFound, Refused
 from ficha.client import Client, Wait
 from ficha.client.effects import Answer, Open, Read
 from ficha.engine.views import EventView, JobView
-from tests.client.flow_driver import JOB_ID, LOST, REFUSED, FlowBench, Trial, event, job, ok, problem, receipt
+from tests.client.flow_driver import JOB_ID, LOST, REFUSED, FlowDriver, Trial, event, job, ok, problem, receipt
 
 LIVE = Answer(200, {"content-type": "text/event-stream; charset=utf-8"})
 CLOSED = b""
@@ -35,7 +35,7 @@ def numbers(trial: Trial) -> list[int]:
 
 def test_a_stream_tells_the_history_the_place_and_the_end() -> None:
     parts = [told(1, "submitted"), message("job", job()) + message("position", POSITION), b": keep-alive\n\n"]
-    trial = FlowBench().drive(
+    trial = FlowDriver().drive(
         Client.watch, JOB_ID, replies=[LIVE, *parts, told(4, "claimed") + told(6, "completed") + END]
     )
     submitted, first, place, claimed, completed, last = trial.emitted
@@ -49,7 +49,7 @@ def test_a_stream_tells_the_history_the_place_and_the_end() -> None:
 
 def test_a_stream_that_breaks_goes_on_where_it_was() -> None:
     replies = [LIVE, told(1) + told(2), LOST, LIVE, told(2) + told(3) + told(3), CLOSED, LIVE, told(4) + END]
-    trial = FlowBench(took_s=3.0).drive(Client.watch, JOB_ID, replies=replies)
+    trial = FlowDriver(took_s=3.0).drive(Client.watch, JOB_ID, replies=replies)
     assert numbers(trial) == [1, 2, 3, 4]
     assert [request.headers["Last-Event-ID"] for request in trial.opened] == ["0", "2", "3"]
     assert len(trial.pauses) == 2
@@ -59,12 +59,14 @@ def test_a_stream_that_breaks_goes_on_where_it_was() -> None:
 def test_a_stream_that_is_taken_up_again_tells_only_what_has_changed() -> None:
     first = message("job", job(position=3)) + message("position", {**POSITION, "estimated_wait_s": None})
     replies = [LIVE, told(1) + first, LOST, LIVE, message("job", job(position=2)), LOST, LIVE]
-    trial = FlowBench(took_s=3.0).drive(Client.watch, JOB_ID, replies=[*replies, message("job", job(position=1)) + END])
+    trial = FlowDriver(took_s=3.0).drive(
+        Client.watch, JOB_ID, replies=[*replies, message("job", job(position=1)) + END]
+    )
     assert [getattr(item, "position", "event") for item in trial.emitted] == ["event", 3, 2, 1, None]
 
 
 def test_watching_can_begin_in_the_middle() -> None:
-    trial = FlowBench().drive(Client.watch, JOB_ID, after=5, replies=[LIVE, told(5) + told(6) + END])
+    trial = FlowDriver().drive(Client.watch, JOB_ID, after=5, replies=[LIVE, told(5) + told(6) + END])
     assert trial.opened[0].headers["Last-Event-ID"] == "5"
     assert numbers(trial) == [6]
 
@@ -74,7 +76,7 @@ def test_a_server_that_stops_says_when_to_come_back() -> None:
     replies: list[Any] = []
     for number in range(1, 8):
         replies += [LIVE, told(number) + stopping, CLOSED]
-    trial = FlowBench(drawn=0.5).drive(Client.watch, JOB_ID, replies=[*replies, LIVE, END])
+    trial = FlowDriver(drawn=0.5).drive(Client.watch, JOB_ID, replies=[*replies, LIVE, END])
     assert numbers(trial) == list(range(1, 8))
     assert trial.pauses == [1.1] * 7
     assert trial.sent == [], "however often: that is no break"
@@ -106,7 +108,7 @@ class Server:
 def watched(server: Server, *live: Any, took_s: float = 0.0, operation: Any = Client.watch, **more: Any) -> Trial:
     """Watches with these replies to whoever listens, and the server's to whoever asks."""
     given = iter(live)
-    bench = FlowBench(took_s=took_s)
+    bench = FlowDriver(took_s=took_s)
     trial = bench.drive(
         operation,
         JOB_ID,
@@ -178,20 +180,20 @@ def test_what_a_running_handler_writes_down_is_told_though_the_job_looks_the_sam
 
 @pytest.mark.parametrize("code", ["UNAUTHENTICATED", "FORBIDDEN", "NOT_FOUND"])
 def test_what_may_not_be_watched_may_not_be_asked_for(code: str) -> None:
-    trial = FlowBench().drive(Client.watch, JOB_ID, replies=[problem(code, 404)])
+    trial = FlowDriver().drive(Client.watch, JOB_ID, replies=[problem(code, 404)])
     assert isinstance(trial.error, Refused)
     assert trial.error.code == code
 
 
 def test_what_is_no_id_names_no_job() -> None:
     for operation in (Client.watch, Client.wait, Client.job, Client.cancel):
-        trial = FlowBench().drive(operation, "../accounts", replies=[])
+        trial = FlowDriver().drive(operation, "../accounts", replies=[])
         assert isinstance(trial.error, NotFound)
         assert trial.steps == []
 
 
 def test_waiting_gives_the_job_as_it_ended() -> None:
-    trial = FlowBench().drive(
+    trial = FlowDriver().drive(
         Client.wait, JOB_ID, replies=[LIVE, told(1) + message("job", job()), LOST, LIVE, told(2) + END]
     )
     assert (trial.result.status, trial.result.result) == ("completed", {"n": 1})
@@ -201,7 +203,7 @@ def test_waiting_gives_the_job_as_it_ended() -> None:
 
 def test_waiting_ends_in_time_to_the_moment() -> None:
     endless = Server([(job("running"), 1)])
-    bench = FlowBench()
+    bench = FlowDriver()
     trial = bench.drive(Client.wait, JOB_ID, 10.0, replies=endless.answer)
     assert isinstance(trial.error, TimeoutError)
     assert str(trial.error) == f"job {JOB_ID} is still running; it goes on by itself"
@@ -217,7 +219,7 @@ def test_a_long_wait_listens_first_and_asks_in_its_last_seconds() -> None:
 
     live = alive()
     endless = Server([(job("running"), 1)])
-    bench = FlowBench(took_s=0.9)
+    bench = FlowDriver(took_s=0.9)
     trial = bench.drive(
         Client.wait,
         JOB_ID,
@@ -238,11 +240,11 @@ def test_a_wait_for_no_time_at_all_looks_once() -> None:
 
 def test_submit_and_wait_is_one_request_for_a_short_job() -> None:
     done = {**receipt(), "status": "completed", "job": job("completed", result={"n": 2})}
-    trial = FlowBench().drive(Client.submit_and_wait, "draw", timeout_s=5.0, replies=[ok(done, 201)])
+    trial = FlowDriver().drive(Client.submit_and_wait, "draw", timeout_s=5.0, replies=[ok(done, 201)])
     assert trial.result.result == {"n": 2}
     (request,) = trial.sent
     assert (request.headers["Prefer"], request.read_s) == ("wait=5", 35.0)
-    longer = FlowBench().drive(
+    longer = FlowDriver().drive(
         Client.submit_and_wait, "draw", replies=[LOST, ok({**receipt(), "job": job("running")}), LIVE, told(1) + END]
     )
     assert longer.result.status == "completed"

@@ -9,7 +9,7 @@ import pytest
 from ficha.store.memory import MemoryStore
 from ficha.testing import ManualClock
 from tests.engine.engine_setup import StoreSetup
-from tests.engine.looking import Seconds
+from tests.engine.position_setup import Seconds
 from tests.support.postgres import Server
 from tests.support.postgres_databases import emptied, migrated_database
 

@@ -20,7 +20,7 @@ from ficha.store.base import GetState, Store
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from ficha.testing import ManualClock
-from tests.engine.watched import WatchedStore
+from tests.engine.instrumented_store import InstrumentedStore
 
 T = TypeVar("T")
 
@@ -69,18 +69,18 @@ class StoreSetup:
         stack.push_async_callback(store.close)
         return cls(store, clock, stack, lambda: PostgresStore(url, clock=clock))
 
-    async def watched(self, *, lanes: int | None = None) -> WatchedStore:
+    async def watched(self, *, lanes: int | None = None) -> InstrumentedStore:
         """A store on the database, as another process would have it; a memory store is shared instead."""
         if self._another is None:
-            return WatchedStore(self.store, lanes=lanes)
+            return InstrumentedStore(self.store, lanes=lanes)
         store = self._another()
         await store.open()
         self._stack.push_async_callback(store.close)
-        return WatchedStore(store, lanes=lanes)
+        return InstrumentedStore(store, lanes=lanes)
 
     async def engine(
         self,
-        store: WatchedStore | None = None,
+        store: InstrumentedStore | None = None,
         *,
         limits: CommitLimits = QUICK,
         policy: Policy = POLICY,

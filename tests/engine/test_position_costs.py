@@ -12,7 +12,7 @@ from ficha.engine.positions import QueueStanding
 from ficha.engine.queries import Queries
 from ficha.store.base import GetWaiting, Unavailable
 from tests.engine.engine_setup import StoreSetup, claimed, one, opened, submit, submitted
-from tests.engine.looking import Seconds, looking, looks, places
+from tests.engine.position_setup import Seconds, looking, looks, places
 
 
 async def test_many_who_ask_at_once_share_one_look(setup: StoreSetup, seconds: Seconds) -> None:

@@ -13,7 +13,7 @@ from ficha.engine import positions
 from ficha.engine.positions import QueueStanding
 from ficha.ids import new_id
 from tests.engine.engine_setup import StoreSetup, claimed, one, opened, submitted
-from tests.engine.looking import Seconds, looking, looks, places
+from tests.engine.position_setup import Seconds, looking, looks, places
 
 
 def counted(state: State, job: Job) -> int | None:

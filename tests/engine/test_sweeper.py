@@ -15,7 +15,7 @@ from ficha.engine.sweeper import SweepReport
 from ficha.ids import new_id
 from ficha.store.base import GetDue, StoreError, Unavailable
 from tests.engine.engine_setup import COST, CREDITS, POLICY, StoreSetup, claimed, one, opened, submit, submitted
-from tests.engine.watched import WatchedStore
+from tests.engine.instrumented_store import InstrumentedStore
 
 MINUTE = 60.0
 HOUR = 3_600.0
@@ -319,7 +319,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeper, "RENEW_S", 0.0)
 
 
-def turns(store: WatchedStore) -> int:
+def turns(store: InstrumentedStore) -> int:
     """How often an engine has looked for what is due: only the leader does."""
     return store.reads["GetDue"]
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from ficha.client import Client
-from tests.client.wire import HANG_UP, http, wire
+from tests.client.scripted_server import HANG_UP, http, wire
 from tests.support.server_process import ROOT, Served, served
 
 SCRIPT = ROOT / "examples/ci/submit.sh"

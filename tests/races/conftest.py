@@ -1,4 +1,4 @@
-"""What the races share: the crew that runs them, and a fresh database of each kind to run them on."""
+"""What the races share: the processes that run them, and a fresh database of each kind to run them on."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -13,10 +13,10 @@ pytest.register_assert_rewrite("tests.races.history")
 
 
 @pytest.fixture(scope="session")
-def crew() -> Iterator[RaceProcesses]:
-    crew = RaceProcesses()
-    yield crew
-    crew.dismiss()
+def processes() -> Iterator[RaceProcesses]:
+    processes = RaceProcesses()
+    yield processes
+    processes.dismiss()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

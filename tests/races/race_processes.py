@@ -1,8 +1,8 @@
-"""A crew of real processes that start at the same instant.
+"""Real processes that start at the same instant.
 
 Starting Python costs more than most races, so the processes are kept between races; in each race every one of them
-opens the database anew. Orders and results travel as lines of JSON. A crew in which anything went wrong is ended whole,
-and the next race gets a fresh one.
+opens the database anew. Orders and results travel as lines of JSON. When anything goes wrong in a race, all
+processes are ended, and the next race starts fresh ones.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class RaceProcesses:
 
 
 class Gates:
-    """Gates that the crew keeps shut by locking a file for each, one ahead of the racers.
+    """Gates that are kept shut by locking a file for each, one ahead of the racers.
 
-    A racer waits by asking for the lock too. When the crew lets go of it, the system wakes all who wait at once.
+    A racer waits by asking for the lock too. When the lock is released, the system wakes all who wait at once.
     """
 
     def __init__(self, folder: Path) -> None:

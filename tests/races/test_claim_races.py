@@ -14,13 +14,15 @@ WORKERS = [f"worker-{number}" for number in range(8)]
 
 
 @pytest.mark.req("B3")
-async def test_eight_processes_claim_ten_thousand_jobs_each_exactly_once(crew: RaceProcesses, database: str) -> None:
+async def test_eight_processes_claim_ten_thousand_jobs_each_exactly_once(
+    processes: RaceProcesses, database: str
+) -> None:
     async with application(database) as app:
         await app.open_account("ana", plan="open", credits=JOBS * COST)
         await app.submit_batch([("read", {"number": number}) for number in range(JOBS)], account="ana")
 
     racers = [{"role": "claim_all", "worker": worker, "limit": 100} for worker in WORKERS]
-    claimed = dict(zip(WORKERS, await crew.race(database, racers), strict=True))
+    claimed = dict(zip(WORKERS, await processes.race(database, racers), strict=True))
 
     times_claimed = Counter(job_id for batches in claimed.values() for batch in batches for job_id, _, _ in batch)
     assert len(times_claimed) == JOBS

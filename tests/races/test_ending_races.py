@@ -16,7 +16,7 @@ ENDED_BY = {"complete": "completed", "call_back": "completed", "fail": "failed",
 
 @pytest.mark.req("A5", "A6")
 async def test_of_twenty_who_end_the_same_job_at_once_one_is_told_that_it_did(
-    crew: RaceProcesses, database: str
+    processes: RaceProcesses, database: str
 ) -> None:
     async with application(database) as app:
         await app.open_account("ana", plan="open", credits=ROUNDS * COST)
@@ -29,7 +29,9 @@ async def test_of_twenty_who_end_the_same_job_at_once_one_is_told_that_it_did(
             return [[(operation, {"job_id": lease.job_id, "epoch": lease.epoch})] for lease in leases]
         return [[(operation, {"job_id": lease.job_id})] for lease in leases]
 
-    answers = await crew.race(database, [{"role": "call", "rounds": rounds(number)} for number in range(PROCESSES)])
+    answers = await processes.race(
+        database, [{"role": "call", "rounds": rounds(number)} for number in range(PROCESSES)]
+    )
 
     async with application(database) as app:
         state = await whole(app)
@@ -50,7 +52,7 @@ async def test_of_twenty_who_end_the_same_job_at_once_one_is_told_that_it_did(
 
 @pytest.mark.req("A5", "A6", "B3")
 async def test_a_job_that_is_claimed_and_cancelled_at_once_is_cancelled_and_refunded_once(
-    crew: RaceProcesses, database: str
+    processes: RaceProcesses, database: str
 ) -> None:
     jobs = 8
     async with application(database) as app:
@@ -66,7 +68,7 @@ async def test_a_job_that_is_claimed_and_cancelled_at_once_is_cancelled_and_refu
         }
         for number in range(12)
     ]
-    answers = [told for (mine,) in await crew.race(database, racers) for told in mine]
+    answers = [told for (mine,) in await processes.race(database, racers) for told in mine]
 
     claimed = Counter(job_id for told in answers if told["called"] == "claim" for job_id in told["answer"])
     assert set(claimed.values()) <= {1}

@@ -13,12 +13,12 @@ PROCESSES = 12
 
 @pytest.mark.req("D1")
 async def test_many_processes_open_a_fresh_database_and_the_same_account_at_once(
-    crew: RaceProcesses, database: str
+    processes: RaceProcesses, database: str
 ) -> None:
     opening = [
         [("open_account", {"account": f"account-{number}", "plan": "open", "credits": 7})] for number in range(3)
     ]
-    answers = await crew.race(database, [{"role": "call", "rounds": opening}] * PROCESSES)
+    answers = await processes.race(database, [{"role": "call", "rounds": opening}] * PROCESSES)
 
     for number in range(3):
         told = Counter(mine[number][0].get("refused") for mine in answers)

@@ -19,13 +19,13 @@ def _submit(key: str, number: int) -> tuple[str, dict[str, Any]]:
 
 @pytest.mark.req("C1")
 async def test_one_key_from_twenty_processes_at_once_is_one_job_and_one_charge(
-    crew: RaceProcesses, database: str
+    processes: RaceProcesses, database: str
 ) -> None:
     async with application(database) as app:
         await app.open_account("ana", plan="open", credits=100 * COST)
 
     rounds = [[_submit(f"key-{number}", number)] for number in range(ROUNDS)]
-    answers = await crew.race(database, [{"role": "call", "rounds": rounds}] * PROCESSES)
+    answers = await processes.race(database, [{"role": "call", "rounds": rounds}] * PROCESSES)
 
     jobs = []
     for number in range(ROUNDS):
@@ -45,13 +45,13 @@ async def test_one_key_from_twenty_processes_at_once_is_one_job_and_one_charge(
 
 @pytest.mark.req("C1")
 async def test_two_payloads_that_race_under_one_key_are_one_job_and_a_clear_error(
-    crew: RaceProcesses, database: str
+    processes: RaceProcesses, database: str
 ) -> None:
     async with application(database) as app:
         await app.open_account("ana", plan="open", credits=100 * COST)
 
     racers = [{"role": "call", "rounds": [[_submit("key", number % 2)]]} for number in range(PROCESSES)]
-    told = [told for ((told,),) in await crew.race(database, racers)]
+    told = [told for ((told,),) in await processes.race(database, racers)]
 
     (job_id,) = {one["answer"]["job_id"] for one in told if "answer" in one}
     async with application(database) as app:

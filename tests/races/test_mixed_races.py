@@ -16,13 +16,15 @@ SHORT = {"lease_s": 0.1, "sweep_s": 0.05}
 
 
 @pytest.mark.req("A1", "A5", "A6", "A7", "B3", "B4", "B5", "D1")
-async def test_random_operations_from_six_processes_keep_every_invariant(crew: RaceProcesses, database: str) -> None:
+async def test_random_operations_from_six_processes_keep_every_invariant(
+    processes: RaceProcesses, database: str
+) -> None:
     async with application(database) as app:
         for account in ACCOUNTS:
             await app.open_account(account, plan="pro", credits=100)
 
     meddlers = [{"role": "meddle", "seed": seed, "callers": 3, "operations": 100} for seed in range(6)]
-    *called, found = await crew.race(database, [*meddlers, {"role": "observe", "looks": 12}], **SHORT)
+    *called, found = await processes.race(database, [*meddlers, {"role": "observe", "looks": 12}], **SHORT)
 
     assert found == []
     in_all = sum(map(Counter, called), Counter())

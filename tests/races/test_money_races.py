@@ -8,13 +8,15 @@ from tests.races.race_processes import RaceProcesses
 
 
 @pytest.mark.req("A12", "D1", "D2")
-async def test_fifty_submits_at_once_on_credits_for_ten_are_ten_jobs(crew: RaceProcesses, database: str) -> None:
+async def test_fifty_submits_at_once_on_credits_for_ten_are_ten_jobs(processes: RaceProcesses, database: str) -> None:
     async with application(database) as app:
         await app.open_account("ana", plan="open", credits=10 * COST)
 
     submits = [("submit", {"tool": "draw", "payload": {"number": 1}, "account": "ana"})] * 5
     told = [
-        told for (mine,) in await crew.race(database, [{"role": "call", "rounds": [submits]}] * 10) for told in mine
+        told
+        for (mine,) in await processes.race(database, [{"role": "call", "rounds": [submits]}] * 10)
+        for told in mine
     ]
 
     assert most_at_once(one["at"] for one in told) > 5, "hardly any two calls overlapped: this was no race"
@@ -35,12 +37,14 @@ async def test_fifty_submits_at_once_on_credits_for_ten_are_ten_jobs(crew: RaceP
 
 
 @pytest.mark.req("D1")
-async def test_a_payment_told_by_many_call_backs_at_once_is_credited_once(crew: RaceProcesses, database: str) -> None:
+async def test_a_payment_told_by_many_call_backs_at_once_is_credited_once(
+    processes: RaceProcesses, database: str
+) -> None:
     async with application(database) as app:
         await app.open_account("ana", plan="open")
 
     grant = ("grant", {"account": "ana", "amount": 100, "key": "payment-1"})
-    told = [told for ((told,),) in await crew.race(database, [{"role": "call", "rounds": [[grant]]}] * 12)]
+    told = [told for ((told,),) in await processes.race(database, [{"role": "call", "rounds": [[grant]]}] * 12)]
 
     assert [one["answer"] for one in told] == [100] * 12
     async with application(database) as app:

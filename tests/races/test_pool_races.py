@@ -12,7 +12,7 @@ PROCESSES = 8
 
 
 @pytest.mark.req("A1")
-async def test_a_pool_of_three_slots_never_has_four_jobs_in_them(crew: RaceProcesses, database: str) -> None:
+async def test_a_pool_of_three_slots_never_has_four_jobs_in_them(processes: RaceProcesses, database: str) -> None:
     async with application(database) as app:
         await app.open_account("ana", plan="open", credits=JOBS * COST)
         await app.submit_many(
@@ -21,7 +21,7 @@ async def test_a_pool_of_three_slots_never_has_four_jobs_in_them(crew: RaceProce
         )
 
     racers = [{"role": "occupy", "worker": f"worker-{number}", "seed": number} for number in range(PROCESSES)]
-    answers = await crew.race(database, racers)
+    answers = await processes.race(database, racers)
 
     held = [interval for mine in answers for interval in mine]
     assert len({job_id for job_id, _, _ in held}) == len(held) == JOBS

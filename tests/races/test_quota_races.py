@@ -18,7 +18,7 @@ SUBMIT = "submit", {"tool": "read"}
 
 
 async def _race_for_last_slot(
-    crew: RaceProcesses, database: str, calls: list[tuple[str, dict[str, Any]]]
+    processes: RaceProcesses, database: str, calls: list[tuple[str, dict[str, Any]]]
 ) -> list[list[dict[str, Any]]]:
     """All processes want the one slot that is left; once for each account. Answers with what each round was told."""
     async with application(database) as app:
@@ -31,7 +31,7 @@ async def _race_for_last_slot(
         {"role": "call", "rounds": [[(operation, {**arguments, "account": account})] for account in ACCOUNTS]}
         for operation, arguments in calls
     ]
-    answers = await crew.race(database, racers)
+    answers = await processes.race(database, racers)
 
     rounds = [[mine[number][0] for mine in answers] for number in range(ROUNDS)]
     for told in rounds:
@@ -41,8 +41,8 @@ async def _race_for_last_slot(
 
 
 @pytest.mark.req("C2")
-async def test_one_of_many_that_reserve_the_last_slot_gets_it(crew: RaceProcesses, database: str) -> None:
-    await _race_for_last_slot(crew, database, [RESERVE] * PROCESSES)
+async def test_one_of_many_that_reserve_the_last_slot_gets_it(processes: RaceProcesses, database: str) -> None:
+    await _race_for_last_slot(processes, database, [RESERVE] * PROCESSES)
 
     async with application(database) as app:
         state = await whole(app)
@@ -52,8 +52,8 @@ async def test_one_of_many_that_reserve_the_last_slot_gets_it(crew: RaceProcesse
 
 
 @pytest.mark.req("C2")
-async def test_the_last_slot_goes_to_one_reservation_or_one_submit(crew: RaceProcesses, database: str) -> None:
-    rounds = await _race_for_last_slot(crew, database, [RESERVE, SUBMIT] * (PROCESSES // 2))
+async def test_the_last_slot_goes_to_one_reservation_or_one_submit(processes: RaceProcesses, database: str) -> None:
+    rounds = await _race_for_last_slot(processes, database, [RESERVE, SUBMIT] * (PROCESSES // 2))
 
     winners = [one["called"] for told in rounds for one in told if "answer" in one]
     async with application(database) as app:
@@ -66,7 +66,7 @@ async def test_the_last_slot_goes_to_one_reservation_or_one_submit(crew: RacePro
 
 
 @pytest.mark.req("C2")
-async def test_one_of_many_submits_under_the_same_reservation_uses_it(crew: RaceProcesses, database: str) -> None:
+async def test_one_of_many_submits_under_the_same_reservation_uses_it(processes: RaceProcesses, database: str) -> None:
     holds = []
     async with application(database) as app:
         for account in ACCOUNTS:
@@ -77,7 +77,7 @@ async def test_one_of_many_submits_under_the_same_reservation_uses_it(crew: Race
         [("submit", {"tool": "read", "account": account, "reservation": hold})]
         for account, hold in zip(ACCOUNTS, holds, strict=True)
     ]
-    answers = await crew.race(database, [{"role": "call", "rounds": rounds}] * PROCESSES)
+    answers = await processes.race(database, [{"role": "call", "rounds": rounds}] * PROCESSES)
 
     for number in range(ROUNDS):
         told = [mine[number][0] for mine in answers]

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from ficha.server.limits import BodyLimits
 from ficha.server.settings import Settings
-from tests.server.wire import Behind, behind
+from tests.server.raw_http import Behind, behind
 
 SECRET = "TgYQ3MvH0sTzB5kqjXw1c9fRrL8uZeNd"  # noqa: S105 (for the tests alone)
 LIMITS = Settings(secret=SECRET, body_bytes=1_000, batch_body_bytes=5_000, body_s=0.3)

@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from tests.server.wire import behind
+from tests.server.raw_http import behind
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n"
 

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from ficha import Ficha
-from ficha.server.serving import Server, listening
+from ficha.server.serving import ServerProcess, listening
 from ficha.server.settings import SettingError, Settings
 from tests.support.server_process import ROOT, SECRET, Served, served
 
@@ -118,7 +118,7 @@ async def test_a_database_that_is_not_migrated_is_told_before_it_listens(postgre
 async def test_a_database_that_is_away_is_waited_for_until_it_is_told_to_stop(caplog: pytest.LogCaptureFixture) -> None:
     app = Ficha("postgresql://nobody@127.0.0.1:1/none")
     with listening("127.0.0.1", 0) as sock:
-        server = Server(app, Settings(secret=SECRET), grace_s=1)
+        server = ServerProcess(app, Settings(secret=SECRET), grace_s=1)
         running = asyncio.create_task(server.serve(sockets=[sock]))
         async with asyncio.timeout(20):
             while "the database is away" not in caplog.text:  # noqa: ASYNC110 (nobody tells)

@@ -26,7 +26,7 @@ from ficha.store.base import Store, Unavailable
 from ficha.store.memory import MemoryStore
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
-from tests.engine.watched import WatchedStore
+from tests.engine.instrumented_store import InstrumentedStore
 from tests.support.postgres import Server
 from tests.support.postgres_databases import emptied, migrated_database
 
@@ -63,7 +63,9 @@ async def memory() -> AsyncIterator[Ficha]:
 
 @asynccontextmanager
 async def opened(store: Store) -> AsyncIterator[Ficha]:
-    app = Ficha(store=WatchedStore(store), plans=[Plan("open")], pools=[Pool("gpu", slots=1)], sweep_by_itself=False)
+    app = Ficha(
+        store=InstrumentedStore(store), plans=[Plan("open")], pools=[Pool("gpu", slots=1)], sweep_by_itself=False
+    )
 
     @app.tool(pool="gpu", cost=1, attempts=3, backoff=0.001)
     async def draw(job: object) -> None: ...

@@ -20,7 +20,7 @@ from .machines import Lost, Machine
 Act = Callable[[Ficha], Awaitable[Any]]
 
 
-class Person:
+class Requester:
     """Asks any server, and asks again when there is no answer."""
 
     def __init__(self, servers: Sequence[Machine], random: Random, history: History) -> None:
@@ -50,7 +50,7 @@ class Person:
         return answer
 
 
-class Client(Person):
+class Client(Requester):
     """One account's user: submits, cancels, reserves, reads; twice at once, if need be."""
 
     def __init__(self, name: str, account: str, *args: Any) -> None:
@@ -161,7 +161,7 @@ class Client(Person):
         await self.ask(lambda app: app.account(self.account))
 
 
-class Operator(Person):
+class Operator(Requester):
     """Pauses and resizes pools, deals with dead letters, moves accounts between plans, grants credits twice, rotates
     API keys; all of it in a name of its own."""
 
@@ -228,7 +228,7 @@ class Operator(Person):
             await self.ask(lambda app, job=job: app.recover(job.id))
 
 
-class Caller(Person):
+class Caller(Requester):
     """The provider: takes work and calls back late, twice, never, or with something else each time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, context: Any, *args: Any) -> None:

@@ -52,10 +52,10 @@ class Transaction(Owner):
 class Database(MemoryStore):
     """`kind` says how writers are kept apart: row by row, or all by one lock."""
 
-    def __init__(self, loop: VirtualLoop, weather: Faults, random: Random, kind: Kind) -> None:
+    def __init__(self, loop: VirtualLoop, faults: Faults, random: Random, kind: Kind) -> None:
         super().__init__(clock=self._wall_clock)
         self.loop = loop
-        self.weather = weather
+        self.faults = faults
         self.random = random
         self.kind: Kind = kind
         self.offset_s = random.uniform(-3_600, 3_600)
@@ -75,7 +75,7 @@ class Database(MemoryStore):
         return int((START_AT + self.offset_s + self.loop.now) * 1_000_000)
 
     def latency_s(self) -> float:
-        return self.random.expovariate(1.0) * self.weather.latency_s * self.slowness
+        return self.random.expovariate(1.0) * self.faults.latency_s * self.slowness
 
     # What a transaction does
 
@@ -167,7 +167,7 @@ class Database(MemoryStore):
         """Hints to every other process, some of which get lost."""
         for process, heard in self.listeners.items():
             for name in sorted(hints):
-                if process is not teller and self.random.random() >= self.weather.hint_lost:
+                if process is not teller and self.random.random() >= self.faults.hint_lost:
                     self.loop.call_later(self.latency_s(), heard, name, context=process.context)
 
     def _refuse_double_keys(self, transaction: Transaction) -> None:

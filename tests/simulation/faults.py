@@ -1,4 +1,4 @@
-"""What goes wrong, and how often. Each seed has its own weather: some faults never, some rarely, some all the time.
+"""What goes wrong, and how often. Each seed has its own mixture: some faults never, some rarely, some all the time.
 
 A mixture in which every fault happens at a middling rate finds less than many that differ: a rare fault needs the
 others to be quiet for the system to get far enough.
@@ -56,8 +56,8 @@ class Faults(Struct, kw_only=True):
         return "answered"
 
 
-def forecast(random: Random) -> Faults:
-    """The weather of a seed."""
+def draw_faults(random: Random) -> Faults:
+    """The faults of a seed."""
 
     def some(most: float, share: float = 0.5) -> float:
         return most * random.random() ** 2 if random.random() < share else 0.0

@@ -57,7 +57,7 @@ class Machine:
 
     def boot(self) -> None:
         self._boots += 1
-        skew_s = self._random.uniform(-1, 1) * self._database.weather.skew_s
+        skew_s = self._random.uniform(-1, 1) * self._database.faults.skew_s
         self.process = Process(f"{self.name}#{self._boots}", skew_s=skew_s)
         self.buried.append(self.process)
         self.app = None
@@ -122,14 +122,14 @@ class Machine:
 
     async def call(self, act: Callable[[Ficha], Awaitable[Any]], timeout_s: float = 15.0) -> Any:
         """A caller's request over the network, which may lose it or its answer."""
-        weather, random, loop = self._database.weather, self._random, self._loop
-        await asyncio.sleep(random.expovariate(1.0) * weather.latency_s)
+        faults, random, loop = self._database.faults, self._random, self._loop
+        await asyncio.sleep(random.expovariate(1.0) * faults.latency_s)
         app = self.app
-        if app is None or random.random() < weather.request_lost:
+        if app is None or random.random() < faults.request_lost:
             raise Lost("the request did not arrive")
         answer: asyncio.Future[Any] = loop.create_future()
-        is_lost = random.random() < weather.answer_lost
-        delay_s = random.expovariate(1.0) * weather.latency_s
+        is_lost = random.random() < faults.answer_lost
+        delay_s = random.expovariate(1.0) * faults.latency_s
 
         def deliver(result: Any) -> None:
             if not answer.done():

@@ -80,7 +80,7 @@ class SimulatedStore:
     async def _commit(self, transaction: Transaction) -> None:
         database = self._database
         random = database.random
-        fate = database.weather.commit_fate(random) if database.kind == "postgres" else "answered"
+        fate = database.faults.commit_fate(random) if database.kind == "postgres" else "answered"
         if fate == "never sent":
             self._cut(transaction)
             raise CommitUnknown("the connection was lost while committing")
@@ -139,12 +139,12 @@ class SimulatedStore:
         await asyncio.sleep(database.latency_s())
         if database.is_away or (transaction is not None and transaction.has_ended):
             raise Unavailable("the database closed the connection")
-        weather, random = database.weather, database.random
-        if weather.cut and database.kind == "postgres" and random.random() < weather.cut:
+        faults, random = database.faults, database.random
+        if faults.cut and database.kind == "postgres" and random.random() < faults.cut:
             if transaction is not None:
                 self._cut(transaction)
             raise Unavailable("the connection was lost")
-        if weather.conflict and transaction is not None and random.random() < weather.conflict:
+        if faults.conflict and transaction is not None and random.random() < faults.conflict:
             raise Transient("a concurrent transaction got in the way")
 
     def _cut(self, transaction: Transaction) -> None:

@@ -1,4 +1,4 @@
-"""One simulation: a shared database, servers, workers, people outside and a weather, all from one seed."""
+"""One simulation: a shared database, servers, workers, callers and faults, all from one seed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .application import PLANS, POOLS, shop
 from .clients import Caller, Client, Operator
 from .database import Database
 from .decisions import Decisions
-from .faults import forecast
+from .faults import draw_faults
 from .history import History, TellingEngine, unfinished
 from .loop import VirtualLoop
 from .machines import Machine, dawdling, serving, working
@@ -61,9 +61,9 @@ class World:
         self.trace = Trace(self.loop)
         self.random = stream("world")
         self.product = stream("product")
-        self.weather = forecast(stream("weather"))
+        self.faults = draw_faults(stream("weather"))  # A stream's name is part of what a seed means.
         kind = "postgres" if self.random.random() < 0.8 else "sqlite"
-        self.database = Database(self.loop, self.weather, stream("database"), kind)
+        self.database = Database(self.loop, self.faults, stream("database"), kind)
         self.decisions = Decisions()
         self._seed = seed
         self.machines: list[Machine] = []
@@ -110,7 +110,7 @@ class World:
         policy = shop(SimulatedStore(self.database, self.loop.outside, self.decisions), self.random, _Nobody()).policy
         watcher = Watcher(self.database, policy, self.trace)
         history = TellingEngine.history = History(watcher, self.trace)
-        self.trace.note(f"seed {self._seed}: {self.database.kind}, {self.weather}")
+        self.trace.note(f"seed {self._seed}: {self.database.kind}, {self.faults}")
         servers: list[Machine] = []
         provider = Caller(self.loop, self.loop.outside.context, servers, self.random, history)
         self._provider = provider
@@ -163,13 +163,13 @@ class World:
     # The faults
 
     async def _nemesis(self) -> None:
-        weather, random = self.weather, self.random
+        faults, random = self.faults, self.random
         acts = (
-            (weather.crash_every_s, self._crash),
-            (weather.stop_every_s, self._stop),
-            (weather.away_every_s, lambda: self._away(random.choice((0.1, 2.0, 20.0)) * random.random())),
-            (weather.slow_every_s, lambda: self._slow(random.choice((10, 100)), random.random() * 3)),
-            (weather.step_every_s, self._step_clock),
+            (faults.crash_every_s, self._crash),
+            (faults.stop_every_s, self._stop),
+            (faults.away_every_s, lambda: self._away(random.choice((0.1, 2.0, 20.0)) * random.random())),
+            (faults.slow_every_s, lambda: self._slow(random.choice((10, 100)), random.random() * 3)),
+            (faults.step_every_s, self._step_clock),
         )
 
         async def now_and_then(every_s: float, act: object) -> None:
@@ -227,7 +227,7 @@ class World:
 
     async def _heal(self, operator: Operator) -> None:
         self.trace.note("the faults stop")
-        self.weather.calm()
+        self.faults.calm()
         self.database.slowness = 1.0
         self.database.falls_for_s = None
         for machine in self.machines:

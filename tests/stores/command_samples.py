@@ -16,7 +16,7 @@ from ficha.core import commands as c
 from ficha.core.needs import needs
 from ficha.core.records import Status
 from ficha.store import base as q
-from tests.stores.million_rows import WHALE, Crowd, Run, account_of, submit, uuid_of
+from tests.stores.million_rows import WHALE, Population, Run, account_of, submit, uuid_of
 
 MANY: Final = 40
 """Commands in a batch."""
@@ -45,56 +45,56 @@ def _new(count: int = MANY) -> list[str]:
     return [str(uuid4()) for _ in range(count)]
 
 
-async def submits(run: Run, crowd: Crowd) -> None:
-    names = crowd.names(MANY)
+async def submits(run: Run, population: Population) -> None:
+    names = population.names(MANY)
     for _ in range(2):
         batch = [submit(name, new, key=new) for name, new in zip(names, _new(), strict=True)]
         await run(*batch)
     await run(*batch)
-    await run(*(submit(name, new, key="mine") for name, new in zip(crowd.names(1) * MANY, _new(), strict=True)))
+    await run(*(submit(name, new, key="mine") for name, new in zip(population.names(1) * MANY, _new(), strict=True)))
     await run(*(submit(WHALE, new, key=new) for new in _new()))
 
 
-async def submits_of_all_sorts(run: Run, crowd: Crowd) -> None:
-    names, other = crowd.names(MANY), _new()
+async def submits_of_all_sorts(run: Run, population: Population) -> None:
+    names, other = population.names(MANY), _new()
     known = [submit(names[n], other[n], content=f"hash-{1_000_000 + n}") for n in range(10)]
     fresh = [submit(names[n], other[n], content=other[n]) for n in range(10, 15)]
     later = [submit(names[n], other[n], delay_ms=5_000) for n in range(15, 20)]
-    held = zip(crowd.numbers("held", 10), other[20:30], strict=True)
+    held = zip(population.numbers("held", 10), other[20:30], strict=True)
     reserved = [submit(account_of(n), new, reservation_id=uuid_of("held", n)) for n, new in held]
     await run(*known, *fresh, *later, *reserved)
     jobs = tuple(c.NewJob(new, "draw", "gpu", "{}", 1) for new in _new())
     await run(c.Submit(names[30], jobs, batch_id=other[30]))
 
 
-async def submits_alone(run: Run, crowd: Crowd) -> None:
+async def submits_alone(run: Run, population: Population) -> None:
     """What can also take part in a transaction of the caller's own."""
-    [name] = crowd.names(1)
+    [name] = population.names(1)
     jobs = tuple(c.NewJob(new, "draw", "gpu", "{}", 1) for new in _new())
     for _ in range(2):
         await run(submit(name, *_new(1), key="alone"))
     await run(submit(WHALE, *_new(1), key="alone"))
     await run(submit(name, *_new(1), content=f"hash-{1_000_000 + 50}"))
-    [held] = crowd.numbers("held", 1)
+    [held] = population.numbers("held", 1)
     await run(submit(account_of(held), *_new(1), delay_ms=5_000, reservation_id=uuid_of("held", held)))
     await run(c.Submit(name, jobs, batch_id=str(uuid4())))
 
 
-async def claims(run: Run, crowd: Crowd) -> None:
+async def claims(run: Run, population: Population) -> None:
     await run(c.Claim("w", ("gpu",), MANY))
     await run(c.Claim("w", ("gpu", "tight"), 5), c.Claim("x", ("tight",), 1))
     await run(c.Claim("w", ("gpu",), 1))
     await run(c.Claim("w", ("gpu",), 5))
 
 
-async def claims_by_id(run: Run, crowd: Crowd) -> None:
+async def claims_by_id(run: Run, population: Population) -> None:
     names, jobs = _new(5), _new(5)
     await run(*(c.OpenAccount(name, "pro", 10) for name in names))
     await run(*map(submit, names, jobs))
     await run(*(c.ClaimJob("w", "gpu", job_id) for job_id in jobs))
 
 
-async def lives(run: Run, crowd: Crowd) -> None:
+async def lives(run: Run, population: Population) -> None:
     """From a claim to the end, by one process, each act in a batch of its own."""
     [claimed] = await run(c.Claim("w", ("gpu",), MANY))
     held = [(lease.job.id, lease.epoch) for lease in claimed.leases]
@@ -103,7 +103,7 @@ async def lives(run: Run, crowd: Crowd) -> None:
     await run(*(c.SaveCheckpoint(*lease, "here") for lease in held))
     await run(*(c.Report(*lease, 50, "[1]") for lease in held), *(c.Note(*lease, "so far") for lease in held))
     await run(*(c.Finish(job_id, c.Completed("{}"), epoch) for job_id, epoch in held))
-    await run(submit(crowd.names(1)[0], *_new(1)))
+    await run(submit(population.names(1)[0], *_new(1)))
 
 
 ENDINGS: Final = (
@@ -117,9 +117,9 @@ ENDINGS: Final = (
 )
 
 
-async def leases(run: Run, crowd: Crowd) -> None:
+async def leases(run: Run, population: Population) -> None:
     """What workers of other processes hold, whose accounts have more that waits."""
-    held = crowd.take("leased", MANY)
+    held = population.take("leased", MANY)
     await run(*(c.Heartbeat(job_id, 1) for job_id in held))
     await run(
         *(c.Heartbeat(job_id, 1) for job_id in held[:10]),
@@ -128,41 +128,48 @@ async def leases(run: Run, crowd: Crowd) -> None:
         c.Claim("w", ("gpu",), 10),
     )
     await run(*(c.Finish(job_id, ENDINGS[n % len(ENDINGS)], 1) for n, job_id in enumerate(held)))
-    await run(*(c.Finish(job_id, c.Completed("{}")) for job_id in crowd.take("awaiting", 5)))
-    await run(c.Finish(*crowd.take("leased", 1), c.Completed("{}"), 1))
+    await run(*(c.Finish(job_id, c.Completed("{}")) for job_id in population.take("awaiting", 5)))
+    await run(c.Finish(*population.take("leased", 1), c.Completed("{}"), 1))
 
 
-async def a_whale_at_its_limit(run: Run, crowd: Crowd) -> None:
-    mine = crowd.take("whaled", 45)
+async def a_whale_at_its_limit(run: Run, population: Population) -> None:
+    mine = population.take("whaled", 45)
     await run(*(c.Finish(job_id, c.Completed("{}"), 1) for job_id in mine[:MANY]))
-    await run(*(c.Cancel(job_id) for job_id in (*crowd.take("whale", 20), *mine[MANY:])))
+    await run(*(c.Cancel(job_id) for job_id in (*population.take("whale", 20), *mine[MANY:])))
 
 
-async def cancels(run: Run, crowd: Crowd) -> None:
-    await run(*(c.Cancel(job_id) for kind in ("ready", "parked", "later", "leased") for job_id in crowd.take(kind, 10)))
+async def cancels(run: Run, population: Population) -> None:
+    await run(
+        *(c.Cancel(job_id) for kind in ("ready", "parked", "later", "leased") for job_id in population.take(kind, 10))
+    )
 
 
-async def reservations(run: Run, crowd: Crowd) -> None:
-    names, new = crowd.names(MANY), _new()
+async def reservations(run: Run, population: Population) -> None:
+    names, new = population.names(MANY), _new()
     await run(*(c.Reserve(held, name) for held, name in zip(new, names, strict=True)))
     await run(*map(c.Consume, new[:20]), *map(c.Release, new[20:]))
 
 
-async def sweeps(run: Run, crowd: Crowd) -> None:
-    late = [*crowd.take("lapsed", 10), *crowd.take("due", 10), *crowd.take("ready", 10), *crowd.take("parked", 10)]
+async def sweeps(run: Run, population: Population) -> None:
+    late = [
+        *population.take("lapsed", 10),
+        *population.take("due", 10),
+        *population.take("ready", 10),
+        *population.take("parked", 10),
+    ]
     await run(*map(c.Recover, late))
     await run(
-        *map(c.ExpireReservation, crowd.take("expired", 20)),
+        *map(c.ExpireReservation, population.take("expired", 20)),
         *(c.ForgetKey(account_of(n), "submit", f"key-{100 * n + 1}") for n in range(20)),
     )
 
 
-async def dead_letters(run: Run, crowd: Crowd) -> None:
-    dead = crowd.take("dead", MANY)
+async def dead_letters(run: Run, population: Population) -> None:
+    dead = population.take("dead", MANY)
     await run(*map(c.Requeue, dead[:20], _new(20)), *map(c.Discard, dead[20:]))
 
 
-async def accounts(run: Run, crowd: Crowd) -> None:
+async def accounts(run: Run, population: Population) -> None:
     new = _new()
     await run(*(c.OpenAccount(name, "pro", 10) for name in new))
     for _ in range(2):
@@ -170,17 +177,17 @@ async def accounts(run: Run, crowd: Crowd) -> None:
     await run(c.ChangePlan(account_of(60), "pro"))
 
 
-async def pools(run: Run, crowd: Crowd) -> None:
+async def pools(run: Run, population: Population) -> None:
     await run(c.DeclarePool("other", 5), c.Elect("sweeping", "w", 1_000))
     await run(c.PausePool("other"), c.ResizePool("other", 3), c.Elect("sweeping", "w", 1_000))
 
 
-async def workers(run: Run, crowd: Crowd) -> None:
+async def workers(run: Run, population: Population) -> None:
     for _ in range(2):
         await run(*(c.RegisterWorker(f"w{n}", "host", n, ("gpu",), 10, "1.0", 10_000) for n in range(MANY)))
 
 
-async def api_keys(run: Run, crowd: Crowd) -> None:
+async def api_keys(run: Run, population: Population) -> None:
     names, new = _new(), _new()
     await run(*(c.OpenAccount(name, "pro") for name in names))
     await run(
@@ -188,39 +195,39 @@ async def api_keys(run: Run, crowd: Crowd) -> None:
         *(c.CreateApiKey(key, key, "hint", key, "admin") for key in _new(5)),
     )
     for _ in range(2):
-        await run(*map(c.UseApiKey, (*new, *crowd.take("api", MANY))))
-    await run(*map(c.RevokeApiKey, (*new[:20], *crowd.take("api", 20))))
+        await run(*map(c.UseApiKey, (*new, *population.take("api", MANY))))
+    await run(*map(c.RevokeApiKey, (*new[:20], *population.take("api", 20))))
     await run(c.RevokeApiKey(new[20]))
 
 
-async def acts_in_a_name(run: Run, crowd: Crowd) -> None:
+async def acts_in_a_name(run: Run, population: Population) -> None:
     """What administrators do, on rows that are remembered and on those that are not; and joined batches."""
     names = _new()
     await run(*(c.ActingAs("boss", c.OpenAccount(name, "pro", 100)) for name in names))
     for _ in range(2):
         await run(*(c.ActingAs("boss", c.Credit(name, 1, "grant")) for name in names))
         await run(*(c.ActingAs("boss", submit(name, new)) for name, new in zip(names, _new(), strict=True)))
-    await run(*(c.ActingAs("boss", c.Cancel(job_id)) for job_id in crowd.take("ready", 10)))
+    await run(*(c.ActingAs("boss", c.Cancel(job_id)) for job_id in population.take("ready", 10)))
     numbers = range(10)
-    joined = [(account_of(number % crowd.accounts), uuid_of("batch", number)) for number in numbers]
+    joined = [(account_of(number % population.accounts), uuid_of("batch", number)) for number in numbers]
     await run(*(submit(name, *_new(1), batch_id=batch, joins=True) for name, batch in joined))
 
 
-async def mixtures(run: Run, crowd: Crowd) -> None:
+async def mixtures(run: Run, population: Population) -> None:
     """What a store with a single lane gets."""
     for _ in range(2):
-        held = crowd.take("leased", 10)
+        held = population.take("leased", 10)
         await run(
-            *(submit(name, new, key=new) for name, new in zip(crowd.names(10), _new(10), strict=True)),
+            *(submit(name, new, key=new) for name, new in zip(population.names(10), _new(10), strict=True)),
             c.Claim("w", ("gpu",), 10),
             *(c.Heartbeat(job_id, 1) for job_id in held[:5]),
             *(c.Finish(job_id, c.Completed("{}"), 1) for job_id in held[5:]),
-            *(c.Cancel(job_id) for job_id in crowd.take("ready", 5)),
-            *map(c.Recover, crowd.take("lapsed", 5)),
+            *(c.Cancel(job_id) for job_id in population.take("ready", 5)),
+            *map(c.Recover, population.take("lapsed", 5)),
         )
 
 
-Story = Callable[[Run, Crowd], Awaitable[None]]
+Story = Callable[[Run, Population], Awaitable[None]]
 STORIES: Final[tuple[Story, ...]] = (
     submits,
     submits_of_all_sorts,

@@ -1,4 +1,4 @@
-"""A database with a crowd in it: a million jobs that wait, as many that have ended, and all that belongs to them.
+"""A full database: a million jobs that wait, as many that have ended, and all that belongs to them.
 
 The first row of each kind is written by the rules and the store themselves, and then multiplied inside the database. So
 a row has every column that the store gives it, also one that came only yesterday.
@@ -62,7 +62,7 @@ def account_of(number: int) -> str:
     return f"account-{1_000_000 + number}"
 
 
-class Crowd:
+class Population:
     """How many of each kind there are, and whose."""
 
     def __init__(self, size: int = MILLION) -> None:
@@ -208,11 +208,11 @@ class Growth(Struct, frozen=True):
         )
 
 
-def growths(crowd: Crowd, dialect: Dialect) -> Iterator[Growth]:
+def growths(population: Population, dialect: Dialect) -> Iterator[Growth]:
     """Everything, table by table. Rows come in the order of their key, which both databases take in fastest."""
     now = time.time_ns() // 1_000
     past, future = dialect.instant.format(now - 60 * SECOND), dialect.instant.format(now + 10 * DAY)
-    half = crowd.accounts // 2
+    half = population.accounts // 2
 
     def uuid(kind: str, number: str = "n") -> str:
         return dialect.uuid.format(f"'{_PREFIX}' || ({_first(kind)} + {number})")
@@ -223,7 +223,7 @@ def growths(crowd: Crowd, dialect: Dialect) -> Iterator[Growth]:
     def some(every: int, at: int, value: str, otherwise: str = "NULL") -> str:
         return f"CASE WHEN n % {every} = {at} THEN {value} ELSE {otherwise} END"
 
-    of_all, of_half = account(f"n % {crowd.accounts}"), account(f"n % {half}")
+    of_all, of_half = account(f"n % {population.accounts}"), account(f"n % {half}")
     owners = {
         **dict.fromkeys(("parked", "due", "later", "lapsed"), of_half),
         **dict.fromkeys(("whale", "whaled"), f"'{WHALE}'"),
@@ -235,7 +235,7 @@ def growths(crowd: Crowd, dialect: Dialect) -> Iterator[Growth]:
         """Rows of one kind of job, like the first of it."""
         key = "id" if table == "jobs" else "job_id"
         named = {key: uuid(kind), "account_id": owners.get(kind, of_all), **values}
-        return Growth(table, f"{key} = '{_founder(alike.get(kind, kind))}'", crowd.counts[kind], named)
+        return Growth(table, f"{key} = '{_founder(alike.get(kind, kind))}'", population.counts[kind], named)
 
     yield like("jobs", "ended", batch_id=some(10, 0, uuid("batch", "n / 1000")))
     yield like("jobs", "dead")
@@ -255,41 +255,41 @@ def growths(crowd: Crowd, dialect: Dialect) -> Iterator[Growth]:
     yield like("leases", "awaiting", ref="'ref-' || n", pool="'tight'", deadline_at=future)
     yield like("leases", "whaled", expires_at=future, deadline_at=future)
     for table in ("checkpoints", "steps"):
-        for kind, rows in (("ended", crowd.size // 10), ("leased", crowd.counts["leased"])):
+        for kind, rows in (("ended", population.size // 10), ("leased", population.counts["leased"])):
             yield Growth(table, f"job_id = '{_founder(kind)}'", rows, {"job_id": uuid(kind)})
 
     # A hundred of each account, one account after the other.
-    payer, paid = account("n / 100"), uuid("ended", f"(n % 100) * {crowd.accounts} + n / 100")
+    payer, paid = account("n / 100"), uuid("ended", f"(n % 100) * {population.accounts} + n / 100")
     grant, charge = "account_id = 'founder' AND kind = 'grant'", f"job_id = '{_founder('ended')}' AND kind = 'charge'"
-    yield Growth("entries", grant, crowd.accounts, {"account_id": account("n")})
-    yield Growth("entries", charge, crowd.size, {"account_id": payer, "number": "2 + n % 100", "job_id": paid})
+    yield Growth("entries", grant, population.accounts, {"account_id": account("n")})
+    yield Growth("entries", charge, population.size, {"account_id": payer, "number": "2 + n % 100", "job_id": paid})
     key = {"account_id": payer, "key": "'key-' || n", "job_id": paid, "expires_at": some(100, 1, past, future)}
-    yield Growth("keys", "key = 'ended'", crowd.size, key)
+    yield Growth("keys", "key = 'ended'", population.size, key)
     completed = f"job_id = '{_founder('ended')}' AND kind = 'completed'"
-    yield Growth("events", completed, crowd.size, {"job_id": uuid("ended"), "account_id": of_all})
+    yield Growth("events", completed, population.size, {"job_id": uuid("ended"), "account_id": of_all})
     contents = {"content_hash": "'hash-' || (1000000 + n)", "job_id": uuid("ended")}
-    yield Growth("contents", "content_hash = 'ended'", crowd.size // 10, contents)
+    yield Growth("contents", "content_hash = 'ended'", population.size // 10, contents)
     batch = {"id": uuid("batch"), "account_id": of_all}
-    yield Growth("batches", f"id = '{_founder('batch')}'", crowd.counts["batch"], batch)
+    yield Growth("batches", f"id = '{_founder('batch')}'", population.counts["batch"], batch)
     for kind, until in (("held", future), ("expired", past)):
         held = {"id": uuid(kind), "account_id": account("n"), "expires_at": until}
-        yield Growth("reservations", f"id = '{_founder('held')}'", crowd.counts[kind], held)
+        yield Growth("reservations", f"id = '{_founder('held')}'", population.counts[kind], held)
     used = {"id": uuid("used"), "account_id": of_all}
-    yield Growth("reservations", f"id = '{_founder('used')}'", crowd.counts["used"], used)
+    yield Growth("reservations", f"id = '{_founder('used')}'", population.counts["used"], used)
 
     api_key = {"id": uuid("api"), "account_id": of_all, "name": "'key-' || n", "digest": "'digest-' || n"}
-    yield Growth("api_keys", f"id = '{_founder('api')}'", crowd.counts["api"], api_key)
-    yield Growth("api_key_uses", f"key_id = '{_founder('api')}'", crowd.counts["api"], {"key_id": uuid("api")})
-    yield Growth("audit", "act = 'create_api_key'", crowd.size // 10, {"target": "'API key ' || n"})
+    yield Growth("api_keys", f"id = '{_founder('api')}'", population.counts["api"], api_key)
+    yield Growth("api_key_uses", f"key_id = '{_founder('api')}'", population.counts["api"], {"key_id": uuid("api")})
+    yield Growth("audit", "act = 'create_api_key'", population.size // 10, {"target": "'API key ' || n"})
 
     # Counters as the rows above make them. The first half of the accounts has everything, the other half no limit.
     is_first = _if(f"n < {half}")
-    parked, timed = (crowd.sum(*kinds) // half for kinds in (("parked",), ("due", "later")))
-    running = f"{crowd.counts['ready'] // crowd.accounts + 1} + {is_first} + {_if('n < 10')}"
+    parked, timed = (population.sum(*kinds) // half for kinds in (("parked",), ("due", "later")))
+    running = f"{population.counts['ready'] // population.accounts + 1} + {is_first} + {_if('n < 10')}"
     yield Growth(
         "accounts",
         "id = 'founder'",
-        crowd.accounts,
+        population.accounts,
         {
             "id": account("n"),
             "plan": f"CASE WHEN n < {half} THEN 'crew' ELSE 'pro' END",
@@ -303,9 +303,9 @@ def growths(crowd: Crowd, dialect: Dialect) -> Iterator[Growth]:
     )
 
 
-def whale(crowd: Crowd) -> str:
+def whale(population: Population) -> str:
     """The account that owns nearly half of all that waits, and is at its limit."""
-    parked = crowd.counts["whale"]
+    parked = population.counts["whale"]
     return (
         f"UPDATE accounts SET parked = {parked}, admitted = {WHALE_RUNS}, active = {parked + WHALE_RUNS} "
         f"WHERE id = '{WHALE}'"

@@ -1,11 +1,11 @@
-"""The crowd in PostgreSQL."""
+"""The population in PostgreSQL."""
 
 from __future__ import annotations
 
 import asyncpg
 
 from ficha.store.postgres import PostgresStore
-from tests.stores.million_rows import Crowd, Dialect, found, growths, runner, whale
+from tests.stores.million_rows import Dialect, Population, found, growths, runner, whale
 
 DIALECT = Dialect(
     series="generate_series(0, {0}) AS s (n)",
@@ -22,12 +22,12 @@ WHERE c.relnamespace = 'public'::regnamespace AND NOT EXISTS (SELECT FROM pg_con
 """
 
 
-async def grow(connection: asyncpg.Connection, crowd: Crowd) -> None:
+async def grow(connection: asyncpg.Connection, population: Population) -> None:
     """All the others. Nothing but rows changes: plans that are kept stay as they are."""
-    for growth in growths(crowd, DIALECT):
+    for growth in growths(population, DIALECT):
         columns = [name for (name,) in await connection.fetch(COLUMNS, growth.table)]
         await connection.execute(growth.text(columns, DIALECT))
-    await connection.execute(whale(crowd))
+    await connection.execute(whale(population))
 
 
 async def keep_still(connection: asyncpg.Connection) -> None:
@@ -37,8 +37,8 @@ async def keep_still(connection: asyncpg.Connection) -> None:
         await connection.execute(f"ALTER TABLE {table} SET UNLOGGED")
 
 
-async def fill(url: str, crowd: Crowd) -> None:
-    """A crowd in a fresh database, as quickly as can be, with statistics."""
+async def fill(url: str, population: Population) -> None:
+    """A population in a fresh database, as quickly as can be, with statistics."""
     store = PostgresStore(url)
     await store.migrate()
     await store.open()
@@ -50,7 +50,7 @@ async def fill(url: str, crowd: Crowd) -> None:
         indexes = await connection.fetch(INDEXES)
         for name, _ in indexes:
             await connection.execute(f"DROP INDEX {name}")
-        await grow(connection, crowd)
+        await grow(connection, population)
         await connection.execute("SET maintenance_work_mem = '256MB'")
         for _, text in indexes:
             await connection.execute(text)

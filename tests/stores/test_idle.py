@@ -22,7 +22,7 @@ from ficha.store.base import Store
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from ficha.store.sqlite import store as store_module
-from ficha.store.sqlite import wal as journal_module
+from ficha.store.sqlite import wal as wal_module
 from ficha.worker import worker
 from tests.stores.sqlite_setup import LANE, a_submit, journal, moved, opened
 
@@ -137,7 +137,7 @@ async def test_signs_of_life_alone_do_not_keep_the_journal_busy(
 ) -> None:
     path = str(tmp_path / "ficha.db")
     async with opened(path) as setup:
-        monkeypatch.setattr(journal_module, "IDLE_S", 0.0)
+        monkeypatch.setattr(wal_module, "IDLE_S", 0.0)
         for pages, is_emptied in ((1_000, False), (1, True)):
             monkeypatch.setattr(store_module, "SIGNS_PAGES", pages)
             await setup.run(sign)

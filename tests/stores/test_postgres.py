@@ -16,7 +16,7 @@ from ficha.store import base as q
 from ficha.store.base import StoreError, Transient
 from ficha.store.postgres import PostgresStore, load
 from ficha.store.postgres.scan_start import ScanStarts
-from tests.stores.postgres_batches import (
+from tests.stores.postgres_setup import (
     POLICY,
     connected,
     jobs,

@@ -12,7 +12,7 @@ from ficha.core.policy import SECOND
 from ficha.store import base as q
 from ficha.store.postgres import PostgresStore, row_cache
 from ficha.testing import ManualClock
-from tests.stores.postgres_batches import connected, jobs, leased, opened, prepare, run, sent, submit, two
+from tests.stores.postgres_setup import connected, jobs, leased, opened, prepare, run, sent, submit, two
 
 CLAIM = c.Claim("w1", ("gpu",), 2)
 SEEN = ["WITH", "guarded"]

@@ -15,7 +15,7 @@ from ficha.store.base import CommitUnknown, SchemaMismatch, StoreError, Transien
 from ficha.store.postgres import PostgresStore
 from ficha.store.postgres.errors import after_commit, translated
 from ficha.store.postgres.write_ctes import MARKERS_KEPT
-from tests.stores.postgres_batches import connected, jobs, look, opened, prepare, run, submit, until_waiting
+from tests.stores.postgres_setup import connected, jobs, look, opened, prepare, run, submit, until_waiting
 from tests.stores.proxy import ANYTHING, COMMIT, Cut, proxied
 
 OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"

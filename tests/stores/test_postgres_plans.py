@@ -27,10 +27,10 @@ from tests.stores.command_samples import (
     submits_alone,
     submits_of_all_sorts,
 )
-from tests.stores.million_rows import POLICY, Crowd, Run, account_of, found, runner, uuid_of
-from tests.stores.postgres_batches import connected
+from tests.stores.million_rows import POLICY, Population, Run, account_of, found, runner, uuid_of
 from tests.stores.postgres_million_rows import INDEXES, fill, grow, keep_still
 from tests.stores.postgres_plans import Watch, Work, watched
+from tests.stores.postgres_setup import connected
 from tests.support.postgres import Server, new_database
 
 ROWS, PAGES = 8, 150
@@ -52,7 +52,7 @@ def too_much(who: str, asks: int, works: Iterable[Work], whole: frozenset[str] =
 
 
 async def tell(
-    stories: Iterable[Story], run: Run, watch: Watch, crowd: Crowd
+    stories: Iterable[Story], run: Run, watch: Watch, population: Population
 ) -> tuple[set[type[c.Command]], list[str]]:
     """Runs the stories and judges the work of each batch; which commands there were, and what was wrong."""
     used: set[type[c.Command]] = set()
@@ -67,7 +67,7 @@ async def tell(
         return outcomes
 
     for story in stories:
-        await story(run_and_judge, crowd)
+        await story(run_and_judge, population)
     return used, wrong
 
 
@@ -96,11 +96,11 @@ async def ask(words: str, store: PostgresStore, watch: Watch, natures: dict[str,
     return too_much(words, allowed.asks, watch.take(), allowed.whole)
 
 
-def natures(crowd: Crowd) -> dict[str, Nature]:
+def natures(population: Population) -> dict[str, Nature]:
     """The questions that by their nature look at more rows than they answer with."""
-    held = crowd.sum("leased", "lapsed", "awaiting", "whaled")
-    waiting = crowd.sum("ready", "parked", "whale", "due", "later")
-    everything = crowd.sum(*crowd.counts)
+    held = population.sum("leased", "lapsed", "awaiting", "whaled")
+    waiting = population.sum("ready", "parked", "whale", "due", "later")
+    everything = population.sum(*population.counts)
     running = "all that run are looked through, and there are as many as there are workers"
     newer = "those that wait and are newer are passed over"
     return {
@@ -113,7 +113,7 @@ def natures(crowd: Crowd) -> dict[str, Nature]:
         "jobs of a tool that has none": nature(
             everything, "an operator's question, for which there is no index", "jobs"
         ),
-        "dead letters of an account": nature(crowd.counts["dead"], "the account's among all dead letters"),
+        "dead letters of an account": nature(population.counts["dead"], "the account's among all dead letters"),
         "dead letters": nature(everything, newer),
         "ended jobs": nature(everything, newer),
         "how far events go": nature(100, "the locks of the whole server are looked through"),
@@ -133,21 +133,21 @@ def natures(crowd: Crowd) -> dict[str, Nature]:
 async def test_with_a_million_jobs_waiting_no_statement_does_more_work(
     postgres_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crowd = Crowd()
+    population = Population()
     async with new_database(postgres_server) as url:
-        await fill(url, crowd)
+        await fill(url, population)
         async with watched(url, monkeypatch) as (store, watch):
-            used, wrong = await tell(STORIES, runner(store), watch, crowd)
+            used, wrong = await tell(STORIES, runner(store), watch, population)
             assert used == set(c.Command.__subclasses__())
             connection = await asyncpg.connect(url)
             await connection.execute("BEGIN")
-            wrong += (await tell([submits_alone], within(store, connection), watch, crowd))[1]
+            wrong += (await tell([submits_alone], within(store, connection), watch, population))[1]
             await connection.execute("ROLLBACK")
             await store.committed(str(uuid4()), 1)
             await store.notify(["gpu"])
             wrong += too_much("marker and hint", 1, watch.take())
             for words in questions():
-                wrong += await ask(words, store, watch, natures(crowd))
+                wrong += await ask(words, store, watch, natures(population))
             assert await watch.overlooked() == []
             await connection.close()
     assert wrong == []
@@ -161,7 +161,7 @@ async def test_a_plan_that_was_made_on_empty_tables_and_kept_does_for_full_ones(
         # First it is found out what is sent.
         await keep_still(plain)
         await move_in(store, plain)
-        await tell(STORIES, runner(store), watch, Crowd(SMALL))
+        await tell(STORIES, runner(store), watch, Population(SMALL))
         [writer] = {connection for connection, text in watch.sent if "INSERT" in text and not connection.is_closed()}
         sent = {text: values for (connection, text), values in watch.sent.items() if connection is writer}
         await store.migrate(0)
@@ -170,21 +170,21 @@ async def test_a_plan_that_was_made_on_empty_tables_and_kept_does_for_full_ones(
         # Then the plans are made, while the tables are empty.
         made = {text: await writer.plan(text, values) for text, values in sent.items()}
         await move_in(store, plain)
-        _, wrong = await tell(STORIES, runner(store), watch, Crowd(SMALL))
+        _, wrong = await tell(STORIES, runner(store), watch, Population(SMALL))
         assert {text: watch.costs[writer, text] for text in sent} == made, "plans were made anew"
     assert wrong == []
 
 
 async def move_in(store: PostgresStore, plain: asyncpg.Connection) -> None:
-    """A crowd, without a word to the planner."""
+    """A small population, without a word to the planner."""
     await found(runner(store))
-    await grow(plain, Crowd(SMALL))
+    await grow(plain, Population(SMALL))
 
 
 async def test_new_events_cost_the_same_however_many_are_followed(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await fill(postgres_url, Crowd(SMALL))
+    await fill(postgres_url, Population(SMALL))
     async with watched(postgres_url, monkeypatch) as (store, watch):
         last = (await store.read(q.GetHorizon())).last
         jobs = tuple(uuid_of("ended", n) for n in range(SMALL - 2_000, SMALL))
@@ -212,14 +212,14 @@ NEEDED_BY: dict[str, Story | str] = {
 async def test_a_statement_that_has_lost_its_index_is_found_out(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    crowd = Crowd(SMALL)
-    await fill(postgres_url, crowd)
+    population = Population(SMALL)
+    await fill(postgres_url, population)
     async with connected(postgres_url) as plain, watched(postgres_url, monkeypatch) as (store, watch):
 
         async def look(needed_by: Story | str) -> list[str]:
             if isinstance(needed_by, str):
-                return await ask(needed_by, store, watch, natures(crowd))
-            return (await tell([needed_by], runner(store), watch, crowd))[1]
+                return await ask(needed_by, store, watch, natures(population))
+            return (await tell([needed_by], runner(store), watch, population))[1]
 
         indexes = dict(await plain.fetch(INDEXES))
         for name, needed_by in NEEDED_BY.items():

@@ -24,7 +24,7 @@ from ficha.store.postgres import (
 )
 from ficha.store.postgres.connections import BEGIN, BEGIN_READING
 from ficha.store.postgres.sql_types import literal
-from tests.stores.postgres_batches import connected, leased, opened, prepare, run, submit
+from tests.stores.postgres_setup import connected, leased, opened, prepare, run, submit
 
 OBJECTS = """
     SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace

@@ -16,8 +16,8 @@ from ficha.core.records import Entry, Event, Job, Key
 from ficha.core.snapshot import Changes, Snapshot
 from ficha.store.base import GetState
 from ficha.store.postgres import PostgresStore
-from ficha.store.postgres.write_ctes import BORN, ENTRIES, EVENTS, Part
-from tests.stores.postgres_batches import POLICY, opened, prepare
+from ficha.store.postgres.write_ctes import BORN, ENTRIES, EVENTS, WritePart
+from tests.stores.postgres_setup import POLICY, opened, prepare
 
 
 @dataclass
@@ -92,13 +92,13 @@ async def test_what_rows_share_arrives_in_each_of_them(
     assert state.results == expected.texts
 
 
-def ways(part: Part) -> list[Part]:
+def ways(part: WritePart) -> list[WritePart]:
     """A part and its shorter ways, from the longest to the shortest."""
     return [part, *(ways(part.usual.part) if part.usual else ())]
 
 
 @pytest.mark.parametrize("part", [BORN, ENTRIES, EVENTS], ids=lambda part: part.name)
-def test_a_row_that_is_not_as_usual_takes_the_long_way(part: Part) -> None:
+def test_a_row_that_is_not_as_usual_takes_the_long_way(part: WritePart) -> None:
     usual: list[Any] = [f"v{n}" for n in range(len(part.columns))]
     assert part.usual is not None
     for n, value in zip(part.usual.fixed, part.usual.values, strict=True):

@@ -22,7 +22,7 @@ from tests.stores.command_samples import (
     nature,
     questions,
 )
-from tests.stores.million_rows import Crowd, runner
+from tests.stores.million_rows import Population, runner
 from tests.stores.sqlite_million_rows import INDEXES, fill
 from tests.stores.sqlite_plans import Watch, Work, scans_and_sorts, watched
 
@@ -42,13 +42,13 @@ def too_much(who: str, asks: int, works: list[Work]) -> list[str]:
 
 
 async def tell(
-    stories: Iterable[Story], store: SqliteStore, watch: Watch, crowd: Crowd
+    stories: Iterable[Story], store: SqliteStore, watch: Watch, population: Population
 ) -> tuple[set[type[c.Command]], list[str]]:
     """Runs the stories and judges the work of each batch; which commands there were, and what was wrong."""
     used: set[type[c.Command]] = set()
     texts: set[str] = set()
     wrong: list[str] = []
-    run, held = runner(store), crowd.sum("leased", "lapsed", "awaiting", "whaled")
+    run, held = runner(store), population.sum("leased", "lapsed", "awaiting", "whaled")
 
     async def run_and_judge(*batch: c.Command) -> list[Any]:
         watch.take()
@@ -65,7 +65,7 @@ async def tell(
         return outcomes
 
     for story in stories:
-        await story(run_and_judge, crowd)
+        await story(run_and_judge, population)
     # A connection that was asked before would answer from memory.
     db = apsw.Connection(store._path)
     wrong += [f"{found}: {text}" for text in texts if (found := scans_and_sorts(db, text))]
@@ -81,11 +81,11 @@ async def ask(words: str, store: SqliteStore, watch: Watch, natures: dict[str, N
     return too_much(words, natures[words].asks if words in natures else question.asks, watch.take())
 
 
-def natures(crowd: Crowd) -> dict[str, Nature]:
+def natures(population: Population) -> dict[str, Nature]:
     """The questions that by their nature look at more rows than they answer with."""
-    held = crowd.sum("leased", "lapsed", "awaiting", "whaled")
-    waiting = crowd.sum("ready", "parked", "whale", "due", "later")
-    everything = crowd.sum(*crowd.counts)
+    held = population.sum("leased", "lapsed", "awaiting", "whaled")
+    waiting = population.sum("ready", "parked", "whale", "due", "later")
+    everything = population.sum(*population.counts)
     running = "all that run are looked through, and there are as many as there are workers"
     walked = "all that wait are walked through by their ids"
     return {
@@ -107,21 +107,21 @@ def natures(crowd: Crowd) -> dict[str, Nature]:
 
 @pytest.mark.timeout(400)
 async def test_with_a_million_jobs_waiting_no_statement_does_more_work(tmp_path: Path) -> None:
-    path, crowd = tmp_path / "ficha.db", Crowd()
+    path, population = tmp_path / "ficha.db", Population()
     wrong: list[str] = []
     try:
-        await fill(str(path), crowd)
+        await fill(str(path), population)
         for is_analyzed in (False, True):
             if is_analyzed:
                 # SQLite makes no statistics by itself, but somebody may, and they change its mind.
                 apsw.Connection(str(path)).execute("PRAGMA analysis_limit = 1000; ANALYZE")
             async with watched(str(path)) as (store, watch):
-                used, found = await tell(STORIES, store, watch, crowd)
+                used, found = await tell(STORIES, store, watch, population)
                 assert used == set(c.Command.__subclasses__())
                 await store.committed(str(uuid4()), 1)
                 wrong += [*found, *too_much("marker", 1, watch.take())]
                 for words in questions():
-                    wrong += await ask(words, store, watch, natures(crowd))
+                    wrong += await ask(words, store, watch, natures(population))
     finally:
         # The folder of a test outlives it.
         path.unlink()
@@ -142,16 +142,16 @@ NEEDED_BY: dict[str, Story | str] = {
 
 
 async def test_a_statement_that_has_lost_its_index_is_found_out(tmp_path: Path) -> None:
-    path, crowd = str(tmp_path / "ficha.db"), Crowd(SMALL)
-    await fill(path, crowd)
+    path, population = str(tmp_path / "ficha.db"), Population(SMALL)
+    await fill(path, population)
     db = apsw.Connection(path)
     indexes = dict(db.execute(INDEXES))
     async with watched(path) as (store, watch):
 
         async def look(needed_by: Story | str) -> list[str]:
             if isinstance(needed_by, str):
-                return await ask(needed_by, store, watch, natures(crowd))
-            return (await tell([needed_by], store, watch, crowd))[1]
+                return await ask(needed_by, store, watch, natures(population))
+            return (await tell([needed_by], store, watch, population))[1]
 
         for name, needed_by in NEEDED_BY.items():
             assert await look(needed_by) == []

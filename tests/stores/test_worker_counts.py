@@ -12,7 +12,7 @@ from ficha.store.base import ListWorkers
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from tests.stores import sqlite_setup
-from tests.stores.postgres_batches import connected, leased, opened, prepare, run, submit
+from tests.stores.postgres_setup import connected, leased, opened, prepare, run, submit
 
 ROWS = "SELECT worker, kind, runs, busy_us, xmin::text FROM worker_counts ORDER BY worker, kind"
 

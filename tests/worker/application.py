@@ -81,10 +81,10 @@ def wait_for(gate: str) -> None:
 
 
 @tool(cost=1)
-async def count(job: JobContext, number: int, crew: int = 1) -> int:
-    """Waits until every worker of the crew has a job, so that none has all."""
+async def count(job: JobContext, number: int, workers: int = 1) -> int:
+    """Waits until each of so many workers has a job, so that none has all."""
     deed("count", number, job.facts.worker)
-    while len({worker for what, _, worker in deeds() if what == "count"}) < crew:  # noqa: ASYNC110
+    while len({worker for what, _, worker in deeds() if what == "count"}) < workers:  # noqa: ASYNC110
         await asyncio.sleep(0.02)
     return number
 

@@ -30,9 +30,9 @@ FAILS = {
 """What a handler does, and the error that its job ends with."""
 
 
-async def test_each_kind_of_misbehaviour_ends_its_job_and_the_worker_goes_on(crew: WorkerProcesses) -> None:
-    async with crew.shop() as app:
-        hand = crew.start("--concurrency", "20")
+async def test_each_kind_of_misbehaviour_ends_its_job_and_the_worker_goes_on(workers: WorkerProcesses) -> None:
+    async with workers.shop() as app:
+        worker = workers.start("--concurrency", "20")
         tools = ("misbehaves", "misbehaves_in_thread")
         # All at once: what one of them does must not reach its neighbours, whose ends are written with its own.
         jobs = {(tool, kind): await submitted(app, tool, kind=kind) for kind in FAILS for tool in tools}
@@ -44,36 +44,36 @@ async def test_each_kind_of_misbehaviour_ends_its_job_and_the_worker_goes_on(cre
             with pytest.raises(ValueError, match=told):
                 raise ValueError(job.error)
         assert await balance(app) == 1_000
-        text = hand.text
+        text = worker.text
         assert "hunter2" not in text
         assert "sk-abcdefgh" not in text
         assert "[hidden]" in text
         (after,) = await ended(app, await submitted(app, "quick"))
         assert after.status == "completed"
-        hand.signal(signal.SIGTERM)
-        assert await hand.end() == 0
+        worker.signal(signal.SIGTERM)
+        assert await worker.end() == 0
         assert await app.verify() == []
 
 
 async def test_what_a_handler_leaves_behind_does_not_keep_the_worker_nor_speak_for_it(
-    lone_crew: WorkerProcesses,
+    sqlite_workers: WorkerProcesses,
 ) -> None:
     """Threads that never end, and a forked child that returns from the handler as well."""
-    async with lone_crew.shop() as app:
-        hand = lone_crew.start()
+    async with sqlite_workers.shop() as app:
+        worker = sqlite_workers.start()
         tools = ("misbehaves", "misbehaves_in_thread")
         jobs = [await submitted(app, tool, kind=kind) for tool in tools for kind in ("thread", "fork")]
         found = await ended(app, *jobs)
         assert [job.result for job in found] == ["left a thread", "from the parent"] * 2
-        children = [int(pid) for (pid,) in lone_crew.deeds("child")]
+        children = [int(pid) for (pid,) in sqlite_workers.deeds("child")]
         assert len(children) == 2
         await until(lambda: not any(_runs(pid) for pid in children))
-        await until(lambda: len(hand.lines("completed")) >= 4)
-        assert sorted(line["job"] for line in hand.lines("completed")) == sorted(jobs)
+        await until(lambda: len(worker.lines("completed")) >= 4)
+        assert sorted(line["job"] for line in worker.lines("completed")) == sorted(jobs)
         (after,) = await ended(app, await submitted(app, "quick"))
         assert after.status == "completed"
-        hand.signal(signal.SIGTERM)
-        assert await hand.end(10) == 0
+        worker.signal(signal.SIGTERM)
+        assert await worker.end(10) == 0
         assert await app.verify() == []
 
 
@@ -86,35 +86,35 @@ def _runs(pid: int) -> bool:
 
 
 async def test_a_handler_may_name_its_log_fields_as_it_likes_and_no_payload_is_logged(
-    lone_crew: WorkerProcesses,
+    sqlite_workers: WorkerProcesses,
 ) -> None:
-    async with lone_crew.shop() as app:
-        hand = lone_crew.start("--log-level", "debug", "--burst")
+    async with sqlite_workers.shop() as app:
+        worker = sqlite_workers.start("--log-level", "debug", "--burst")
         job_id = await submitted(app, "tells", private="grandmother's recipe")
         (job,) = await ended(app, job_id)
         assert (job.status, job.result) == ("completed", "grandmother's recipe")
-        assert await hand.end() == 0
-        (line,) = hand.lines("telling")
+        assert await worker.end() == 0
+        (line,) = worker.lines("telling")
         assert (line["name_"], line["message_"], line["args_"], line["event_"]) == ("cat", "inner", 3, "x")
         assert (line["job"], line["tool"]) == (job_id, "tells"), "whose line it is cannot be changed"
-        assert f"told for {job_id}" in hand.text
-        assert "grandmother" not in hand.text
+        assert f"told for {job_id}" in worker.text
+        assert "grandmother" not in worker.text
 
 
 async def test_a_payload_that_fitted_yesterdays_signature_is_a_clear_error_and_refunded(
-    lone_crew: WorkerProcesses,
+    sqlite_workers: WorkerProcesses,
 ) -> None:
-    async with lone_crew.shop():
+    async with sqlite_workers.shop():
         """Makes the database and the account."""
-    yesterday = Ficha(lone_crew.url, plans=[Plan("all")])
+    yesterday = Ficha(sqlite_workers.url, plans=[Plan("all")])
 
     async def changed(job: Any, size: str, name: str) -> None: ...
 
     yesterday.tool(cost=7)(changed)
     async with yesterday:
         job_id = await submitted(yesterday, "changed", size="large", name="ana")
-        hand = lone_crew.start("--burst")
-        assert await hand.end() == 0
+        worker = sqlite_workers.start("--burst")
+        assert await worker.end() == 0
         job = await yesterday.job(job_id)
         assert (job.status, job.refunded) == ("failed", 7)
         for part in ("the payload does not fit tool changed", "size", "quality", "name"):
@@ -123,11 +123,11 @@ async def test_a_payload_that_fitted_yesterdays_signature_is_a_clear_error_and_r
 
 
 async def test_a_tool_that_the_worker_does_not_know_is_left_to_others_with_one_warning(
-    lone_crew: WorkerProcesses,
+    sqlite_workers: WorkerProcesses,
 ) -> None:
-    async with lone_crew.shop():
+    async with sqlite_workers.shop():
         """Makes the database and the account."""
-    newer = Ficha(lone_crew.url, plans=[Plan("all")])
+    newer = Ficha(sqlite_workers.url, plans=[Plan("all")])
 
     async def painted(job: Any) -> str:
         return "painted"
@@ -135,12 +135,12 @@ async def test_a_tool_that_the_worker_does_not_know_is_left_to_others_with_one_w
     newer.tool(cost=7)(painted)
     async with newer:
         jobs = [await submitted(newer, "painted") for _ in range(3)]
-        hand = lone_crew.start("--burst")
-        assert await hand.end() == 0
+        worker = sqlite_workers.start("--burst")
+        assert await worker.end() == 0
         for job_id in jobs:
             job = await newer.job(job_id)
             assert (job.status, job.attempts, job.recoveries, job.refunded) == ("queued", 0, 0, 0)
-        warnings = [line for line in hand.lines() if line["level"] == "warning"]
+        warnings = [line for line in worker.lines() if line["level"] == "warning"]
         assert [line["event"] for line in warnings] == ["this worker has no tool painted; its jobs are left to others"]
 
 

@@ -15,30 +15,32 @@ QUIET_S = 0.4
 
 
 @pytest.mark.req("A7")
-async def test_a_job_is_cancelled_where_it_is_refunded_once_and_its_handler_stopped(crew: WorkerProcesses) -> None:
-    async with crew.shop(**LONG) as app:
+async def test_a_job_is_cancelled_where_it_is_refunded_once_and_its_handler_stopped(workers: WorkerProcesses) -> None:
+    async with workers.shop(**LONG) as app:
         queued, starting = await submitted(app, "quick"), await submitted(app, "next_one")
         (lease,) = await app.claim("single", worker="somebody")
         assert lease.job_id == starting
         for job_id in (queued, starting):
             await app.cancel(job_id)
-        hand = crew.start()
+        worker = workers.start()
         running = [await submitted(app, kind) for kind in KINDS]
         for job_id in running:
-            await crew.did("tick", job_id, 1)
+            await workers.did("tick", job_id, 1)
         cancelled_at = time.monotonic()
         for job_id in running:
             await app.cancel(job_id)
 
         async def is_quiet() -> bool:
-            before = len(crew.deeds("tick"))
+            before = len(workers.deeds("tick"))
             await asyncio.sleep(QUIET_S)
-            return len(crew.deeds("tick")) == before
+            return len(workers.deeds("tick")) == before
 
         await until(is_quiet, 15)
         assert time.monotonic() - cancelled_at < LONG["heartbeat_s"] / 2
-        await until(lambda: len(hand.lines("lost")) == 3)
-        assert {(line["job"], line["status"]) for line in hand.lines("lost")} == {(job, "cancelled") for job in running}
+        await until(lambda: len(worker.lines("lost")) == 3)
+        assert {(line["job"], line["status"]) for line in worker.lines("lost")} == {
+            (job, "cancelled") for job in running
+        }
 
         # Whoever asks again, or finishes late, changes nothing.
         for job_id in (queued, starting, *running):
@@ -50,6 +52,6 @@ async def test_a_job_is_cancelled_where_it_is_refunded_once_and_its_handler_stop
         assert (await app.account("ana")).balance == 1_000
         # The worker has its slots again.
         after = await submitted(app, "quick")
-        await until(lambda: hand.lines("completed"))
-        assert hand.lines("completed")[0]["job"] == after
+        await until(lambda: worker.lines("completed"))
+        assert worker.lines("completed")[0]["job"] == after
         assert await app.verify() == []

@@ -12,26 +12,26 @@ SHORT = {"lease_s": 1.0, "heartbeat_s": 0.25, "sweep_s": 0.05}
 
 
 @pytest.mark.req("B5")
-async def test_a_worker_that_was_frozen_past_its_lease_writes_nothing(crew: WorkerProcesses) -> None:
-    async with crew.shop(**SHORT) as app:
-        first = crew.start("--concurrency", "2")
+async def test_a_worker_that_was_frozen_past_its_lease_writes_nothing(workers: WorkerProcesses) -> None:
+    async with workers.shop(**SHORT) as app:
+        first = workers.start("--concurrency", "2")
         job_id = await submitted(app, "frozen")
-        await crew.did("began", job_id)
-        await crew.freeze(first)
-        second = crew.start()
+        await workers.did("began", job_id)
+        await workers.freeze(first)
+        second = workers.start()
         (job,) = await ended(app, job_id)
         assert (job.result, job.epoch, job.recoveries) == ("second", 2, 1)
         before = [*await ledger(app), *await history(app, job_id)]
         second.signal(signal.SIGTERM)
         assert await second.end() == 0
 
-        crew.open("thaw")
+        workers.open("thaw")
         first.signal(signal.SIGCONT)
-        await until(lambda: len(crew.deeds("refused")) == 5)
-        assert crew.deeds("refused") == [
+        await until(lambda: len(workers.deeds("refused")) == 5)
+        assert workers.deeds("refused") == [
             [verb, "LEASE_LOST"] for verb in ("step", "checkpoint", "partial", "log", "progress")
         ]
-        assert crew.deeds("wrote") in ([], [["nothing"]])
+        assert workers.deeds("wrote") in ([], [["nothing"]])
         await until(lambda: first.lines("lost"))
         # It goes on with other work, and what its late run came to has changed nothing.
         (after,) = await ended(app, await submitted(app, "quick"))
@@ -52,56 +52,60 @@ async def test_a_worker_that_was_frozen_past_its_lease_writes_nothing(crew: Work
         assert await app.verify() == []
 
 
-async def test_a_worker_that_takes_its_own_lost_job_again_ends_the_run_it_had(crew: WorkerProcesses) -> None:
+async def test_a_worker_that_takes_its_own_lost_job_again_ends_the_run_it_had(workers: WorkerProcesses) -> None:
     """It was frozen, its lease recovered, and when it goes on it claims the job before it hears that it lost it."""
-    async with crew.shop(**SHORT | {"heartbeat_s": 1.0}) as app:
-        hand = crew.start("--concurrency", "2")
+    async with workers.shop(**SHORT | {"heartbeat_s": 1.0}) as app:
+        worker = workers.start("--concurrency", "2")
         job_id = await submitted(app, "ticks")
-        await crew.did("tick", job_id, 1)
-        await crew.freeze(hand)
+        await workers.did("tick", job_id, 1)
+        await workers.freeze(worker)
 
         async def is_recovered() -> bool:
             return (await app.job(job_id)).status == "queued"
 
         await until(is_recovered)
-        hand.signal(signal.SIGCONT)
-        await until(lambda: len(hand.lines("claimed")) == 2)
+        worker.signal(signal.SIGCONT)
+        await until(lambda: len(worker.lines("claimed")) == 2)
         # One of the two goes on.
-        await until(lambda: len({epoch for _, epoch in crew.deeds("tick")[-10:]}) == 1)
+        await until(lambda: len({epoch for _, epoch in workers.deeds("tick")[-10:]}) == 1)
         job = await app.job(job_id)
         assert (job.status, job.epoch) == ("running", 2)
-        assert crew.deeds("tick")[-1] == [job_id, "2"]
+        assert workers.deeds("tick")[-1] == [job_id, "2"]
 
 
-async def test_a_worker_that_was_frozen_past_a_jobs_timeout_is_not_taken_for_hung(lone_crew: WorkerProcesses) -> None:
+async def test_a_worker_that_was_frozen_past_a_jobs_timeout_is_not_taken_for_hung(
+    sqlite_workers: WorkerProcesses,
+) -> None:
     """Its loop was silent for as long as the whole process was; the jobs beside that one go on."""
-    async with lone_crew.shop(heartbeat_s=0.25, sweep_s=0.05) as app:
-        hand = lone_crew.start("--concurrency", "2")
+    async with sqlite_workers.shop(heartbeat_s=0.25, sweep_s=0.05) as app:
+        worker = sqlite_workers.start("--concurrency", "2")
         neighbour, late = await submitted(app, "waits", gate="go"), await submitted(app, "overstays")
         for job_id in (neighbour, late):
-            await lone_crew.did("began", job_id)
-        await lone_crew.freeze(hand)
+            await sqlite_workers.did("began", job_id)
+        await sqlite_workers.freeze(worker)
         (job,) = await ended(app, late)
         assert job.error == "timed out after 1 s"
         await asyncio.sleep(1.5)  # By now its run is beyond its time by more than a loop may be late.
-        hand.signal(signal.SIGCONT)
+        worker.signal(signal.SIGCONT)
         # While it waits for that handler to stop, the run is still beyond its time.
-        await until(lambda: hand.lines("does not stop; given up"))
-        lone_crew.open("go")
+        await until(lambda: worker.lines("does not stop; given up"))
+        sqlite_workers.open("go")
         (job,) = await ended(app, neighbour)
-        assert (job.status, job.epoch, hand.is_alive) == ("completed", 1, True)
+        assert (job.status, job.epoch, worker.is_alive) == ("completed", 1, True)
 
 
 @pytest.mark.req("B2")
-async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_that_of_its_neighbour(crew: WorkerProcesses) -> None:
-    async with crew.shop(**SHORT) as app:
-        hand = crew.start("--concurrency", "2")
-        await hand.started()
+async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_that_of_its_neighbour(
+    workers: WorkerProcesses,
+) -> None:
+    async with workers.shop(**SHORT) as app:
+        worker = workers.start("--concurrency", "2")
+        await worker.started()
         neighbour = await submitted(app, "waits", gate="go")
-        await crew.did("began", neighbour)
+        await workers.did("began", neighbour)
         blocked = await submitted(app, "blocks", seconds=3.2)
-        await crew.did("began", blocked)
-        crew.open("go")
+        await workers.did("began", blocked)
+        workers.open("go")
         # This process sweeps twenty times a second meanwhile, and finds nothing to recover.
         jobs = await ended(app, blocked, neighbour)
         assert [(job.status, job.epoch, job.recoveries) for job in jobs] == [("completed", 1, 0)] * 2
@@ -110,22 +114,22 @@ async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_that_of_its_ne
 
 @pytest.mark.req("A6", "B6")
 async def test_a_handler_that_hangs_is_ended_by_its_timeout_refunded_and_its_slot_freed(
-    lone_crew: WorkerProcesses,
+    sqlite_workers: WorkerProcesses,
 ) -> None:
     """The pool has one slot and the worker runs one job at a time: the next one runs, or nothing would."""
     # This process does not sweep: the workers end the runs themselves.
-    async with lone_crew.shop(**SHORT | {"sweep_s": 3_600, "sweep_by_itself": False, "lease_s": 60}) as app:
-        hand = lone_crew.start("--concurrency", "1")
+    async with sqlite_workers.shop(**SHORT | {"sweep_s": 3_600, "sweep_by_itself": False, "lease_s": 60}) as app:
+        worker = sqlite_workers.start("--concurrency", "1")
         for tool in ("hangs", "hangs_in_thread"):
             jobs = await ended(app, await submitted(app, tool), await submitted(app, "next_one"))
             assert [job.status for job in jobs] == ["failed", "completed"]
             assert (jobs[0].error, jobs[0].refunded, jobs[0].epoch) == ("timed out after 1 s", 2, 1)
         blocked = await submitted(app, "hangs_the_loop")
-        await lone_crew.did("began", blocked)
+        await sqlite_workers.did("began", blocked)
         after = await submitted(app, "next_one")
-        assert await hand.end() == 70
-        assert "has blocked the event loop" in hand.text
-        lone_crew.start("--concurrency", "1", "--burst")
+        assert await worker.end() == 70
+        assert "has blocked the event loop" in worker.text
+        sqlite_workers.start("--concurrency", "1", "--burst")
         jobs = await ended(app, blocked, after)
         assert [(job.status, job.error, job.refunded) for job in jobs] == [
             ("failed", "timed out after 1 s", 2),

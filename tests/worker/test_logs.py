@@ -13,28 +13,28 @@ FIELDS = {"worker", "job", "tool", "attempt", "status", "duration_s"}
 
 
 @pytest.mark.req("B9")
-async def test_every_line_about_a_job_has_its_fields_and_there_is_one_per_transition(crew: WorkerProcesses) -> None:
-    async with crew.shop(sweep_s=0.05) as app:
-        hand = crew.start("--grace", "0.2")
+async def test_every_line_about_a_job_has_its_fields_and_there_is_one_per_transition(workers: WorkerProcesses) -> None:
+    async with workers.shop(sweep_s=0.05) as app:
+        worker = workers.start("--grace", "0.2")
         good = await submitted(app, "count", number=1)
         bad = await submitted(app, "misbehaves", kind="secret")
         slow = await submitted(app, "hangs")
         stays = await submitted(app, "waits", gate="never")
         gone = await submitted(app, "waits", gate="never")
         await ended(app, good, bad, slow)
-        await crew.did("began", gone)
-        await crew.did("began", stays)
+        await workers.did("began", gone)
+        await workers.did("began", stays)
         await app.cancel(gone)
-        await until(lambda: hand.lines("lost"))
-        hand.signal(signal.SIGTERM)
-        assert await hand.end() == 0
+        await until(lambda: worker.lines("lost"))
+        worker.signal(signal.SIGTERM)
+        assert await worker.end() == 0
 
         told: dict[str, list[tuple[str, str]]] = {}
-        for line in hand.lines():
+        for line in worker.lines():
             assert {"timestamp", "level", "logger", "event"} <= line.keys()
             if "job" in line:
                 assert line.keys() >= FIELDS, line
-                assert (line["worker"], line["attempt"]) == (hand.name, 1)
+                assert (line["worker"], line["attempt"]) == (worker.name, 1)
                 assert line["duration_s"] >= 0
                 told.setdefault(line["job"], []).append((line["event"], line["status"]))
         claimed = ("claimed", "running")
@@ -45,26 +45,26 @@ async def test_every_line_about_a_job_has_its_fields_and_there_is_one_per_transi
             gone: [claimed, ("lost", "cancelled")],
             stays: [claimed, (told[stays][-1][0], "queued")],
         }
-        (failed,) = [line for line in hand.lines("failed") if line["job"] == bad]
+        (failed,) = [line for line in worker.lines("failed") if line["job"] == bad]
         assert failed["error"].startswith("401 for https://ana:[hidden]@")
         assert "ConnectionError" in failed["exception"]
         assert "hunter2" not in failed["exception"]
-        (timed_out,) = [line for line in hand.lines("failed") if line["job"] == slow]
+        (timed_out,) = [line for line in worker.lines("failed") if line["job"] == slow]
         assert timed_out["duration_s"] >= 1.0
         # Nothing else came out of it: every line is for a program.
-        assert all(line.startswith("{") and json.loads(line) for line in hand.text.splitlines())
+        assert all(line.startswith("{") and json.loads(line) for line in worker.text.splitlines())
 
 
 @pytest.mark.req("B9")
 async def test_in_a_terminal_the_same_lines_are_for_people(
-    lone_crew: WorkerProcesses, monkeypatch: pytest.MonkeyPatch
+    sqlite_workers: WorkerProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with lone_crew.shop() as app:
+    async with sqlite_workers.shop() as app:
         job_id = await submitted(app, "count", number=1)
         failing = await submitted(app, "misbehaves", kind="secret")
-    for name, value in lone_crew.environment.items():
+    for name, value in sqlite_workers.environment.items():
         monkeypatch.setenv(name, value)
-    command = [*COMMAND, "worker", "--app", "tests.worker.application:app", "--database", lone_crew.url, "--burst"]
+    command = [*COMMAND, "worker", "--app", "tests.worker.application:app", "--database", sqlite_workers.url, "--burst"]
     with terminal(*command, cwd=ROOT) as screen:
         assert screen.end() == 0
         lines = [line for line in screen.shown.splitlines() if job_id in line]

@@ -51,18 +51,18 @@ def api() -> Iterator[PaidApi]:
 
 @pytest.mark.req("E3")
 async def test_a_job_killed_between_every_two_of_twelve_paid_calls_makes_each_once(
-    crew: WorkerProcesses, api: PaidApi
+    workers: WorkerProcesses, api: PaidApi
 ) -> None:
-    async with crew.shop(**SHORT) as app:
+    async with workers.shop(**SHORT) as app:
         # One worker stands by while the other has the job, so that the next run begins as soon as the lease is gone.
-        hands = [crew.quick(), crew.quick()]
+        processes = [workers.quick(), workers.quick()]
         job_id = await submitted(app, "film", address=api.address)
         for number in range(11):
-            await crew.did("hangs", number)
-            (holder,) = [hand for hand in hands if hand.name == (await app.job(job_id)).locked_by]
+            await workers.did("hangs", number)
+            (holder,) = [worker for worker in processes if worker.name == (await app.job(job_id)).locked_by]
             holder.kill()
-            hands.remove(holder)
-            hands.append(crew.quick())
+            processes.remove(holder)
+            processes.append(workers.quick())
         (job,) = await ended(app, job_id)
         assert job.result == [f"paid for /{number}" for number in range(12)]
         assert api.calls == {f"/{number}": 1 for number in range(12)}
@@ -72,17 +72,17 @@ async def test_a_job_killed_between_every_two_of_twelve_paid_calls_makes_each_on
 
 
 @pytest.mark.req("E3")
-async def test_a_loop_over_200_items_that_is_killed_at_one_of_them_goes_on_there(crew: WorkerProcesses) -> None:
+async def test_a_loop_over_200_items_that_is_killed_at_one_of_them_goes_on_there(workers: WorkerProcesses) -> None:
     at = random.Random(200).randrange(20, 180)
-    async with crew.shop(**SHORT) as app:
-        hands = [crew.quick(), crew.quick()]
+    async with workers.shop(**SHORT) as app:
+        processes = [workers.quick(), workers.quick()]
         job_id = await submitted(app, "loop", items=200, stops_at=at)
-        await crew.did("item", at)
-        (holder,) = [hand for hand in hands if hand.name == (await app.job(job_id)).locked_by]
+        await workers.did("item", at)
+        (holder,) = [worker for worker in processes if worker.name == (await app.job(job_id)).locked_by]
         holder.kill()
         (job,) = await ended(app, job_id)
         assert (job.status, job.result, job.recoveries) == ("completed", 200, 1)
-        done = Counter(int(item) for (item,) in crew.deeds("item"))
+        done = Counter(int(item) for (item,) in workers.deeds("item"))
         assert done == Counter(range(200)) + Counter([at]), "the one under way once more, and no other"
         await until(lambda: not holder.is_alive)
 

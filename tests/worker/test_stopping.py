@@ -10,39 +10,39 @@ import pytest
 
 from ficha import Ficha, JobContext
 from tests.support.shop import history, ledger
-from tests.worker.worker_processes import SMALL_PIPE, Hand, WorkerProcesses, ended, submitted, until
+from tests.worker.worker_processes import SMALL_PIPE, WorkerProcess, WorkerProcesses, ended, submitted, until
 
 LEAVE_S = 5.0
 SLOW_MACHINE_S = 2.0
 """What a process may take to be noticed as ended on a busy machine."""
 
 
-async def stopped(hand: Hand, within_s: float) -> int:
+async def stopped(worker: WorkerProcess, within_s: float) -> int:
     asked_at = time.monotonic()
-    code = await hand.end(within_s + 30)
-    assert time.monotonic() - asked_at < within_s + SLOW_MACHINE_S, hand.text[-3_000:]
+    code = await worker.end(within_s + 30)
+    assert time.monotonic() - asked_at < within_s + SLOW_MACHINE_S, worker.text[-3_000:]
     return code
 
 
 @pytest.mark.req("B7")
-async def test_a_deploy_loses_no_job_charges_none_twice_and_waits_for_no_lease(crew: WorkerProcesses) -> None:
+async def test_a_deploy_loses_no_job_charges_none_twice_and_waits_for_no_lease(workers: WorkerProcesses) -> None:
     began_at = time.monotonic()
-    async with crew.shop(lease_s=60.0) as app:
-        old = crew.start("--concurrency", "20", "--grace", "2")
+    async with workers.shop(lease_s=60.0) as app:
+        old = workers.start("--concurrency", "20", "--grace", "2")
         # Half of them end within the grace; the others are handed back: some stop, some raise when they are told to.
         soon = [await submitted(app, "waits", gate="soon") for _ in range(10)]
         late = [await submitted(app, "waits", gate="late") for _ in range(4)]
         late += [await submitted(app, "waits_in_thread", gate="late") for _ in range(3)]
         late += [await submitted(app, "leaves_in_anger", gate="late") for _ in range(3)]
-        await until(lambda: len(crew.deeds("began")) == 20)
+        await until(lambda: len(workers.deeds("began")) == 20)
         old.signal(signal.SIGTERM)
-        new = crew.start("--concurrency", "20")
+        new = workers.start("--concurrency", "20")
         await until(lambda: old.lines("stopping"))
         # It takes nothing new.
         (after,) = [await submitted(app, "quick")]
-        crew.open("soon")
+        workers.open("soon")
         assert await stopped(old, 2 + LEAVE_S) == 0
-        crew.open("late")
+        workers.open("late")
         jobs = await ended(app, *soon, *late, after)
         assert [job.status for job in jobs] == ["completed"] * 21
         assert [(job.epoch, job.attempts, job.recoveries) for job in jobs[:10]] == [(1, 0, 0)] * 10
@@ -55,23 +55,23 @@ async def test_a_deploy_loses_no_job_charges_none_twice_and_waits_for_no_lease(c
 
 
 @pytest.mark.req("B7")
-async def test_a_worker_leaves_in_time_whatever_its_handlers_do(lone_crew: WorkerProcesses) -> None:
+async def test_a_worker_leaves_in_time_whatever_its_handlers_do(sqlite_workers: WorkerProcesses) -> None:
     """A thread and a coroutine that do not listen, a blocked loop, and a log that nobody reads."""
     grace_s = 0.5
-    async with lone_crew.shop(lease_s=2.0, heartbeat_s=0.5, sweep_s=0.1) as app:
+    async with sqlite_workers.shop(lease_s=2.0, heartbeat_s=0.5, sweep_s=0.1) as app:
         # One job for each of the first three.
-        hands = [lone_crew.start("--grace", str(grace_s), "--concurrency", "1") for _ in range(3)]
+        processes = [sqlite_workers.start("--grace", str(grace_s), "--concurrency", "1") for _ in range(3)]
         jobs = [await submitted(app, tool) for tool in ("deaf_thread", "deaf_coroutine")]
         jobs.append(await submitted(app, "blocks", seconds=1_000))
         for job_id in jobs:
-            await lone_crew.did("began", job_id)
-        blocked = next(hand for hand in hands if hand.lines("claimed")[0]["job"] == jobs[2])
-        unread = lone_crew.start("--grace", str(grace_s), "--concurrency", "5", deaf=True)
+            await sqlite_workers.did("began", job_id)
+        blocked = next(worker for worker in processes if worker.lines("claimed")[0]["job"] == jobs[2])
+        unread = sqlite_workers.start("--grace", str(grace_s), "--concurrency", "5", deaf=True)
         await app.submit_batch([("quick", {}) for _ in range(100)], account="ana")
         await until(lambda: unread.unread > SMALL_PIPE - 500)
-        for hand in (*hands, unread):
-            hand.signal(signal.SIGTERM)
-        codes = {hand.name: await stopped(hand, grace_s + LEAVE_S) for hand in (*hands, unread)}
+        for worker in (*processes, unread):
+            worker.signal(signal.SIGTERM)
+        codes = {worker.name: await stopped(worker, grace_s + LEAVE_S) for worker in (*processes, unread)}
         assert codes[blocked.name] == codes[unread.name] == 1, "only by force"
         # Those that the loop could still speak for were handed back, the others are recovered.
         for job_id in jobs:
@@ -85,30 +85,30 @@ async def test_a_worker_leaves_in_time_whatever_its_handlers_do(lone_crew: Worke
 
 
 @pytest.mark.req("B7")
-async def test_a_second_signal_ends_a_worker_at_once(lone_crew: WorkerProcesses) -> None:
-    async with lone_crew.shop(lease_s=60.0) as app:
-        hand = lone_crew.start("--grace", "300")
+async def test_a_second_signal_ends_a_worker_at_once(sqlite_workers: WorkerProcesses) -> None:
+    async with sqlite_workers.shop(lease_s=60.0) as app:
+        worker = sqlite_workers.start("--grace", "300")
         jobs = [await submitted(app, "waits", gate="never"), await submitted(app, "deaf_thread")]
         for job_id in jobs:
-            await lone_crew.did("began", job_id)
-        hand.signal(signal.SIGTERM)
-        await until(lambda: hand.lines("stopping"))
-        assert hand.is_alive
-        hand.signal(signal.SIGINT)
-        assert await stopped(hand, 1.0) == 1
+            await sqlite_workers.did("began", job_id)
+        worker.signal(signal.SIGTERM)
+        await until(lambda: worker.lines("stopping"))
+        assert worker.is_alive
+        worker.signal(signal.SIGINT)
+        assert await stopped(worker, 1.0) == 1
         # What could stop within that second was handed back.
         assert (await app.job(jobs[0])).status == "queued"
         assert await app.verify() == []
 
 
 @pytest.mark.req("D8")
-async def test_a_burst_ends_with_the_queue_and_a_time_box_with_the_time(crew: WorkerProcesses) -> None:
-    async with crew.shop(sweep_s=0.1) as app:
+async def test_a_burst_ends_with_the_queue_and_a_time_box_with_the_time(workers: WorkerProcesses) -> None:
+    async with workers.shop(sweep_s=0.1) as app:
         batch = await app.submit_batch([("count", {"number": n}) for n in range(30)], account="ana")
         # A handler that never ends was given up long ago, and does not keep the worker.
         hung = await submitted(app, "hangs_in_thread")
         began_at = time.monotonic()
-        burst = crew.start("--burst", "--max-seconds", "45", "--json")
+        burst = workers.start("--burst", "--max-seconds", "45", "--json")
         assert await burst.end() == 0
         assert time.monotonic() - began_at < 40
         assert (await app.batch(batch.batch_id)).by_status == {"completed": 30}
@@ -117,7 +117,7 @@ async def test_a_burst_ends_with_the_queue_and_a_time_box_with_the_time(crew: Wo
 
         for _ in range(40):
             await submitted(app, "blocks", seconds=0.2)
-        boxed = crew.start("--max-seconds", "1", "--concurrency", "1")
+        boxed = workers.start("--max-seconds", "1", "--concurrency", "1")
         assert await boxed.end() == 0
         done = boxed.lines("worker stopped")[0]["jobs"]
         stats = await app.stats()
@@ -128,10 +128,10 @@ async def test_a_burst_ends_with_the_queue_and_a_time_box_with_the_time(crew: Wo
 
 @pytest.mark.parametrize("pause_s", [0.0, 0.0005])
 async def test_a_worker_that_is_cancelled_at_any_moment_leaves_no_job_behind(
-    lone_crew: WorkerProcesses, pause_s: float
+    sqlite_workers: WorkerProcesses, pause_s: float
 ) -> None:
     """In the middle of its start, of a claim, before a handler's first step: the job is back in the queue at once."""
-    app = Ficha("memory:" if pause_s == 0.0 else lone_crew.url, lease_s=60)
+    app = Ficha("memory:" if pause_s == 0.0 else sqlite_workers.url, lease_s=60)
     runs = 0
 
     @app.tool(cost=1)

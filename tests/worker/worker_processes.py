@@ -40,7 +40,7 @@ async def until(condition: Callable[[], Any], within_s: float = WITHIN_S, what: 
         await asyncio.sleep(0.02)
 
 
-class Hand:
+class WorkerProcess:
     """One worker process."""
 
     def __init__(self, name: str, log: Path, pid: int, process: subprocess.Popen[bytes] | None) -> None:
@@ -115,7 +115,7 @@ class WorkerProcesses:
         self.url = url
         self.folder = folder
         self.settings: dict[str, Any] = {}
-        self.hands: list[Hand] = []
+        self.processes: list[WorkerProcess] = []
         self._fork_server: subprocess.Popen[str] | None = None
 
     def app(self, **settings: Any) -> Ficha:
@@ -131,15 +131,15 @@ class WorkerProcesses:
             await app.open_account("ana", credits=credits)
             yield app
 
-    async def freeze(self, hand: Hand) -> None:
+    async def freeze(self, worker: WorkerProcess) -> None:
         """Stops a worker as it stands, but not in the middle of a transaction: SQLite's lock would stop everybody."""
-        hand.signal(signal.SIGSTOP)
-        await until_stopped(hand)
+        worker.signal(signal.SIGSTOP)
+        await until_stopped(worker)
         while not self._is_writable():
-            hand.signal(signal.SIGCONT)
+            worker.signal(signal.SIGCONT)
             await asyncio.sleep(0.01)
-            hand.signal(signal.SIGSTOP)
-            await until_stopped(hand)
+            worker.signal(signal.SIGSTOP)
+            await until_stopped(worker)
 
     def _is_writable(self) -> bool:
         if not self.url.startswith("sqlite:///"):
@@ -161,7 +161,9 @@ class WorkerProcesses:
             application.TRACE: str(self.folder / "trace"),
         }
 
-    def start(self, *options: str, name: str | None = None, deaf: bool = False, app: str = "application:app") -> Hand:
+    def start(
+        self, *options: str, name: str | None = None, deaf: bool = False, app: str = "application:app"
+    ) -> WorkerProcess:
         """A worker, as the command starts it. `deaf`: nobody reads its log, and the pipe is soon full."""
         name, argv, log = self._arguments(name, options, app)
         with open(log, "ab") as file:
@@ -174,9 +176,9 @@ class WorkerProcesses:
                 stderr=subprocess.PIPE if deaf else file,
                 pipesize=SMALL_PIPE if deaf else -1,
             )
-        return self._joined(Hand(name, log, process.pid, process))
+        return self._joined(WorkerProcess(name, log, process.pid, process))
 
-    def quick(self, *options: str, name: str | None = None) -> Hand:
+    def quick(self, *options: str, name: str | None = None) -> WorkerProcess:
         """The same, sooner. It cannot be asked how it ended."""
         if self._fork_server is None:
             self._fork_server = subprocess.Popen(
@@ -190,18 +192,18 @@ class WorkerProcesses:
         assert self._fork_server.stdout is not None
         name, argv, log = self._arguments(name, options)
         print(json.dumps([["ficha", *argv], self.environment, str(log)]), file=self._fork_server.stdin, flush=True)
-        return self._joined(Hand(name, log, int(self._fork_server.stdout.readline()), None))
+        return self._joined(WorkerProcess(name, log, int(self._fork_server.stdout.readline()), None))
 
     def _arguments(
         self, name: str | None, options: tuple[str, ...], app: str = "application:app"
     ) -> tuple[str, list[str], Path]:
-        name = name or f"w{len(self.hands) + 1}"
+        name = name or f"w{len(self.processes) + 1}"
         fixed = ["--app", f"tests.worker.{app}", "--database", self.url, "--name", name]
         return name, ["worker", *fixed, *options], self.folder / f"{name}.log"
 
-    def _joined(self, hand: Hand) -> Hand:
-        self.hands.append(hand)
-        return hand
+    def _joined(self, worker: WorkerProcess) -> WorkerProcess:
+        self.processes.append(worker)
+        return worker
 
     def deeds(self, what: str | None = None) -> list[list[str]]:
         """What handlers did: each line's words, without the first if that one is asked for."""
@@ -222,15 +224,15 @@ class WorkerProcesses:
         (self.folder / gate).touch()
 
     def close(self) -> None:
-        for hand in self.hands:
-            hand.close()
+        for worker in self.processes:
+            worker.close()
         if self._fork_server is not None:
             self._fork_server.communicate(timeout=20)
 
 
-async def until_stopped(hand: Hand) -> None:
+async def until_stopped(worker: WorkerProcess) -> None:
     """A signal may take a moment to reach every thread."""
-    await until(lambda: _is_stopped(hand.pid))
+    await until(lambda: _is_stopped(worker.pid))
 
 
 def _is_stopped(pid: int) -> bool:
@@ -258,24 +260,24 @@ async def submitted(app: Ficha, tool: str, **payload: Any) -> str:
 
 
 @pytest.fixture
-def lone_crew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerProcesses]:
-    """A crew on an embedded database, where the kind of database makes no difference."""
-    crew = WorkerProcesses(f"sqlite:///{tmp_path / 'ficha.db'}", tmp_path)
-    monkeypatch.setenv(application.TRACE, crew.environment[application.TRACE])
-    yield crew
-    crew.close()
+def sqlite_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerProcesses]:
+    """Worker processes on an embedded database, where the kind of database makes no difference."""
+    workers = WorkerProcesses(f"sqlite:///{tmp_path / 'ficha.db'}", tmp_path)
+    monkeypatch.setenv(application.TRACE, workers.environment[application.TRACE])
+    yield workers
+    workers.close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-async def crew(
+async def workers(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[WorkerProcesses]:
-    """A crew on a fresh database of each kind that several processes can share."""
+    """Worker processes on a fresh database of each kind that several processes can share."""
     async with AsyncExitStack() as stack:
         url = f"sqlite:///{tmp_path / 'ficha.db'}"
         if request.param == "postgresql":
             url = await stack.enter_async_context(emptied(request.getfixturevalue("database")))
-        crew = WorkerProcesses(url, tmp_path)
-        monkeypatch.setenv(application.TRACE, crew.environment[application.TRACE])
-        stack.callback(crew.close)
-        yield crew
+        workers = WorkerProcesses(url, tmp_path)
+        monkeypatch.setenv(application.TRACE, workers.environment[application.TRACE])
+        stack.callback(workers.close)
+        yield workers

@@ -16,7 +16,7 @@ from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from ficha.testing import ManualClock
 from tests.app.conftest import KINDS, database
-from tests.engine.watched import WatchedStore
+from tests.engine.instrumented_store import InstrumentedStore
 from tests.server.identity.issuer import Issuer
 from tests.server.identity.signing import AUDIENCE, ISSUER, JWT_SECRET, SERVER_SECRET
 from tests.support.postgres_databases import emptied
@@ -86,8 +86,8 @@ class Place:
         self._store = store
         self._stack = stack
 
-    async def open(self) -> tuple[Ficha, WatchedStore]:
-        store = WatchedStore(self._store(self.clock))
+    async def open(self) -> tuple[Ficha, InstrumentedStore]:
+        store = InstrumentedStore(self._store(self.clock))
         app = Ficha(store=store, plans=[Plan("free")], sweep_by_itself=False, sweep_s=3_600)
         return await self._stack.enter_async_context(app), store
 

@@ -14,7 +14,7 @@ from ficha.errors import RateLimited
 from ficha.server.identity import Caller, Identity, api_keys
 from ficha.store.base import Unavailable
 from ficha.store.memory import MemoryStore
-from tests.engine.watched import WatchedStore
+from tests.engine.instrumented_store import InstrumentedStore
 from tests.server.identity.conftest import Make, Place, Seconds
 from tests.server.identity.refusing import PEER, background, refusal, shown
 
@@ -178,14 +178,14 @@ async def test_a_refused_key_is_not_in_use(place: Place, identity_with: Make) ->
 @pytest.fixture
 async def faulty() -> Any:
     """An application that gives up at once when its database is away."""
-    store = WatchedStore(MemoryStore())
+    store = InstrumentedStore(MemoryStore())
     app = Ficha(store=store, plans=[Plan("free")], sweep_by_itself=False, commit_limits=CommitLimits(give_up_s=0.0))
     async with app:
         yield app, store
 
 
 async def test_that_use_cannot_be_written_down_troubles_nobody(
-    faulty: tuple[Ficha, WatchedStore], identity_with: Make, caplog: pytest.LogCaptureFixture
+    faulty: tuple[Ficha, InstrumentedStore], identity_with: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     app, store = faulty
     identity = identity_with(app)
@@ -200,7 +200,7 @@ async def test_that_use_cannot_be_written_down_troubles_nobody(
 
 
 async def test_a_database_that_is_away_is_no_failed_attempt(
-    faulty: tuple[Ficha, WatchedStore], identity_with: Make
+    faulty: tuple[Ficha, InstrumentedStore], identity_with: Make
 ) -> None:
     app, store = faulty
     identity = identity_with(app, attempts_per_hour=1)
@@ -215,7 +215,7 @@ async def test_a_database_that_is_away_is_no_failed_attempt(
 
 
 async def test_one_who_leaves_takes_nothing_from_others_who_ask_about_the_same_key(
-    faulty: tuple[Ficha, WatchedStore], identity_with: Make
+    faulty: tuple[Ficha, InstrumentedStore], identity_with: Make
 ) -> None:
     app, store = faulty
     identity = identity_with(app)
@@ -231,7 +231,7 @@ async def test_one_who_leaves_takes_nothing_from_others_who_ask_about_the_same_k
     assert store.reads.total() == 1
 
 
-async def test_closing_ends_what_is_under_way(faulty: tuple[Ficha, WatchedStore], identity_with: Make) -> None:
+async def test_closing_ends_what_is_under_way(faulty: tuple[Ficha, InstrumentedStore], identity_with: Make) -> None:
     app, store = faulty
     identity = identity_with(app)
     secret, _ = await new_key(app)
@@ -244,7 +244,7 @@ async def test_closing_ends_what_is_under_way(faulty: tuple[Ficha, WatchedStore]
 
 
 async def test_memory_is_bounded(
-    faulty: tuple[Ficha, WatchedStore], identity_with: Make, monkeypatch: pytest.MonkeyPatch
+    faulty: tuple[Ficha, InstrumentedStore], identity_with: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, store = faulty
     monkeypatch.setattr(api_keys, "MOST_KEYS", 2)
@@ -257,7 +257,7 @@ async def test_memory_is_bounded(
 
 
 async def test_attempts_with_one_hint_are_counted_over_all_addresses_and_the_key_itself_works_on(
-    faulty: tuple[Ficha, WatchedStore], identity_with: Make
+    faulty: tuple[Ficha, InstrumentedStore], identity_with: Make
 ) -> None:
     app, _ = faulty
     identity = identity_with(app)

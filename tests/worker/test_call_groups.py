@@ -25,19 +25,19 @@ async def filled(app: Ficha, tool: str, numbers: int) -> list[str]:
     return [await submitted(app, tool, number=number) for number in range(numbers)]
 
 
-async def test_a_worker_process_hands_jobs_over_in_groups_and_each_has_its_own_end(crew: WorkerProcesses) -> None:
-    async with crew.shop() as app:
+async def test_a_worker_process_hands_jobs_over_in_groups_and_each_has_its_own_end(workers: WorkerProcesses) -> None:
+    async with workers.shop() as app:
         tools = ("pictures", "pictures_in_thread")
         jobs = {
             (tool, number): await submitted(app, tool, number=number, fails=number == 20)
             for tool in tools
             for number in range(36)
         }
-        hand = crew.start("--concurrency", "80", "--burst")
+        worker = workers.start("--concurrency", "80", "--burst")
         found = await ended(app, *jobs.values())
-        assert await hand.end() == 0
+        assert await worker.end() == 0
         for tool in tools:
-            groups = [numbers for name, *numbers in crew.deeds("batch") if name == tool]
+            groups = [numbers for name, *numbers in workers.deeds("batch") if name == tool]
             assert [len(group) for group in groups] == [16, 16, 4], "two are full, and the rest has waited for more"
             assert sorted(int(number) for group in groups for number in group) == list(range(36))
         for (_, number), job in zip(jobs, found, strict=True):
@@ -124,8 +124,8 @@ async def test_a_batch_whose_handler_raises_fails_each_of_its_jobs_with_that_err
         assert await balance(app) == 100
 
 
-async def test_a_payload_that_no_longer_fits_fails_alone(lone_crew: WorkerProcesses) -> None:
-    before, now = shop(lone_crew.url), shop(lone_crew.url)
+async def test_a_payload_that_no_longer_fits_fails_alone(sqlite_workers: WorkerProcesses) -> None:
+    before, now = shop(sqlite_workers.url), shop(sqlite_workers.url)
     seen: list[list[int]] = []
 
     @before.tool(name="draw", cost=5, batch=3)
@@ -187,8 +187,8 @@ async def test_a_batch_is_timed_out_job_by_job(url: str) -> None:
         assert await balance(app) == 100
 
 
-async def test_jobs_that_still_linger_when_the_worker_stops_go_back(lone_crew: WorkerProcesses) -> None:
-    app = shop(lone_crew.url)
+async def test_jobs_that_still_linger_when_the_worker_stops_go_back(sqlite_workers: WorkerProcesses) -> None:
+    app = shop(sqlite_workers.url)
 
     @app.tool(cost=5, batch=3, linger_ms=60_000)
     async def draw(jobs: list[JobContext], payloads: list[Picture]) -> list[Any]:

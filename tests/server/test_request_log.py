@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from ficha.server.request_log import Access
-from tests.server.wire import behind
+from tests.server.raw_http import behind
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 CANARY = "sk_live_CANARY0123456789abcdef"

@@ -12,8 +12,8 @@ from ficha.engine.engine import Engine
 from ficha.engine.event_tail import Closed
 from ficha.store.base import GetHorizon, ListEvents, NumberedEvent, Query, StoreError, Unavailable
 from tests.engine.engine_setup import POLICY, QUICK, StoreSetup, one, opened, submitted
-from tests.engine.following import NEVER, kinds, lines, listed, running, say, until
-from tests.engine.watched import WatchedStore
+from tests.engine.followers import NEVER, kinds, lines, listed, running, say, until
+from tests.engine.instrumented_store import InstrumentedStore
 
 
 async def test_a_follower_gets_what_was_there_and_then_what_comes(setup: StoreSetup) -> None:
@@ -205,7 +205,7 @@ async def test_all_who_follow_are_served_by_one_question(setup: StoreSetup, monk
         await follower.__aexit__(None, None, None)
 
 
-async def looked(store: WatchedStore) -> None:
+async def looked(store: InstrumentedStore) -> None:
     """Once the tail has looked again."""
     looks = store.reads["GetHorizon"]
     await store.until(lambda: store.reads["GetHorizon"] > looks)

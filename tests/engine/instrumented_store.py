@@ -16,7 +16,7 @@ LOST_BEFORE = CommitUnknown("the connection was lost; the commit did not take pl
 LOST_AFTER = CommitUnknown("the connection was lost; the commit took place")
 
 
-class WatchedStore:
+class InstrumentedStore:
     """Passes everything on to `inner`.
 
     faults: what happens to the next batches, one each: None for nothing, an error that is raised in the batch's place,

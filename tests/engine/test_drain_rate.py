@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ficha.engine import drain_rate
 from ficha.engine.drain_rate import GROUP, gone
 from ficha.store.waiting_columns import Key, Lines
-from tests.engine.waiting import lines_of
+from tests.engine.waiting_columns import lines_of
 
 
 def waiting(jobs: range, rank: int = 0) -> list[Key]:

@@ -1,4 +1,4 @@
-"""A crew: worker processes of one peer on one database, as in production, begun and ended together."""
+"""A worker group: worker processes of one peer on one database, as in production, begun and ended together."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .peer import Peer, Wrong
 from .processes import Child, child
 
 LOOK_S: Final = 0.02
-"""How often a crew is asked how far it is."""
+"""How often a group is asked how far it is."""
 
 
 @dataclass(frozen=True)
-class Shift:
-    """What a crew did together: jobs, when the last of them was durable, and processor time of all its processes."""
+class GroupResult:
+    """What a group did together: jobs, when the last of them was durable, and processor time of all its processes."""
 
     count: int
     last_at: float
     cpu_s: float
 
 
-class Crew:
+class WorkerGroup:
     def __init__(self, workers: list[Child]) -> None:
         self._workers = workers
 
@@ -37,22 +37,22 @@ class Crew:
         (worker,) = self._workers
         return float(await worker.hear("work"))
 
-    async def end(self) -> Shift:
+    async def end(self) -> GroupResult:
         found = await self._ask("end")
-        return Shift(
+        return GroupResult(
             sum(one["count"] for one in found),
             max(one["last_at"] for one in found),
             sum(one["cpu_s"] for one in found),
         )
 
-    async def empty(self, jobs: int) -> Shift:
+    async def empty(self, jobs: int) -> GroupResult:
         """Works until so many jobs have ended."""
         await self.begin()
         await self.reach(jobs)
-        shift = await self.end()
-        if shift.count != jobs:
-            raise Wrong(f"{shift.count} jobs ended instead of {jobs}")
-        return shift
+        result = await self.end()
+        if result.count != jobs:
+            raise Wrong(f"{result.count} jobs ended instead of {jobs}")
+        return result
 
     async def reach(self, jobs: int) -> None:
         """Waits until so many jobs have ended."""
@@ -64,7 +64,7 @@ class Crew:
 
 
 @asynccontextmanager
-async def crew(peer: Peer, url: str, workers: int) -> AsyncIterator[Crew]:
+async def worker_group(peer: Peer, url: str, workers: int) -> AsyncIterator[WorkerGroup]:
     """So many processes that are connected and do nothing yet, with the event loop that this process has."""
     kind = type(peer)
     arguments = (loops.current(), kind.__module__, kind.__qualname__, url, str(peer.setting))
@@ -72,7 +72,7 @@ async def crew(peer: Peer, url: str, workers: int) -> AsyncIterator[Crew]:
         children = [
             await stack.enter_async_context(child(f"{__package__}.worker_side", *arguments)) for _ in range(workers)
         ]
-        found = Crew(children)
+        found = WorkerGroup(children)
         # An answer to anything says that it is connected.
         await asyncio.gather(*(one.ask("so_far") for one in children))
         yield found

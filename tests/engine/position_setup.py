@@ -5,7 +5,7 @@ from __future__ import annotations
 from ficha.engine.engine import Engine
 from ficha.engine.positions import Positions
 from tests.engine.engine_setup import StoreSetup
-from tests.engine.watched import WatchedStore
+from tests.engine.instrumented_store import InstrumentedStore
 
 
 class Seconds:
@@ -18,7 +18,7 @@ class Seconds:
         return self.now
 
 
-async def looking(setup: StoreSetup, store: WatchedStore, seconds: Seconds) -> Engine:
+async def looking(setup: StoreSetup, store: InstrumentedStore, seconds: Seconds) -> Engine:
     """An engine whose looks at the queue follow the test's own clock."""
     engine = await setup.engine(store)
     engine.positions = Positions(store, seconds)
@@ -30,5 +30,5 @@ async def places(engine: Engine, *jobs: str) -> list[int | None]:
     return [None if standing is None else standing.position for standing in found]
 
 
-def looks(store: WatchedStore) -> int:
+def looks(store: InstrumentedStore) -> int:
     return store.reads["GetWaiting"]

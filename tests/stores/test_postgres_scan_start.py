@@ -9,7 +9,7 @@ from ficha.core.policy import SECOND, rank_of
 from ficha.store.postgres import PostgresStore, scan_start
 from ficha.store.postgres.scan_start import BEYOND, FIRST, SLACK, ScanStarts
 from ficha.testing import ManualClock
-from tests.stores.postgres_batches import connected, opened, prepare, run, submit
+from tests.stores.postgres_setup import connected, opened, prepare, run, submit
 
 WHOLE = [("gpu", FIRST, BEYOND)]
 SOON = 1_900_000_000 * SECOND

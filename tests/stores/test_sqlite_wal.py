@@ -16,7 +16,7 @@ from ficha.core import commands as c
 from ficha.core.outcomes import Claimed
 from ficha.store import base as q
 from ficha.store.sqlite import load
-from ficha.store.sqlite import wal as journal_module
+from ficha.store.sqlite import wal as wal_module
 from tests.chaos.disk import FaultyDisk, VolatileDisk
 from tests.stores.sqlite_setup import (
     StoreSetup,
@@ -37,9 +37,9 @@ PAGE = 4096
 
 
 def short(monkeypatch: pytest.MonkeyPatch, pages: int = 10, long: int = 30, crowded: int = 1_000) -> None:
-    monkeypatch.setattr(journal_module, "CHECKPOINT_PAGES", pages)
-    monkeypatch.setattr(journal_module, "LONG_PAGES", long)
-    monkeypatch.setattr(journal_module, "CROWDED_PAGES", crowded)
+    monkeypatch.setattr(wal_module, "CHECKPOINT_PAGES", pages)
+    monkeypatch.setattr(wal_module, "LONG_PAGES", long)
+    monkeypatch.setattr(wal_module, "CROWDED_PAGES", crowded)
 
 
 async def grant(setup: StoreSetup) -> None:
@@ -70,7 +70,7 @@ async def test_it_is_emptied_when_nothing_happens(
     setup: StoreSetup, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert journal(path).st_size > 0
-    monkeypatch.setattr(journal_module, "IDLE_S", 0.0)
+    monkeypatch.setattr(wal_module, "IDLE_S", 0.0)
     await setup.run(c.Credit("ana", 1, "grant"))
     await moved(setup)  # by now the event loop has seen that time is up
     await moved(setup)
@@ -110,8 +110,8 @@ async def test_nobody_waits_for_a_reader_who_stays(
     setup: StoreSetup, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short(monkeypatch, crowded=50)
-    monkeypatch.setattr(journal_module, "LONG_WAIT_S", 60.0)
-    monkeypatch.setattr(journal_module, "CROWDED_WAIT_S", 60.0)
+    monkeypatch.setattr(wal_module, "LONG_WAIT_S", 60.0)
+    monkeypatch.setattr(wal_module, "CROWDED_WAIT_S", 60.0)
     with reading(path):
         async with asyncio.timeout(30):
             while journal(path).st_size < 100 * PAGE:
@@ -124,7 +124,7 @@ async def test_it_is_emptied_when_readers_made_it_very_long_and_are_gone(
     setup: StoreSetup, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short(monkeypatch, crowded=50)
-    monkeypatch.setattr(journal_module, "CROWDED_WAIT_S", 0.0)
+    monkeypatch.setattr(wal_module, "CROWDED_WAIT_S", 0.0)
     with reading(path):
         while journal(path).st_size < 100 * PAGE:
             await grant(setup)

@@ -15,9 +15,9 @@ from ficha.engine import event_tail
 from ficha.engine.event_tail import EventTail
 from ficha.engine.wakeups import EVENTS, Wakeups
 from ficha.store.base import ListEvents, NumberedEvent
-from tests.engine.commits import ACCOUNTS, JOBS, Commits
 from tests.engine.engine_setup import StoreSetup, opened
-from tests.engine.following import lines, listed, running, say, until
+from tests.engine.followers import lines, listed, running, say, until
+from tests.engine.interleaved_commits import ACCOUNTS, JOBS, Commits
 
 INSERT = """
 INSERT INTO events (job_id, account_id, kind, at, data)

@@ -13,7 +13,7 @@ from ficha.engine import queue_index
 from ficha.engine.queue_index import Keys, Queue
 from ficha.store import waiting_columns
 from ficha.store.waiting_columns import Key, Lines
-from tests.engine.waiting import lines_of
+from tests.engine.waiting_columns import lines_of
 
 RANKS = (-(2**63), -1, 0, 7, 2**63 - 1)
 IDS = tuple(str(UUID(int=high << 64 | low)) for high in (0, 5, 2**64 - 1) for low in (0, 1, 2**64 - 1))

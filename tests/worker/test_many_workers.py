@@ -10,7 +10,7 @@ import pytest
 
 from ficha import Ficha
 from tests.support.shop import ledger
-from tests.worker.worker_processes import COMMAND, ROOT, Hand, WorkerProcesses, until
+from tests.worker.worker_processes import COMMAND, ROOT, WorkerProcess, WorkerProcesses, until
 
 JOBS = 100
 KILLS = 20
@@ -27,20 +27,20 @@ async def all_ended(app: Ficha, batch: str) -> Any:
 
 
 @pytest.mark.req("B10")
-async def test_three_workers_run_each_of_a_hundred_jobs_exactly_once(crew: WorkerProcesses) -> None:
-    async with crew.shop() as app:
-        hands = [crew.start("--concurrency", "4") for _ in range(3)]
-        for hand in hands:
-            await hand.started()
-        batch = await app.submit_batch([("count", {"number": n, "crew": 3}) for n in range(JOBS)], account="ana")
+async def test_three_workers_run_each_of_a_hundred_jobs_exactly_once(workers: WorkerProcesses) -> None:
+    async with workers.shop() as app:
+        processes = [workers.start("--concurrency", "4") for _ in range(3)]
+        for worker in processes:
+            await worker.started()
+        batch = await app.submit_batch([("count", {"number": n, "workers": 3}) for n in range(JOBS)], account="ana")
         assert await all_ended(app, batch.batch_id) == {"completed": JOBS}
-        for hand in hands:
-            hand.signal(signal.SIGTERM)
-        assert [await hand.end() for hand in hands] == [0, 0, 0]
-        runs = crew.deeds("count")
+        for worker in processes:
+            worker.signal(signal.SIGTERM)
+        assert [await worker.end() for worker in processes] == [0, 0, 0]
+        runs = workers.deeds("count")
         assert sorted(int(number) for number, _ in runs) == list(range(JOBS))
         assert {worker for _, worker in runs} == {"w1", "w2", "w3"}
-        assert sum(len(hand.lines("completed")) for hand in hands) == JOBS
+        assert sum(len(worker.lines("completed")) for worker in processes) == JOBS
         assert [kind for kind, _, _ in await ledger(app)].count("charge") == JOBS
         assert (await app.account("ana")).balance == 1_000 - JOBS
         assert await app.verify() == []
@@ -48,23 +48,23 @@ async def test_three_workers_run_each_of_a_hundred_jobs_exactly_once(crew: Worke
 
 @pytest.mark.req("B10", "B3", "E3")
 async def test_workers_that_are_killed_twenty_times_lose_no_job_and_repeat_no_stored_step(
-    crew: WorkerProcesses,
+    workers: WorkerProcesses,
 ) -> None:
     choice = random.Random(20)
     settings = {"lease_s": 1.0, "heartbeat_s": 0.25, "sweep_s": 0.1, "max_recoveries": 50}
-    async with crew.shop(credits=100_000, **settings) as app:
+    async with workers.shop(credits=100_000, **settings) as app:
         payloads = [{"moments": [choice.uniform(0.0, 0.2) for _ in range(2)]} for _ in range(JOBS)]
         batches = [await app.submit_batch([("steps", payload) for payload in payloads], account="ana")]
-        hands: list[Hand] = [crew.quick("--concurrency", "3") for _ in range(4)]
+        processes: list[WorkerProcess] = [workers.quick("--concurrency", "3") for _ in range(4)]
         for _ in range(KILLS):
             # A moment is so many deeds later, whoever did them: so each kill strikes workers in the middle of work.
-            later = crew.trace_size + choice.randint(1, 1_000)
-            await until(lambda later=later: crew.trace_size >= later)
-            await until(lambda: any(hand.lines("claimed") for hand in hands))
-            victim = choice.choice([hand for hand in hands if hand.lines("claimed")])
+            later = workers.trace_size + choice.randint(1, 1_000)
+            await until(lambda later=later: workers.trace_size >= later)
+            await until(lambda: any(worker.lines("claimed") for worker in processes))
+            victim = choice.choice([worker for worker in processes if worker.lines("claimed")])
             victim.kill()
-            hands.remove(victim)
-            hands.append(crew.quick("--concurrency", "3"))
+            processes.remove(victim)
+            processes.append(workers.quick("--concurrency", "3"))
             if (await app.account("ana")).active < 30:
                 batches.append(await app.submit_batch([("steps", payload) for payload in payloads[:30]], account="ana"))
         jobs = 0
@@ -73,7 +73,7 @@ async def test_workers_that_are_killed_twenty_times_lose_no_job_and_repeat_no_st
             assert list(ended) == ["completed"]
             jobs += ended["completed"]
         stored: set[tuple[str, ...]] = set()
-        for what, *step in crew.deeds():
+        for what, *step in workers.deeds():
             if what == "stored":
                 stored.add(tuple(step))
             else:
@@ -83,7 +83,7 @@ async def test_workers_that_are_killed_twenty_times_lose_no_job_and_repeat_no_st
         assert sum(job.recoveries for job in views) >= KILLS, "a kill struck a worker that had nothing to lose"
         lines = await ledger(app)
         assert [(kind, amount) for kind, amount, _ in lines[1:]] == [("charge", -3)] * jobs
-    command = [*COMMAND, "verify", "--database", crew.url]
+    command = [*COMMAND, "verify", "--database", workers.url]
     verified = await asyncio.to_thread(
         subprocess.run, command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )

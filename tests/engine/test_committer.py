@@ -9,19 +9,19 @@ from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.outcomes import AccountChanged, Refusal, Submitted
-from ficha.engine import committer as lanes
+from ficha.engine import committer
 from ficha.engine.committer import CLOSED, TOGETHER, CommitLimits, Committer
 from ficha.engine.engine import Engine
 from ficha.store.base import CommitUnknown, StoreError, Transient, Unavailable, no_hints
 from tests.engine.engine_setup import COST, CREDITS, POLICY, QUICK, StoreSetup, one, opened, submit, submitted
-from tests.engine.watched import LOST_AFTER, LOST_BEFORE, WatchedStore
+from tests.engine.instrumented_store import LOST_AFTER, LOST_BEFORE, InstrumentedStore
 
 CONFLICT = Transient("a conflict")
 AWAY = Unavailable("the database is away")
 
 
 @pytest.fixture
-async def store(memory: StoreSetup) -> WatchedStore:
+async def store(memory: StoreSetup) -> InstrumentedStore:
     return await memory.watched()
 
 
@@ -32,7 +32,7 @@ async def sent(engine: Engine, *commands: c.Command) -> list[asyncio.Task]:
     return calls
 
 
-async def held(engine: Engine, store: WatchedStore) -> asyncio.Task:
+async def held(engine: Engine, store: InstrumentedStore) -> asyncio.Task:
     """A call whose batch has begun and waits at the gate, so that the next calls wait for their turn."""
     store.gate.clear()
     before = store.batches
@@ -44,7 +44,7 @@ async def held(engine: Engine, store: WatchedStore) -> asyncio.Task:
 # Batches
 
 
-async def test_calls_that_wait_together_share_one_transaction(memory: StoreSetup, store: WatchedStore) -> None:
+async def test_calls_that_wait_together_share_one_transaction(memory: StoreSetup, store: InstrumentedStore) -> None:
     engine = await opened(await memory.engine(store))
     first = await held(engine, store)
     before = store.batches
@@ -57,7 +57,7 @@ async def test_calls_that_wait_together_share_one_transaction(memory: StoreSetup
 
 
 async def test_the_calls_of_one_batch_are_decided_in_the_order_they_came(
-    memory: StoreSetup, store: WatchedStore
+    memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store), credits=0)
     await held(engine, store)
@@ -68,7 +68,7 @@ async def test_the_calls_of_one_batch_are_decided_in_the_order_they_came(
     assert (granted.balance, paid.new_balance) == (COST + 1, 1)
 
 
-async def test_a_refused_command_does_not_fail_its_neighbours(memory: StoreSetup, store: WatchedStore) -> None:
+async def test_a_refused_command_does_not_fail_its_neighbours(memory: StoreSetup, store: InstrumentedStore) -> None:
     engine = await opened(await memory.engine(store))
     await held(engine, store)
     before = store.batches
@@ -131,7 +131,7 @@ async def test_no_caller_is_answered_before_the_commit(sqlite: StoreSetup) -> No
 )
 @pytest.mark.parametrize("actor", [None, "boss"])
 async def test_a_batch_takes_what_fits_its_weight_and_no_more(
-    memory: StoreSetup, store: WatchedStore, weights: list[int], batches: int, actor: str | None
+    memory: StoreSetup, store: InstrumentedStore, weights: list[int], batches: int, actor: str | None
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, batch_weight=4)))
     await held(engine, store)
@@ -144,7 +144,7 @@ async def test_a_batch_takes_what_fits_its_weight_and_no_more(
 
 
 async def test_a_call_beyond_the_queue_is_refused_and_one_at_its_edge_is_not(
-    memory: StoreSetup, store: WatchedStore
+    memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, waiting_weight=5)))
     await held(engine, store)
@@ -164,7 +164,7 @@ async def test_a_call_beyond_the_queue_is_refused_and_one_at_its_edge_is_not(
 
 
 async def test_one_more_than_fits_is_refused_even_if_a_smaller_one_would_pass(
-    memory: StoreSetup, store: WatchedStore
+    memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, waiting_weight=5)))
     await held(engine, store)
@@ -176,7 +176,7 @@ async def test_one_more_than_fits_is_refused_even_if_a_smaller_one_would_pass(
 
 
 async def test_a_call_heavier_than_the_whole_queue_is_served_when_nothing_waits(
-    memory: StoreSetup, store: WatchedStore
+    memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, waiting_weight=5)))
     assert (await engine.call(submit(jobs=50))).jobs == 50
@@ -187,7 +187,7 @@ async def test_a_call_heavier_than_the_whole_queue_is_served_when_nothing_waits(
     assert (await waiting[0]).jobs == 50
 
 
-async def test_a_large_call_of_many_lets_others_in_between(memory: StoreSetup, store: WatchedStore) -> None:
+async def test_a_large_call_of_many_lets_others_in_between(memory: StoreSetup, store: InstrumentedStore) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, batch_weight=10, waiting_weight=10)))
     answered: list[str] = []
 
@@ -242,7 +242,7 @@ async def test_claims_and_different_accounts_do_not_wait_for_each_other(memory: 
 
 
 async def test_a_preview_tells_what_a_command_would_lead_to_and_asks_no_lane(
-    memory: StoreSetup, store: WatchedStore
+    memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store))
     await held(engine, store)
@@ -272,7 +272,7 @@ async def test_the_calls_of_one_account_keep_their_order_whatever_lanes_there_ar
 
 
 async def test_a_batch_that_lost_a_conflict_is_run_again_and_charges_once(
-    memory: StoreSetup, store: WatchedStore
+    memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store))
     store.faults.extend([CONFLICT] * 3)
@@ -284,7 +284,7 @@ async def test_a_batch_that_lost_a_conflict_is_run_again_and_charges_once(
 
 
 async def test_a_call_that_lost_too_many_conflicts_is_refused_and_the_lane_goes_on(
-    memory: StoreSetup, store: WatchedStore
+    memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, conflict_tries=3)))
     before = await memory.state()
@@ -300,7 +300,7 @@ async def test_a_call_that_lost_too_many_conflicts_is_refused_and_the_lane_goes_
 
 
 async def test_a_batch_that_keeps_losing_conflicts_is_taken_apart_so_that_one_caller_does_not_hold_up_the_others(
-    memory: StoreSetup, store: WatchedStore
+    memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store))
     store.faults.extend([CONFLICT] * TOGETHER)
@@ -313,7 +313,7 @@ async def test_a_batch_that_keeps_losing_conflicts_is_taken_apart_so_that_one_ca
 
 @pytest.mark.parametrize(("fault", "batches"), [(LOST_AFTER, 1), (LOST_BEFORE, 2)], ids=["kept", "not kept"])
 async def test_a_commit_of_unknown_fate_is_asked_for_and_charges_once(
-    memory: StoreSetup, store: WatchedStore, fault: Exception, batches: int
+    memory: StoreSetup, store: InstrumentedStore, fault: Exception, batches: int
 ) -> None:
     engine = await opened(await memory.engine(store))
     store.faults.append(fault)
@@ -326,7 +326,7 @@ async def test_a_commit_of_unknown_fate_is_asked_for_and_charges_once(
 
 
 async def test_the_fate_of_a_commit_is_asked_for_until_the_database_answers(
-    memory: StoreSetup, store: WatchedStore
+    memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store))
     store.faults.append(LOST_AFTER)
@@ -337,7 +337,7 @@ async def test_the_fate_of_a_commit_is_asked_for_until_the_database_answers(
 
 
 async def test_a_fate_that_cannot_be_found_out_is_told_and_nothing_is_run_again(
-    memory: StoreSetup, store: WatchedStore
+    memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, give_up_s=0.0)))
     store.faults.append(LOST_AFTER)
@@ -352,7 +352,7 @@ async def test_a_fate_that_cannot_be_found_out_is_told_and_nothing_is_run_again(
 
 @pytest.mark.parametrize("error", [StoreError("permission denied"), RuntimeError("a broken driver")], ids=str)
 async def test_a_question_for_a_fate_that_fails_for_good_does_not_run_the_batch_again(
-    memory: StoreSetup, store: WatchedStore, error: Exception
+    memory: StoreSetup, store: InstrumentedStore, error: Exception
 ) -> None:
     """The batch was kept: running its calls again, one by one, would charge them twice."""
     engine = await opened(await memory.engine(store))
@@ -365,7 +365,7 @@ async def test_a_question_for_a_fate_that_fails_for_good_does_not_run_the_batch_
     await memory.check()
 
 
-async def test_a_database_that_is_away_for_a_while_is_waited_for(memory: StoreSetup, store: WatchedStore) -> None:
+async def test_a_database_that_is_away_for_a_while_is_waited_for(memory: StoreSetup, store: InstrumentedStore) -> None:
     engine = await opened(await memory.engine(store))
     store.faults.extend([AWAY] * 6)
     calls = await sent(engine, submit(), submit())
@@ -374,7 +374,7 @@ async def test_a_database_that_is_away_for_a_while_is_waited_for(memory: StoreSe
 
 
 async def test_the_pauses_double_up_to_the_longest_one(
-    memory: StoreSetup, store: WatchedStore, monkeypatch: pytest.MonkeyPatch
+    memory: StoreSetup, store: InstrumentedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
 
@@ -385,7 +385,7 @@ async def test_the_pauses_double_up_to_the_longest_one(
             pauses.append(most)
             return 0.0
 
-    monkeypatch.setattr(lanes, "random", Jitter)
+    monkeypatch.setattr(committer, "random", Jitter)
     limits = CommitLimits(backoff_s=1.0, backoff_max_s=10.0)
     engine = await opened(await memory.engine(store, limits=limits))
     store.faults.extend([AWAY] * 6)
@@ -394,7 +394,7 @@ async def test_the_pauses_double_up_to_the_longest_one(
 
 
 async def test_a_database_that_stays_away_leads_to_a_refusal_that_says_when_to_try_again(
-    memory: StoreSetup, store: WatchedStore
+    memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, give_up_s=0.02)))
     before = await memory.state()
@@ -409,7 +409,7 @@ async def test_a_database_that_stays_away_leads_to_a_refusal_that_says_when_to_t
     assert isinstance(await engine.call(submit()), Submitted)
 
 
-async def test_a_command_that_breaks_the_rules_fails_alone(memory: StoreSetup, store: WatchedStore) -> None:
+async def test_a_command_that_breaks_the_rules_fails_alone(memory: StoreSetup, store: InstrumentedStore) -> None:
     engine = await opened(await memory.engine(store))
     await held(engine, store)
     impossible = c.Submit("ana", ())
@@ -424,7 +424,7 @@ async def test_a_command_that_breaks_the_rules_fails_alone(memory: StoreSetup, s
 
 
 async def test_a_database_error_that_one_command_causes_hits_only_its_caller(
-    memory: StoreSetup, store: WatchedStore
+    memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store))
     await held(engine, store)
@@ -453,7 +453,7 @@ async def test_whoever_listens_to_commits_and_fails_does_not_keep_callers_waitin
 
 @pytest.mark.req("A6", "C1")
 async def test_whatever_faults_come_each_submit_is_charged_exactly_once(
-    memory: StoreSetup, store: WatchedStore
+    memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, batch_weight=7)), credits=10_000)
     chance = random.Random(7)
@@ -482,7 +482,7 @@ async def test_whatever_faults_come_each_submit_is_charged_exactly_once(
 # Callers who leave, and the end
 
 
-async def test_a_caller_who_left_before_their_turn_is_left_out(memory: StoreSetup, store: WatchedStore) -> None:
+async def test_a_caller_who_left_before_their_turn_is_left_out(memory: StoreSetup, store: InstrumentedStore) -> None:
     engine = await opened(await memory.engine(store))
     await held(engine, store)
     left, stayed = await sent(engine, submit(), submit())
@@ -494,7 +494,7 @@ async def test_a_caller_who_left_before_their_turn_is_left_out(memory: StoreSetu
     assert await memory.charges() == 1
 
 
-async def test_a_batch_of_callers_who_all_left_is_not_run(memory: StoreSetup, store: WatchedStore) -> None:
+async def test_a_batch_of_callers_who_all_left_is_not_run(memory: StoreSetup, store: InstrumentedStore) -> None:
     engine = await opened(await memory.engine(store))
     first = await held(engine, store)
     before = store.batches
@@ -508,7 +508,7 @@ async def test_a_batch_of_callers_who_all_left_is_not_run(memory: StoreSetup, st
 
 
 async def test_a_caller_who_leaves_during_their_batch_takes_nothing_from_the_others(
-    memory: StoreSetup, store: WatchedStore
+    memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store))
     store.gate.clear()
@@ -521,7 +521,9 @@ async def test_a_caller_who_leaves_during_their_batch_takes_nothing_from_the_oth
     assert await memory.charges() == 2
 
 
-async def test_closing_answers_what_waits_and_refuses_what_comes_later(memory: StoreSetup, store: WatchedStore) -> None:
+async def test_closing_answers_what_waits_and_refuses_what_comes_later(
+    memory: StoreSetup, store: InstrumentedStore
+) -> None:
     engine = await opened(await memory.engine(store))
     first = await held(engine, store)
     waiting = await sent(engine, submit(), submit())
@@ -539,7 +541,7 @@ async def test_closing_answers_what_waits_and_refuses_what_comes_later(memory: S
     assert await memory.charges() == 2
 
 
-async def test_closing_at_once_leaves_nobody_waiting(memory: StoreSetup, store: WatchedStore) -> None:
+async def test_closing_at_once_leaves_nobody_waiting(memory: StoreSetup, store: InstrumentedStore) -> None:
     engine = await opened(await memory.engine(store))
     first = await held(engine, store)
     waiting = await sent(engine, submit(), submit())
@@ -553,7 +555,7 @@ async def test_closing_at_once_leaves_nobody_waiting(memory: StoreSetup, store: 
 
 
 async def test_closing_at_once_while_the_database_is_away_leaves_nobody_waiting(
-    memory: StoreSetup, store: WatchedStore
+    memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store, limits=CommitLimits(backoff_s=60.0, backoff_max_s=60.0)))
     began = store.batches

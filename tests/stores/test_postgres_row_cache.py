@@ -16,7 +16,7 @@ from ficha.core.records import Account
 from ficha.store import base as q
 from ficha.store.base import Transient
 from ficha.store.postgres import PostgresStore, row_cache
-from tests.stores.postgres_batches import (
+from tests.stores.postgres_setup import (
     connected,
     jobs,
     leased,
