@@ -34,7 +34,7 @@ SPEAKERS: Final = 50
 """Jobs that events are written about."""
 
 
-def shop(url: str) -> Ficha:
+def application(url: str) -> Ficha:
     app = Ficha(url, plans=[Plan("open")], pools=[Pool("theirs")], lease_s=3_600.0, sweep_by_itself=False)
 
     @app.tool()
@@ -65,7 +65,7 @@ class Measure:
     async def run(self) -> None:
         async with self._kind.fresh() as url:
             await migrate(url)
-            async with shop(url) as app:
+            async with application(url) as app:
                 await app.open_account("ana")
                 await app.submit_batch([("ours", {})] * self._followers, account="ana")
                 await app.submit_batch([("theirs", {})] * SPEAKERS, account="ana")
@@ -148,7 +148,7 @@ async def nothing() -> None:
 async def write(url: str, per_s: int, seconds: float) -> None:
     """Lines about the jobs that standard input names, with the time in each, evenly spread."""
     leases: list[Any] = json.decode(sys.stdin.buffer.read())
-    async with shop(url) as app, asyncio.TaskGroup() as calls:
+    async with application(url) as app, asyncio.TaskGroup() as calls:
         began, sent = time.monotonic(), 0
         while (passed := time.monotonic() - began) < seconds:
             while sent < passed * per_s:

@@ -17,11 +17,7 @@ from ficha.core import commands as c
 from ficha.engine.views import Lease
 from ficha.store.base import CommitUnknown, SchemaMismatch, StoreError, Unavailable
 from tests.support.postgres import Server
-from tests.support.shop import PLANS, POOLS, claim_one, declare, state
-
-
-def shop(url: str) -> Ficha:
-    return declare(Ficha(url, plans=PLANS, pools=POOLS))
+from tests.support.shop import claim_one, shop, state
 
 
 async def refused(url: str, kind: type[StoreError], words: str) -> None:

@@ -40,7 +40,7 @@ async def working(shop: Shop) -> AsyncIterator[Callable[[], None]]:
                 await worker
 
 
-async def until(words: str, stream: asyncio.StreamReader) -> list[str]:
+async def lines_until(words: str, stream: asyncio.StreamReader) -> list[str]:
     """The lines up to the one with these words."""
     lines: list[str] = []
     while not lines or words not in lines[-1]:
@@ -81,10 +81,10 @@ async def test_a_pipe_gets_a_line_per_change_and_the_result_alone(ready: Shop, f
         FICHA, *SUBMIT, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert watching.stderr is not None
-    lines = await until("queued: position 1", watching.stderr)
+    lines = await lines_until("queued: position 1", watching.stderr)
     async with working(ready) as go:
-        lines += await until("HALF", watching.stderr)
-        lines += [] if 'so far: ["sketch"]' in lines else await until('so far: ["sketch"]', watching.stderr)
+        lines += await lines_until("HALF", watching.stderr)
+        lines += [] if 'so far: ["sketch"]' in lines else await lines_until('so far: ["sketch"]', watching.stderr)
         go()
         out, err = await asyncio.wait_for(watching.communicate(), 30)
     assert (watching.returncode, out) == (0, b'{"picture":"cat x1"}\n')
@@ -103,7 +103,7 @@ async def test_interrupted_in_a_pipe_it_says_how_to_go_on(ready: Shop, folder: P
         FICHA, *SUBMIT, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert watching.stderr is not None
-    await until("queued: position 1", watching.stderr)
+    await lines_until("queued: position 1", watching.stderr)
     watching.send_signal(signal.SIGINT)
     out, err = await asyncio.wait_for(watching.communicate(), 30)
     assert (watching.returncode, out) == (130, b"")
@@ -147,7 +147,7 @@ async def test_a_connection_that_breaks_does_not_end_the_watching(migrated: str,
             FICHA, "watch", job_id, "--database", through, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         assert watching.stderr is not None
-        await until("queued: position 1", watching.stderr)
+        await lines_until("queued: position 1", watching.stderr)
         proxy.at = ANYTHING
         for cuts in range(1, 4):
             proxy.cut = "before commit"

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import FICHA, ficha, folder, process
 from tests.cli.running import Run
-from tests.cli.test_watch import until
+from tests.cli.test_watch import lines_until
 from tests.client.scripted_server import http, wire
 from tests.support.server_process import Served
 
@@ -79,7 +79,7 @@ async def test_a_watched_submit_shows_what_happens_and_prints_the_result(
     )
     try:
         assert watching.stderr is not None
-        first, named, *_ = await until("queued: ", watching.stderr)
+        first, named, *_ = await lines_until("queued: ", watching.stderr)
         assert "3 credits, 9 left" in first
         lease = await asyncio.to_thread(server.take, named.split()[1])
         async with httpx.AsyncClient(
@@ -87,7 +87,7 @@ async def test_a_watched_submit_shows_what_happens_and_prints_the_result(
         ) as worker:
             told = await worker.post("report", json={**lease, "progress": 40, "partial": ["a line"]})
             assert told.status_code == 200, told.text
-            lines = await until("so far: ", watching.stderr)
+            lines = await lines_until("so far: ", watching.stderr)
             assert (lines[-2:]) == ["running: 40 %", 'so far: ["a line"]']
             told = await worker.post("finish", json={**lease, "outcome": "completed", "result": {"picture": 1}})
             assert told.status_code == 200, told.text

@@ -28,7 +28,7 @@ async def say(engine: Engine, job_id: str, *lines: str) -> None:
         await one(engine, c.Note(job_id, 1, line))
 
 
-async def until(follower: Follower, count: int) -> list[NumberedEvent]:
+async def next_events(follower: Follower, count: int) -> list[NumberedEvent]:
     """The next events, so many of them at the least."""
     found: list[NumberedEvent] = []
     async with asyncio.timeout(20):

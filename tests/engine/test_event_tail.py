@@ -12,7 +12,7 @@ from ficha.engine.engine import Engine
 from ficha.engine.event_tail import Closed
 from ficha.store.base import GetHorizon, ListEvents, NumberedEvent, Query, StoreError, Unavailable
 from tests.engine.engine_setup import POLICY, QUICK, StoreSetup, one, opened, submitted
-from tests.engine.followers import NEVER, kinds, lines, listed, running, say, until
+from tests.engine.followers import NEVER, kinds, lines, listed, next_events, running, say
 from tests.engine.instrumented_store import InstrumentedStore
 
 
@@ -20,15 +20,15 @@ async def test_a_follower_gets_what_was_there_and_then_what_comes(setup: StoreSe
     engine = await opened(await setup.engine())
     job_id = await running(engine)
     async with engine.live.follow(job_id=job_id) as follower:
-        assert kinds(await until(follower, 2)) == ["submitted", "claimed"]
+        assert kinds(await next_events(follower, 2)) == ["submitted", "claimed"]
         assert await follower.next(0) == []
         for line in ("one", "two", "three"):
             await say(engine, job_id, line)
-            [numbered] = await until(follower, 1)
+            [numbered] = await next_events(follower, 1)
             assert lines([numbered]) == [line]
             assert follower.cursor == numbered.number
         await one(engine, c.Finish(job_id, c.Completed("1"), 1))
-        assert kinds(await until(follower, 2)) == ["started", "completed"]
+        assert kinds(await next_events(follower, 2)) == ["started", "completed"]
 
 
 async def test_a_follower_hears_of_nobody_elses_events(setup: StoreSetup) -> None:
@@ -36,12 +36,12 @@ async def test_a_follower_hears_of_nobody_elses_events(setup: StoreSetup) -> Non
     hers, other, his = await running(engine), await running(engine), await running(engine, "bob")
     follow = engine.live.follow
     async with follow(job_id=hers) as job, follow(account_id="ana") as account, follow(account_id="eva") as nobody:
-        assert len(await until(job, 2)) == 2
-        assert len(await until(account, 4)) == 4
+        assert len(await next_events(job, 2)) == 2
+        assert len(await next_events(account, 4)) == 4
         for job_id in (his, other, hers):
             await say(engine, job_id, job_id)
-        assert lines(await until(job, 1)) == [hers]
-        assert lines(await until(account, 2)) == [other, hers]
+        assert lines(await next_events(job, 1)) == [hers]
+        assert lines(await next_events(account, 2)) == [other, hers]
         assert await nobody.next(0) == []
 
 
@@ -54,11 +54,11 @@ async def test_whoever_resumes_goes_on_after_the_cursor(setup: StoreSetup) -> No
         for turn in range(5):
             async with engine.live.follow(**of, after=cursor) as follower:
                 await say(engine, job_id, f"{turn} while here")
-                seen += await until(follower, 1)
+                seen += await next_events(follower, 1)
                 cursor = follower.cursor
             await say(engine, job_id, f"{turn} while away")
         async with engine.live.follow(**of, after=cursor) as follower:
-            seen += await until(follower, len(await listed(setup, **of)) - len(seen))
+            seen += await next_events(follower, len(await listed(setup, **of)) - len(seen))
         assert seen == await listed(setup, **of)
 
 
@@ -74,7 +74,7 @@ async def test_somebody_who_begins_in_the_middle_of_a_burst_misses_nothing(
         job_id = jobs[number % len(jobs)]
         of, count = ({"account_id": "ana"}, len(jobs)) if number % 2 else ({"job_id": job_id}, 1)
         async with engine.live.follow(**of) as follower:
-            seen.append(await until(follower, count * (2 + said)))
+            seen.append(await next_events(follower, count * (2 + said)))
 
     async with asyncio.TaskGroup() as tasks:
         for number in range(said):
@@ -97,10 +97,10 @@ async def test_a_history_longer_than_the_buffer_is_read_page_by_page(
     await say(engine, job_id, *map(str, range(18)))
     whose = {"job_id": job_id} if of == "job" else {"account_id": "ana"}
     async with engine.live.follow(**whose) as follower:
-        found = await until(follower, 20)
+        found = await next_events(follower, 20)
         assert found == await listed(setup)
         await say(engine, job_id, "live")
-        assert lines(await until(follower, 1)) == ["live"]
+        assert lines(await next_events(follower, 1)) == ["live"]
 
 
 @pytest.mark.parametrize("of", ["job", "account"])
@@ -113,15 +113,15 @@ async def test_a_follower_that_takes_nothing_keeps_little_and_loses_nothing(
     job_id = await running(engine)
     whose = {"job_id": job_id} if of == "job" else {"account_id": "ana"}
     async with engine.live.follow(**whose) as slow, engine.live.follow(job_id=job_id) as quick:
-        seen = await until(slow, 2)
-        await until(quick, 2)
+        seen = await next_events(slow, 2)
+        await next_events(quick, 2)
         for number in range(20):
             await say(engine, job_id, str(number))
-            await until(quick, 1)  # so the tail has handed it to both
+            await next_events(quick, 1)  # so the tail has handed it to both
             assert len(slow._buffer) <= 4
-        assert lines(await until(slow, 20)) == [str(number) for number in range(20)]
+        assert lines(await next_events(slow, 20)) == [str(number) for number in range(20)]
         await say(engine, job_id, "on time again")
-        assert lines(await until(slow, 1)) == ["on time again"]
+        assert lines(await next_events(slow, 1)) == ["on time again"]
     assert len(seen) == 2
 
 
@@ -136,11 +136,11 @@ async def test_what_another_process_writes_is_heard_of(setup: StoreSetup, monkey
     job_id = await running(there)
     async with here.live.follow(job_id=job_id) as job, here.live.follow(account_id="ana") as account:
         for follower in (job, account):
-            assert len(await until(follower, 2)) == 2
+            assert len(await next_events(follower, 2)) == 2
         for line in ("one", "two"):
             await say(there, job_id, line)
             for follower in (job, account):
-                assert lines(await until(follower, 1)) == [line]
+                assert lines(await next_events(follower, 1)) == [line]
 
 
 async def test_what_no_hint_told_of_is_found_by_looking(setup: StoreSetup, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,10 +151,10 @@ async def test_what_no_hint_told_of_is_found_by_looking(setup: StoreSetup, monke
     job_id = await running(there)
     async with deaf.live.follow(job_id=job_id) as job, deaf.live.follow(account_id="ana") as account:
         for follower in (job, account):
-            assert len(await until(follower, 2)) == 2
+            assert len(await next_events(follower, 2)) == 2
         await say(there, job_id, "quietly")
         for follower in (job, account):
-            assert lines(await until(follower, 1)) == ["quietly"]
+            assert lines(await next_events(follower, 1)) == ["quietly"]
     await deaf.stop()
 
 
@@ -176,7 +176,7 @@ async def test_what_is_written_between_a_followers_reading_and_the_tails_first_l
         assert len(await job.next(NEVER)) == 2
         await say(engine, job_id, "meanwhile")
         may_look.set()
-        assert lines(await until(job, 1)) == ["meanwhile"]
+        assert lines(await next_events(job, 1)) == ["meanwhile"]
 
 
 async def test_all_who_follow_are_served_by_one_question(setup: StoreSetup, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +188,7 @@ async def test_all_who_follow_are_served_by_one_question(setup: StoreSetup, monk
     for follower in followers:
         await follower.__aenter__()
     for follower in followers[:-1]:
-        await until(follower, 2)
+        await next_events(follower, 2)
     assert await followers[-1].next(0) == []
     # Whoever came before the tail's first look reads once more; all are served by then.
     await looked(store)
@@ -197,8 +197,8 @@ async def test_all_who_follow_are_served_by_one_question(setup: StoreSetup, monk
     for turn in range(3):
         await asyncio.gather(*(say(engine, job_id, str(turn)) for job_id in jobs))
         for follower in followers[:-2]:
-            assert lines(await until(follower, 1)) == [str(turn)]
-    assert len(await until(followers[-2], 60)) == 60
+            assert lines(await next_events(follower, 1)) == [str(turn)]
+    assert len(await next_events(followers[-2], 60)) == 60
     asked = store.reads - before
     assert asked["ListEvents"] <= asked["GetHorizon"] < 3 * len(jobs) / 2
     for follower in followers:
@@ -219,7 +219,7 @@ async def test_nothing_is_asked_while_nobody_follows(setup: StoreSetup, monkeypa
     assert store.reads["GetHorizon"] == 0
     for turn in range(2):
         async with engine.live.follow(job_id=job_id) as follower:
-            await until(follower, 2 + turn)
+            await next_events(follower, 2 + turn)
         assert engine.live._task is not None
         async with asyncio.timeout(10):
             await engine.live._task
@@ -237,7 +237,7 @@ async def test_quiet_followers_cost_one_small_question_at_a_time(
     engine = await opened(await setup.engine(store))
     async with engine.live.follow(job_id=await running(engine)) as job, engine.live.follow(account_id="ana") as account:
         for follower in (job, account):
-            await until(follower, 2)
+            await next_events(follower, 2)
         await looked(store)
         for follower in (job, account):
             assert await follower.next(0) == []
@@ -256,7 +256,7 @@ async def test_while_the_database_is_away_nothing_is_lost(
     job_id = await running(there)
     async with engine.live.follow(job_id=job_id) as job, engine.live.follow(account_id="ana") as account:
         for follower in (job, account):
-            await until(follower, 2)
+            await next_events(follower, 2)
         store.read_fault = Unavailable("gone for a moment")
         looks = store.reads["GetHorizon"]
         await say(there, job_id, "meanwhile")
@@ -266,7 +266,7 @@ async def test_while_the_database_is_away_nothing_is_lost(
                 await another.next(NEVER)
             store.read_fault = None
             for follower, count in ((job, 1), (account, 1), (another, 3)):
-                assert lines(await until(follower, count)) == ["meanwhile"]
+                assert lines(await next_events(follower, count)) == ["meanwhile"]
     assert sum("new events could not be read" in record.message for record in caplog.records) == 1
 
 
@@ -278,7 +278,7 @@ async def test_a_look_that_failed_half_way_is_made_again(setup: StoreSetup, monk
     job_id = await running(there)
     async with engine.live.follow(job_id=job_id) as job, engine.live.follow(account_id="ana") as account:
         for follower in (job, account):
-            await until(follower, 2)
+            await next_events(follower, 2)
         await looked(store)
         read, failed = store.inner.read, 0
 
@@ -292,7 +292,7 @@ async def test_a_look_that_failed_half_way_is_made_again(setup: StoreSetup, monk
         monkeypatch.setattr(store.inner, "read", fails_at_events)
         await say(there, job_id, "at last")
         for follower in (job, account):
-            assert lines(await until(follower, 1)) == ["at last"]
+            assert lines(await next_events(follower, 1)) == ["at last"]
         assert failed == 3
 
 
@@ -302,7 +302,7 @@ async def test_the_end_tells_everybody_to_follow_on_elsewhere(setup: StoreSetup)
 
     async def follow(**of: str) -> None:
         async with engine.live.follow(**of) as follower:
-            await until(follower, 1)
+            await next_events(follower, 1)
             waiting.release()
             await follower.next(NEVER)
 
@@ -324,11 +324,11 @@ async def test_somebody_who_stops_waiting_can_ask_again(memory: StoreSetup) -> N
     engine = await opened(await memory.engine())
     job_id = await running(engine)
     async with engine.live.follow(job_id=job_id) as follower:
-        await until(follower, 2)
+        await next_events(follower, 2)
         assert await follower.next(0.001) == []
         asked = asyncio.create_task(follower.next(NEVER))
         await asyncio.sleep(0)
         asked.cancel()
         await asyncio.gather(asked, return_exceptions=True)
         await say(engine, job_id, "after that")
-        assert lines(await until(follower, 1)) == ["after that"]
+        assert lines(await next_events(follower, 1)) == ["after that"]

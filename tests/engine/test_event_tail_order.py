@@ -16,7 +16,7 @@ from ficha.engine.event_tail import EventTail
 from ficha.engine.wakeups import EVENTS, Wakeups
 from ficha.store.base import ListEvents, NumberedEvent
 from tests.engine.engine_setup import StoreSetup, opened
-from tests.engine.followers import lines, listed, running, say, until
+from tests.engine.followers import lines, listed, next_events, running, say
 from tests.engine.interleaved_commits import ACCOUNTS, JOBS, Commits
 
 INSERT = """
@@ -55,19 +55,19 @@ async def test_a_lower_number_that_is_committed_later_comes_in_its_place(
         if begins == "before it is followed":
             await slow.fetchval(INSERT, late_job, "late")
         async with follow(account_id="ana") as account, follow(job_id=late_job) as late, follow(job_id=other) as job:
-            await until(job, 2)
+            await next_events(job, 2)
             if begins == "while it is followed":
-                await until(account, 2)
+                await next_events(account, 2)
                 await slow.fetchval(INSERT, late_job, "late")
             await say(engine, other, "early")
-            assert lines(await until(job, 1)) == ["early"], "a job's own events do not wait for long"
+            assert lines(await next_events(job, 1)) == ["early"], "a job's own events do not wait for long"
             await say(engine, other, "and more")
-            assert lines(await until(job, 1)) == ["and more"]
+            assert lines(await next_events(job, 1)) == ["and more"]
             assert lines(await account.next(0.1)) == [], "a lower number may still come"
             assert await late.next(0) == []
             await transaction.commit()
-            assert lines(await until(late, 1)) == ["late"]
-            found = lines(await until(account, 3 if begins == "while it is followed" else 5))
+            assert lines(await next_events(late, 1)) == ["late"]
+            found = lines(await next_events(account, 3 if begins == "while it is followed" else 5))
             assert found == ["late", "early", "and more"]
 
 
@@ -77,14 +77,14 @@ async def test_a_transaction_that_is_undone_leaves_a_gap_that_nobody_waits_for(
     engine = await opened(await postgresql.engine())
     job_id = await running(engine)
     async with connected(database) as slow, engine.live.follow(account_id="ana") as account:
-        await until(account, 2)
+        await next_events(account, 2)
         transaction = slow.transaction()
         await transaction.start()
         await slow.fetchval(INSERT, str(uuid4()), "never")
         await say(engine, job_id, "said")
         assert await account.next(0.1) == []
         await transaction.rollback()
-        assert lines(await until(account, 1)) == ["said"]
+        assert lines(await next_events(account, 1)) == ["said"]
 
 
 async def test_a_transaction_without_end_is_waited_for_only_so_long(
@@ -97,18 +97,18 @@ async def test_a_transaction_without_end_is_waited_for_only_so_long(
         engine.live.follow(account_id="ana") as account,
         engine.live.follow(job_id=late_job) as late,
     ):
-        await until(account, 2)
+        await next_events(account, 2)
         transaction = slow.transaction()
         await transaction.start()
         await slow.fetchval(INSERT, late_job, "too late for the account")
         await say(engine, job_id, "said")
         assert await account.next(0.1) == []
         monkeypatch.setattr(event_tail, "GIVE_UP_S", 0.0)
-        assert lines(await until(account, 1)) == ["said"]
+        assert lines(await next_events(account, 1)) == ["said"]
         await transaction.commit()
-        assert lines(await until(late, 1)) == ["too late for the account"]
+        assert lines(await next_events(late, 1)) == ["too late for the account"]
         await say(engine, job_id, "said again")
-        assert lines(await until(account, 1)) == ["said again"]
+        assert lines(await next_events(account, 1)) == ["said again"]
 
 
 async def test_a_transaction_of_somebody_else_that_runs_for_long_holds_nothing_up(
@@ -119,9 +119,9 @@ async def test_a_transaction_of_somebody_else_that_runs_for_long_holds_nothing_u
     async with connected(database) as other, other.transaction():
         await other.execute("CREATE TEMPORARY TABLE theirs (n int); INSERT INTO theirs VALUES (1)")
         async with engine.live.follow(account_id="ana") as account:
-            await until(account, 2)
+            await next_events(account, 2)
             await say(engine, job_id, "said")
-            assert lines(await until(account, 1)) == ["said"]
+            assert lines(await next_events(account, 1)) == ["said"]
 
 
 async def test_a_transaction_that_is_waited_for_makes_nobody_read_the_same_again_and_again(
@@ -145,17 +145,17 @@ async def test_a_transaction_that_is_waited_for_makes_nobody_read_the_same_again
         engine.live.follow(job_id=job_id) as job,
     ):
         for follower in (account, job):
-            await until(follower, 2)
+            await next_events(follower, 2)
         transaction = slow.transaction()
         await transaction.start()
         await slow.fetchval(INSERT, str(uuid4()), "first")
         monkeypatch.setattr(store.inner, "read", counting)
         for number in range(100):
             await say(engine, job_id, str(number))
-            await until(job, 1)
+            await next_events(job, 1)
         assert counted < 300
         await transaction.commit()
-        assert lines(await until(account, 101)) == ["first", *map(str, range(100))]
+        assert lines(await next_events(account, 101)) == ["first", *map(str, range(100))]
 
 
 async def test_with_many_who_write_at_once_nothing_is_lost_or_told_twice(

@@ -57,7 +57,7 @@ def me(server: Served, name: str) -> Iterator[Client]:
         yield client
 
 
-def until(me: Client, job_id: str, kind: str, after: int = 0) -> EventView:
+def watch_until(me: Client, job_id: str, kind: str, after: int = 0) -> EventView:
     """Watches until this happens."""
     for happening in me.watch(job_id, after=after):
         if isinstance(happening, EventView) and happening.kind == kind:
@@ -84,7 +84,7 @@ def test_a_worker_in_shell_completes_jobs_and_keeps_its_leases_alive(
 def test_a_killed_worker_loses_nothing_another_goes_on_where_it_was(work: Work, me: Client) -> None:
     first = work("shell-1")
     job_id = me.submit("count", {"upto": 4}).job_id
-    second = until(me, job_id, "checkpoint", after=until(me, job_id, "checkpoint").number)
+    second = watch_until(me, job_id, "checkpoint", after=watch_until(me, job_id, "checkpoint").number)
     first.kill()
     first.wait(10)
     work("shell-2")
@@ -102,10 +102,10 @@ def test_a_killed_worker_loses_nothing_another_goes_on_where_it_was(work: Work, 
 def test_a_worker_that_is_stopped_hands_its_job_back(work: Work, me: Client) -> None:
     first = work("shell-1")
     job_id = me.submit("count", {"upto": 3}).job_id
-    until(me, job_id, "checkpoint")
+    watch_until(me, job_id, "checkpoint")
     first.send_signal(signal.SIGTERM)
     assert first.wait(30) == 0
-    assert until(me, job_id, "returned").data["worker"] == "shell-1"
+    assert watch_until(me, job_id, "returned").data["worker"] == "shell-1"
     work("shell-2")
     job = me.wait(job_id, 60)
     assert (job.status, job.result, job.recoveries) == ("completed", {"counted": 3, "by": "shell-2"}, 0)
@@ -115,7 +115,7 @@ def test_a_worker_that_is_stopped_hands_its_job_back(work: Work, me: Client) -> 
 def test_a_worker_whose_job_is_cancelled_lets_go_of_it_and_takes_the_next(work: Work, me: Client) -> None:
     work("shell-1")
     job_id = me.submit("count", {"upto": 500}).job_id
-    until(me, job_id, "checkpoint")
+    watch_until(me, job_id, "checkpoint")
     me.cancel(job_id)
     following = me.submit("count", {"upto": 1}).job_id
     assert me.wait(following, 60).status == "completed"

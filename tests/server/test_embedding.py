@@ -10,14 +10,9 @@ from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from ficha import Ficha
 from ficha.server import SettingError, Settings
 from tests.support.server_process import SECRET
-from tests.support.shop import PLANS, POOLS, declare
-
-
-def shop(path: Path) -> Ficha:
-    return declare(Ficha(f"sqlite:///{path / 'ficha.db'}", plans=PLANS, pools=POOLS))
+from tests.support.shop import shop
 
 
 def client(host: object, key: str) -> httpx.AsyncClient:
@@ -30,7 +25,7 @@ def client(host: object, key: str) -> httpx.AsyncClient:
 
 @pytest.mark.parametrize("framework", [FastAPI, Starlette])
 async def test_it_is_mounted_under_a_path_of_the_host(framework: type, tmp_path: Path) -> None:
-    app = shop(tmp_path)
+    app = shop(f"sqlite:///{tmp_path / 'ficha.db'}")
     host = framework()
     host.routes.append(Mount("/ficha", app.asgi()))
     async with app:
@@ -47,7 +42,7 @@ async def test_it_is_mounted_under_a_path_of_the_host(framework: type, tmp_path:
 
 
 async def test_the_first_request_opens_an_application_that_is_not_open(tmp_path: Path) -> None:
-    app = shop(tmp_path)
+    app = shop(f"sqlite:///{tmp_path / 'ficha.db'}")
     async with app:
         key = (await app.create_api_key("root", scope="admin")).secret
     host = Starlette(routes=[Mount("/", app.asgi())])
@@ -92,7 +87,7 @@ def test_a_secret_can_come_from_a_file_and_is_never_shown(tmp_path: Path) -> Non
 
 
 async def test_pages_of_named_origins_may_call_and_others_may_not(tmp_path: Path) -> None:
-    app = shop(tmp_path)
+    app = shop(f"sqlite:///{tmp_path / 'ficha.db'}")
     server = app.asgi(Settings(secret=SECRET, cors_origins=("https://shop.example",)))
     async with app:
         key = (await app.create_api_key("root", scope="admin")).secret

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +21,7 @@ from ficha import Ficha
 from ficha.server.serving import ServerProcess, listening
 from ficha.server.settings import SettingError, Settings
 from tests.support.server_process import ROOT, SECRET, Served, served
+from tests.support.waiting import until_sync
 
 CANARY = "sk_live_CANARY0123456789abcdef"
 BUSY = {"tool": "upscale", "payload": {"image": "x"}}
@@ -48,14 +49,6 @@ def serve(*arguments: str, expect: int, **environment: str) -> str:
     assert "Traceback" not in done.stderr
     assert "listening" not in done.stderr
     return done.stderr
-
-
-def until(is_so: Callable[[], object], within_s: float = 20) -> None:
-    """Waits for what other processes do, and tell nobody."""
-    end = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < end, f"not within {within_s} s"
-        time.sleep(0.02)
 
 
 def children(pid: int) -> set[int]:
@@ -152,7 +145,7 @@ def test_a_stop_lets_requests_end_and_takes_no_new_ones(database: str) -> None:
         request = UnderWay(server, server.account("ana"))
         assert server.process is not None
         server.process.send_signal(signal.SIGTERM)
-        until(lambda: any(line["event"] == "stopping" for line in log(server)))
+        until_sync(lambda: any(line["event"] == "stopping" for line in log(server)))
         with pytest.raises(httpx.ConnectError):
             httpx.get(server.url, trust_env=False)
         request.send_body()
@@ -180,7 +173,7 @@ def test_a_caller_who_waits_for_a_job_gets_it_as_it_is_when_the_server_stops(dat
         ThreadPoolExecutor(1) as thread,
     ):
         waiting = thread.submit(user.post, "/api/jobs", json=BUSY, headers={"Prefer": "wait=30"})
-        until(lambda: user.get("/api/jobs/active").json()["active"])
+        until_sync(lambda: user.get("/api/jobs/active").json()["active"])
         assert server.stop() == 0
         assert (waiting.result().status_code, waiting.result().json()["status"]) == (201, "queued")
 
@@ -191,7 +184,7 @@ def test_a_second_signal_stops_at_once(database: str, processes: str) -> None:
         request = UnderWay(server, server.account("ana"))
         assert server.process is not None
         server.process.send_signal(signal.SIGINT)
-        until(lambda: any(line["event"] == "told to stop" for line in log(server)))
+        until_sync(lambda: any(line["event"] == "told to stop" for line in log(server)))
         began = time.monotonic()
         server.process.send_signal(signal.SIGINT)
         server.process.wait(10)
@@ -225,14 +218,14 @@ def test_a_process_that_is_killed_is_replaced_while_the_others_answer(database: 
         key = server.account("ana")
         assert server.process is not None
         parent = server.process.pid
-        until(lambda: len(children(parent)) == 2)
+        until_sync(lambda: len(children(parent)) == 2)
         before = children(parent)
         victim = min(before)
         os.kill(victim, signal.SIGKILL)
-        until(lambda: is_gone(victim))
+        until_sync(lambda: is_gone(victim))
         # Each over a connection of its own: those that the victim had are reset.
         assert [httpx.get(f"{server.url}/healthz", trust_env=False).status_code for _ in range(20)] == [200] * 20
-        until(lambda: len(children(parent) - {victim}) == 2)
+        until_sync(lambda: len(children(parent) - {victim}) == 2)
         [died] = [line for line in log(server) if line["event"].startswith("a process died")]
         assert (died["pid"], died["exit_code"]) == (victim, -9)
         with server.client(key) as user:
@@ -259,7 +252,7 @@ def test_several_processes_finish_what_they_have_and_leave_nobody_behind(databas
         # As a terminal does, and systemd: every process gets the signal.
         for pid in (*kept, server.process.pid):
             os.kill(pid, signal.SIGINT)
-        until(lambda: any(line["event"] == "stopping" for line in log(server)))
+        until_sync(lambda: any(line["event"] == "stopping" for line in log(server)))
         request.send_body()
         assert request.answer()[0] == 201
         assert server.process.wait(20) == 0
@@ -270,11 +263,11 @@ def test_several_processes_finish_what_they_have_and_leave_nobody_behind(databas
 def test_children_end_by_themselves_when_their_parent_is_killed(database: str) -> None:
     with served(database, "--processes", "2", "--grace", "1") as server:
         assert server.process is not None
-        until(lambda: len(children(server.process.pid)) == 2)
+        until_sync(lambda: len(children(server.process.pid)) == 2)
         kept = children(server.process.pid)
         server.process.kill()
         server.process.wait(10)
-        until(lambda: all(map(is_gone, kept)))
+        until_sync(lambda: all(map(is_gone, kept)))
 
 
 def test_children_that_cannot_start_end_the_parent_with_words(tmp_path: Path) -> None:
@@ -362,7 +355,7 @@ def test_secrets_that_callers_send_are_in_no_line_of_the_log(quiet: Served) -> N
         user.request(CANARY.upper().replace("_", "-")[:20], "/")
         stranger.get("/api/account")
         sent = user.get("/api/account").headers["x-correlation-id"]
-    until(lambda: any(line.get("correlation_id") == sent for line in log(quiet)))
+    until_sync(lambda: any(line.get("correlation_id") == sent for line in log(quiet)))
     assert "CANARY" not in "".join(quiet.lines)
     assert key not in "".join(quiet.lines)
 
@@ -372,7 +365,7 @@ def test_a_line_of_the_log_says_who_asked_for_what_and_how_it_went(quiet: Served
     with quiet.client(key) as user:
         job = user.post("/api/jobs", json=BUSY).json()["job_id"]
         answer = user.get(f"/api/jobs/{job}", headers={"X-Correlation-ID": f"of-{job}"})
-    until(lambda: any(line.get("correlation_id") == f"of-{job}" for line in log(quiet)))
+    until_sync(lambda: any(line.get("correlation_id") == f"of-{job}" for line in log(quiet)))
     [line] = [line for line in log(quiet) if line.get("correlation_id") == f"of-{job}"]
     assert line["path"] == f"/api/jobs/{job}"
     assert line["route"] == "/api/jobs/{job_id}"
@@ -386,7 +379,7 @@ def test_probes_are_not_in_the_log(quiet: Served) -> None:
     with quiet.client(None) as anybody:
         assert anybody.get("/healthz").status_code == 200
         marked = anybody.get("/api/openapi.json").headers["x-correlation-id"]
-    until(lambda: any(line.get("correlation_id") == marked for line in log(quiet)))
+    until_sync(lambda: any(line.get("correlation_id") == marked for line in log(quiet)))
     assert not any(line.get("path") == "/healthz" for line in log(quiet))
 
 

@@ -31,7 +31,7 @@ class Provider(Protocol):
         """Takes the work on and names it."""
 
 
-def shop(store: Store, random: Random, provider: Provider) -> Ficha:
+def simulated_app(store: Store, random: Random, provider: Provider) -> Ficha:
     """The application, not yet open."""
     app = Ficha(
         store=store,

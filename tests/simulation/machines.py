@@ -11,7 +11,7 @@ from ficha.app import Ficha
 from ficha.errors import Refused
 from ficha.store.base import StoreError
 
-from .application import LEASE_S, Provider, shop
+from .application import LEASE_S, Provider, simulated_app
 from .database import IDLE_S, Database
 from .decisions import Decisions
 from .loop import Process, VirtualLoop
@@ -72,7 +72,7 @@ class Machine:
             await app.close(grace_s=2.0)
 
     async def _main(self, process: Process) -> None:
-        app = shop(SimulatedStore(self._database, process, self._decisions), self._random, self._provider)
+        app = simulated_app(SimulatedStore(self._database, process, self._decisions), self._random, self._provider)
         while True:
             try:
                 await app.open()

@@ -17,7 +17,7 @@ from ficha.core.invariants import uncounted_runs, violations
 from ficha.core.states import FINAL
 from ficha.store.base import StoreError
 
-from .application import PLANS, POOLS, shop
+from .application import PLANS, POOLS, simulated_app
 from .clients import Caller, Client, Operator
 from .database import Database
 from .decisions import Decisions
@@ -107,7 +107,9 @@ class World:
 
     async def _story(self) -> None:
         """Opens the shop, lets everybody act under faults, stops the faults, waits, and looks at what is left."""
-        policy = shop(SimulatedStore(self.database, self.loop.outside, self.decisions), self.random, _Nobody()).policy
+        policy = simulated_app(
+            SimulatedStore(self.database, self.loop.outside, self.decisions), self.random, _Nobody()
+        ).policy
         watcher = Watcher(self.database, policy, self.trace)
         history = TellingEngine.history = History(watcher, self.trace)
         self.trace.note(f"seed {self._seed}: {self.database.kind}, {self.faults}")

@@ -43,7 +43,7 @@ async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
         connection.terminate()
 
 
-async def until(connection: asyncpg.Connection, condition: str) -> None:
+async def until_activity(connection: asyncpg.Connection, condition: str) -> None:
     """Until a transaction other than this connection's is as the condition on pg_stat_activity says."""
     text = (
         "SELECT count(*) FROM pg_stat_activity "
@@ -56,7 +56,7 @@ async def until(connection: asyncpg.Connection, condition: str) -> None:
 async def until_waiting(url: str) -> None:
     """Until some transaction waits for a lock."""
     async with connected(url) as connection:
-        await until(connection, "wait_event_type = 'Lock'")
+        await until_activity(connection, "wait_event_type = 'Lock'")
 
 
 async def run(store: PostgresStore, *batch: c.Command, lane: str | None = None, number: int | None = None) -> list[Any]:

@@ -69,6 +69,11 @@ def declare(app: Ficha) -> Ficha:
     return app
 
 
+def shop(url: str = "memory:", **settings: Any) -> Ficha:
+    """The shop on a database, not yet open."""
+    return declare(Ficha(url, **{"plans": PLANS, "pools": POOLS} | settings))
+
+
 class World:
     """A fresh database of one kind on a clock that is moved by hand, and the applications that use it.
 

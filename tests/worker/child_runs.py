@@ -67,12 +67,6 @@ def children(of: int | None = None) -> list[int]:
     return found
 
 
-async def until(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 (what it waits for happens in another process)
-            await asyncio.sleep(0.01)
-
-
 async def stays_still(file: Path) -> bool:
     """Whether nobody writes to the file any more; whoever did, did so a hundred times a second."""
     size = size_of(file)

@@ -6,8 +6,8 @@ from typing import Any
 from ficha import Ficha, Pool
 
 
-def shop(url: str, **settings: Any) -> Ficha:
-    """An application on the real clock, which sweeps often enough that no test waits for it."""
+def app_on(url: str = "memory:", **settings: Any) -> Ficha:
+    """An application without tools on the real clock, which sweeps often enough that no test waits for it."""
     return Ficha(url, **{"pools": [Pool("gpu", slots=3)], "sweep_s": 0.02} | settings)
 
 

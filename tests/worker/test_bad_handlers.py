@@ -9,7 +9,8 @@ import pytest
 
 from ficha import Ficha, Plan
 from tests.support.shop import balance
-from tests.worker.worker_processes import COMMAND, ROOT, WorkerProcesses, ended, submitted, until
+from tests.support.waiting import until
+from tests.worker.worker_processes import COMMAND, ROOT, WorkerProcesses, ended, submitted
 
 FAILS = {
     "set": "the result cannot be stored: .*JSON",
@@ -31,7 +32,7 @@ FAILS = {
 
 
 async def test_each_kind_of_misbehaviour_ends_its_job_and_the_worker_goes_on(workers: WorkerProcesses) -> None:
-    async with workers.shop() as app:
+    async with workers.opened_app() as app:
         worker = workers.start("--concurrency", "20")
         tools = ("misbehaves", "misbehaves_in_thread")
         # All at once: what one of them does must not reach its neighbours, whose ends are written with its own.
@@ -59,7 +60,7 @@ async def test_what_a_handler_leaves_behind_does_not_keep_the_worker_nor_speak_f
     sqlite_workers: WorkerProcesses,
 ) -> None:
     """Threads that never end, and a forked child that returns from the handler as well."""
-    async with sqlite_workers.shop() as app:
+    async with sqlite_workers.opened_app() as app:
         worker = sqlite_workers.start()
         tools = ("misbehaves", "misbehaves_in_thread")
         jobs = [await submitted(app, tool, kind=kind) for tool in tools for kind in ("thread", "fork")]
@@ -88,7 +89,7 @@ def _runs(pid: int) -> bool:
 async def test_a_handler_may_name_its_log_fields_as_it_likes_and_no_payload_is_logged(
     sqlite_workers: WorkerProcesses,
 ) -> None:
-    async with sqlite_workers.shop() as app:
+    async with sqlite_workers.opened_app() as app:
         worker = sqlite_workers.start("--log-level", "debug", "--burst")
         job_id = await submitted(app, "tells", private="grandmother's recipe")
         (job,) = await ended(app, job_id)
@@ -104,7 +105,7 @@ async def test_a_handler_may_name_its_log_fields_as_it_likes_and_no_payload_is_l
 async def test_a_payload_that_fitted_yesterdays_signature_is_a_clear_error_and_refunded(
     sqlite_workers: WorkerProcesses,
 ) -> None:
-    async with sqlite_workers.shop():
+    async with sqlite_workers.opened_app():
         """Makes the database and the account."""
     yesterday = Ficha(sqlite_workers.url, plans=[Plan("all")])
 
@@ -125,7 +126,7 @@ async def test_a_payload_that_fitted_yesterdays_signature_is_a_clear_error_and_r
 async def test_a_tool_that_the_worker_does_not_know_is_left_to_others_with_one_warning(
     sqlite_workers: WorkerProcesses,
 ) -> None:
-    async with sqlite_workers.shop():
+    async with sqlite_workers.opened_app():
         """Makes the database and the account."""
     newer = Ficha(sqlite_workers.url, plans=[Plan("all")])
 

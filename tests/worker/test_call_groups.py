@@ -6,18 +6,16 @@ from typing import Any
 
 import pytest
 
-from ficha import Ficha, JobContext, Partial, Plan
+from ficha import Ficha, JobContext, Partial
 from tests.support.shop import balance, ledger
-from tests.worker.worker_processes import WorkerProcesses, ended, submitted, until
+from tests.support.waiting import until
+from tests.worker.in_process import app_on
+from tests.worker.worker_processes import WorkerProcesses, ended, submitted
 
 
 @dataclass(frozen=True)
 class Picture:
     number: int
-
-
-def shop(url: str = "memory:", **settings: Any) -> Ficha:
-    return Ficha(url, **{"plans": [Plan("all")], "sweep_s": 0.02} | settings)
 
 
 async def filled(app: Ficha, tool: str, numbers: int) -> list[str]:
@@ -26,7 +24,7 @@ async def filled(app: Ficha, tool: str, numbers: int) -> list[str]:
 
 
 async def test_a_worker_process_hands_jobs_over_in_groups_and_each_has_its_own_end(workers: WorkerProcesses) -> None:
-    async with workers.shop() as app:
+    async with workers.opened_app() as app:
         tools = ("pictures", "pictures_in_thread")
         jobs = {
             (tool, number): await submitted(app, tool, number=number, fails=number == 20)
@@ -50,7 +48,7 @@ async def test_a_worker_process_hands_jobs_over_in_groups_and_each_has_its_own_e
 
 
 async def test_a_job_that_is_cancelled_in_the_middle_leaves_the_others_of_its_batch_alone(url: str) -> None:
-    app = shop(url, lease_s=120, heartbeat_s=40)
+    app = app_on(url, lease_s=120, heartbeat_s=40)
     started = asyncio.Event()
     seen: list[dict[int, bool]] = []
 
@@ -92,7 +90,7 @@ async def test_a_job_that_is_cancelled_in_the_middle_leaves_the_others_of_its_ba
     ],
 )
 async def test_a_batch_with_the_wrong_number_of_results_fails_each_of_its_jobs(returned: Any, told: str) -> None:
-    app = shop()
+    app = app_on()
 
     @app.tool(cost=5, batch=2)
     def draw(jobs: list[Any]) -> Any:
@@ -110,7 +108,7 @@ async def test_a_batch_with_the_wrong_number_of_results_fails_each_of_its_jobs(r
 
 
 async def test_a_batch_whose_handler_raises_fails_each_of_its_jobs_with_that_error() -> None:
-    app = shop()
+    app = app_on()
 
     @app.tool(cost=5, batch=2)
     async def draw(jobs: list[JobContext]) -> list[Any]:
@@ -125,7 +123,7 @@ async def test_a_batch_whose_handler_raises_fails_each_of_its_jobs_with_that_err
 
 
 async def test_a_payload_that_no_longer_fits_fails_alone(sqlite_workers: WorkerProcesses) -> None:
-    before, now = shop(sqlite_workers.url), shop(sqlite_workers.url)
+    before, now = app_on(sqlite_workers.url), app_on(sqlite_workers.url)
     seen: list[list[int]] = []
 
     @before.tool(name="draw", cost=5, batch=3)
@@ -150,7 +148,7 @@ async def test_a_payload_that_no_longer_fits_fails_alone(sqlite_workers: WorkerP
 
 @pytest.mark.parametrize("size", [1, 3])
 async def test_a_batch_that_the_worker_must_break_off_goes_back_whole(size: int) -> None:
-    app = shop()
+    app = app_on()
     started = asyncio.Event()
 
     @app.tool(cost=5, batch=3, linger_ms=1)
@@ -173,7 +171,7 @@ async def test_a_batch_that_the_worker_must_break_off_goes_back_whole(size: int)
 
 
 async def test_a_batch_is_timed_out_job_by_job(url: str) -> None:
-    app = shop(url, sweep_by_itself=False, sweep_s=3_600)
+    app = app_on(url, sweep_by_itself=False, sweep_s=3_600)
 
     @app.tool(cost=5, batch=3, linger_ms=1, timeout=0.3, stop_grace=0.1)
     async def draw(jobs: list[JobContext], payloads: list[Picture]) -> list[Any]:
@@ -188,7 +186,7 @@ async def test_a_batch_is_timed_out_job_by_job(url: str) -> None:
 
 
 async def test_jobs_that_still_linger_when_the_worker_stops_go_back(sqlite_workers: WorkerProcesses) -> None:
-    app = shop(sqlite_workers.url)
+    app = app_on(sqlite_workers.url)
 
     @app.tool(cost=5, batch=3, linger_ms=60_000)
     async def draw(jobs: list[JobContext], payloads: list[Picture]) -> list[Any]:

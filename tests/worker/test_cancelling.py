@@ -6,7 +6,8 @@ import time
 import pytest
 
 from tests.support.shop import ledger
-from tests.worker.worker_processes import WorkerProcesses, submitted, until
+from tests.support.waiting import until
+from tests.worker.worker_processes import WorkerProcesses, submitted
 
 # Nothing here may wait for a heartbeat or for a lease to expire.
 LONG = {"lease_s": 120.0, "heartbeat_s": 40.0}
@@ -16,7 +17,7 @@ QUIET_S = 0.4
 
 @pytest.mark.req("A7")
 async def test_a_job_is_cancelled_where_it_is_refunded_once_and_its_handler_stopped(workers: WorkerProcesses) -> None:
-    async with workers.shop(**LONG) as app:
+    async with workers.opened_app(**LONG) as app:
         queued, starting = await submitted(app, "quick"), await submitted(app, "next_one")
         (lease,) = await app.claim("single", worker="somebody")
         assert lease.job_id == starting

@@ -13,7 +13,7 @@ from ficha.store.connect import migrator_for
 
 
 @contextmanager
-def shop(url: str, **settings: Any) -> Iterator[tuple[Ficha, list[str]]]:
+def app_with_quotes(url: str, **settings: Any) -> Iterator[tuple[Ficha, list[str]]]:
     """An application, closed, and two jobs of `quote` in its database."""
     app = Ficha(url, **{"pools": [Pool("quotes")], "lease_s": 30.0} | settings)
 
@@ -50,7 +50,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[str]:
 @pytest.mark.req("E7")
 def test_code_with_its_own_loop_resumes_where_it_stopped(place: str) -> None:
     paid: list[str] = []
-    with shop(place) as (app, (job_id, _)):
+    with app_with_quotes(place) as (app, (job_id, _)):
         with CheckpointManager(app, job_id, worker="first") as manager:
             manager.start()
             assert (manager.can_resume, manager.resume_point, manager.job.payload) == (False, None, {"product": "lamp"})
@@ -73,7 +73,7 @@ def test_code_with_its_own_loop_resumes_where_it_stopped(place: str) -> None:
 
 
 def test_an_exception_fails_the_job_and_the_last_failure_refunds_it(place: str) -> None:
-    with shop(place) as (app, (job_id, _)):
+    with app_with_quotes(place) as (app, (job_id, _)):
 
         def search() -> None:
             with CheckpointManager(app, job_id) as manager:
@@ -91,7 +91,7 @@ def test_an_exception_fails_the_job_and_the_last_failure_refunds_it(place: str) 
 
 
 def test_a_job_that_another_holds_is_refused_or_waited_for(place: str) -> None:
-    with shop(place) as (app, (job_id, _)), CheckpointManager(app, job_id, worker="holder") as holder:
+    with app_with_quotes(place) as (app, (job_id, _)), CheckpointManager(app, job_id, worker="holder") as holder:
         holder.start()
         with CheckpointManager(app, job_id, worker="other") as other:
             with pytest.raises(InvalidState, match="holder has it"):
@@ -105,7 +105,10 @@ def test_a_job_that_another_holds_is_refused_or_waited_for(place: str) -> None:
 
 
 def test_the_lease_is_renewed_and_a_cancelled_job_says_so(place: str) -> None:
-    with shop(place, lease_s=0.9, heartbeat_s=0.1) as (app, (job_id, _)), CheckpointManager(app, job_id) as manager:
+    with (
+        app_with_quotes(place, lease_s=0.9, heartbeat_s=0.1) as (app, (job_id, _)),
+        CheckpointManager(app, job_id) as manager,
+    ):
         manager.start()
 
         async def wait_and_cancel() -> None:
@@ -126,7 +129,7 @@ def test_the_lease_is_renewed_and_a_cancelled_job_says_so(place: str) -> None:
 
 
 def test_calls_out_of_order_say_what_to_do(tmp_path: Any) -> None:
-    with shop(f"sqlite:///{tmp_path}/jobs.db") as (app, (job_id, _)):
+    with app_with_quotes(f"sqlite:///{tmp_path}/jobs.db") as (app, (job_id, _)):
         manager = CheckpointManager(app, job_id)
         with pytest.raises(RuntimeError, match="with CheckpointManager"):
             manager.start()

@@ -10,8 +10,9 @@ import pytest
 from ficha.store.postgres import PostgresStore
 from tests.chaos.servers import FragileServer, fragile_server
 from tests.support.postgres import Server
+from tests.support.waiting import until
 from tests.worker import application
-from tests.worker.worker_processes import WorkerProcesses, ended, submitted, until
+from tests.worker.worker_processes import WorkerProcesses, ended, submitted
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ async def test_handlers_outlive_a_database_that_is_away_and_their_results_are_wr
     monkeypatch.setenv(application.TRACE, workers.environment[application.TRACE])
     try:
         # A call is refused long before the database is back.
-        async with workers.shop(lease_s=60.0, give_up_s=0.2) as app:
+        async with workers.opened_app(lease_s=60.0, give_up_s=0.2) as app:
             worker = workers.start()
             tools = ("waits", "waits_in_thread", "outlives", "outlives_in_thread")
             jobs = [await submitted(app, tool, gate="go") for tool in tools]

@@ -9,13 +9,13 @@ import pytest
 
 from ficha import Accepted, Cancel, FinalError, JobContext, Partial, Retry
 from tests.support.shop import balance, history
-from tests.worker.in_process import ended, run_one, shop
+from tests.worker.in_process import app_on, ended, run_one
 
 # What a handler can be, and what it can say
 
 
 async def test_an_async_handler_runs_with_its_payload_and_its_result_is_kept(url: str) -> None:
-    app = shop(url)
+    app = app_on(url)
     seen: dict[str, Any] = {}
 
     @app.tool(cost=5)
@@ -45,7 +45,7 @@ async def test_an_async_handler_runs_with_its_payload_and_its_result_is_kept(url
 
 
 async def test_a_plain_function_runs_in_a_thread_and_does_not_hold_up_the_others() -> None:
-    app = shop("memory:")
+    app = app_on()
     slow_may_end = threading.Event()
 
     @app.tool()
@@ -154,7 +154,7 @@ async def times_out(job: JobContext) -> None:
 async def test_a_run_ends_as_its_handler_says(
     handler: Handler, status: str, refunded: int, error: str | None, is_dead: bool
 ) -> None:
-    app = shop("memory:")
+    app = app_on()
     app.tool(name="it", cost=8, timeout=0.05 if handler is times_out else 600)(handler)
     async with app:
         job = await run_one(app, "it")
@@ -167,7 +167,7 @@ async def test_a_run_ends_as_its_handler_says(
 
 @pytest.mark.req("B6")
 async def test_a_run_that_fails_is_tried_again_until_it_works(url: str) -> None:
-    app = shop(url)
+    app = app_on(url)
     attempts: list[int] = []
 
     @app.tool(cost=5, attempts=3, backoff=0.001)
@@ -189,7 +189,7 @@ async def test_a_run_that_fails_is_tried_again_until_it_works(url: str) -> None:
 
 
 async def test_a_retry_that_the_handler_asks_for_is_no_failure(url: str) -> None:
-    app = shop(url)
+    app = app_on(url)
     runs: list[int] = []
 
     @app.tool(cost=5)
@@ -208,7 +208,7 @@ async def test_a_retry_that_the_handler_asks_for_is_no_failure(url: str) -> None
 
 
 async def test_a_job_that_a_provider_accepted_leaves_the_worker_free(url: str) -> None:
-    app = shop(url)
+    app = app_on(url)
 
     @app.tool(cost=5, pool="gpu")
     async def remote(job: JobContext) -> Accepted:
@@ -226,7 +226,7 @@ async def test_a_job_that_a_provider_accepted_leaves_the_worker_free(url: str) -
 
 @pytest.mark.req("E3")
 async def test_a_resumed_job_goes_on_after_its_last_checkpoint_and_pays_no_step_twice(url: str) -> None:
-    app = shop(url)
+    app = app_on(url)
     paid: list[str] = []
 
     async def pay(what: str) -> str:
@@ -265,7 +265,7 @@ async def test_a_resumed_job_goes_on_after_its_last_checkpoint_and_pays_no_step_
 
 
 async def test_a_step_that_failed_is_run_again_and_two_at_once_run_it_once() -> None:
-    app = shop("memory:")
+    app = app_on()
     calls: list[str] = []
 
     async def unsure(name: str) -> int:

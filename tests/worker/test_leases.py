@@ -6,14 +6,15 @@ import signal
 import pytest
 
 from tests.support.shop import history, ledger
-from tests.worker.worker_processes import WorkerProcesses, ended, submitted, until
+from tests.support.waiting import until
+from tests.worker.worker_processes import WorkerProcesses, ended, submitted
 
 SHORT = {"lease_s": 1.0, "heartbeat_s": 0.25, "sweep_s": 0.05}
 
 
 @pytest.mark.req("B5")
 async def test_a_worker_that_was_frozen_past_its_lease_writes_nothing(workers: WorkerProcesses) -> None:
-    async with workers.shop(**SHORT) as app:
+    async with workers.opened_app(**SHORT) as app:
         first = workers.start("--concurrency", "2")
         job_id = await submitted(app, "frozen")
         await workers.did("began", job_id)
@@ -54,7 +55,7 @@ async def test_a_worker_that_was_frozen_past_its_lease_writes_nothing(workers: W
 
 async def test_a_worker_that_takes_its_own_lost_job_again_ends_the_run_it_had(workers: WorkerProcesses) -> None:
     """It was frozen, its lease recovered, and when it goes on it claims the job before it hears that it lost it."""
-    async with workers.shop(**SHORT | {"heartbeat_s": 1.0}) as app:
+    async with workers.opened_app(**SHORT | {"heartbeat_s": 1.0}) as app:
         worker = workers.start("--concurrency", "2")
         job_id = await submitted(app, "ticks")
         await workers.did("tick", job_id, 1)
@@ -77,7 +78,7 @@ async def test_a_worker_that_was_frozen_past_a_jobs_timeout_is_not_taken_for_hun
     sqlite_workers: WorkerProcesses,
 ) -> None:
     """Its loop was silent for as long as the whole process was; the jobs beside that one go on."""
-    async with sqlite_workers.shop(heartbeat_s=0.25, sweep_s=0.05) as app:
+    async with sqlite_workers.opened_app(heartbeat_s=0.25, sweep_s=0.05) as app:
         worker = sqlite_workers.start("--concurrency", "2")
         neighbour, late = await submitted(app, "waits", gate="go"), await submitted(app, "overstays")
         for job_id in (neighbour, late):
@@ -98,7 +99,7 @@ async def test_a_worker_that_was_frozen_past_a_jobs_timeout_is_not_taken_for_hun
 async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_that_of_its_neighbour(
     workers: WorkerProcesses,
 ) -> None:
-    async with workers.shop(**SHORT) as app:
+    async with workers.opened_app(**SHORT) as app:
         worker = workers.start("--concurrency", "2")
         await worker.started()
         neighbour = await submitted(app, "waits", gate="go")
@@ -118,7 +119,7 @@ async def test_a_handler_that_hangs_is_ended_by_its_timeout_refunded_and_its_slo
 ) -> None:
     """The pool has one slot and the worker runs one job at a time: the next one runs, or nothing would."""
     # This process does not sweep: the workers end the runs themselves.
-    async with sqlite_workers.shop(**SHORT | {"sweep_s": 3_600, "sweep_by_itself": False, "lease_s": 60}) as app:
+    async with sqlite_workers.opened_app(**SHORT | {"sweep_s": 3_600, "sweep_by_itself": False, "lease_s": 60}) as app:
         worker = sqlite_workers.start("--concurrency", "1")
         for tool in ("hangs", "hangs_in_thread"):
             jobs = await ended(app, await submitted(app, tool), await submitted(app, "next_one"))

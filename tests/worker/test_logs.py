@@ -7,14 +7,15 @@ import signal
 import pytest
 
 from tests.cli.terminals import terminal
-from tests.worker.worker_processes import COMMAND, ROOT, WorkerProcesses, ended, submitted, until
+from tests.support.waiting import until
+from tests.worker.worker_processes import COMMAND, ROOT, WorkerProcesses, ended, submitted
 
 FIELDS = {"worker", "job", "tool", "attempt", "status", "duration_s"}
 
 
 @pytest.mark.req("B9")
 async def test_every_line_about_a_job_has_its_fields_and_there_is_one_per_transition(workers: WorkerProcesses) -> None:
-    async with workers.shop(sweep_s=0.05) as app:
+    async with workers.opened_app(sweep_s=0.05) as app:
         worker = workers.start("--grace", "0.2")
         good = await submitted(app, "count", number=1)
         bad = await submitted(app, "misbehaves", kind="secret")
@@ -59,7 +60,7 @@ async def test_every_line_about_a_job_has_its_fields_and_there_is_one_per_transi
 async def test_in_a_terminal_the_same_lines_are_for_people(
     sqlite_workers: WorkerProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with sqlite_workers.shop() as app:
+    async with sqlite_workers.opened_app() as app:
         job_id = await submitted(app, "count", number=1)
         failing = await submitted(app, "misbehaves", kind="secret")
     for name, value in sqlite_workers.environment.items():

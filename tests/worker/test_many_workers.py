@@ -10,7 +10,8 @@ import pytest
 
 from ficha import Ficha
 from tests.support.shop import ledger
-from tests.worker.worker_processes import COMMAND, ROOT, WorkerProcess, WorkerProcesses, until
+from tests.support.waiting import until
+from tests.worker.worker_processes import COMMAND, ROOT, WorkerProcess, WorkerProcesses
 
 JOBS = 100
 KILLS = 20
@@ -28,7 +29,7 @@ async def all_ended(app: Ficha, batch: str) -> Any:
 
 @pytest.mark.req("B10")
 async def test_three_workers_run_each_of_a_hundred_jobs_exactly_once(workers: WorkerProcesses) -> None:
-    async with workers.shop() as app:
+    async with workers.opened_app() as app:
         processes = [workers.start("--concurrency", "4") for _ in range(3)]
         for worker in processes:
             await worker.started()
@@ -52,7 +53,7 @@ async def test_workers_that_are_killed_twenty_times_lose_no_job_and_repeat_no_st
 ) -> None:
     choice = random.Random(20)
     settings = {"lease_s": 1.0, "heartbeat_s": 0.25, "sweep_s": 0.1, "max_recoveries": 50}
-    async with workers.shop(credits=100_000, **settings) as app:
+    async with workers.opened_app(credits=100_000, **settings) as app:
         payloads = [{"moments": [choice.uniform(0.0, 0.2) for _ in range(2)]} for _ in range(JOBS)]
         batches = [await app.submit_batch([("steps", payload) for payload in payloads], account="ana")]
         processes: list[WorkerProcess] = [workers.quick("--concurrency", "3") for _ in range(4)]

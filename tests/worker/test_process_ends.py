@@ -15,8 +15,9 @@ import pytest
 import uvloop
 
 from ficha.worker.process_pool import Processes
+from tests.support.waiting import until
 from tests.worker import handlers
-from tests.worker.child_runs import LeaseWriter, a_run, children, opened, stays_still, until
+from tests.worker.child_runs import LeaseWriter, a_run, children, opened, stays_still
 
 
 @pytest.fixture
@@ -154,7 +155,8 @@ import asyncio, sys
 from pathlib import Path
 from tests.worker import handlers
 from ficha.worker.process_pool import Processes
-from tests.worker.child_runs import a_run, until
+from tests.support.waiting import until
+from tests.worker.child_runs import a_run
 
 async def main():
     processes = Processes("w1")

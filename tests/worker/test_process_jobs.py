@@ -10,14 +10,15 @@ import pytest
 
 from ficha import Ficha
 from tests.support.shop import balance, history
+from tests.support.waiting import until
 from tests.worker import handlers
-from tests.worker.child_runs import changed_at, children, exists, stays_still, until
+from tests.worker.child_runs import changed_at, children, exists, stays_still
 
 both = pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
 
 
 @asynccontextmanager
-async def shop(url: str, **options: Any) -> AsyncIterator[Ficha]:
+async def process_app(url: str, **options: Any) -> AsyncIterator[Ficha]:
     app = handlers.declare(Ficha(url, sweep_s=0.02), **options)
     async with app:
         await app.open_account("ana", credits=100)
@@ -37,7 +38,7 @@ async def burst(app: Ficha, tool: str, **payload: Any) -> Any:
 
 @both
 async def test_a_third_crash_makes_a_job_poison_and_refunds_it(url: str) -> None:
-    async with shop(url, attempts=10) as app:
+    async with process_app(url, attempts=10) as app:
         job = await burst(app, "dies", how="segfault")
         assert (job.status, job.is_dead_letter, await balance(app)) == ("failed", True, 100)
         told = [event.data["reason"] for event in await app.events(job=job.id) if event.kind == "recovered"]
@@ -46,7 +47,7 @@ async def test_a_third_crash_makes_a_job_poison_and_refunds_it(url: str) -> None
 
 @both
 async def test_a_job_goes_on_after_a_crash_from_where_it_was(url: str, tmp_path: Path) -> None:
-    async with shop(url) as app:
+    async with process_app(url) as app:
         job = await burst(app, "resumes", store=str(tmp_path / "calls"))
         assert (job.status, job.result) == ("completed", ["paid", {"so": "far"}])
         assert (tmp_path / "calls").read_text() == "1\n"
@@ -56,7 +57,7 @@ async def test_a_job_goes_on_after_a_crash_from_where_it_was(url: str, tmp_path:
 @both
 @pytest.mark.parametrize("tool", ["coroutine_steps", "plain_steps"])
 async def test_what_a_child_stores_is_in_the_database(url: str, tool: str, tmp_path: Path) -> None:
-    async with shop(url) as app:
+    async with process_app(url) as app:
         job = await burst(app, tool, store=str(tmp_path / "calls"))
         assert (job.status, job.result) == ("completed", [7, 8, 8, "a", "b", "c"])
         letters = {f"letters[{number}]": None for number in range(3)}
@@ -68,7 +69,7 @@ async def test_what_a_child_stores_is_in_the_database(url: str, tool: str, tmp_p
 @both
 @pytest.mark.parametrize(("kind", "runs"), [("plain", 2), ("final", 1), ("fatal", 1)])
 async def test_an_error_is_retried_unless_it_is_final(url: str, kind: str, runs: int) -> None:
-    async with shop(url, attempts=2, backoff=0.01, fatal=handlers.Spoilt) as app:
+    async with process_app(url, attempts=2, backoff=0.01, fatal=handlers.Spoilt) as app:
         job = await burst(app, "raises", kind=kind)
         assert (job.status, await balance(app)) == ("failed", 100)
         assert (await history(app, job.id)).count("started") == runs
@@ -78,7 +79,7 @@ async def test_an_error_is_retried_unless_it_is_final(url: str, kind: str, runs:
 @pytest.mark.parametrize("tool", ["sleeps", "loops", "ignores"])
 async def test_a_running_job_that_is_cancelled_really_stops(url: str, tool: str, tmp_path: Path) -> None:
     file = tmp_path / "grows"
-    async with shop(url, stop_grace=0.3) as app:
+    async with process_app(url, stop_grace=0.3) as app:
         worker = asyncio.create_task(app.run_worker())
         receipt = await app.submit(tool, {"file": str(file)}, account="ana")
         await until(file.exists)
@@ -94,7 +95,7 @@ async def test_a_running_job_that_is_cancelled_really_stops(url: str, tool: str,
 @both
 async def test_a_run_over_its_time_is_ended_and_refunded(url: str, tmp_path: Path) -> None:
     file = tmp_path / "grows"
-    async with shop(url, timeout=2.0, stop_grace=0.1) as app:
+    async with process_app(url, timeout=2.0, stop_grace=0.1) as app:
         # On a busy machine the time may be up before the handler begins, which says little.
         while not exists(file):
             job = await burst(app, "ignores", file=str(file))
@@ -108,7 +109,7 @@ async def test_a_worker_that_stops_hands_a_job_back_when_its_handler_has_ended(
     url: str, grace_s: float, tmp_path: Path
 ) -> None:
     file = tmp_path / "grows"
-    async with shop(url, stop_grace=grace_s) as app:
+    async with process_app(url, stop_grace=grace_s) as app:
         worker = asyncio.create_task(app.run_worker())
         receipt = await app.submit("ignores", {"file": str(file)}, account="ana")
         await until(file.exists)

@@ -17,8 +17,9 @@ from ficha.core.outcomes import Refusal
 from ficha.worker import process_pool as module
 from ficha.worker.failure import Failure
 from ficha.worker.process_pool import Processes
+from tests.support.waiting import until
 from tests.worker import handlers
-from tests.worker.child_runs import LeaseWriter, a_run, children, opened, stays_still, until
+from tests.worker.child_runs import LeaseWriter, a_run, children, opened, stays_still
 
 
 @pytest.fixture

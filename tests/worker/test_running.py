@@ -12,13 +12,13 @@ from ficha.worker import Worker
 from ficha.worker import worker as worker_module
 from ficha.worker.run import Run
 from tests.support.shop import World, balance
-from tests.worker.in_process import ended, run_one, shop
+from tests.worker.in_process import app_on, ended, run_one
 
 # Losing a job
 
 
 async def test_a_cancelled_job_stops_its_handler_and_the_worker_goes_on(url: str) -> None:
-    app = shop(url, heartbeat_s=0.01)
+    app = app_on(url, heartbeat_s=0.01)
     started, stopped = asyncio.Event(), asyncio.Event()
 
     @app.tool(cost=5)
@@ -50,7 +50,7 @@ async def test_a_cancelled_job_stops_its_handler_and_the_worker_goes_on(url: str
 
 async def test_a_job_cancelled_at_the_end_of_the_workers_time_does_not_cancel_the_worker(url: str) -> None:
     """Its time is up and it waits for two jobs; one is taken away, and the other is still let finish."""
-    app = shop(url, heartbeat_s=0.01)
+    app = app_on(url, heartbeat_s=0.01)
     started: list[str] = []
     both, one_is_gone, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -101,7 +101,7 @@ async def test_heartbeats_keep_a_job_that_runs_longer_than_its_lease(world: Worl
 
 
 async def test_a_tool_that_the_worker_does_not_know_is_handed_back_for_another(url: str) -> None:
-    app = shop(url)
+    app = app_on(url)
 
     @app.tool(cost=5)
     async def newer(job: JobContext) -> None: ...
@@ -121,7 +121,7 @@ async def test_a_tool_that_the_worker_does_not_know_is_handed_back_for_another(u
 
 
 async def test_a_stopped_worker_hands_its_jobs_back_at_once(url: str) -> None:
-    app = shop(url)
+    app = app_on(url)
     started = asyncio.Event()
     begun: list[str] = []
 
@@ -150,7 +150,7 @@ async def test_a_stopped_worker_hands_its_jobs_back_at_once(url: str) -> None:
 
 
 async def test_a_worker_that_is_stopped_while_it_waits_for_its_last_jobs_hands_them_back(url: str) -> None:
-    app = shop(url)
+    app = app_on(url)
     started = asyncio.Event()
 
     @app.tool(cost=5)
@@ -171,7 +171,7 @@ async def test_a_worker_that_is_stopped_while_it_waits_for_its_last_jobs_hands_t
 
 
 async def test_a_worker_can_empty_the_queue_and_leave(url: str) -> None:
-    app = shop(url)
+    app = app_on(url)
 
     @app.tool(cost=1, pool="gpu")
     async def quick(job: JobContext, number: int) -> int:
@@ -189,7 +189,7 @@ async def test_a_worker_can_empty_the_queue_and_leave(url: str) -> None:
 @pytest.mark.req("D8")
 async def test_nothing_that_was_made_for_a_run_outlives_it(url: str) -> None:
     """Without the collector, which would otherwise look at all that lives to find what thousands of runs left."""
-    app = shop(url)
+    app = app_on(url)
 
     @app.tool(cost=5)
     async def one(job: JobContext) -> str:
@@ -217,7 +217,7 @@ async def test_nothing_that_was_made_for_a_run_outlives_it(url: str) -> None:
 
 
 async def test_a_worker_can_run_in_a_time_budget(url: str) -> None:
-    app = shop(url)
+    app = app_on(url)
     begun = 0
 
     @app.tool(cost=1)
@@ -237,7 +237,7 @@ async def test_a_worker_can_run_in_a_time_budget(url: str) -> None:
 
 
 async def test_it_runs_no_more_at_a_time_than_it_was_told(url: str) -> None:
-    app = shop(url, pools=[])
+    app = app_on(url, pools=[])
     running = most = 0
 
     @app.tool()
@@ -257,7 +257,7 @@ async def test_it_runs_no_more_at_a_time_than_it_was_told(url: str) -> None:
 
 async def test_a_worker_hears_of_work_at_once(url: str) -> None:
     """It waits for a second between its looks; twenty jobs one after another would take it twenty."""
-    app = shop(url)
+    app = app_on(url)
 
     @app.tool()
     async def quick(job: JobContext) -> str:
@@ -275,7 +275,7 @@ async def test_a_worker_hears_of_work_at_once(url: str) -> None:
 @pytest.mark.parametrize("fault", [Unavailable("away"), CommitUnknown("lost")], ids=lambda fault: type(fault).__name__)
 async def test_a_worker_outlives_a_database_that_is_away(fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "POLL_S", 0.01)
-    app = shop("memory:", commit_limits=CommitLimits(give_up_s=0.0), sweep_by_itself=False, sweep_s=3_600)
+    app = app_on("memory:", commit_limits=CommitLimits(give_up_s=0.0), sweep_by_itself=False, sweep_s=3_600)
 
     @app.tool(cost=5)
     async def quick(job: JobContext) -> str:
@@ -304,7 +304,7 @@ async def test_a_worker_outlives_a_database_that_is_away(fault: Exception, monke
 
 
 async def test_three_workers_at_once_run_each_of_a_hundred_jobs_exactly_once(url: str) -> None:
-    app = shop(url, pools=[])
+    app = app_on(url, pools=[])
     runs: list[int] = []
 
     @app.tool(cost=1)
@@ -371,7 +371,7 @@ def test_a_setting_that_is_no_number_is_refused_by_name(
 
 
 async def test_a_worker_serves_only_its_pools(url: str) -> None:
-    app = shop(url, pools=[Pool("gpu"), Pool("cpu")], plans=[Plan("all")])
+    app = app_on(url, pools=[Pool("gpu"), Pool("cpu")], plans=[Plan("all")])
 
     @app.tool(pool="gpu")
     async def on_gpu(job: JobContext) -> None: ...

@@ -8,12 +8,12 @@ import pytest
 
 from ficha import Ficha, JobContext, Overloaded, Pool
 from ficha.store.postgres import PostgresStore
-from tests.worker.in_process import ended, shop
+from tests.worker.in_process import app_on, ended
 
 
 async def test_on_postgresql_a_submit_and_the_claim_that_answers_it_are_one_transaction(postgres_url: str) -> None:
     await PostgresStore(postgres_url).migrate()
-    app = shop(postgres_url, pools=[Pool("gpu")])
+    app = app_on(postgres_url, pools=[Pool("gpu")])
 
     @app.tool(cost=5, pool="gpu")
     async def draw(job: JobContext) -> str:
@@ -41,7 +41,7 @@ async def test_on_postgresql_a_submit_and_the_claim_that_answers_it_are_one_tran
 async def test_with_a_single_writer_a_submit_and_the_claim_that_answers_it_are_one_transaction(
     place: str, tmp_path: Path
 ) -> None:
-    app = shop("memory:" if place == "memory" else f"sqlite:///{tmp_path}/jobs.db", pools=[Pool("gpu", slots=1)])
+    app = app_on("memory:" if place == "memory" else f"sqlite:///{tmp_path}/jobs.db", pools=[Pool("gpu", slots=1)])
     may_end = asyncio.Event()
 
     @app.tool(cost=5, pool="gpu")
@@ -84,7 +84,7 @@ async def until_idle(app: Ficha) -> None:
 
 
 async def test_a_claim_that_stands_is_withdrawn_or_answered_but_never_lost() -> None:
-    app = shop("memory:")
+    app = app_on()
 
     @app.tool(pool="gpu")
     async def draw(job: JobContext) -> None: ...

@@ -10,7 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from ficha import Ficha, JobContext
-from tests.worker.worker_processes import WorkerProcesses, ended, submitted, until
+from tests.support.waiting import until
+from tests.worker.worker_processes import WorkerProcesses, ended, submitted
 
 SHORT = {"lease_s": 0.6, "heartbeat_s": 0.15, "sweep_s": 0.05, "max_recoveries": 50}
 
@@ -53,7 +54,7 @@ def api() -> Iterator[PaidApi]:
 async def test_a_job_killed_between_every_two_of_twelve_paid_calls_makes_each_once(
     workers: WorkerProcesses, api: PaidApi
 ) -> None:
-    async with workers.shop(**SHORT) as app:
+    async with workers.opened_app(**SHORT) as app:
         # One worker stands by while the other has the job, so that the next run begins as soon as the lease is gone.
         processes = [workers.quick(), workers.quick()]
         job_id = await submitted(app, "film", address=api.address)
@@ -74,7 +75,7 @@ async def test_a_job_killed_between_every_two_of_twelve_paid_calls_makes_each_on
 @pytest.mark.req("E3")
 async def test_a_loop_over_200_items_that_is_killed_at_one_of_them_goes_on_there(workers: WorkerProcesses) -> None:
     at = random.Random(200).randrange(20, 180)
-    async with workers.shop(**SHORT) as app:
+    async with workers.opened_app(**SHORT) as app:
         processes = [workers.quick(), workers.quick()]
         job_id = await submitted(app, "loop", items=200, stops_at=at)
         await workers.did("item", at)

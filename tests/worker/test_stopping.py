@@ -10,7 +10,8 @@ import pytest
 
 from ficha import Ficha, JobContext
 from tests.support.shop import history, ledger
-from tests.worker.worker_processes import SMALL_PIPE, WorkerProcess, WorkerProcesses, ended, submitted, until
+from tests.support.waiting import until
+from tests.worker.worker_processes import SMALL_PIPE, WorkerProcess, WorkerProcesses, ended, submitted
 
 LEAVE_S = 5.0
 SLOW_MACHINE_S = 2.0
@@ -27,7 +28,7 @@ async def stopped(worker: WorkerProcess, within_s: float) -> int:
 @pytest.mark.req("B7")
 async def test_a_deploy_loses_no_job_charges_none_twice_and_waits_for_no_lease(workers: WorkerProcesses) -> None:
     began_at = time.monotonic()
-    async with workers.shop(lease_s=60.0) as app:
+    async with workers.opened_app(lease_s=60.0) as app:
         old = workers.start("--concurrency", "20", "--grace", "2")
         # Half of them end within the grace; the others are handed back: some stop, some raise when they are told to.
         soon = [await submitted(app, "waits", gate="soon") for _ in range(10)]
@@ -58,7 +59,7 @@ async def test_a_deploy_loses_no_job_charges_none_twice_and_waits_for_no_lease(w
 async def test_a_worker_leaves_in_time_whatever_its_handlers_do(sqlite_workers: WorkerProcesses) -> None:
     """A thread and a coroutine that do not listen, a blocked loop, and a log that nobody reads."""
     grace_s = 0.5
-    async with sqlite_workers.shop(lease_s=2.0, heartbeat_s=0.5, sweep_s=0.1) as app:
+    async with sqlite_workers.opened_app(lease_s=2.0, heartbeat_s=0.5, sweep_s=0.1) as app:
         # One job for each of the first three.
         processes = [sqlite_workers.start("--grace", str(grace_s), "--concurrency", "1") for _ in range(3)]
         jobs = [await submitted(app, tool) for tool in ("deaf_thread", "deaf_coroutine")]
@@ -86,7 +87,7 @@ async def test_a_worker_leaves_in_time_whatever_its_handlers_do(sqlite_workers: 
 
 @pytest.mark.req("B7")
 async def test_a_second_signal_ends_a_worker_at_once(sqlite_workers: WorkerProcesses) -> None:
-    async with sqlite_workers.shop(lease_s=60.0) as app:
+    async with sqlite_workers.opened_app(lease_s=60.0) as app:
         worker = sqlite_workers.start("--grace", "300")
         jobs = [await submitted(app, "waits", gate="never"), await submitted(app, "deaf_thread")]
         for job_id in jobs:
@@ -103,7 +104,7 @@ async def test_a_second_signal_ends_a_worker_at_once(sqlite_workers: WorkerProce
 
 @pytest.mark.req("D8")
 async def test_a_burst_ends_with_the_queue_and_a_time_box_with_the_time(workers: WorkerProcesses) -> None:
-    async with workers.shop(sweep_s=0.1) as app:
+    async with workers.opened_app(sweep_s=0.1) as app:
         batch = await app.submit_batch([("count", {"number": n}) for n in range(30)], account="ana")
         # A handler that never ends was given up long ago, and does not keep the worker.
         hung = await submitted(app, "hangs_in_thread")

@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import termios
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,25 +18,12 @@ import pytest
 
 from ficha import Ficha
 from tests.support.postgres_databases import emptied
+from tests.support.waiting import WITHIN_S, until
 from tests.worker import application
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "ficha.cli"]
-WITHIN_S = 40.0
 SMALL_PIPE = 4_096
-
-
-async def until(condition: Callable[[], Any], within_s: float = WITHIN_S, what: str = "") -> Any:
-    """What the condition, or the coroutine that it gives, comes to once it holds."""
-    ends_at = time.monotonic() + within_s
-    while True:
-        found = condition()
-        if isinstance(found, Awaitable):
-            found = await found
-        if found:
-            return found
-        assert time.monotonic() < ends_at, f"not within {within_s:g} s: {what or condition}"
-        await asyncio.sleep(0.02)
 
 
 class WorkerProcess:
@@ -125,7 +111,7 @@ class WorkerProcesses:
         return application.build(self.url, **settings)
 
     @asynccontextmanager
-    async def shop(self, credits: int = 1_000, **settings: Any) -> AsyncIterator[Ficha]:
+    async def opened_app(self, credits: int = 1_000, **settings: Any) -> AsyncIterator[Ficha]:
         """The application, open, with an account."""
         async with self.app(**settings) as app:
             await app.open_account("ana", credits=credits)
