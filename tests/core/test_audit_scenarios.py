@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from ficha.core import commands as c
 from ficha.core.audit import TEXT_LENGTH
+from ficha.core.outcomes import Outcome
+from ficha.core.rules import RULES
 from tests.core.scenarios import play
+from tests.core.world import World
 
 ACTS = """
     plan free
@@ -63,6 +67,19 @@ def test_every_act_of_a_person_leaves_its_line() -> None:
         ("create_api_key", "API key a1"),
         ("revoke_api_key", "API key a1"),
     ]
+
+
+def test_the_acts_are_those_of_every_rule_that_is_audited(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: set[type[c.Command]] = set()
+    run = World.run
+
+    def noting(self: World, *commands: c.Command) -> list[Outcome]:
+        given.update(type(command.command) for command in commands if isinstance(command, c.ActingAs))
+        return run(self, *commands)
+
+    monkeypatch.setattr(World, "run", noting)
+    play(ACTS)
+    assert given == {command for command, rule in RULES.items() if rule.audit is not None}
 
 
 def test_a_line_tells_the_particulars_and_what_came_of_it() -> None:

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from ficha.core import moves
+from ficha.core import states
 from ficha.core.records import Job, Leased, Parked, Ready, Status
 from ficha.core.states import ACTIVE, BIRTHS, FINAL, HOLDS_SLOT, MOVES, WHY, diagram, is_legal
 from tests.core.scenarios import play
@@ -68,13 +68,13 @@ def test_the_diagram_shows_the_table() -> None:
 
 LEASE = Leased("w1", 0, 0, 60, 600)
 MAKERS = {
-    "claimed": ("starting", lambda job: moves.claimed(job, "w1", 0, 60_000)),
-    "started": ("running", moves.started),
-    "retried": ("queued", lambda job: moves.retried(job, Parked(1, 10), failed=True)),
-    "taken_back": ("queued", lambda job: moves.taken_back(job, Ready(1), lost=True)),
-    "completed": ("completed", lambda job: moves.completed(job, 1, 0)),
-    "failed": ("failed", lambda job: moves.failed(job, "it broke", 0, dead=True)),
-    "cancelled": ("cancelled", lambda job: moves.cancelled(job, None, 0)),
+    "claimed": ("starting", lambda job: states.claimed(job, "w1", 0, 60_000)),
+    "started": ("running", states.started),
+    "retried": ("queued", lambda job: states.retried(job, Parked(1, 10), failed=True)),
+    "taken_back": ("queued", lambda job: states.taken_back(job, Ready(1), lost=True)),
+    "completed": ("completed", lambda job: states.completed(job, 1, 0)),
+    "failed": ("failed", lambda job: states.failed(job, "it broke", 0, dead=True)),
+    "cancelled": ("cancelled", lambda job: states.cancelled(job, None, 0)),
 }
 
 
@@ -94,10 +94,10 @@ def test_no_maker_of_a_move_makes_one_outside_the_table(maker: str, before: Stat
 @pytest.mark.parametrize("before", STATUSES)
 def test_only_a_job_in_a_workers_hands_is_accepted_by_a_provider(before: Status) -> None:
     if before in HOLDS_SLOT:
-        assert moves.accepted(a_job(before), LEASE, "ref", 0).status == "running"
+        assert states.accepted(a_job(before), LEASE, "ref", 0).status == "running"
     else:
         with pytest.raises(AssertionError):
-            moves.accepted(a_job(before), LEASE, "ref", 0)
+            states.accepted(a_job(before), LEASE, "ref", 0)
 
 
 def a_job(status: Status) -> Job:

@@ -16,13 +16,14 @@ from typer.main import get_command
 from ficha import CommitLimits, Ficha, Limits, Plan
 from ficha.cli.main import app as command_line
 from ficha.core import invariants, states
-from ficha.core.audit import AuditAct
 from ficha.core.outcomes import HTTP_STATUS, RETRYABLE, Code
 from ficha.core.records import ApiKeyScope
 from ficha.errors import Refused
 from ficha.server import Settings
 from ficha.server.problems import EDGE_STATUS
 from ficha.tools import Tool
+from tests.core.scenarios import play
+from tests.core.test_audit_scenarios import ACTS
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs/reference.md").read_text()
@@ -107,7 +108,7 @@ def test_every_event_is_documented_and_the_histories_know_those_that_move_a_job(
 
 def test_every_act_of_the_audit_log_is_documented() -> None:
     acts = REFERENCE.partition("## Audit log")[2].partition("\n## ")[0]
-    assert rows(acts) == set(get_args(AuditAct))
+    assert rows(acts) == {line.act for line in play(ACTS).state.audit}
 
 
 def test_every_scope_of_an_api_key_is_documented() -> None:

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 import ficha.core.audit
 import ficha.core.cancel
 import ficha.core.claim
-import ficha.core.decide
 import ficha.core.finish
 import ficha.core.lease
 import ficha.core.ledger
@@ -28,6 +27,7 @@ import ficha.engine.committer
 from ficha.core import commands as c
 from ficha.core.needs import needs
 from ficha.core.records import Leased
+from ficha.core.rules import RULES
 from ficha.engine.committer import Committer
 
 from .database import Database
@@ -45,17 +45,17 @@ def broken(name: str) -> Iterator[None]:
 
 def _fence(stack: ExitStack) -> None:
     """Whoever once held a job is heard, under whatever epoch."""
-    held_job, finish = ficha.core.lease.held_job, ficha.core.finish.finish
+    held_job, rule = ficha.core.lease.held_job, RULES[c.Finish]
 
     def anyone(ws: Any, job_id: str, epoch: int) -> Any:
         job = ws.job(job_id)
         return job if job is not None and isinstance(job.place, Leased) else held_job(ws, job_id, epoch)
 
     def finish_by_anyone(ws: Any, command: c.Finish) -> Any:
-        return finish(ws, replace(command, epoch=None))
+        return rule.decide(ws, replace(command, epoch=None))
 
     stack.enter_context(patch.object(ficha.core.lease, "held_job", anyone))
-    stack.enter_context(patch.dict(ficha.core.decide._RULES, {c.Finish: finish_by_anyone}))
+    stack.enter_context(patch.dict(RULES, {c.Finish: replace(rule, decide=finish_by_anyone)}))
 
 
 def _recheck(stack: ExitStack) -> None:

@@ -11,6 +11,7 @@ from .policy import MAX_AMOUNT, MAX_BALANCE
 from .promote import promote
 from .records import Account, Key
 from .refusals import lacks_credits, no_account, no_plan
+from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
 
@@ -81,3 +82,38 @@ def _refuse_amount(amount: int, *, grant: bool) -> Refusal | None:
         kinds = f"a whole number from 1 to {MAX_AMOUNT}" if grant else f"a whole number up to ±{MAX_AMOUNT}, not 0"
         return Refusal("INVALID_ARGUMENT", f"the amount must be {kinds}, not {amount}; nothing was changed.")
     return None
+
+
+def _needs_account(wanted: Needs, command: OpenAccount) -> None:
+    wanted.accounts.add(command.account_id)
+
+
+def _audit_opening(command: OpenAccount, _: AccountChanged) -> Audited:
+    return Audited("open_account", f"account {command.account_id}", {"plan": command.plan, "credits": command.credits})
+
+
+def _needs_parked(wanted: Needs, command: ChangePlan) -> None:
+    wanted.accounts.add(command.account_id)
+    wanted.parked_of.add(command.account_id)
+
+
+def _audit_plan(command: ChangePlan, _: AccountChanged) -> Audited:
+    return Audited("change_plan", f"account {command.account_id}", {"plan": command.plan})
+
+
+def _needs_key(wanted: Needs, command: Credit) -> None:
+    wanted.accounts.add(command.account_id)
+    if command.key is not None:
+        wanted.keys.add((command.account_id, "grant", command.key))
+
+
+def _audit_credit(command: Credit, _: AccountChanged) -> Audited:
+    particulars = {"amount": command.amount, "reason": command.reason, "key": command.key}
+    return Audited(command.kind, f"account {command.account_id}", particulars)
+
+
+RULES = (
+    Rule(OpenAccount, decide=open_account, needs=_needs_account, audit=_audit_opening),
+    Rule(ChangePlan, decide=change_plan, needs=_needs_parked, audit=_audit_plan),
+    Rule(Credit, decide=credit, needs=_needs_key, audit=_audit_credit),
+)

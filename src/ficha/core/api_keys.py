@@ -11,6 +11,7 @@ from .outcomes import ApiKeyChanged, Refusal, Used
 from .policy import MILLISECOND
 from .records import ApiKey, ApiKeyUse
 from .refusals import no_account, no_api_key
+from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
 ApiKeyState = Literal["live", "expired", "revoked"]
@@ -87,3 +88,37 @@ def state_of(key: ApiKey, now: int) -> ApiKeyState:
     if key.revoked_at is not None:
         return "revoked"
     return "expired" if key.expires_at is not None and key.expires_at <= now else "live"
+
+
+def _needs_name(wanted: Needs, command: CreateApiKey) -> None:
+    if command.account_id is not None:
+        wanted.accounts.add(command.account_id)
+    wanted.api_keys.add(command.key_id)
+    wanted.api_keys_of.add(command.name)
+
+
+def _needs_key(wanted: Needs, command: RevokeApiKey) -> None:
+    wanted.api_keys.add(command.key_id)
+
+
+def _needs_nothing(_: Needs, __: UseApiKey) -> None:
+    """That a key was used stands, whatever was said before."""
+
+
+def _audit_creation(command: CreateApiKey, outcome: ApiKeyChanged) -> Audited:
+    return Audited("create_api_key", f"API key {command.key_id}", _particulars(outcome.key))
+
+
+def _audit_revocation(command: RevokeApiKey, outcome: ApiKeyChanged) -> Audited:
+    return Audited("revoke_api_key", f"API key {command.key_id}", _particulars(outcome.key))
+
+
+def _particulars(key: ApiKey) -> dict[str, str | None]:
+    return {"name": key.name, "scope": key.scope, "hint": key.hint, "account": key.account_id}
+
+
+RULES = (
+    Rule(CreateApiKey, decide=create, needs=_needs_name, audit=_audit_creation),
+    Rule(RevokeApiKey, decide=revoke, needs=_needs_key, audit=_audit_revocation),
+    Rule(UseApiKey, decide=use, needs=_needs_nothing, locks_account=False),
+)

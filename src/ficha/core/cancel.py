@@ -6,6 +6,7 @@ from .commands import Cancel
 from .finish import cancel_now, unchanged
 from .outcomes import Finished, Refusal
 from .refusals import no_job
+from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
 
@@ -16,3 +17,14 @@ def cancel(ws: Workspace, command: Cancel) -> Finished | Refusal:
     if job.place is None:
         return unchanged(ws, job)
     return cancel_now(ws, job, command.reason)
+
+
+def _needs(wanted: Needs, command: Cancel) -> None:
+    wanted.owned_jobs.add(command.job_id)
+
+
+def _audit(command: Cancel, _: Finished) -> Audited:
+    return Audited("cancel", f"job {command.job_id}", {"reason": command.reason})
+
+
+RULES = (Rule(Cancel, decide=cancel, needs=_needs, audit=_audit),)

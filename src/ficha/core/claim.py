@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from . import moves
+from . import states
 from .commands import Claim, ClaimJob
 from .outcomes import Claimed, Lease, Refusal
 from .records import HELD, Job, Leased, Ready
 from .refusals import no_job, no_pool
+from .rule import Needs, Rule
 from .workspace import Workspace
 
 
@@ -48,10 +49,10 @@ def _why_not(job: Job) -> str:
 
 
 def _lease(ws: Workspace, job: Job, worker: str, starts: bool) -> Lease:
-    job = moves.claimed(job, worker, ws.now, ws.policy.lease_ms)
+    job = states.claimed(job, worker, ws.now, ws.policy.lease_ms)
     ws.add_event(job, "claimed", worker=worker, epoch=job.epoch)
     if starts:
-        job = moves.started(job)
+        job = states.started(job)
         ws.add_event(job, "started", epoch=job.epoch)
     ws.put_job(job)
     held = job.place
@@ -67,3 +68,21 @@ def _has_slot(ws: Workspace, name: str) -> bool:
     pool = ws.pool(name)
     assert pool is not None
     return not pool.paused and (pool.limit is None or ws.occupied(name) < pool.limit)
+
+
+def _needs_ready(wanted: Needs, command: Claim) -> None:
+    wanted.pools.update(command.pools)
+    for pool in command.pools:
+        wanted.ready[pool] = wanted.ready.get(pool, 0) + command.limit
+
+
+def _needs_job(wanted: Needs, command: ClaimJob) -> None:
+    wanted.owned_jobs.add(command.job_id)
+    wanted.pools.add(command.pool)
+    wanted.ready.setdefault(command.pool, 0)
+
+
+RULES = (
+    Rule(Claim, decide=claim, needs=_needs_ready, locks_account=False),
+    Rule(ClaimJob, decide=claim_job, needs=_needs_job),
+)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from .needs import KeyName
 from .records import (
     Account,
     ApiKey,
@@ -19,6 +18,7 @@ from .records import (
     Event,
     Job,
     Key,
+    KeyName,
     Leader,
     Pool,
     Reservation,

@@ -10,6 +10,7 @@ from .commands import Discard, Requeue
 from .outcomes import Discarded, Refusal, Submitted
 from .records import WAITING, Job
 from .refusals import lacks_credits, no_job
+from .rule import Audited, Needs, Rule
 from .submit import waiting_place
 from .workspace import Workspace
 
@@ -86,3 +87,26 @@ def discard(ws: Workspace, command: Discard) -> Discarded | Refusal:
     ws.put_job(replace(job, dead_at=None))
     ws.add_event(job, "discarded")
     return Discarded(job.id, changed=True)
+
+
+def _needs_payload(wanted: Needs, command: Requeue) -> None:
+    wanted.owned_jobs.add(command.job_id)
+    wanted.payloads.add(command.job_id)
+
+
+def _audit_requeue(command: Requeue, _: Submitted) -> Audited:
+    return Audited("requeue", f"job {command.job_id}", {"as_job": command.new_id})
+
+
+def _needs_job(wanted: Needs, command: Discard) -> None:
+    wanted.owned_jobs.add(command.job_id)
+
+
+def _audit_discard(command: Discard, _: Discarded) -> Audited:
+    return Audited("discard", f"job {command.job_id}")
+
+
+RULES = (
+    Rule(Requeue, decide=requeue, needs=_needs_payload, audit=_audit_requeue),
+    Rule(Discard, decide=discard, needs=_needs_job, audit=_audit_discard),
+)

@@ -6,7 +6,7 @@ from typing import Any, assert_never
 
 from msgspec.structs import replace
 
-from . import ledger, moves
+from . import ledger, states
 from .commands import (
     AcceptedByProvider,
     CancelledByHandler,
@@ -23,6 +23,7 @@ from .policy import MILLISECOND, aged_rank, backoff_ms
 from .promote import promote
 from .records import HELD, Content, Job, Leased, Parked, Ready
 from .refusals import lease_lost, no_job
+from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
 
@@ -80,12 +81,12 @@ def unchanged(ws: Workspace, job: Job) -> Finished:
 
 def _complete(ws: Workspace, job: Job, ending: Completed) -> Finished:
     if job.status == "starting":
-        job = moves.started(job)
+        job = states.started(job)
         ws.add_event(job, "started", epoch=job.epoch)
     # A count that makes no sense must not fail a job that is done: nothing of nothing is nothing delivered.
     of = max(1, job.units if ending.of is None else ending.of)
     delivered = of if ending.delivered is None else max(0, min(ending.delivered, of))
-    job = moves.completed(job, delivered, ws.now)
+    job = states.completed(job, delivered, ws.now)
     ws.put_job(job)
     ws.put_result(job.id, ending.result)
     refunded = ledger.refund(ws, job, ledger.undelivered(job.charged, delivered, of), "partial")
@@ -100,7 +101,7 @@ def _complete(ws: Workspace, job: Job, ending: Completed) -> Finished:
 
 def fail(ws: Workspace, job: Job, error: str, *, dead: bool, counts: bool = False) -> Finished:
     """Ends a job as failed and gives everything back."""
-    job = moves.failed(job, error, ws.now, dead=dead, counts=counts)
+    job = states.failed(job, error, ws.now, dead=dead, counts=counts)
     ws.put_job(job)
     refunded = ledger.refund(ws, job, job.charged, "failed")
     ws.add_event(job, "failed", error=error, refunded=refunded, dead=dead)
@@ -114,7 +115,7 @@ def time_out(ws: Workspace, job: Job) -> Finished:
 
 def cancel_now(ws: Workspace, job: Job, reason: str | None) -> Finished:
     """Ends a job as cancelled and gives everything back."""
-    job = moves.cancelled(job, reason, ws.now)
+    job = states.cancelled(job, reason, ws.now)
     ws.put_job(job)
     refunded = ledger.refund(ws, job, job.charged, "cancelled")
     ws.add_event(job, "cancelled", reason=reason, refunded=refunded)
@@ -129,7 +130,7 @@ def _ended(ws: Workspace, job: Job, refunded: int) -> Finished:
 def _retry(ws: Workspace, job: Job, after_ms: int, *, failed: bool, error: str | None) -> Finished:
     due_at = ws.now + max(1, after_ms) * MILLISECOND
     rank, _ = aged_rank(job, ws.plan(ws.owner(job)), ws.now)
-    job = moves.retried(job, Parked(rank, due_at), failed=failed)
+    job = states.retried(job, Parked(rank, due_at), failed=failed)
     ws.put_job(job)
     ws.add_event(job, "retried", error=error, attempts=job.attempts, due_at=due_at)
     promote(ws, job.account_id)
@@ -139,7 +140,7 @@ def _retry(ws: Workspace, job: Job, after_ms: int, *, failed: bool, error: str |
 def _accept(ws: Workspace, job: Job, ref: str) -> Finished | Refusal:
     if not isinstance(job.place, Leased):
         return unchanged(ws, job)
-    job = moves.accepted(job, job.place, ref, ws.now)
+    job = states.accepted(job, job.place, ref, ws.now)
     ws.put_job(job)
     ws.add_event(job, "accepted", ref=ref)
     return Finished(job.id, job.status, True, 0, ws.owner(job).balance)
@@ -154,7 +155,7 @@ def take_back(ws: Workspace, job: Job, reason: str, *, lost: bool) -> Finished:
         job = replace(job, recoveries=job.recoveries + 1)
         lost_runs = f"{job.recoveries} runs were lost with their process"
         return fail(ws, job, f"{lost_runs}, so the job is taken for poison; the last: {reason}", dead=True)
-    job = moves.taken_back(job, Ready(*aged_rank(job, ws.plan(ws.owner(job)), ws.now)), lost=lost)
+    job = states.taken_back(job, Ready(*aged_rank(job, ws.plan(ws.owner(job)), ws.now)), lost=lost)
     ws.put_job(job)
     said: dict[str, Any] = {"worker": lease.worker, "epoch": job.epoch, "recoveries": job.recoveries, "reason": reason}
     if lost:
@@ -166,3 +167,14 @@ def take_back(ws: Workspace, job: Job, reason: str, *, lost: bool) -> Finished:
 
 def _hours(ws: Workspace) -> int:
     return ws.policy.max_age_ms // 3_600_000
+
+
+def _needs(wanted: Needs, command: Finish) -> None:
+    wanted.owned_jobs.add(command.job_id)
+
+
+def _audit(command: Finish, _: Finished) -> Audited:
+    return Audited("finish", f"job {command.job_id}", {"ending": type(command.ending).__name__})
+
+
+RULES = (Rule(Finish, decide=finish, needs=_needs, audit=_audit),)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from . import checkpoints, moves
+from . import checkpoints, states
 from .commands import Heartbeat, Note, Report, SaveCheckpoint, SaveStep, Start
 from .outcomes import Held, Refusal, StepSaved
 from .policy import MILLISECOND
 from .records import Checkpoint, Job, Leased, Step
 from .refusals import lease_lost, no_job
+from .rule import Needs, Rule
 from .workspace import Workspace
 
 
@@ -18,7 +19,7 @@ def start(ws: Workspace, command: Start) -> Held | Refusal:
     if isinstance(job, Refusal):
         return job
     if job.status == "starting":
-        job = moves.started(job)
+        job = states.started(job)
         ws.add_event(job, "started", epoch=job.epoch)
     return _extended(ws, job)
 
@@ -110,3 +111,22 @@ def _extended(ws: Workspace, job: Job) -> Held:
     lease = replace(lease, heartbeat_at=max(lease.heartbeat_at, ws.now), expires_at=expires_at)
     ws.put_job(replace(job, place=lease))
     return Held(job.id, job.status, lease.expires_at, lease.deadline_at)
+
+
+def _needs_job(wanted: Needs, command: Start | Heartbeat | SaveCheckpoint | Report | Note) -> None:
+    wanted.jobs.add(command.job_id)
+
+
+def _needs_step(wanted: Needs, command: SaveStep) -> None:
+    wanted.jobs.add(command.job_id)
+    wanted.steps.add((command.job_id, command.name))
+
+
+RULES = (
+    Rule(Start, decide=start, needs=_needs_job, locks_account=False),
+    Rule(Heartbeat, decide=heartbeat, needs=_needs_job, locks_account=False),
+    Rule(SaveCheckpoint, decide=save_checkpoint, needs=_needs_job, locks_account=False),
+    Rule(SaveStep, decide=save_step, needs=_needs_step, locks_account=False),
+    Rule(Report, decide=report, needs=_needs_job, locks_account=False),
+    Rule(Note, decide=note, needs=_needs_job, locks_account=False),
+)

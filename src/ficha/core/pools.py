@@ -11,6 +11,7 @@ from .outcomes import Elected, PoolChanged, Refusal
 from .policy import MILLISECOND
 from .records import Job, Leader, Parked, Pool, Ready
 from .refusals import no_pool
+from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
 WaitReason = Literal["schedule", "account_limit", "pool_paused", "pool_full", "place"]
@@ -80,3 +81,36 @@ def why_not_yet(pool: Pool | None, occupied: int) -> WaitReason:
     if pool is not None and pool.limit is not None and occupied >= pool.limit:
         return "pool_full"
     return "place"
+
+
+def _needs_slots(wanted: Needs, command: DeclarePool | ResizePool) -> None:
+    wanted.pools.add(command.name)
+    wanted.resized.add(command.name)
+
+
+def _needs_pool(wanted: Needs, command: PausePool) -> None:
+    wanted.pools.add(command.name)
+
+
+def _needs_leader(wanted: Needs, command: Elect) -> None:
+    wanted.leaders.add(command.name)
+
+
+def _audit_declaration(command: DeclarePool, _: PoolChanged) -> Audited:
+    return Audited("declare_pool", f"pool {command.name}", {"slots": command.slots})
+
+
+def _audit_pause(command: PausePool, _: PoolChanged) -> Audited:
+    return Audited("pause_pool" if command.paused else "resume_pool", f"pool {command.name}")
+
+
+def _audit_resize(command: ResizePool, _: PoolChanged) -> Audited:
+    return Audited("resize_pool", f"pool {command.name}", {"slots": command.slots})
+
+
+RULES = (
+    Rule(DeclarePool, decide=declare_pool, needs=_needs_slots, audit=_audit_declaration),
+    Rule(PausePool, decide=pause_pool, needs=_needs_pool, audit=_audit_pause),
+    Rule(ResizePool, decide=resize_pool, needs=_needs_slots, audit=_audit_resize),
+    Rule(Elect, decide=elect, needs=_needs_leader),
+)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .needs import PROMOTIONS_PER_SLOT
 from .policy import aged_rank
 from .records import Ready
+from .rule import PROMOTIONS_PER_SLOT
 from .submit import has_room
 from .workspace import Workspace
 

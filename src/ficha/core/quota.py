@@ -9,6 +9,7 @@ from .outcomes import Forgotten, Refusal, ReservationChanged
 from .policy import MILLISECOND, Plan, submits_this_hour
 from .records import Account, Reservation, ReservationState
 from .refusals import no_account, no_plan, no_reservation
+from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
 
@@ -137,3 +138,33 @@ def quota_warnings(ws: Workspace, account: Account, plan: Plan) -> tuple[str, ..
         if used >= limit * share:
             warnings += (f"{used} of {limit} jobs this hour",)
     return warnings
+
+
+def _needs_account(wanted: Needs, command: Reserve) -> None:
+    wanted.accounts.add(command.account_id)
+    wanted.reservations_of.add(command.account_id)
+    wanted.reservations.add(command.reservation_id)
+
+
+def _needs_reservation(wanted: Needs, command: Consume | Release | ExpireReservation) -> None:
+    wanted.reservations.add(command.reservation_id)
+
+
+def _audit_reserve(command: Reserve, _: ReservationChanged) -> Audited:
+    return Audited("reserve", f"reservation {command.reservation_id}", {"account": command.account_id})
+
+
+def _audit_consume(command: Consume, _: ReservationChanged) -> Audited:
+    return Audited("consume", f"reservation {command.reservation_id}")
+
+
+def _audit_release(command: Release, _: ReservationChanged) -> Audited:
+    return Audited("release", f"reservation {command.reservation_id}")
+
+
+RULES = (
+    Rule(Reserve, decide=reserve, needs=_needs_account, audit=_audit_reserve),
+    Rule(Consume, decide=consume, needs=_needs_reservation, audit=_audit_consume),
+    Rule(Release, decide=release, needs=_needs_reservation, audit=_audit_release),
+    Rule(ExpireReservation, decide=expire, needs=_needs_reservation),
+)

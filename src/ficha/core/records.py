@@ -16,6 +16,8 @@ Status = Literal["queued", "starting", "running", "completed", "failed", "cancel
 EntryKind = Literal["grant", "adjust", "charge", "refund"]
 ReservationState = Literal["active", "consumed", "expired", "released"]
 KeyScope = Literal["submit", "grant"]
+KeyName = tuple[str, KeyScope, str]
+"""An account, a scope and the caller's key."""
 TallyKind = Literal["claimed", "completed", "failed", "cancelled", "retried", "recovered", "returned", "accepted"]
 """That a run began, and the ways in which one ends: each run has one beginning and at most one end."""
 ApiKeyScope = Literal["user", "service", "admin"]

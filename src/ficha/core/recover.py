@@ -15,6 +15,7 @@ from .outcomes import Recovered, RecoveryAct, Refusal
 from .policy import MILLISECOND, SECOND, aged_rank
 from .records import Awaiting, Job, Leased, Parked, Ready
 from .refusals import no_job
+from .rule import Audited, Needs, Rule
 from .submit import waiting_place
 from .workspace import Workspace
 
@@ -72,3 +73,14 @@ def _recover_waiting(ws: Workspace, job: Job, place: Ready | Parked) -> Recovere
             act = "aged"
             ws.put_job(replace(job, place=Ready(*aged_rank(job, ws.plan(ws.owner(job)), ws.now))))
     return Recovered(job.id, act)
+
+
+def _needs(wanted: Needs, command: Recover) -> None:
+    wanted.owned_jobs.add(command.job_id)
+
+
+def _audit(command: Recover, outcome: Recovered) -> Audited:
+    return Audited("recover", f"job {command.job_id}", {"act": outcome.act})
+
+
+RULES = (Rule(Recover, decide=recover, needs=_needs, audit=_audit),)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
-from .needs import KeyName
 from .records import (
     Account,
     ApiKey,
@@ -18,6 +17,7 @@ from .records import (
     Event,
     Job,
     Key,
+    KeyName,
     Leader,
     Leased,
     Parked,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from . import ledger
-from .commands import NewJob, Submit
-from .needs import KeyName
-from .outcomes import Rate, Refusal, Submitted
+from .commands import ForgetKey, NewJob, Submit
+from .outcomes import Forgotten, Rate, Refusal, Submitted
 from .policy import (
     HOUR,
     MAX_AMOUNT,
@@ -20,8 +19,9 @@ from .policy import (
     submits_this_hour,
 )
 from .quota import consumed, quota_warnings, refuse_quota, refuse_reservation
-from .records import WAITING, Account, Batch, Job, Key, Parked, Ready
+from .records import WAITING, Account, Batch, Job, Key, KeyName, Parked, Ready
 from .refusals import lacks_credits, no_account, no_batch, no_plan
+from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
 
@@ -313,10 +313,43 @@ def _remember(ws: Workspace, command: Submit, first: Job, jobs: int, cost: int) 
     )
 
 
-def forget_key(ws: Workspace, name: KeyName) -> bool:
+def forget_key(ws: Workspace, command: ForgetKey) -> Forgotten:
     """Clears an expired key away; one that is still remembered stays."""
+    name: KeyName = (command.account_id, command.scope, command.key)
     key = ws.key(name)
     if key is None or is_remembered(key, ws.now):
-        return False
+        return Forgotten(changed=False)
     ws.forget_key(name)
-    return True
+    return Forgotten(changed=True)
+
+
+def _needs(wanted: Needs, command: Submit) -> None:
+    wanted.accounts.add(command.account_id)
+    wanted.reservations_of.add(command.account_id)
+    if command.key is not None:
+        wanted.keys.add((command.account_id, "submit", command.key))
+    if command.reservation_id is not None:
+        wanted.reservations.add(command.reservation_id)
+    for job in command.jobs:
+        if job.content_hash:
+            wanted.contents.add((job.tool, job.content_hash))
+    if command.joins and command.batch_id is not None:
+        wanted.batches.add(command.batch_id)
+
+
+def _audit(command: Submit, outcome: Submitted) -> Audited:
+    told = {"job_id": outcome.job_id, "batch_id": outcome.batch_id, "jobs": outcome.jobs, "cost": outcome.cost}
+    return Audited(
+        "submit", f"account {command.account_id}", {"tool": command.jobs[0].tool, "key": command.key, **told}
+    )
+
+
+def _needs_key(wanted: Needs, command: ForgetKey) -> None:
+    wanted.accounts.add(command.account_id)
+    wanted.keys.add((command.account_id, command.scope, command.key))
+
+
+RULES = (
+    Rule(Submit, decide=submit, needs=_needs, audit=_audit),
+    Rule(ForgetKey, decide=forget_key, needs=_needs_key),
+)

@@ -8,6 +8,7 @@ from .commands import RegisterWorker
 from .outcomes import Seen
 from .policy import MILLISECOND
 from .records import Worker
+from .rule import Needs, Rule
 from .workspace import Workspace
 
 WorkerState = Literal["alive", "silent", "stopped"]
@@ -38,3 +39,10 @@ def state_of(worker: Worker, now: int) -> WorkerState:
     if worker.stopped_at is not None:
         return "stopped"
     return "silent" if now - worker.seen_at > MISSED * worker.heartbeat_ms * MILLISECOND else "alive"
+
+
+def _needs_nothing(_: Needs, __: RegisterWorker) -> None:
+    """A sign of life stands, whatever was said before."""
+
+
+RULES = (Rule(RegisterWorker, decide=register_worker, needs=_needs_nothing, locks_account=False),)

@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from .needs import KeyName
 from .policy import Plan, Policy
 from .records import (
     WAITING,
@@ -27,6 +26,7 @@ from .records import (
     Event,
     Job,
     Key,
+    KeyName,
     Leader,
     Leased,
     Parked,

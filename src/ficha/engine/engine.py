@@ -13,6 +13,7 @@ from ..core.needs import needs
 from ..core.outcomes import Outcome
 from ..core.policy import Policy
 from ..core.records import HELD, Job, Leased, Ready
+from ..core.rules import RULES
 from ..core.snapshot import Changes, Snapshot
 from ..store.base import GetSnapshot, Store
 from .committer import CLOSED, CommitLimits, Committer, StandingTicket
@@ -139,14 +140,6 @@ class Engine:
             self._trigger.fire({change.after.pool for change in changes.jobs if type(change.after.place) is Ready})
 
 
-_NEEDS_NO_ACCOUNT: Final = frozenset(
-    {
-        *(c.Claim, c.Start, c.Heartbeat, c.SaveCheckpoint, c.SaveStep, c.Report, c.Note),
-        *(c.RegisterWorker, c.UseApiKey),
-    }
-)
-
-
 def _lane_number(command: c.Command, lanes: int) -> int:
     """Which lane a command goes to, where there are several.
 
@@ -156,7 +149,7 @@ def _lane_number(command: c.Command, lanes: int) -> int:
     if lanes == 1:
         return 0
     command = c.unwrapped(command)
-    if type(command) in _NEEDS_NO_ACCOUNT:
+    if not RULES[type(command)].locks_account:
         return lanes - 1
     owner: str = getattr(command, "account_id", None) or getattr(command, "job_id", None) or ""
     return crc32(owner.encode()) % (lanes - 1)

@@ -1,0 +1,90 @@
+"""What the core knows of one command, in one record: what it needs, how it is decided, what the audit log says of it.
+
+Each rule stands in the file of its noun (`submit.py`, `pools.py`, …), which lists its own in `RULES`; `rules.py` puts
+them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from msgspec import Struct, field
+
+from .commands import Command
+from .outcomes import Outcome
+from .records import KeyName
+from .workspace import Workspace
+
+C = TypeVar("C", bound=Command)
+
+PROMOTIONS_PER_SLOT = 2
+"""Parked jobs that one freed slot may promote: one takes its place, one catches up after a raised limit."""
+
+
+class Needs(Struct):
+    """Keys and scans to load.
+
+    accounts: by id, locked.
+    jobs: by id, their hot row locked, without locking their account.
+    owned_jobs: by id, their hot row locked after locking their account, with up to `PROMOTIONS_PER_SLOT` parked
+        jobs of the account for each job named.
+    payloads: ids among `owned_jobs` whose payload is wanted too. Where `ready` is wanted, the parked jobs that are
+        loaded come with their payload as well: a claim may take what the same batch promoted.
+    steps: (job, step name), the stored result.
+    keys: by name, each with the job it led to, if any.
+    reservations: by id, after locking their account.
+    reservations_of: accounts whose active reservations are wanted.
+    parked_of: accounts of which all parked jobs are wanted.
+    pools: by name, locked where it has a limit and a claim asks for it.
+    resized: pools that a command of this batch may give a limit.
+    ready: how many of the best ready jobs of each pool, with payload and, where it has a limit or may get one, the
+        pool's occupied slots; rows that another batch holds are skipped.
+    contents: (tool, content hash), with the result.
+    leaders: by name, locked.
+    batches: by id; those of an account come and stay under its lock.
+    api_keys: by id, under the one lock that all changes of API keys share.
+    api_keys_of: names of which all keys that were not revoked are wanted, under the same lock.
+    """
+
+    accounts: set[str] = field(default_factory=set)
+    jobs: set[str] = field(default_factory=set)
+    owned_jobs: set[str] = field(default_factory=set)
+    payloads: set[str] = field(default_factory=set)
+    steps: set[tuple[str, str]] = field(default_factory=set)
+    keys: set[KeyName] = field(default_factory=set)
+    reservations: set[str] = field(default_factory=set)
+    reservations_of: set[str] = field(default_factory=set)
+    parked_of: set[str] = field(default_factory=set)
+    pools: set[str] = field(default_factory=set)
+    resized: set[str] = field(default_factory=set)
+    ready: dict[str, int] = field(default_factory=dict)
+    contents: set[tuple[str, str]] = field(default_factory=set)
+    leaders: set[str] = field(default_factory=set)
+    batches: set[str] = field(default_factory=set)
+    api_keys: set[str] = field(default_factory=set)
+    api_keys_of: set[str] = field(default_factory=set)
+
+
+class Audited(Struct, frozen=True):
+    """What the audit log says of a command: what it is called there, what it was done to, and its particulars."""
+
+    act: str
+    target: str
+    details: dict[str, Any] = {}
+
+
+class Rule(Struct, Generic[C], frozen=True):
+    """All that is known of one command.
+
+    decide: what comes of it, on a workspace. Nothing else changes anything.
+    needs: adds to the keys and scans to load what `decide` will look at. It sees the command alone.
+    audit: what the audit log says of it, with what came of it. None for what workers and the sweeper say all day long.
+    locks_account: whether it waits for an account's lock. What does not is committed apart from what does.
+    """
+
+    command: type[C]
+    decide: Callable[[Workspace, C], Outcome]
+    needs: Callable[[Needs, C], None]
+    audit: Callable[[C, Any], Audited] | None = None
+    locks_account: bool = True
