@@ -1,5 +1,6 @@
 """Fixtures that every test may use."""
 
+import signal
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +18,10 @@ OWNED = pytest.StashKey[ExitStack]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell without job control starts what it puts in the background with SIGINT ignored, and so would be every process
+    # that the tests start and interrupt: it would never hear of it.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[OWNED] = ExitStack()
     workerinput = getattr(config, "workerinput", None)
     if workerinput is None:

@@ -226,8 +226,14 @@ def test_a_shell_is_told_what_could_follow(
     assert ficha().out.split() == offered
 
 
+def test_the_shell_that_asks_is_shown_its_completion() -> None:
+    # The command looks for a shell among its ancestors, and those of the tests may have none.
+    asked = ["bash", "-c", f"'{FICHA}' --show-completion; exit $?"]
+    shown = subprocess.run(asked, capture_output=True, text=True, check=True)
+    assert "_FICHA_COMPLETE=complete_bash" in shown.stdout
+
+
 def test_completion_is_quiet_where_there_is_no_application(ficha: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "_FICHA_COMPLETE=complete_bash" in ficha("--show-completion", "bash").out
     monkeypatch.setenv("_FICHA_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", "ficha submit ")
     monkeypatch.setenv("COMP_CWORD", "2")
