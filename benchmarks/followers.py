@@ -11,8 +11,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from .processes import ROOT, TICKS_PER_S
 
 SPEAKERS: Final = 50
 """Jobs that events are written about."""
+WRITES: Final = b"writes\n"
 
 
 def application(url: str) -> Ficha:
@@ -71,29 +72,29 @@ class Measure:
                 await app.submit_batch([("theirs", {})] * SPEAKERS, account="ana")
                 ours = await app.claim("default", limit=SPEAKERS, worker="w", starts=True)
                 theirs = await app.claim("theirs", limit=SPEAKERS, worker="w", starts=True)
-                await self._watch("nobody follows", nothing)
+                await self._watch("nobody follows", nullcontext())
                 async with self._followed(app):
-                    await self._watch(f"{self._followers} streams, nothing happens", nothing)
+                    await self._watch(f"{self._followers} streams, nothing happens", nullcontext())
                     for whose, leases in (("others'", theirs), ("followed", ours)):
                         await self._watch(
                             f"{self._followers} streams, {self._per_s} events/s of {whose} jobs",
-                            lambda leases=leases: self._write(url, leases),
+                            self._written(url, leases),
                         )
 
-    async def _watch(self, what: str, act: Callable[[], Awaitable[None]]) -> None:
-        acting = asyncio.ensure_future(act())
-        await asyncio.sleep(self._settle_s)
-        self._late_s = []
-        here, there, began = time.process_time(), self._database_s(), time.monotonic()
-        await asyncio.sleep(self._seconds)
-        took = time.monotonic() - began
-        words = f"{what}: {(time.process_time() - here) / took:.2%} of a core"
-        words += f", {(self._database_s() - there) / took:.2%} in the database"
-        if len(self._late_s) > 100:
-            cuts = statistics.quantiles(self._late_s, n=100)
-            words += f"; {len(self._late_s) / took:.0f}/s heard after {cuts[49]:.3f} s, 99 % within {cuts[98]:.3f} s"
-        print(words, flush=True)
-        await acting
+    async def _watch(self, what: str, meanwhile: AbstractAsyncContextManager[None]) -> None:
+        async with meanwhile:
+            await asyncio.sleep(self._settle_s)
+            self._late_s = []
+            here, there, began = time.process_time(), self._database_s(), time.monotonic()
+            await asyncio.sleep(self._seconds)
+            took = time.monotonic() - began
+            words = f"{what}: {(time.process_time() - here) / took:.2%} of a core"
+            words += f", {(self._database_s() - there) / took:.2%} in the database"
+            if len(self._late_s) > 1:
+                cuts = statistics.quantiles(self._late_s, n=100)
+                heard = f"{len(self._late_s) / took:.0f}/s heard after {cuts[49]:.3f} s"
+                words += f"; {heard}, 99 % within {cuts[98]:.3f} s"
+            print(words, flush=True)
 
     @asynccontextmanager
     async def _followed(self, app: Ficha) -> AsyncIterator[None]:
@@ -119,13 +120,23 @@ class Measure:
                 lines = (line for line in text.split(b"\n") if line.startswith(b"data: ") and b'"text"' in line)
                 self._late_s += [now - float(json.decode(line[6:])["data"]["text"]) for line in lines]
 
-    async def _write(self, url: str, leases: list[Lease]) -> None:
-        options = [url, str(self._per_s), str(self._seconds + self._settle_s + 1.0)]
+    @asynccontextmanager
+    async def _written(self, url: str, leases: list[Lease]) -> AsyncIterator[None]:
+        """Another process writes events about these jobs, from the beginning of the block to its end."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "benchmarks.followers", "write", *options), stdin=subprocess.PIPE, cwd=ROOT
+            *(sys.executable, "-m", "benchmarks.followers", "write", url, str(self._per_s)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
         )
-        await process.communicate(json.encode([(lease.job_id, lease.epoch) for lease in leases]))
-        assert process.returncode == 0
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.encode([(lease.job_id, lease.epoch) for lease in leases]) + b"\n")
+        # Its first line says that it writes; how long a process takes to start is no part of the measure.
+        assert await process.stdout.readline() == WRITES
+        yield
+        process.stdin.close()
+        assert await process.wait() == 0
 
     def _database_s(self) -> float:
         """The processor time of the database's own processes: they live in its folder."""
@@ -141,17 +152,16 @@ class Measure:
         return ticks / TICKS_PER_S
 
 
-async def nothing() -> None:
-    """Nothing happens."""
-
-
-async def write(url: str, per_s: int, seconds: float) -> None:
-    """Lines about the jobs that standard input names, with the time in each, evenly spread."""
-    leases: list[Any] = json.decode(sys.stdin.buffer.read())
+async def write(url: str, per_s: int) -> None:
+    """Lines about the jobs that standard input names, with the time in each, evenly spread, until the input ends."""
+    leases: list[Any] = json.decode(sys.stdin.buffer.readline())
     async with application(url) as app, asyncio.TaskGroup() as calls:
+        ends = calls.create_task(asyncio.to_thread(sys.stdin.buffer.read))
+        sys.stdout.buffer.write(WRITES)
+        sys.stdout.buffer.flush()
         began, sent = time.monotonic(), 0
-        while (passed := time.monotonic() - began) < seconds:
-            while sent < passed * per_s:
+        while not ends.done():
+            while sent < (time.monotonic() - began) * per_s:
                 calls.create_task(say(app, Note(*leases[sent % len(leases)], repr(time.time()))))
                 sent += 1
             await asyncio.sleep(0.002)
@@ -163,6 +173,6 @@ async def say(app: Ficha, note: Note) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["write"]:
-        asyncio.run(write(sys.argv[2], int(sys.argv[3]), float(sys.argv[4])))
+        asyncio.run(write(sys.argv[2], int(sys.argv[3])))
     else:
         typer.run(main)

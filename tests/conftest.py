@@ -18,8 +18,8 @@ OWNED = pytest.StashKey[ExitStack]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A shell without job control starts what it puts in the background with SIGINT ignored, and so would be every process
-    # that the tests start and interrupt: it would never hear of it.
+    # A shell without job control starts what it puts in the background with SIGINT ignored. Every process that a test
+    # starts would inherit that, and never hear that it is interrupted.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[OWNED] = ExitStack()
