@@ -7,7 +7,11 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.ready
+# The stamp names the Python that it was made with, so that another one, as in `make test PYTHON=python3.13`, makes
+# .venv anew.
+VERSION = -c 'import sys; print("%s-%d.%d" % (sys.implementation.name, *sys.version_info[:2]))'
+WANTED := $(shell $(PYTHON) $(VERSION))
+STAMP := $(VENV)/.ready-$(WANTED)
 
 # Options handed to pytest, for example: make test ARGS="-k ledger -x".
 ARGS ?=
@@ -29,10 +33,10 @@ UPGRADE ?=
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup demo test check format bench simulate chaos fuzz openapi lock clean
+.PHONY: help setup demo test test-all check format bench simulate chaos fuzz openapi lock clean
 
 help: ## list these commands
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 setup: $(STAMP) ## make .venv with everything in it; does nothing when nothing changed
 
@@ -41,8 +45,11 @@ demo: setup ## run the example shop until Ctrl-C; CHECK=1 tries it out over HTTP
 	@if [ -t 0 ]; then set -m; fi; cd examples/images && \
 		$(CURDIR)/$(BIN)/$(if $(CHECK),python check.py,ficha dev --app app:app --database sqlite:///ficha.db)
 
-test: check ## set up, run the static checks, then every test
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+test: check ## before every commit: the static checks, then every test but the long ones
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long" $(ARGS)
+
+test-all: check ## before every release: the long tests too
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: setup ## formatting, lint, types and the import arrows
 	$(BIN)/ruff format --check
@@ -91,7 +98,8 @@ $(STAMP): pyproject.toml requirements/dev.txt requirements/uv.txt
 		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 			&& apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv; } \
 		|| { echo "Python's venv module is missing; install it (on Debian and Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
-	@[ -x $(BIN)/python ] && $(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@[ "$$($(BIN)/python $(VERSION) 2>/dev/null)" = "$(WANTED)" ] && $(BIN)/python -m pip --version >/dev/null 2>&1 \
+		|| $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip sync --quiet --require-hashes requirements/dev.txt
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
