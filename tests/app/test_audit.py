@@ -98,14 +98,14 @@ async def test_an_act_that_is_rolled_back_leaves_no_line_and_no_change(world: Wo
     apply_failed = asyncio.Event()
     transact = store.transact
 
-    async def fails_after_deciding(lane: str, batch: int, needs: Any, decide: Any, hints: Any) -> None:
+    async def fails_after_deciding(committer: str, number: int, needs: Any, decide: Any, hints: Any) -> Any:
         def broken(snapshot: Any) -> Any:
-            changes = decide(snapshot)
+            changes, _ = decide(snapshot)
             assert changes.audit
             apply_failed.set()
             raise StoreError("the disk is on fire")
 
-        await transact(lane, batch, needs, broken, hints)
+        return await transact(committer, number, needs, broken, hints)
 
     before = await state(app)
     store.transact = fails_after_deciding

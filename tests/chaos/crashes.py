@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal, get_args
 
 from ficha.core.needs import Needs
-from ficha.core.snapshot import Changes, Snapshot
-from ficha.store.base import Hints
+from ficha.core.snapshot import Snapshot
+from ficha.store.base import Committed, Decide, Decision, Hints
 from ficha.store.postgres import store as postgres
 from ficha.store.sqlite import store as sqlite
 
@@ -58,38 +58,37 @@ class Crash:
                 self._reach("committed")
             return version
 
-        async def commit_and_die(connection: Any) -> None:
+        async def commit_and_die(connection: Any, attempt: Any) -> None:
             self._reach("applied")
-            await commit(connection)
+            await commit(connection, attempt)
             self._reach("committed")
 
-        def sync_commit_and_die(store: Any, db: Any) -> None:
+        def sync_commit_and_die(store: Any, db: Any, attempt: Any = None) -> None:
             self._reach("applied")
-            sync_commit(store, db)
+            sync_commit(store, db, attempt)
             self._reach("committed")
 
         postgres.apply, postgres.commit = apply_and_die, commit_and_die
         sqlite.SqliteStore._commit = sync_commit_and_die  # type: ignore[method-assign]
 
-    def _watched(self, transact: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    def _watched(self, transact: Callable[..., Awaitable[Committed]]) -> Callable[..., Awaitable[Committed]]:
         async def watched(
-            store: Any, lane: str, batch: int, needs: Needs, decide: Callable[[Snapshot], Changes], hints: Hints
-        ) -> None:
+            store: Any, committer: str, number: int, needs: Needs, decide: Decide, hints: Hints
+        ) -> Committed:
             if act_of(needs) != self._act:
-                await transact(store, lane, batch, needs, decide, hints)
-                return
+                return await transact(store, committer, number, needs, decide, hints)
 
-            def decide_and_die(snapshot: Snapshot) -> Changes:
+            def decide_and_die(snapshot: Snapshot) -> Decision:
                 # The rules are pure, so that to ask them once more beforehand changes nothing.
-                if self._doomed is None and decide(snapshot):
+                if self._doomed is None and decide(snapshot)[0]:
                     self._left -= 1
                     self._doomed = _here() if self._left == 0 else None
                 self._reach("loaded")
-                changes = decide(snapshot)
+                decision = decide(snapshot)
                 self._reach("decided")
-                return changes
+                return decision
 
-            await transact(store, lane, batch, needs, decide_and_die, hints)
+            return await transact(store, committer, number, needs, decide_and_die, hints)
 
         return watched
 
@@ -106,7 +105,7 @@ def _die() -> None:
 
 
 def _here() -> object:
-    """Who runs this batch: a lane's task on PostgreSQL, the writer's thread on SQLite."""
+    """Who runs this transaction: a committer's task on PostgreSQL, the writer's thread on SQLite."""
     try:
         return asyncio.current_task()
     except RuntimeError:

@@ -165,8 +165,8 @@ async def test_a_pooler_that_takes_no_settings_gets_none(url: str) -> None:
 
 async def test_options_in_the_url_reach_the_store_and_not_the_database(url: str) -> None:
     listening = quote(url, safe="")
-    store = store_for(f"{url}&ficha_prepared=off&ficha_lanes=2&ficha_pool_size=1&ficha_listen_url={listening}")
-    assert store.lanes == 2
+    store = store_for(f"{url}&ficha_prepared=off&ficha_committers=2&ficha_pool_size=1&ficha_listen_url={listening}")
+    assert store.committers == 2
     await store.open()
     assert isinstance(store, PostgresStore)
     async with store._readers.take() as connection:
@@ -178,7 +178,7 @@ async def test_options_in_the_url_reach_the_store_and_not_the_database(url: str)
     ("option", "words"),
     [
         ("ficha_prepared=no", "on or off"),
-        ("ficha_lanes=0", "a number from 1"),
+        ("ficha_committers=0", "a number from 1"),
         ("ficha_pool_size=many", "a number from 1"),
         ("ficha_listen_url=", "is empty"),
         ("ficha_prepare=off", "unknown option"),

@@ -12,6 +12,7 @@ from ficha.core.needs import needs
 from ficha.core.outcomes import Outcome
 from ficha.core.policy import Plan, Policy
 from ficha.core.snapshot import Changes, Snapshot
+from ficha.store.base import Decision
 from ficha.store.memory import MemoryStore
 
 TUESDAY: int = 1_773_100_800_000_000
@@ -27,7 +28,7 @@ class World:
         self.store = MemoryStore(clock=lambda: self.now)
         self.snapshot: Snapshot | None = None
         self.changes = Changes()
-        self._batches = 0
+        self._number = 0
 
     @property
     def state(self) -> State:
@@ -42,19 +43,18 @@ class World:
 
     def run(self, *batch: Command) -> list[Outcome]:
         """One batch, one transaction. The snapshot and the changes stay to be looked at."""
-        outcomes: list[Outcome] = []
 
-        def decided(snapshot: Snapshot) -> Changes:
+        def decided(snapshot: Snapshot) -> Decision:
             self.snapshot = snapshot
-            self.changes, outcomes[:] = decide(snapshot, batch, self.policy)
-            return self.changes
+            return decide(snapshot, batch, self.policy)
 
-        self._batches += 1
-        transaction = self.store.transact("lane", self._batches, needs(batch), decided)
+        self._number += 1
+        transaction = self.store.transact("committer", self._number, needs(batch), decided)
         try:
             transaction.send(None)
-        except StopIteration:
-            return outcomes
+        except StopIteration as ended:
+            self.changes = ended.value.changes
+            return ended.value.outcomes
         raise AssertionError("the memory store never waits")
 
     def one(self, command: Command) -> Outcome:

@@ -69,14 +69,14 @@ class StoreSetup:
         stack.push_async_callback(store.close)
         return cls(store, clock, stack, lambda: PostgresStore(url, clock=clock))
 
-    async def watched(self, *, lanes: int | None = None) -> InstrumentedStore:
+    async def watched(self, *, committers: int | None = None) -> InstrumentedStore:
         """A store on the database, as another process would have it; a memory store is shared instead."""
         if self._another is None:
-            return InstrumentedStore(self.store, lanes=lanes)
+            return InstrumentedStore(self.store, committers=committers)
         store = self._another()
         await store.open()
         self._stack.push_async_callback(store.close)
-        return InstrumentedStore(store, lanes=lanes)
+        return InstrumentedStore(store, committers=committers)
 
     async def engine(
         self,

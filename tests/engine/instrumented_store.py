@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Set
 from typing import Any, TypeVar
 
 from ficha.core.needs import Needs
-from ficha.store.base import CommitUnknown, Decide, Hints, Query, Store, no_hints
+from ficha.store.base import ClaimsWithSubmits, Committed, CommitUnknown, Decide, Hints, Query, Store, no_hints
 
 T = TypeVar("T")
 
@@ -25,9 +25,9 @@ class InstrumentedStore:
     gate, read_gate, notify_gate: batches, questions and hints wait here before they begin.
     """
 
-    def __init__(self, inner: Store, *, lanes: int | None = None) -> None:
+    def __init__(self, inner: Store, *, committers: int | None = None) -> None:
         self.inner = inner
-        self.lanes = inner.lanes if lanes is None else lanes
+        self.committers = inner.committers if committers is None else committers
         self.faults: deque[Exception | None] = deque()
         self.always: Exception | None = None
         self.answers: deque[Exception | None] = deque()
@@ -61,26 +61,29 @@ class InstrumentedStore:
     async def close(self) -> None:
         await self.inner.close()
 
-    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide, hints: Hints = no_hints) -> None:
+    async def transact(
+        self, committer: str, number: int, needs: Needs, decide: Decide, hints: Hints = no_hints
+    ) -> Committed:
         self.batches += 1
         self._stirred.set()
         await self.gate.wait()
         fault = self.faults.popleft() if self.faults else self.always
         if fault is not None and fault is not LOST_AFTER:
             raise fault
-        await self.inner.transact(lane, batch, needs, decide, hints)
+        committed = await self.inner.transact(committer, number, needs, decide, hints)
         self._stirred.set()
         if fault is not None:
-            raise fault
+            raise CommitUnknown(str(fault), committed)
+        return committed
 
-    async def committed(self, lane: str, batch: int) -> bool:
+    async def committed(self, committer: str, number: int) -> bool:
         answer = self.answers.popleft() if self.answers else None
         if answer is not None:
             raise answer
-        return await self.inner.committed(lane, batch)
+        return await self.inner.committed(committer, number)
 
-    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> None:
-        await self.inner.transact_within(connection, needs, decide)
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
+        return await self.inner.transact_within(connection, needs, decide)
 
     async def read(self, query: Query[T]) -> T:
         self.reads[type(query).__name__] += 1
@@ -93,7 +96,7 @@ class InstrumentedStore:
         return answer
 
     def may_claim_with_submit(self, pools: Set[str]) -> bool:
-        return self.inner.may_claim_with_submit(pools)
+        return not isinstance(self.inner, ClaimsWithSubmits) or self.inner.may_claim_with_submit(pools)
 
     async def tidy(self) -> None:
         self.tidied += 1

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.outcomes import AccountChanged, Refusal, Submitted
-from ficha.engine import committer
+from ficha.engine import committer as committer_module
 from ficha.engine.committer import CLOSED, TOGETHER, CommitLimits, Committer
 from ficha.engine.engine import Engine
 from ficha.store.base import CommitUnknown, StoreError, Transient, Unavailable, no_hints
@@ -26,7 +26,7 @@ async def store(memory: StoreSetup) -> InstrumentedStore:
 
 
 async def sent(engine: Engine, *commands: c.Command) -> list[asyncio.Task]:
-    """Calls that have reached their lane and wait there."""
+    """Calls that have reached their committer and wait there."""
     calls = [asyncio.create_task(engine.call(command)) for command in commands]
     await asyncio.sleep(0)
     return calls
@@ -92,14 +92,14 @@ async def test_no_caller_is_answered_before_the_commit(sqlite: StoreSetup) -> No
     is_decided, may_commit = threading.Event(), threading.Event()
     transact = store.inner.transact
 
-    async def slow_commit(lane: str, batch: int, needs: object, decide, hints: object) -> None:
+    async def slow_commit(committer: str, number: int, needs: object, decide, hints: object) -> object:
         def decide_and_wait(snapshot: object) -> object:
-            changes = decide(snapshot)
+            decision = decide(snapshot)
             is_decided.set()
             may_commit.wait()
-            return changes
+            return decision
 
-        await transact(lane, batch, needs, decide_and_wait, hints)
+        return await transact(committer, number, needs, decide_and_wait, hints)
 
     store.inner.transact = slow_commit
     heard = engine.wakeups.heard(["gpu"])
@@ -133,7 +133,7 @@ async def test_no_caller_is_answered_before_the_commit(sqlite: StoreSetup) -> No
 async def test_a_batch_takes_what_fits_its_weight_and_no_more(
     memory: StoreSetup, store: InstrumentedStore, weights: list[int], batches: int, actor: str | None
 ) -> None:
-    engine = await opened(await memory.engine(store, limits=replace(QUICK, batch_weight=4)))
+    engine = await opened(await memory.engine(store, limits=replace(QUICK, group_weight=4)))
     await held(engine, store)
     before = store.batches
     submits = [submit(jobs=weight) for weight in weights]
@@ -188,7 +188,7 @@ async def test_a_call_heavier_than_the_whole_queue_is_served_when_nothing_waits(
 
 
 async def test_a_large_call_of_many_lets_others_in_between(memory: StoreSetup, store: InstrumentedStore) -> None:
-    engine = await opened(await memory.engine(store, limits=replace(QUICK, batch_weight=10, waiting_weight=10)))
+    engine = await opened(await memory.engine(store, limits=replace(QUICK, group_weight=10, waiting_weight=10)))
     answered: list[str] = []
 
     async def call_many() -> None:
@@ -206,7 +206,7 @@ async def test_a_large_call_of_many_lets_others_in_between(memory: StoreSetup, s
 
 
 async def test_the_answers_to_a_call_of_many_come_in_its_order_whatever_lane_they_took(memory: StoreSetup) -> None:
-    engine = await opened(await memory.engine(await memory.watched(lanes=3)))
+    engine = await opened(await memory.engine(await memory.watched(committers=3)))
     job_id = await submitted(engine)
     commands = [
         c.Credit("ana", 1, "grant"),
@@ -231,7 +231,7 @@ async def test_the_answers_to_a_call_of_many_come_in_its_order_whatever_lane_the
 
 
 async def test_claims_and_different_accounts_do_not_wait_for_each_other(memory: StoreSetup) -> None:
-    store = await memory.watched(lanes=3)
+    store = await memory.watched(committers=3)
     engine = await opened(await memory.engine(store))
     store.gate.clear()
     before = store.batches
@@ -262,7 +262,7 @@ async def test_a_preview_tells_what_a_command_would_lead_to_and_asks_no_lane(
 
 async def test_the_calls_of_one_account_keep_their_order_whatever_lanes_there_are(memory: StoreSetup) -> None:
     """In whosever name they are made."""
-    engine = await opened(await memory.engine(await memory.watched(lanes=3)), credits=0)
+    engine = await opened(await memory.engine(await memory.watched(committers=3)), credits=0)
     commands = [command for _ in range(5) for command in (c.Credit("ana", COST, "grant"), submit())]
     calls = await sent(engine, *(c.ActingAs("boss", one) if n % 3 else one for n, one in enumerate(commands)))
     assert [type(outcome).__name__ for outcome in await asyncio.gather(*calls)] == ["AccountChanged", "Submitted"] * 5
@@ -385,7 +385,7 @@ async def test_the_pauses_double_up_to_the_longest_one(
             pauses.append(most)
             return 0.0
 
-    monkeypatch.setattr(committer, "random", Jitter)
+    monkeypatch.setattr(committer_module, "random", Jitter)
     limits = CommitLimits(backoff_s=1.0, backoff_max_s=10.0)
     engine = await opened(await memory.engine(store, limits=limits))
     store.faults.extend([AWAY] * 6)
@@ -443,11 +443,11 @@ async def test_whoever_listens_to_commits_and_fails_does_not_keep_callers_waitin
     def deaf(changes: object, told: object) -> None:
         raise RuntimeError("nobody listens")
 
-    lane = Committer(await memory.watched(), POLICY, QUICK, deaf, no_hints, [])
+    committer = Committer(await memory.watched(), POLICY, QUICK, deaf, no_hints, [])
     async with asyncio.timeout(5):
-        assert isinstance((await lane.call((submit(),)))[0], Submitted)
-        assert isinstance((await lane.call((submit(),)))[0], Submitted)
-    await lane.close(1.0)
+        assert isinstance((await committer.call((submit(),)))[0], Submitted)
+        assert isinstance((await committer.call((submit(),)))[0], Submitted)
+    await committer.close(1.0)
     assert await memory.charges() == 2
 
 
@@ -455,7 +455,7 @@ async def test_whoever_listens_to_commits_and_fails_does_not_keep_callers_waitin
 async def test_whatever_faults_come_each_submit_is_charged_exactly_once(
     memory: StoreSetup, store: InstrumentedStore
 ) -> None:
-    engine = await opened(await memory.engine(store, limits=replace(QUICK, batch_weight=7)), credits=10_000)
+    engine = await opened(await memory.engine(store, limits=replace(QUICK, group_weight=7)), credits=10_000)
     chance = random.Random(7)
     faults = [CONFLICT, AWAY, LOST_BEFORE, LOST_AFTER, StoreError("a batch was refused")]
     store.faults.extend(chance.choice([None, None, *faults]) for _ in range(150))

@@ -280,10 +280,10 @@ async def test_a_job_that_cannot_be_recovered_does_not_keep_the_others_from_it(
     await claimed(engine, limit=3)
     transact = store.inner.transact
 
-    async def refuse_one(lane: str, batch: int, needs: Any, decide: Any, hints: Any) -> None:
+    async def refuse_one(committer: str, number: int, needs: Any, decide: Any, hints: Any) -> Any:
         if jobs[1] in needs.owned_jobs:
             raise StoreError("the database refused a row")
-        await transact(lane, batch, needs, decide, hints)
+        return await transact(committer, number, needs, decide, hints)
 
     monkeypatch.setattr(store.inner, "transact", refuse_one)
     setup.clock.advance(MINUTE)

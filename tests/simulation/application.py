@@ -44,7 +44,7 @@ def simulated_app(store: Store, random: Random, provider: Provider) -> Ficha:
         stuck_s=15.0,
         max_age_s=120.0,
         reservation_ttl_s=8.0,
-        commit_limits=CommitLimits(give_up_s=6.0, conflict_tries=8, batch_weight=random.choice((3, 50, 400))),
+        commit_limits=CommitLimits(give_up_s=6.0, conflict_tries=8, group_weight=random.choice((3, 50, 400))),
     )
 
     async def works(longest_s: float) -> None:

@@ -29,6 +29,7 @@ from ficha.core.needs import needs
 from ficha.core.records import Leased
 from ficha.core.rules import RULES
 from ficha.engine.committer import Committer
+from ficha.store.base import Committed
 
 from .database import Database
 
@@ -128,26 +129,26 @@ def _account_lock(stack: ExitStack) -> None:
 
 
 def _flush_before_answer(stack: ExitStack) -> None:
-    """A lane answers when the batch is decided, and lets the commit go on by itself."""
+    """A committer answers when the group is decided, and lets the commit go on by itself."""
 
     async def answer_early(self: Committer, tickets: list[Any]) -> Any:
-        batch = [command for ticket in tickets for command in ticket.commands]
+        group = [command for ticket in tickets for command in ticket.commands]
         decided: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def decide_and_tell(snapshot: Any) -> Any:
-            result = ficha.engine.committer.decide(snapshot, batch, self._policy)
+            decision = ficha.engine.committer.decide(snapshot, group, self._policy)
             if not decided.done():
-                decided.set_result((*result, ()))
-            return result[0]
+                decided.set_result(Committed(*decision))
+            return decision
 
         async def commit() -> None:
             try:
-                await self._store.transact(self.id, self._batch, needs(batch), decide_and_tell)
+                await self._store.transact(self.id, self._number, needs(group), decide_and_tell)
             except Exception as error:
                 if not decided.done():
                     decided.set_exception(error)
 
-        self._batch += 1
+        self._number += 1
         under_way.append(asyncio.create_task(commit()))
         return await decided
 

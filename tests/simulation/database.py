@@ -154,8 +154,8 @@ class Database(MemoryStore):
         except StoreError as error:
             self._answer(transaction, error)
         else:
-            lane, batch = transaction.marker
-            self._markers[lane] = batch
+            committer, number = transaction.marker
+            self._markers[committer] = number
             self.commits += 1
             self.pools_changed_at.update(dict.fromkeys((p.name for p in transaction.changes.pools), self.commits))
             self.watch(transaction)

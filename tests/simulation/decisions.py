@@ -1,4 +1,4 @@
-"""What each batch was asked and answered, beside the changes that the store is given."""
+"""Which commands a decision was made for: the store is given only the changes and the outcomes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Decisions:
     """Remembers the last decision until the store, which called for it, takes it."""
 
     def __init__(self) -> None:
-        self._last: tuple[Changes, tuple[Command, ...], list[Outcome]] | None = None
+        self._last: tuple[Changes, tuple[Command, ...]] | None = None
 
     @contextmanager
     def overheard(self) -> Iterator[None]:
@@ -29,11 +29,10 @@ class Decisions:
     def _decide(self, snapshot: Snapshot, batch: Iterable[Command], policy: Policy) -> tuple[Changes, list[Outcome]]:
         commands = tuple(batch)
         changes, outcomes = decide(snapshot, commands, policy)
-        self._last = (changes, commands, outcomes)
+        self._last = (changes, commands)
         return changes, outcomes
 
-    def take(self, changes: Changes) -> tuple[tuple[Any, ...], list[Any]]:
+    def commands(self, changes: Changes) -> tuple[Any, ...]:
         assert self._last is not None
-        assert self._last[0] is changes, "the decision of another batch came in between"
-        _, commands, outcomes = self._last
-        return commands, list(outcomes)
+        assert self._last[0] is changes, "the decision of another group came in between"
+        return self._last[1]

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from ficha.core.needs import Needs
-from ficha.core.snapshot import Changes, Snapshot
-from ficha.store.base import CommitUnknown, Decide, Hints, Query, StoreError, Transient, Unavailable, no_hints
+from ficha.core.snapshot import Snapshot
+from ficha.store.base import (
+    Committed,
+    CommitUnknown,
+    Decide,
+    Decision,
+    Hints,
+    Query,
+    StoreError,
+    Transient,
+    Unavailable,
+    no_hints,
+)
 from ficha.store.memory import reads
 
 from .database import Database, Transaction
@@ -24,7 +35,7 @@ class SimulatedStore:
     """A store as an engine sees it."""
 
     def __init__(self, database: Database, process: Process, decisions: Decisions) -> None:
-        self.lanes = 3 if database.kind == "postgres" else 1
+        self.committers = 3 if database.kind == "postgres" else 1
         self._database = database
         self._process = process
         self._decisions = decisions
@@ -35,34 +46,36 @@ class SimulatedStore:
     async def close(self) -> None:
         self._database.listeners.pop(self._process, None)
 
-    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide, hints: Hints = no_hints) -> None:
+    async def transact(
+        self, committer: str, number: int, needs: Needs, decide: Decide, hints: Hints = no_hints
+    ) -> Committed:
         await self._travel(None)
         transaction = self._database.begin(self._process)
         try:
-            transaction.snapshot, transaction.changes = await self._decided(transaction, needs, decide)
+            transaction.changes, transaction.outcomes = await self._decided(transaction, needs, decide)
             if not transaction.changes:
-                return
-            transaction.commands, transaction.outcomes = self._decisions.take(transaction.changes)
-            transaction.marker = (lane, batch)
+                return Committed(transaction.changes, transaction.outcomes)
+            transaction.commands = self._decisions.commands(transaction.changes)
+            transaction.marker = committer, number
             if self._database.kind == "postgres":
                 transaction.hints = tuple(hints(transaction.changes))
-            await self._database.locks.wait(transaction, ("lane", lane))
+            await self._database.locks.wait(transaction, ("committer", committer))
             await self._travel(transaction)
-            await self._commit(transaction)
+            return await self._commit(transaction)
         finally:
             # After a cut, or once COMMIT is on its way, the database goes by what it has heard and ends it itself.
             if not transaction.is_cut and not transaction.is_committing:
                 self._database.end(transaction)
 
-    async def _decided(self, transaction: Transaction, needs: Needs, decide: Decide) -> tuple[Snapshot, Changes]:
+    async def _decided(self, transaction: Transaction, needs: Needs, decide: Decide) -> Decision:
         """Loads and decides, once more where only the decision told what else had to be locked."""
         resized: frozenset[str] = frozenset()
         while True:
             snapshot = await self._loaded(transaction, needs, resized)
-            changes = decide(snapshot)
+            changes, outcomes = decide(snapshot)
             unlocked = frozenset(pool.name for pool in changes.pools if pool.name in needs.ready) - resized
             if self._database.kind == "sqlite" or not unlocked:
-                return snapshot, changes
+                return changes, outcomes
             resized |= unlocked
             transaction.is_repeating = True
 
@@ -77,41 +90,47 @@ class SimulatedStore:
             transaction.is_repeating = True
         raise Transient(f"rows kept moving while they were being locked, {TRIES} times")
 
-    async def _commit(self, transaction: Transaction) -> None:
+    async def _commit(self, transaction: Transaction) -> Committed:
+        attempt = Committed(transaction.changes, transaction.outcomes, transaction.hints)
+        unknown = CommitUnknown("the connection was lost while committing", attempt)
         database = self._database
         random = database.random
         fate = database.faults.commit_fate(random) if database.kind == "postgres" else "answered"
         if fate == "never sent":
             self._cut(transaction)
-            raise CommitUnknown("the connection was lost while committing")
+            raise unknown
         transaction.is_committing = True
         flushed_s = database.latency_s() * 2
         if fate == "late":
             transaction.is_cut = True
             database.later(flushed_s + random.uniform(0, 3), database.commit, transaction)
-            raise CommitUnknown("the connection was lost while committing")
+            raise unknown
         transaction.reply = asyncio.get_running_loop().create_future()
         database.later(flushed_s, database.commit, transaction)
         if database.falls_for_s is not None:
             database.later(flushed_s / 2, database.go_away, database.falls_for_s)
             database.falls_for_s = None
-        await transaction.reply
+        try:
+            await transaction.reply
+        except CommitUnknown:
+            raise unknown from None
         await asyncio.sleep(database.latency_s())
         if fate == "reply lost":
-            raise CommitUnknown("the connection was lost while committing")
+            raise unknown
+        return attempt
 
-    async def committed(self, lane: str, batch: int) -> bool:
+    async def committed(self, committer: str, number: int) -> bool:
         await self._travel(None)
         asking = self._database.begin(self._process)
         try:
-            await self._database.locks.wait(asking, ("lane", lane))
+            await self._database.locks.wait(asking, ("committer", committer))
             await self._travel(asking)
-            return await self._database.committed(lane, batch)
+            return await self._database.committed(committer, number)
         finally:
             if not asking.is_cut:
                 self._database.end(asking)
 
-    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> None:
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
         raise StoreError("there is no caller's transaction in a simulation")
 
     async def read(self, query: Query[T]) -> T:
@@ -119,9 +138,6 @@ class SimulatedStore:
         answer = reads.answer(self._database, query)
         await self._travel(None)
         return answer
-
-    def may_claim_with_submit(self, pools: Set[str]) -> bool:
-        return True
 
     async def tidy(self) -> None:
         """The database leaves nothing behind."""

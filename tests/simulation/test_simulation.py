@@ -21,7 +21,7 @@ SEEDS = 240
 CHUNK = 10
 
 REGRESSIONS: dict[int, str] = {
-    40_313: "the simulated database let a batch be marked while a cut-off one before it still held the lane's row",
+    40_313: "the simulated database let a commit be marked while a cut-off one before it still held the marker's row",
 }
 """seed → what it broke"""
 

@@ -33,7 +33,11 @@ from .watcher import Watcher
 ACCOUNTS: Final = 5
 PATIENCE_S: Final = 300.0
 """After the faults stop, everything must come to its end within this time."""
-AWAY: Final = ("the database is unavailable", "the database went away", "others keep what this needs")
+AWAY: Final = (
+    "the database is unavailable",
+    "the database went away",
+    "another transaction holds rows that this call needs",
+)
 """What a call is told whose batch could not be written in time."""
 
 

@@ -19,7 +19,6 @@ from ficha.core.decide import decide
 from ficha.core.needs import needs
 from ficha.core.outcomes import Refusal
 from ficha.core.policy import DAY, SECOND, Plan, Policy
-from ficha.core.snapshot import Changes, Snapshot
 from ficha.store.base import Store
 
 MILLION: Final = 1_000_000
@@ -114,19 +113,13 @@ class Population:
 
 def runner(store: Store) -> Run:
     """Batches of the real rules on a store; a refusal is a fault of the test."""
-    lane, numbers = str(uuid4()), count(1)
+    committer, numbers = str(uuid4()), count(1)
 
     async def run(*batch: c.Command) -> list[Any]:
-        outcomes: list[Any] = []
-
-        def decided(snapshot: Snapshot) -> Changes:
-            changes, outcomes[:] = decide(snapshot, batch, POLICY)
-            return changes
-
-        await store.transact(lane, next(numbers), needs(batch), decided)
-        refused = [outcome for outcome in outcomes if isinstance(outcome, Refusal)]
+        done = await store.transact(committer, next(numbers), needs(batch), lambda s: decide(s, batch, POLICY))
+        refused = [outcome for outcome in done.outcomes if isinstance(outcome, Refusal)]
         assert not refused, refused[0]
-        return outcomes
+        return done.outcomes
 
     return run
 

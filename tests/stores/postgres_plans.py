@@ -157,7 +157,7 @@ async def watched(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tu
         watch.connections.append(connection)
         return connection
 
-    store = PostgresStore(url, lanes=1, pool_size=1)
+    store = PostgresStore(url, committers=1, pool_size=1)
     await store.migrate()
     with monkeypatch.context() as patch:
         patch.setattr(asyncpg, "connect", connect_watched)

@@ -15,7 +15,7 @@ from ficha.core.needs import Needs, needs
 from ficha.core.policy import Plan, Policy
 from ficha.core.records import Job
 from ficha.core.snapshot import Changes, Snapshot
-from ficha.store.base import ListJobs
+from ficha.store.base import Decision, ListJobs
 from ficha.store.postgres import PostgresStore
 
 POLICY = Policy(plans={"pro": Plan("pro"), "solo": Plan("solo", max_running=1), "single": Plan("single", max_active=1)})
@@ -59,25 +59,22 @@ async def until_waiting(url: str) -> None:
         await until_activity(connection, "wait_event_type = 'Lock'")
 
 
-async def run(store: PostgresStore, *batch: c.Command, lane: str | None = None, number: int | None = None) -> list[Any]:
+async def run(
+    store: PostgresStore, *batch: c.Command, committer: str | None = None, number: int | None = None
+) -> list[Any]:
     """One batch of the real rules; its outcomes."""
-    outcomes: list[Any] = []
-
-    def decided(snapshot: Snapshot) -> Changes:
-        changes, outcomes[:] = decide(snapshot, batch, POLICY)
-        return changes
-
-    await store.transact(lane or str(uuid4()), number or next(NUMBERS), needs(batch), decided)
-    return outcomes
+    committer, number = committer or str(uuid4()), number or next(NUMBERS)
+    committed = await store.transact(committer, number, needs(batch), lambda snapshot: decide(snapshot, batch, POLICY))
+    return committed.outcomes
 
 
 async def look(store: PostgresStore, wanted: Needs) -> Snapshot:
     """What a batch with these needs would be given."""
     seen: list[Snapshot] = []
 
-    def decided(snapshot: Snapshot) -> Changes:
+    def decided(snapshot: Snapshot) -> Decision:
         seen.append(snapshot)
-        return Changes()
+        return Changes(), []
 
     await store.transact(str(uuid4()), next(NUMBERS), wanted, decided)
     return seen[-1]
@@ -109,7 +106,7 @@ async def jobs(store: PostgresStore) -> list[Job]:
 @asynccontextmanager
 async def two(url: str, **options: Any) -> AsyncIterator[tuple[PostgresStore, PostgresStore]]:
     """The stores of two processes on one database."""
-    async with opened(url, lanes=1, **options) as mine, opened(url, lanes=1, **options) as other:
+    async with opened(url, committers=1, **options) as mine, opened(url, committers=1, **options) as other:
         yield mine, other
 
 

@@ -16,12 +16,11 @@ from ficha.core.decide import decide
 from ficha.core.needs import needs
 from ficha.core.outcomes import Outcome
 from ficha.core.policy import Plan, Policy
-from ficha.core.snapshot import Changes, Snapshot
 from ficha.store import base as q
 from ficha.store.sqlite import SqliteStore
 from ficha.testing import ManualClock
 
-LANE = "01890000-0000-7000-8000-000000000000"
+COMMITTER = "01890000-0000-7000-8000-000000000000"
 POLICY = Policy(plans={"pro": Plan("pro", priority=10)})
 
 
@@ -30,18 +29,13 @@ class StoreSetup:
 
     def __init__(self, store: SqliteStore) -> None:
         self.store = store
-        self.batch = 0
+        self.number = 0
 
     async def run(self, *commands: c.Command) -> list[Outcome]:
-        outcomes: list[Outcome] = []
-
-        def rules(snapshot: Snapshot) -> Changes:
-            changes, outcomes[:] = decide(snapshot, commands, POLICY)
-            return changes
-
-        self.batch += 1
-        await self.store.transact(LANE, self.batch, needs(commands), rules)
-        return outcomes
+        self.number += 1
+        wanted = needs(commands)
+        committed = await self.store.transact(COMMITTER, self.number, wanted, lambda s: decide(s, commands, POLICY))
+        return committed.outcomes
 
     async def balance(self) -> int:
         account = await self.store.read(q.GetAccount("ana"))

@@ -12,21 +12,22 @@ from ficha.core.commands import Credit
 from ficha.core.decide import decide
 from ficha.core.needs import needs
 from ficha.core.policy import Plan, Policy
-from ficha.core.snapshot import Changes, Snapshot
+from ficha.core.snapshot import Snapshot
+from ficha.store.base import Decision
 from ficha.store.sqlite import SqliteStore, wal
 
 
-def grant(batch: list[Credit], snapshot: Snapshot) -> Changes:
-    return decide(snapshot, batch, Policy(plans={"pro": Plan("pro")}))[0]
+def grant(batch: list[Credit], snapshot: Snapshot) -> Decision:
+    return decide(snapshot, batch, Policy(plans={"pro": Plan("pro")}))
 
 
 async def main(path: str, count: int, name: str) -> None:
     store = SqliteStore(path)
     await store.open()
-    lane = str(uuid4())
+    committer = str(uuid4())
     for number in range(1, count + 1):
         batch = [Credit("ana", 1, "grant", key=f"{name}-{number}")]
-        await store.transact(lane, number, needs(batch), partial(grant, batch))
+        await store.transact(committer, number, needs(batch), partial(grant, batch))
         print(f"{name}-{number}", flush=True)
     await store.close()
 

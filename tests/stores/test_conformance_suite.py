@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ficha.core.needs import Needs
 from ficha.core.snapshot import Changes, Snapshot
-from ficha.store.base import Decide, GetDue, JobRow, ListJobs
+from ficha.store.base import Committed, Decide, Decision, GetDue, JobRow, ListJobs
 from ficha.store.memory import MemoryStore
 from ficha.testing import Driver, ManualClock, StoreConformance
 
@@ -31,12 +31,17 @@ class Faulty(MemoryStore):
         self._writes = writes
         self._answers = answers
 
-    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
-        def faulty(snapshot: Snapshot) -> Changes:
-            self._loads(snapshot)
-            return self._writes(decide(snapshot))
+    async def transact(self, committer: str, number: int, needs: Needs, decide: Decide) -> Committed:
+        decided: list[Decision] = []
 
-        await super().transact(lane, batch, needs, faulty)
+        def faulty(snapshot: Snapshot) -> Decision:
+            self._loads(snapshot)
+            decided[:] = [decide(snapshot)]
+            changes, outcomes = decided[0]
+            return self._writes(changes), outcomes
+
+        await super().transact(committer, number, needs, faulty)
+        return Committed(*decided[0])
 
     async def read(self, query: Any) -> Any:
         return self._answers(query, await super().read(query))
@@ -48,11 +53,11 @@ class Partial(MemoryStore):
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock=clock)
 
-    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+    async def transact(self, committer: str, number: int, needs: Needs, decide: Decide) -> Committed:
         try:
-            await super().transact(lane, batch, needs, decide)
+            return await super().transact(committer, number, needs, decide)
         finally:
-            self._markers[lane] = batch
+            self._markers[committer] = number
 
 
 def loses_a_microsecond(snapshot: Snapshot) -> None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ficha.core import commands as c
 from ficha.core.needs import Needs
 from ficha.store.base import (
+    Committed,
     Decide,
     GetDue,
     GetState,
@@ -95,14 +96,14 @@ class TwoProcesses:
 
     def __init__(self, *stores: PostgresStore) -> None:
         self.stores = stores
-        self.lanes = stores[0].lanes
+        self.committers = stores[0].committers
         self.read = stores[0].read
         self.committed = stores[0].committed
         self._turn = 0
 
-    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide) -> None:
+    async def transact(self, committer: str, number: int, needs: Needs, decide: Decide) -> Committed:
         self._turn += 1
-        await self.stores[self._turn // 3 % len(self.stores)].transact(lane, batch, needs, decide)
+        return await self.stores[self._turn // 3 % len(self.stores)].transact(committer, number, needs, decide)
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from ficha.store.sqlite import SqliteStore
 from ficha.store.sqlite import store as store_module
 from ficha.store.sqlite import wal as wal_module
 from ficha.worker import worker
-from tests.stores.sqlite_setup import LANE, a_submit, journal, moved, opened
+from tests.stores.sqlite_setup import COMMITTER, a_submit, journal, moved, opened
 
 POLICY = Policy(plans={"pro": Plan("pro", priority=10)})
 WORD = c.RegisterWorker("w1", "host", 1, ("gpu", "cpu"), 10, "1", 10_000)
@@ -131,7 +131,7 @@ async def test_a_claim_from_a_pool_that_is_not_there_is_refused_every_time(tmp_p
         assert await setup.run(c.Claim("w1", ("gpu", "none"), 10)) == [Claimed(())]
 
 
-@pytest.mark.parametrize("sign", [WORD, c.UseApiKey(LANE)], ids=lambda sign: type(sign).__name__)
+@pytest.mark.parametrize("sign", [WORD, c.UseApiKey(COMMITTER)], ids=lambda sign: type(sign).__name__)
 async def test_signs_of_life_alone_do_not_keep_the_journal_busy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sign: c.Command
 ) -> None:
@@ -141,7 +141,7 @@ async def test_signs_of_life_alone_do_not_keep_the_journal_busy(
         for pages, is_emptied in ((1_000, False), (1, True)):
             monkeypatch.setattr(store_module, "SIGNS_PAGES", pages)
             await setup.run(sign)
-            assert await setup.store.committed(LANE, setup.batch)
+            assert await setup.store.committed(COMMITTER, setup.number)
             await moved(setup)  # by now the event loop has seen that time is up
             await moved(setup)
             assert (journal(path).st_size == 0) is is_emptied

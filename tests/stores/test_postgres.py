@@ -36,7 +36,7 @@ INSERT INTO events (job_id, account_id, kind, at) VALUES (gen_random_uuid(), 'an
 
 
 async def test_a_batch_under_locks_is_five_round_trips(postgres_url: str) -> None:
-    async with opened(postgres_url, lanes=1, remember=False) as store:
+    async with opened(postgres_url, committers=1, remember=False) as store:
         await prepare(store)
         texts: list[str] = []
         async with store._writers.take() as connection:
@@ -51,7 +51,7 @@ async def test_a_batch_under_locks_is_five_round_trips(postgres_url: str) -> Non
 
 
 async def test_a_claim_under_locks_from_a_pool_without_a_limit_is_four_round_trips(postgres_url: str) -> None:
-    async with opened(postgres_url, lanes=1, remember=False) as store:
+    async with opened(postgres_url, committers=1, remember=False) as store:
         await prepare(store)
         await run(store, *(submit() for _ in range(4)))
         # Only the first claim has to find out that there is no limit.
@@ -262,7 +262,7 @@ async def test_a_batch_may_run_in_the_callers_transaction(postgres_url: str) -> 
 
         async def order(commands: list[c.Command]) -> None:
             await connection.execute("INSERT INTO orders VALUES (1)")
-            await store.transact_within(connection, needs(commands), lambda s: decide(s, commands, POLICY)[0])
+            await store.transact_within(connection, needs(commands), lambda s: decide(s, commands, POLICY))
 
         undone = connection.transaction()
         await undone.start()
@@ -273,7 +273,7 @@ async def test_a_batch_may_run_in_the_callers_transaction(postgres_url: str) -> 
             await order([submit()])
         assert len(await jobs(store)) == 1
         with pytest.raises(StoreError, match="not in a transaction"):
-            await store.transact_within(connection, Needs(), lambda _: Changes())
+            await store.transact_within(connection, Needs(), lambda _: (Changes(), []))
 
 
 async def test_nothing_depends_on_prepared_statements(postgres_url: str) -> None:
@@ -292,15 +292,15 @@ async def test_nothing_depends_on_prepared_statements(postgres_url: str) -> None
 
 
 async def test_what_decide_raises_goes_through_and_nothing_is_kept(postgres_url: str) -> None:
-    async with opened(postgres_url, lanes=1) as store:
+    async with opened(postgres_url, committers=1) as store:
 
-        def failing(snapshot: Snapshot) -> Changes:
+        def failing(snapshot: Snapshot) -> q.Decision:
             raise ValueError("a bug")
 
-        lane = str(uuid4())
+        committer = str(uuid4())
         with pytest.raises(ValueError, match="a bug"):
-            await store.transact(lane, 1, Needs(accounts={"ana"}), failing)
-        assert not await store.committed(lane, 1)
+            await store.transact(committer, 1, Needs(accounts={"ana"}), failing)
+        assert not await store.committed(committer, 1)
         await prepare(store)
 
 
@@ -330,15 +330,16 @@ async def test_hints_are_heard_in_other_processes_until_the_store_is_closed(post
 
 
 async def test_hints_may_go_out_with_a_commit_and_never_without_it(postgres_url: str) -> None:
-    async with opened(postgres_url, lanes=1) as one, opened(postgres_url, lanes=1) as other:
+    async with opened(postgres_url, committers=1) as one, opened(postgres_url, committers=1) as other:
         heard: asyncio.Queue[str] = asyncio.Queue()
         await other.listen(heard.put_nowait)
 
         async def batch(name: str, *commands: c.Command) -> None:
-            def decided(snapshot: Snapshot) -> Changes:
-                return decide(snapshot, commands, POLICY)[0]
+            def decided(snapshot: Snapshot) -> q.Decision:
+                return decide(snapshot, commands, POLICY)
 
-            await one.transact(str(uuid4()), 1, needs(commands), decided, lambda changes: [name, "also"])
+            done = await one.transact(str(uuid4()), 1, needs(commands), decided, lambda changes: [name, "also"])
+            assert list(done.hints) == ([name, "also"] if done.changes else [])
 
         # Under locks, then on what is remembered, then on what somebody else has changed since.
         await batch("first", c.DeclarePool("gpu", None), c.OpenAccount("ana", "pro", 100))

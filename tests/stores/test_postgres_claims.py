@@ -49,7 +49,7 @@ async def sound(store: PostgresStore) -> bool:
 
 
 async def test_a_claim_is_two_round_trips_and_one_that_finds_nothing_is_one(postgres_url: str) -> None:
-    async with opened(postgres_url, lanes=1) as store:
+    async with opened(postgres_url, committers=1) as store:
         await prepare(store)
         queued = [(await run(store, submit()))[0].job_id for _ in range(5)]
         # Only the first claim has to find out that there is no limit.
@@ -74,7 +74,7 @@ async def test_a_claim_is_two_round_trips_and_one_that_finds_nothing_is_one(post
 
 
 async def test_claims_from_a_pool_with_a_limit_take_their_locks_at_once(postgres_url: str) -> None:
-    async with opened(postgres_url, lanes=1) as store:
+    async with opened(postgres_url, committers=1) as store:
         await ready(store, 4)
         await run(store, c.DeclarePool("cpu", 1))
         for _ in range(2):
@@ -97,7 +97,7 @@ async def test_claims_that_get_many_take_their_locks_at_once(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(row_cache, "MOST_SEEN", 2)
-    async with opened(postgres_url, lanes=1) as store:
+    async with opened(postgres_url, committers=1) as store:
         await ready(store, 9)
         # It is not known before it is tried, and then expected again until fewer are found.
         for limit, count, first in ((4, 4, "WITH"), (3, 3, "BEGIN"), (1, 1, "WITH"), (9, 1, "WITH"), (9, 0, "WITH")):
@@ -106,7 +106,7 @@ async def test_claims_that_get_many_take_their_locks_at_once(
 
 
 async def test_a_refusal_on_a_remembered_lease_is_not_told_without_locks(postgres_url: str) -> None:
-    async with opened(postgres_url, lanes=1) as store:
+    async with opened(postgres_url, committers=1) as store:
         await ready(store, 0)
         job_id, epoch = await leased(store)
         [claimed, refused], texts = await sent(store, CLAIM, c.Heartbeat(job_id, epoch + 1))
@@ -181,7 +181,7 @@ async def test_a_pool_that_changes_between_look_and_write_is_seen(
 
 
 async def test_a_batch_that_claims_and_changes_the_pool_takes_locks(postgres_url: str) -> None:
-    async with opened(postgres_url, lanes=1) as store:
+    async with opened(postgres_url, committers=1) as store:
         queued = await ready(store, 3)
         outcomes, texts = await sent(store, c.Claim("w1", ("gpu",), 1), c.PausePool("gpu", True), CLAIM)
         assert (ids(outcomes[0]), ids(outcomes[2])) == (queued[:1], [])
@@ -192,7 +192,7 @@ async def test_a_batch_that_claims_and_changes_the_pool_takes_locks(postgres_url
 
 
 async def test_a_job_that_somebody_holds_is_passed_over_without_waiting(postgres_url: str) -> None:
-    async with opened(postgres_url, lanes=1) as store, connected(postgres_url) as connection:
+    async with opened(postgres_url, committers=1) as store, connected(postgres_url) as connection:
         queued = await ready(store, 3)
         await connection.execute(f"BEGIN; SELECT FROM ready WHERE job_id = '{queued[0]}' FOR UPDATE")
         async with asyncio.timeout(4):
@@ -216,7 +216,7 @@ async def test_a_job_that_came_back_from_a_remembered_lease_is_claimed_as_it_is_
 
 async def test_a_look_that_is_long_ago_is_not_written(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a process was stopped and went on: its leases would be over before they began."""
-    async with opened(postgres_url, lanes=1) as store:
+    async with opened(postgres_url, committers=1) as store:
         [queued] = await ready(store, 1)
         see = row_cache.see
 
@@ -268,7 +268,7 @@ async def quiet(store: PostgresStore) -> None:
 
 
 async def test_where_nothing_was_ready_a_submit_and_its_claim_are_one_round_trip(postgres_url: str) -> None:
-    async with opened(postgres_url, lanes=1) as store:
+    async with opened(postgres_url, committers=1) as store:
         await prepare(store)
         assert not store.may_claim_with_submit({"gpu"})
         await quiet(store)

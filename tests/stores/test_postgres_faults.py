@@ -11,7 +11,7 @@ from ficha.core import commands as c
 from ficha.core.needs import Needs
 from ficha.core.snapshot import Changes, Snapshot
 from ficha.store import base as q
-from ficha.store.base import CommitUnknown, SchemaMismatch, StoreError, Transient, Unavailable
+from ficha.store.base import CommitUnknown, Decision, SchemaMismatch, StoreError, Transient, Unavailable
 from ficha.store.postgres import PostgresStore
 from ficha.store.postgres.errors import after_commit, translated
 from ficha.store.postgres.write_ctes import MARKERS_KEPT
@@ -28,28 +28,28 @@ async def test_an_ambiguous_commit_is_told_by_its_marker(
 ) -> None:
     async with proxied(postgres_url) as (proxy, url), opened(url, remember=remember) as store:
         await prepare(store)
-        lane = str(uuid4())
-        await run(store, submit(), lane=lane, number=1)
+        committer = str(uuid4())
+        await run(store, submit(), committer=committer, number=1)
         # A batch on remembered rows is a single message to the database, its commit included.
         proxy.at = ANYTHING if remember else COMMIT
         proxy.cut = cut
         with pytest.raises(CommitUnknown):
-            await run(store, submit(), lane=lane, number=2)
+            await run(store, submit(), committer=committer, number=2)
         assert proxy.cuts == 1
-        assert await store.committed(lane, 1)
-        assert await store.committed(lane, 2) is is_kept
+        assert await store.committed(committer, 1)
+        assert await store.committed(committer, 2) is is_kept
         assert len(await jobs(store)) == 1 + is_kept
-        await run(store, submit(), lane=lane, number=3)
-        assert await store.committed(lane, 3)
+        await run(store, submit(), committer=committer, number=3)
+        assert await store.committed(committer, 3)
 
 
 async def test_the_question_whether_a_batch_was_committed_waits_for_its_end(postgres_url: str) -> None:
     async with opened(postgres_url) as store, connected(postgres_url) as connection:
         for end, is_kept in (("ROLLBACK", False), ("COMMIT", True)):
-            lane = str(uuid4())
+            committer = str(uuid4())
             await connection.execute("BEGIN")
-            await connection.execute("INSERT INTO lanes VALUES ($1, 7, now())", lane)
-            asking = asyncio.create_task(store.committed(lane, 7))
+            await connection.execute("INSERT INTO lanes VALUES ($1, 7, now())", committer)
+            asking = asyncio.create_task(store.committed(committer, 7))
             await until_waiting(postgres_url)
             assert not asking.done()
             await connection.execute(end)
@@ -58,9 +58,9 @@ async def test_the_question_whether_a_batch_was_committed_waits_for_its_end(post
 
 async def test_a_batch_that_changes_nothing_leaves_no_marker(postgres_url: str) -> None:
     async with opened(postgres_url) as store:
-        lane = str(uuid4())
-        await run(store, c.Cancel(str(uuid4())), lane=lane, number=1)
-        assert not await store.committed(lane, 1)
+        committer = str(uuid4())
+        await run(store, c.Cancel(str(uuid4())), committer=committer, number=1)
+        assert not await store.committed(committer, 1)
         async with connected(postgres_url) as connection:
             assert await connection.fetchval("SELECT count(*) FROM lanes") == 0
 
@@ -68,10 +68,10 @@ async def test_a_batch_that_changes_nothing_leaves_no_marker(postgres_url: str) 
 async def test_a_lane_clears_the_markers_that_it_left_behind(postgres_url: str) -> None:
     async with opened(postgres_url) as store, connected(postgres_url) as connection:
         await prepare(store)
-        lane = str(uuid4())
+        committer = str(uuid4())
         for number in range(1, MARKERS_KEPT + 2):
-            await run(store, submit(), lane=lane, number=number)
-        found = await connection.fetch("SELECT batch FROM lanes WHERE lane = $1 ORDER BY batch", lane)
+            await run(store, submit(), committer=committer, number=number)
+        found = await connection.fetch("SELECT batch FROM lanes WHERE lane = $1 ORDER BY batch", committer)
         assert [row[0] for row in found] == [MARKERS_KEPT, MARKERS_KEPT + 1]
 
 
@@ -119,11 +119,11 @@ async def test_a_connection_that_ends_in_the_middle_of_a_batch_is_unavailable(po
         await prepare(store)
         loop_only: list[Snapshot] = []
 
-        def cutting(snapshot: Snapshot) -> Changes:
+        def cutting(snapshot: Snapshot) -> Decision:
             loop_only.append(snapshot)
             for writer in in_use:
                 writer.terminate()
-            return Changes(accounts=[a for a in snapshot.accounts.values() if a is not None])
+            return Changes(accounts=[a for a in snapshot.accounts.values() if a is not None]), []
 
         in_use: list[Any] = []
         async with store._writers.take() as writer:
@@ -151,7 +151,10 @@ async def test_a_caller_that_gives_up_leaves_no_transaction_behind(
 
         return slow
 
-    async with opened(postgres_url, lanes=1, remember=is_remembered) as store, connected(postgres_url) as connection:
+    async with (
+        opened(postgres_url, committers=1, remember=is_remembered) as store,
+        connected(postgres_url) as connection,
+    ):
         await prepare(store)
         async with store._writers.take() as writer:
             pass

@@ -12,7 +12,6 @@ import pytest
 from ficha.core import commands as c
 from ficha.core.decide import decide
 from ficha.core.needs import needs
-from ficha.core.snapshot import Changes, Snapshot
 from ficha.store import base as q
 from ficha.store.postgres import PostgresStore
 from tests.stores.command_samples import (
@@ -75,14 +74,8 @@ def within(store: PostgresStore, connection: asyncpg.Connection) -> Run:
     """Commands inside a transaction of the caller's own, where the planner chooses freely."""
 
     async def run(*batch: c.Command) -> list[Any]:
-        outcomes: list[Any] = []
-
-        def decided(snapshot: Snapshot) -> Changes:
-            changes, outcomes[:] = decide(snapshot, batch, POLICY)
-            return changes
-
-        await store.transact_within(connection, needs(batch), decided)
-        return outcomes
+        done = await store.transact_within(connection, needs(batch), lambda snapshot: decide(snapshot, batch, POLICY))
+        return done.outcomes
 
     return run
 

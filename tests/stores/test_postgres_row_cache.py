@@ -192,7 +192,7 @@ async def test_a_row_that_somebody_holds_is_waited_for(postgres_url: str) -> Non
 
 @pytest.mark.parametrize("seconds", [3_600, -3_600])
 async def test_a_wrong_idea_of_the_databases_clock_is_mended(postgres_url: str, seconds: int) -> None:
-    async with opened(postgres_url, lanes=1) as store:
+    async with opened(postgres_url, committers=1) as store:
         await prepare(store)
         memory = store._remembered
         assert memory._ahead_us is not None

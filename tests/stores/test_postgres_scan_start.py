@@ -105,7 +105,7 @@ async def test_entries_that_cannot_be_cleaned_away_are_passed_over(
 ) -> None:
     monkeypatch.setattr(scan_start, "SLACK", 0)
     monkeypatch.setattr(scan_start, "WHOLE_SHARE", 0.000_001)
-    async with opened(postgres_url, lanes=1) as store, connected(postgres_url) as elsewhere:
+    async with opened(postgres_url, committers=1) as store, connected(postgres_url) as elsewhere:
         await prepare(store)
         await run(store, c.Credit("ana", 100_000, "grant"))
         await elsewhere.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM jobs")
@@ -130,7 +130,7 @@ async def test_entries_that_cannot_be_cleaned_away_are_passed_over(
 
 async def test_figures_taken_of_empty_tables_do_not_make_batches_read_all_of_them(postgres_url: str) -> None:
     """While old versions cannot be cleaned away, a table that is said to be empty has many pages."""
-    async with opened(postgres_url, lanes=1) as store, connected(postgres_url) as elsewhere:
+    async with opened(postgres_url, committers=1) as store, connected(postgres_url) as elsewhere:
         await prepare(store)
         await run(store, c.Credit("ana", 100_000, "grant"))
         await elsewhere.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM jobs")

@@ -13,7 +13,7 @@ from ficha.core import commands as c
 from ficha.core.decide import decide
 from ficha.core.needs import needs
 from ficha.core.records import Entry, Event, Job, Key
-from ficha.core.snapshot import Changes, Snapshot
+from ficha.core.snapshot import Changes
 from ficha.store.base import GetState
 from ficha.store.postgres import PostgresStore
 from ficha.store.postgres.write_ctes import BORN, ENTRIES, EVENTS, WritePart
@@ -39,15 +39,9 @@ class Expected:
 
 
 async def write(store: PostgresStore, expected: Expected, *batch: c.Command) -> list[Any]:
-    decided: list[tuple[Changes, list[Any]]] = []
-
-    def remember(snapshot: Snapshot) -> Changes:
-        decided[:] = [decide(snapshot, batch, POLICY)]
-        return decided[0][0]
-
-    await store.transact(str(uuid4()), 1, needs(batch), remember)
-    expected.add(decided[0][0])
-    return decided[0][1]
+    done = await store.transact(str(uuid4()), 1, needs(batch), lambda snapshot: decide(snapshot, batch, POLICY))
+    expected.add(done.changes)
+    return done.outcomes
 
 
 def submit(tool: str = "upscale", cost: int = 5, *, max_wait_ms: int | None = None, **options: Any) -> c.Submit:

@@ -20,7 +20,7 @@ from ficha.store.sqlite import SqliteStore, aggregate_reads, apply, full_state, 
 from ficha.store.sqlite import store as store_module
 from ficha.store.sqlite.migrator import IS_KEPT, VERSION
 from tests.stores.sqlite_setup import (
-    LANE,
+    COMMITTER,
     POLICY,
     StoreSetup,
     a_submit,
@@ -168,25 +168,25 @@ async def test_hot_statements_use_their_index_and_sort_nothing(setup: StoreSetup
 
 
 async def test_a_decision_that_raises_leaves_nothing(setup: StoreSetup) -> None:
-    def refuse(snapshot: Snapshot) -> Changes:
+    def refuse(snapshot: Snapshot) -> q.Decision:
         raise LookupError("no")
 
     with pytest.raises(LookupError, match="no"):
-        await setup.store.transact(LANE, 90, Needs(accounts={"ana"}), refuse)
-    assert not await setup.store.committed(LANE, 90)
+        await setup.store.transact(COMMITTER, 90, Needs(accounts={"ana"}), refuse)
+    assert not await setup.store.committed(COMMITTER, 90)
     await setup.run(c.Credit("ana", 1, "grant"))
     assert await setup.balance() == 101
 
 
 async def test_a_row_that_is_refused_takes_the_whole_batch_with_it(setup: StoreSetup) -> None:
-    def overdraw(snapshot: Snapshot) -> Changes:
+    def overdraw(snapshot: Snapshot) -> q.Decision:
         account = snapshot.accounts["ana"]
         assert account is not None
         line = Entry("ana", account.entries + 1, "adjust", 5, 105, snapshot.now)
-        return Changes(entries=[line], accounts=[replace(account, balance=105), replace(account, balance=-1)])
+        return Changes(entries=[line], accounts=[replace(account, balance=105), replace(account, balance=-1)]), []
 
     with pytest.raises(q.StoreError, match=r"refused a row \(CHECK constraint failed: balance >= 0\)"):
-        await setup.store.transact(LANE, 90, Needs(accounts={"ana"}), overdraw)
+        await setup.store.transact(COMMITTER, 90, Needs(accounts={"ana"}), overdraw)
     assert await setup.balance() == 100
     entries = await setup.store.read(q.ListEntries("ana"))
     assert len(entries) == 1
@@ -196,17 +196,17 @@ async def test_a_caller_that_is_cancelled_does_not_cut_the_transaction(setup: St
     inside, go_on = threading.Event(), threading.Event()
     batch = [c.Credit("ana", 1, "grant")]
 
-    def slowly(snapshot: Snapshot) -> Changes:
+    def slowly(snapshot: Snapshot) -> q.Decision:
         inside.set()
         assert go_on.wait(10)
-        return decide(snapshot, batch, POLICY)[0]
+        return decide(snapshot, batch, POLICY)
 
-    task = asyncio.create_task(setup.store.transact(LANE, 90, needs(batch), slowly))
+    task = asyncio.create_task(setup.store.transact(COMMITTER, 90, needs(batch), slowly))
     await asyncio.to_thread(inside.wait, 10)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    asked = asyncio.create_task(setup.store.committed(LANE, 90))
+    asked = asyncio.create_task(setup.store.committed(COMMITTER, 90))
     await asyncio.sleep(0)
     assert not asked.done()
     go_on.set()
@@ -219,8 +219,8 @@ async def test_a_batch_that_changes_nothing_writes_nothing(setup: StoreSetup, pa
     assert await setup.run(c.Claim("w1", ("gpu",), 10)) != []
     after = journal(path)
     assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
-    assert await setup.store.committed(LANE, setup.batch)
-    assert not await setup.store.committed(LANE, setup.batch + 1)
+    assert await setup.store.committed(COMMITTER, setup.number)
+    assert not await setup.store.committed(COMMITTER, setup.number + 1)
     assert not await setup.store.committed(job_id(1), 1)
 
 
@@ -239,7 +239,7 @@ async def test_a_lock_that_is_held_too_long_is_transient(setup: StoreSetup, path
 
 async def test_only_postgresql_takes_part_in_a_callers_transaction(setup: StoreSetup) -> None:
     with pytest.raises(q.StoreError, match="only on PostgreSQL"):
-        await setup.store.transact_within(None, Needs(), lambda _: Changes())
+        await setup.store.transact_within(None, Needs(), lambda _: (Changes(), []))
 
 
 async def test_a_closed_store_says_so_and_closes_twice(setup: StoreSetup) -> None:
@@ -294,14 +294,14 @@ async def test_a_job_is_refunded_once_whatever_the_rules_say(setup: StoreSetup) 
     await setup.run(a_submit(1))
     await setup.run(c.Cancel(job_id(1)))
 
-    def again(snapshot: Snapshot) -> Changes:
+    def again(snapshot: Snapshot) -> q.Decision:
         account = snapshot.accounts["ana"]
         assert account is not None
         line = Entry("ana", account.entries + 1, "refund", 2, 102, snapshot.now, job_id(1))
-        return Changes(entries=[line], accounts=[replace(account, balance=102, entries=account.entries + 1)])
+        return Changes(entries=[line], accounts=[replace(account, balance=102, entries=account.entries + 1)]), []
 
     with pytest.raises(q.StoreError, match=r"UNIQUE constraint failed: entries\.job_id, entries\.kind"):
-        await setup.store.transact(LANE, 90, Needs(accounts={"ana"}), again)
+        await setup.store.transact(COMMITTER, 90, Needs(accounts={"ana"}), again)
     assert await setup.balance() == 100
 
 

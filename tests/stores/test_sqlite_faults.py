@@ -19,7 +19,7 @@ from ficha.store.sqlite import SqliteStore
 from ficha.store.sqlite.connection import refuse_old_library
 from ficha.store.sqlite.filesystem import filesystem_of, is_network
 from tests.stores.sqlite_setup import (
-    LANE,
+    COMMITTER,
     StoreSetup,
     a_submit,
     exists,
@@ -143,9 +143,9 @@ async def test_a_commit_that_could_not_be_flushed_is_unknown_until_asked(
     with pytest.raises(q.CommitUnknown, match="must be asked"):
         await setup.run(a_submit(1))
     with pytest.raises(q.Unavailable, match="cannot tell yet"):
-        await setup.store.committed(LANE, setup.batch)
+        await setup.store.committed(COMMITTER, setup.number)
     disk.is_broken = False
-    is_kept = await setup.store.committed(LANE, setup.batch)
+    is_kept = await setup.store.committed(COMMITTER, setup.number)
     # The answer stands even if the process dies right now, with the journal as it is.
     for name in ("ficha.db", "ficha.db-wal"):
         shutil.copy(tmp_path / name, tmp_path / f"crashed-{name}")

@@ -8,9 +8,9 @@ from ficha.core import commands as c
 from ficha.core.needs import Needs
 from ficha.core.outcomes import AccountChanged, Claimed, Finished, Refusal
 from ficha.core.snapshot import Changes, Snapshot
-from ficha.store.base import StoreError
+from ficha.store.base import Decision, StoreError
 from ficha.store.sqlite import load, row_cache
-from tests.stores.sqlite_setup import LANE, StoreSetup, a_submit, job_id, opened, statements
+from tests.stores.sqlite_setup import COMMITTER, StoreSetup, a_submit, job_id, opened, statements
 
 
 async def claim(setup: StoreSetup) -> int:
@@ -69,15 +69,15 @@ async def test_what_somebody_changed_by_hand_is_seen(setup: StoreSetup, path: st
 
 
 async def test_a_batch_that_was_not_kept_is_not_remembered(setup: StoreSetup) -> None:
-    def overdraw(snapshot: Snapshot) -> Changes:
+    def overdraw(snapshot: Snapshot) -> Decision:
         account = snapshot.accounts["ana"]
         assert account is not None
-        return Changes(accounts=[replace(account, balance=1_000), replace(account, balance=-1)])
+        return Changes(accounts=[replace(account, balance=1_000), replace(account, balance=-1)]), []
 
     await setup.run(c.Credit("ana", 1, "grant"))
     with pytest.raises(StoreError, match="CHECK constraint failed"):
-        await setup.store.transact(LANE, 90, Needs(accounts={"ana"}), overdraw)
-    setup.batch = 90
+        await setup.store.transact(COMMITTER, 90, Needs(accounts={"ana"}), overdraw)
+    setup.number = 90
     (credited,) = await setup.run(c.Credit("ana", 1, "grant"))
     assert isinstance(credited, AccountChanged)
     assert credited.balance == 102

@@ -78,8 +78,8 @@ async def ended_after_release(app: Ficha, may_end: asyncio.Event) -> Any:
 
 async def until_idle(app: Ficha) -> None:
     """Until a worker has found nothing and stands there waiting."""
-    lane = app.engine._lanes[0]
-    while not lane._standing:
+    committer = app.engine._committers[0]
+    while not committer._standing:
         await app.wait_for_work("gpu", 0.005)
 
 

@@ -1,4 +1,4 @@
-"""A lane: one stream of batches to the store. Concurrent calls that wait together share a transaction and a flush.
+"""Group commit: one stream of transactions to the store. Calls that wait together share a transaction and a flush.
 
 Outcomes are handed out only after the commit. A conflict is run again, a lost database is waited for, and a commit
 whose fate is unknown is asked for: callers hear what is true, or that it could not be found out.
@@ -12,7 +12,7 @@ import random
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
@@ -23,8 +23,8 @@ from ..core.decide import decide
 from ..core.needs import needs
 from ..core.outcomes import Outcome, Refusal
 from ..core.policy import Policy
-from ..core.snapshot import Changes, Snapshot
-from ..store.base import CommitUnknown, Hints, Store, Transient, Unavailable
+from ..core.snapshot import Snapshot
+from ..store.base import ClaimsWithSubmits, Committed, CommitUnknown, Decision, Hints, Store, Transient, Unavailable
 
 log = logging.getLogger("ficha.engine")
 
@@ -32,13 +32,13 @@ CLOSED: Final = Refusal("OVERLOADED", "this process is shutting down; ask anothe
 
 
 TOGETHER: Final = 3
-"""How often a batch that lost a conflict is run as it is; after that each caller's part is run by itself."""
+"""How often a group that lost a conflict is run as it is; after that each caller's part is run by itself."""
 
 
 class CommitLimits(Struct, frozen=True):
-    """How a lane behaves.
+    """How a committer behaves.
 
-    batch_weight: jobs and commands in one transaction, at most. Defaults to 400.
+    group_weight: jobs and commands in one transaction, at most. Defaults to 400.
     waiting_weight: jobs and commands that may wait for their turn; beyond it a call is refused as OVERLOADED. Defaults
         to 20,000.
     give_up_s: how long a call waits for a database that is away before it is refused. Defaults to 30 s.
@@ -46,7 +46,7 @@ class CommitLimits(Struct, frozen=True):
     backoff_s, backoff_max_s: the first and the longest pause before trying again, drawn with full jitter.
     """
 
-    batch_weight: int = 400
+    group_weight: int = 400
     waiting_weight: int = 20_000
     give_up_s: float = 30.0
     conflict_tries: int = 20
@@ -64,7 +64,7 @@ class _Ticket(Struct):
 
 
 class StandingTicket:
-    """A claim that waits for work: it is decided in the very batch that brings some to its pools."""
+    """A claim that waits for work: it is decided in the very group that brings some to its pools."""
 
     def __init__(self, claim: Claim) -> None:
         self.pools = frozenset(claim.pools)
@@ -72,26 +72,27 @@ class StandingTicket:
         self.is_taken = False
 
     def withdraw(self) -> bool:
-        """Takes it back. False if a batch has it already: then its outcome must be waited for."""
+        """Takes it back. False if a group has it already: then its outcome must be waited for."""
         if not self.is_taken:
             self.ticket.future.cancel()
         return not self.is_taken
 
 
 class Committer:
-    """Takes all that waits, up to a limit, as the next batch."""
+    """Takes all that waits, up to a limit, as the next group."""
 
     def __init__(
         self,
         store: Store,
         policy: Policy,
         limits: CommitLimits,
-        published: Callable[[Changes, Collection[str]], None],
+        published: Callable[[Committed], None],
         hints: Hints,
         standing: list[StandingTicket],
     ) -> None:
         self.id = str(uuid.uuid4())
         self._store = store
+        self._asks = store if isinstance(store, ClaimsWithSubmits) else None
         self._policy = policy
         self._limits = limits
         self._published = published
@@ -99,15 +100,15 @@ class Committer:
         self._waiting: deque[_Ticket] = deque()
         self._waiting_weight = 0
         self._standing = standing
-        """Claims that wait here and with all other lanes of the process."""
-        self._batch = 0
+        """Claims that wait here and with all other committers of the process."""
+        self._number = 0
         self._loop = asyncio.get_running_loop()
         self._idle: asyncio.Future[None] | None = None
         self._is_closing = False
-        self._task = asyncio.create_task(self._run(), name=f"ficha lane {self.id}")
+        self._task = asyncio.create_task(self._run(), name=f"ficha committer {self.id}")
 
     async def call(self, commands: tuple[Command, ...]) -> list[Outcome]:
-        """The commands' outcomes, once they are committed. A full or closing lane refuses at once."""
+        """The commands' outcomes, once they are committed. A full or closing committer refuses at once."""
         weight = _weight(commands[0]) if len(commands) == 1 else sum(map(_weight, commands))
         if self._is_closing:
             return [CLOSED] * len(commands)
@@ -125,7 +126,7 @@ class Committer:
             self._idle.set_result(None)
 
     def stand(self, claim: Claim) -> StandingTicket:
-        """Leaves a claim here until a batch brings work for it, or it is withdrawn."""
+        """Leaves a claim here until a group brings work for it, or it is withdrawn."""
         standing = StandingTicket(claim)
         self._standing.append(standing)
         return standing
@@ -163,16 +164,16 @@ class Committer:
             try:
                 await self._commit(tickets)
             except asyncio.CancelledError:
-                # Only a closing lane is cancelled, and its batch may or may not have been committed.
-                unknown = CommitUnknown("shut down in the middle of a batch; ask again with the same idempotency key")
+                # Only a closing committer is cancelled, and its group may or may not have been committed.
+                unknown = CommitUnknown("shut down in the middle of a commit; ask again with the same idempotency key")
                 _fail(tickets, unknown)
                 raise
 
     def _take(self) -> list[_Ticket]:
-        """The next batch. Whoever stopped waiting before their turn is left out."""
+        """The next group. Whoever stopped waiting before their turn is left out."""
         tickets: list[_Ticket] = []
         weight = 0
-        while self._waiting and (not tickets or weight + self._waiting[0].weight <= self._limits.batch_weight):
+        while self._waiting and (not tickets or weight + self._waiting[0].weight <= self._limits.group_weight):
             ticket = self._waiting.popleft()
             self._waiting_weight -= ticket.weight
             if not ticket.future.done():
@@ -195,7 +196,8 @@ class Committer:
         called = [
             standing
             for standing in self._standing
-            if not standing.pools.isdisjoint(pools) and self._store.may_claim_with_submit(standing.pools)
+            if not standing.pools.isdisjoint(pools)
+            and (self._asks is None or self._asks.may_claim_with_submit(standing.pools))
         ]
         for standing in called:
             standing.is_taken = True
@@ -207,26 +209,26 @@ class Committer:
         if not tickets:
             return
         try:
-            changes, outcomes, told = await self._durably(tickets)
+            committed = await self._durably(tickets)
         except Unavailable as error:
             self._refuse(tickets, f"the database is unavailable: {error}")
         except Exception as error:
             if isinstance(error, CommitUnknown):
                 _fail(tickets, error)
             elif len(tickets) > 1:
-                # One caller's command broke the batch or waits for a lock; the others must not suffer for it.
+                # One caller's command broke the group or waits for a lock; the others must not suffer for it.
                 for ticket in tickets:
                     await self._commit([ticket])
             elif isinstance(error, Transient):
-                self._refuse(tickets, f"others keep what this needs: {error}")
+                self._refuse(tickets, f"another transaction holds rows that this call needs: {error}")
             else:
                 _fail(tickets, error)
         else:
             try:
-                self._published(changes, told)
+                self._published(committed)
             except Exception:
-                log.exception("a committed batch could not be made known within this process")
-            answers = iter(outcomes)
+                log.exception("what was committed could not be made known within this process")
+            answers = iter(committed.outcomes)
             for ticket in tickets:
                 _answer(ticket, list(islice(answers, len(ticket.commands))))
 
@@ -236,42 +238,33 @@ class Committer:
         for ticket in tickets:
             _answer(ticket, [refusal] * len(ticket.commands))
 
-    async def _durably(self, tickets: list[_Ticket]) -> tuple[Changes, list[Outcome], Collection[str]]:
-        """Runs one batch until it is committed, or it is certain that it was not; with the hints that went with it."""
-        batch = [command for ticket in tickets for command in ticket.commands]
-        wanted = needs(batch)
-        decided: list[tuple[Changes, list[Outcome]]] = []
+    async def _durably(self, tickets: list[_Ticket]) -> Committed:
+        """Runs one group until it is committed, or it is certain that it was not."""
+        commands = [command for ticket in tickets for command in ticket.commands]
+        wanted = needs(commands)
 
-        def decide_batch(snapshot: Snapshot) -> Changes:
-            decided[:] = [decide(snapshot, batch, self._policy)]
-            return decided[0][0]
-
-        told: Collection[str] = ()
-
-        def tell(changes: Changes) -> Collection[str]:
-            nonlocal told
-            told = self._hints(changes)
-            return told
+        def decide_group(snapshot: Snapshot) -> Decision:
+            return decide(snapshot, commands, self._policy)
 
         give_up_at = tickets[0].asked_at + self._limits.give_up_s
         most_tries = self._limits.conflict_tries if len(tickets) == 1 else min(TOGETHER, self._limits.conflict_tries)
-        self._batch += 1
+        self._number += 1
         tries = 0
         while True:
             tries += 1
             try:
-                await self._store.transact(self.id, self._batch, wanted, decide_batch, tell)
+                return await self._store.transact(self.id, self._number, wanted, decide_group, self._hints)
             except Transient:
                 if tries >= most_tries or time.monotonic() >= give_up_at:
                     raise
-            except CommitUnknown:
+            except CommitUnknown as error:
                 if await self._was_committed(give_up_at):
-                    return *decided[0], told
+                    if error.attempt is None:
+                        raise
+                    return error.attempt
             except Unavailable:
                 if time.monotonic() >= give_up_at:
                     raise
-            else:
-                return *decided[0], told
             await self._pause(tries)
 
     async def _was_committed(self, give_up_at: float) -> bool:
@@ -279,9 +272,9 @@ class Committer:
         while True:
             tries += 1
             try:
-                return await self._store.committed(self.id, self._batch)
+                return await self._store.committed(self.id, self._number)
             except Exception as error:
-                # Whatever it is, it must not pass for "nothing was kept": the batch would be run, and charged, again.
+                # Whatever it is, it must not pass for "nothing was kept": the group would be run, and charged, again.
                 if not isinstance(error, Transient | Unavailable) or time.monotonic() >= give_up_at:
                     raise CommitUnknown(
                         "the database went away in the middle of a commit and does not tell whether it took place "

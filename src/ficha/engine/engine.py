@@ -1,4 +1,4 @@
-"""The engine: routes commands to lanes, and tells the rest of the process what was committed."""
+"""The engine: routes commands to committers, and tells the rest of the process what was committed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..core.outcomes import Outcome
 from ..core.policy import Policy
 from ..core.records import HELD, Job, Leased, Ready
 from ..core.rules import RULES
-from ..core.snapshot import Changes, Snapshot
-from ..store.base import GetSnapshot, Store
+from ..core.snapshot import Changes
+from ..store.base import Committed, GetSnapshot, Store
 from .committer import CLOSED, CommitLimits, Committer, StandingTicket
 from .event_tail import EventTail
 from .positions import Positions
@@ -24,7 +24,7 @@ from .trigger import OnWork, Trigger
 from .wakeups import EVENTS, Wakeups, cancellations
 
 FEW: Final = 4
-"""Jobs in a batch whose hints may ride on its commit."""
+"""Jobs in a group whose hints may ride on its commit."""
 
 
 class Engine:
@@ -47,15 +47,15 @@ class Engine:
         self.positions = Positions(store)
         self.sweeper = Sweeper(self, interval_s=sweep_interval_s)
         self._trigger = None if on_work is None else Trigger(on_work)
-        self._lanes: list[Committer] = []
+        self._committers: list[Committer] = []
 
     async def start(self, *, sweep: bool = True, listen: bool = True) -> None:
         """Begins to take commands. With `sweep=False` the clean-up runs only on the back of calls; with `listen=False`
         no hints from other processes are heard."""
         standing: list[StandingTicket] = []
-        self._lanes = [
+        self._committers = [
             Committer(self.store, self.policy, self.limits, self._published, self._hints, standing)
-            for _ in range(self.store.lanes)
+            for _ in range(self.store.committers)
         ]
         if listen:
             self.wakeups.start()
@@ -66,7 +66,7 @@ class Engine:
         """Answers or refuses everybody, within the grace."""
         await self.live.stop()
         await self.sweeper.stop()
-        await asyncio.gather(*(lane.close(grace_s) for lane in self._lanes))
+        await asyncio.gather(*(committer.close(grace_s) for committer in self._committers))
         await self.wakeups.stop()
         await self.positions.stop()
         if self._trigger is not None:
@@ -74,46 +74,42 @@ class Engine:
 
     async def call(self, command: c.Command) -> Outcome:
         """The outcome of one command, once it is committed."""
-        return (await self._lane(command).call((command,)))[0]
+        return (await self._committer(command).call((command,)))[0]
 
     def stand(self, claim: c.Claim) -> StandingTicket:
-        """Leaves a claim with the lanes: a submit of this process and the claim that answers it are then one
+        """Leaves a claim with the committers: a submit of this process and the claim that answers it are then one
         transaction, wherever the store says that this costs nobody anything."""
-        return self._lanes[0].stand(claim)
+        return self._committers[0].stand(claim)
 
     async def call_many(self, commands: Sequence[c.Command]) -> list[Outcome]:
         """The outcome of each, in order. Each is decided by itself: a refusal does not touch the others.
 
-        They go in by shares of a batch, each when the one before it is done, so that a large call neither fills the
+        They go in by shares of a group, each when the one before it is done, so that a large call neither fills the
         queue nor keeps others out of it.
         """
         outcomes: list[Outcome] = [CLOSED] * len(commands)
-        by_lane: dict[int, list[int]] = {}
+        by_committer: dict[int, list[int]] = {}
         for index, command in enumerate(commands):
-            by_lane.setdefault(_lane_number(command, len(self._lanes)), []).append(index)
+            by_committer.setdefault(_committer_number(command, len(self._committers)), []).append(index)
 
         async def send(number: int, indices: list[int]) -> None:
-            share = max(1, min(self.limits.batch_weight, self.limits.waiting_weight // 2))
+            share = max(1, min(self.limits.group_weight, self.limits.waiting_weight // 2))
             for start in range(0, len(indices), share):
                 part = indices[start : start + share]
-                answers = await self._lanes[number].call(tuple(commands[index] for index in part))
+                answers = await self._committers[number].call(tuple(commands[index] for index in part))
                 for index, answer in zip(part, answers, strict=True):
                     outcomes[index] = answer
 
         self.sweeper.nudge()
-        await asyncio.gather(*(send(number, indices) for number, indices in by_lane.items()))
+        await asyncio.gather(*(send(number, indices) for number, indices in by_committer.items()))
         return outcomes
 
     async def call_within(self, connection: Any, command: c.Command) -> Outcome:
         """The outcome of a command that takes part in the caller's own transaction: true once the caller commits."""
-        outcomes: list[Outcome] = []
-
-        def decide_one(snapshot: Snapshot) -> Changes:
-            changes, outcomes[:] = decide(snapshot, [command], self.policy)
-            return changes
-
-        await self.store.transact_within(connection, needs([command]), decide_one)
-        return outcomes[0]
+        committed = await self.store.transact_within(
+            connection, needs([command]), lambda snapshot: decide(snapshot, [command], self.policy)
+        )
+        return committed.outcomes[0]
 
     async def preview(self, command: c.Command) -> tuple[Changes, Outcome]:
         """What a command would change and lead to, by the rows as they are just now. Nothing is changed or locked."""
@@ -125,34 +121,35 @@ class Engine:
         """One round of recovery and clean-up, now, whoever leads; where somebody asked for it, in their name."""
         return await self.sweeper.sweep(actor)
 
-    def _lane(self, command: c.Command) -> Committer:
+    def _committer(self, command: c.Command) -> Committer:
         self.sweeper.nudge()
-        return self._lanes[_lane_number(command, len(self._lanes))]
+        return self._committers[_committer_number(command, len(self._committers))]
 
     def _hints(self, changes: Changes) -> Collection[str]:
-        """What is heard elsewhere together with the commit: only of small batches, in quiet times."""
+        """What is heard elsewhere together with the commit: only of small groups, in quiet times."""
         return self.wakeups.riding(_stirred(changes)) if len(changes.jobs) <= FEW and self.wakeups.is_quiet else ()
 
-    def _published(self, changes: Changes, told: Collection[str]) -> None:
+    def _published(self, committed: Committed) -> None:
+        changes = committed.changes
         self.positions.follow(changes)
-        self.wakeups.announce(_stirred(changes), told)
+        self.wakeups.announce(_stirred(changes), committed.hints)
         if self._trigger is not None:
             self._trigger.fire({change.after.pool for change in changes.jobs if type(change.after.place) is Ready})
 
 
-def _lane_number(command: c.Command, lanes: int) -> int:
-    """Which lane a command goes to, where there are several.
+def _committer_number(command: c.Command, committers: int) -> int:
+    """Which committer a command goes to, where there are several.
 
-    The last one is for those that lock no account. The others share out the accounts, so that two batches of this
+    The last one is for those that lock no account. The others share out the accounts, so that two groups of this
     process do not wait for each other's; only a command that names a job alone goes by the job.
     """
-    if lanes == 1:
+    if committers == 1:
         return 0
     command = c.unwrapped(command)
     if not RULES[type(command)].locks_account:
-        return lanes - 1
+        return committers - 1
     owner: str = getattr(command, "account_id", None) or getattr(command, "job_id", None) or ""
-    return crc32(owner.encode()) % (lanes - 1)
+    return crc32(owner.encode()) % (committers - 1)
 
 
 def _stirred(changes: Changes) -> Iterable[str]:

@@ -99,9 +99,9 @@ class SubmitOperations(Operations):
         """Submits each by itself and returns, in order, its receipt or the exception that says why not."""
         wanted = list(requests)
         turns = asyncio.Semaphore(SLICES)
-        # A slice is never more than a batch, so that those of one account are decided in the order of the requests.
-        # It is a little less: where two lanes share it, two halves then still fit into one batch.
-        size = max(1, self.engine.limits.batch_weight * 9 // 10)
+        # A slice is never more than a group, so that those of one account are decided in the order of the requests.
+        # It is a little less: where two committers share it, two halves then still fit into one group.
+        size = max(1, self.engine.limits.group_weight * 9 // 10)
 
         async def submit(start: int) -> list[Receipt | Refused]:
             async with turns:

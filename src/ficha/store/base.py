@@ -1,18 +1,19 @@
 """What a store must do, and nothing about how: the protocol, its errors, and the read side's questions.
 
-A store is opened, runs batches, answers questions and closes. All three stores pass the one conformance suite of
+A store is opened, runs transactions, answers questions and closes. All three stores pass the one conformance suite of
 `ficha.testing`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Set
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
 from ..core.dataset import State
 from ..core.needs import KeyName, Needs
+from ..core.outcomes import Outcome
 from ..core.records import (
     Account,
     ApiKey,
@@ -34,29 +35,49 @@ from .waiting_columns import CHUNK, Lines
 
 T = TypeVar("T")
 Clock = Callable[[], int]
-Decide = Callable[[Snapshot], Changes]
+Decision = tuple[Changes, list[Outcome]]
+Decide = Callable[[Snapshot], Decision]
+"""What the commands of a group lead to, on the rows that were loaded for them."""
 Hints = Callable[[Changes], Collection[str]]
-"""Names, as `notify` takes them, that are to go out with a batch's commit itself."""
+"""Names, as `notify` takes them, that are to go out with the commit itself."""
 
 
 def no_hints(changes: Changes) -> Collection[str]:
     return ()
 
 
+class Committed(Struct, frozen=True):
+    """What a transaction kept: the changes, the outcome of each command, and the hints that went out with it.
+
+    Where there was nothing to change, the changes are empty.
+    """
+
+    changes: Changes
+    outcomes: list[Outcome]
+    hints: Collection[str] = ()
+
+
 class StoreError(Exception):
-    """The database refused or cannot be used as it is; the message says what to do. Nothing of the batch was kept."""
+    """The database refused or cannot be used as it is; the message says what to do. Nothing was kept."""
 
 
 class Transient(StoreError):
-    """The batch was rolled back by a conflict (deadlock, serialization, lock time-out): run it again."""
+    """The transaction was rolled back by a conflict (deadlock, serialization, lock time-out): run it again."""
 
 
 class Unavailable(StoreError):
-    """The database cannot be reached or written now (gone, read-only, full). Nothing of the batch was kept."""
+    """The database cannot be reached or written now (gone, read-only, full). Nothing was kept."""
 
 
 class CommitUnknown(StoreError):
-    """The connection was lost while committing. Ask `committed` before doing anything else."""
+    """The connection was lost while committing. Ask `committed` before doing anything else.
+
+    attempt: what was kept, if it was committed; None where nobody can know.
+    """
+
+    def __init__(self, message: str, attempt: Committed | None = None) -> None:
+        super().__init__(message)
+        self.attempt = attempt
 
 
 class SchemaMismatch(StoreError):
@@ -66,10 +87,10 @@ class SchemaMismatch(StoreError):
 class Store(Protocol):
     """Where the rows are.
 
-    lanes: how many batches may run side by side; 1 where the database has a single writer.
+    committers: how many transactions may run side by side; 1 where the database has a single writer.
     """
 
-    lanes: int
+    committers: int
 
     async def open(self) -> None:
         """Connects. Raises SchemaMismatch unless the schema is the one this release works with."""
@@ -77,32 +98,31 @@ class Store(Protocol):
     async def close(self) -> None:
         """Ends every connection. A second call does nothing."""
 
-    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide, hints: Hints = no_hints) -> None:
+    async def transact(
+        self, committer: str, number: int, needs: Needs, decide: Decide, hints: Hints = no_hints
+    ) -> Committed:
         """One transaction: load what `needs` names, call `decide` with it, write the changes and the marker, commit.
 
-        `lane` is a UUID that only one caller at a time uses, `batch` a number that rises with each of its batches:
-        together they mark the batch in the database. `decide` may run on another thread and may run again when the
-        store has to load anew. A batch that changes nothing need not be marked, nor one that only renews a lead, a
-        worker's word or a key's last use, which may be run again. Raises Transient, Unavailable or CommitUnknown;
-        whatever `decide` raises goes through, and then nothing was written.
+        `committer` is a UUID that only one caller at a time uses, `number` rises with each of its transactions:
+        together they mark the transaction in the database. `decide` may run on another thread and may run again when
+        the store has to load anew. A transaction that changes nothing need not be marked, nor one that only renews a
+        lead, a worker's word or a key's last use, which may be run again. Raises Transient, Unavailable or
+        CommitUnknown; whatever `decide` raises goes through, and then nothing was written.
         `hints` is asked, on the caller's thread, by a store that can send hints together with the commit, which is
         sooner than after it; each time before it writes, and the last answer counts.
         """
 
-    def may_claim_with_submit(self, pools: Set[str]) -> bool:
-        """Whether a batch that brings work to these pools may as well claim it, and be answered no later for that."""
+    async def committed(self, committer: str, number: int) -> bool:
+        """Whether that transaction was committed. Waits for a commit that is still under way."""
 
-    async def committed(self, lane: str, batch: int) -> bool:
-        """Whether that batch was committed. Waits for a commit that is still under way."""
-
-    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> None:
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
         """The same inside a transaction that the caller owns; only where the database is shared with the caller."""
 
     async def read(self, query: Query[T]) -> T:
         """Answers a question from committed rows, in one consistent view."""
 
     async def tidy(self) -> None:
-        """Clears away what batches leave behind; nothing that anybody could see changes.
+        """Clears away what transactions leave behind; nothing that anybody could see changes.
 
         Called now and then, by one process as a rule; several at once do no harm.
         """
@@ -114,6 +134,14 @@ class Store(Protocol):
     async def listen(self, heard: Callable[[str], None]) -> None:
         """Calls `heard(name)` for each hint from another process, until the store is closed or this is cancelled. A
         hint that does not know what happened is the empty text. May do nothing."""
+
+
+@runtime_checkable
+class ClaimsWithSubmits(Protocol):
+    """A store that is asked before a claim joins the transaction of a submit. Any other store takes all that come."""
+
+    def may_claim_with_submit(self, pools: Set[str]) -> bool:
+        """Whether a group that brings work to these pools may as well claim it, and be answered no later for that."""
 
 
 class Query(Struct, Generic[T], frozen=True):
@@ -381,7 +409,7 @@ class ListAudit(Query[list[NumberedLine]], frozen=True):
 
 
 class GetSnapshot(Query[Snapshot], frozen=True):
-    """What a batch with these needs would be decided on just now. Nothing is locked, so it may be old at once."""
+    """What a group with these needs would be decided on just now. Nothing is locked, so it may be old at once."""
 
     needs: Needs
 

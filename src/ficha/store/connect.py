@@ -91,7 +91,7 @@ _OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
     "ficha_prepared": _switch,
     "ficha_remember": _switch,
     "ficha_listen_url": _text,
-    "ficha_lanes": _count,
+    "ficha_committers": _count,
     "ficha_pool_size": _count,
 }
 

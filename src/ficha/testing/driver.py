@@ -1,6 +1,6 @@
 """Drives a store the way the engine does, and remembers what it must hold by now.
 
-Every batch that commits is also applied to `expected`, a plain state in memory. `check` then compares the store with
+Every group that commits is also applied to `expected`, a plain state in memory. `check` then compares the store with
 it along every way that leads to a record, so a test only has to make things happen.
 """
 
@@ -22,6 +22,7 @@ from ..core.snapshot import Changes, Snapshot
 from ..core.worker_counts import added
 from ..store.base import (
     Decide,
+    Decision,
     GetApiKey,
     GetJobs,
     GetState,
@@ -62,27 +63,20 @@ class Driver:
         self.policy = policy
         self.expected = State()
         self._ids = 0
-        self._batch = 0
+        self._number = 0
         self._by_hand = False
-        self.lane = self.new_id()
+        self.committer = self.new_id()
 
     def new_id(self) -> str:
         """A UUIDv7 greater than those before it, the same in every run."""
         self._ids += 1
         return f"{self._ids:08x}-0000-7000-8000-{self._ids:012x}"
 
-    # Batches
+    # Transactions
 
     async def run(self, *commands: c.Command) -> list[Outcome]:
-        """The commands as one batch; gives their outcomes."""
-        outcomes: list[Outcome] = []
-
-        def rules(snapshot: Snapshot) -> Changes:
-            changes, outcomes[:] = decide(snapshot, commands, self.policy)
-            return changes
-
-        await self._transact(needs(commands), rules)
-        return outcomes
+        """The commands as one group; gives their outcomes."""
+        return await self._transact(needs(commands), lambda snapshot: decide(snapshot, commands, self.policy))
 
     async def one(self, command: c.Command, kind: type[T]) -> T:
         """One command that leads to an outcome of this kind."""
@@ -101,55 +95,45 @@ class Driver:
             leaders={leader.name for leader in changes.leaders},
             api_keys={key.id for key in changes.api_keys},
         )
-        await self._transact(wanted, lambda snapshot: changes)
+        await self._transact(wanted, lambda snapshot: (changes, []))
 
     async def load(self, wanted: Needs) -> Snapshot:
-        """What a batch with these needs is given; it changes nothing."""
+        """What a group with these needs is given; it changes nothing."""
         seen: list[Snapshot] = []
 
-        def look(snapshot: Snapshot) -> Changes:
+        def look(snapshot: Snapshot) -> Decision:
             seen.append(snapshot)
-            return Changes()
+            return Changes(), []
 
         await self._transact(wanted, look)
         return seen[-1]
 
-    async def _transact(self, wanted: Needs, rules: Decide) -> None:
-        made = Changes()
+    async def _transact(self, wanted: Needs, rules: Decide) -> list[Outcome]:
+        self._number += 1
+        committed = await self.store.transact(self.committer, self._number, wanted, rules)
+        apply(self.expected, committed.changes)
+        return committed.outcomes
 
-        def remembered(snapshot: Snapshot) -> Changes:
-            nonlocal made
-            made = rules(snapshot)
-            return made
-
-        self._batch += 1
-        await self.store.transact(self.lane, self._batch, wanted, remembered)
-        apply(self.expected, made)
-
-    async def race(self, *batches: Sequence[c.Command]) -> list[list[Outcome]]:
-        """Several batches, each in a lane of its own, as many at once as the store has lanes."""
-        free = asyncio.Semaphore(self.store.lanes)
-        outcomes = await asyncio.gather(*(self._race_one(free, self.new_id(), batch) for batch in batches))
+    async def race(self, *groups: Sequence[c.Command]) -> list[list[Outcome]]:
+        """Several groups, each of a committer of its own, as many at once as the store takes."""
+        free = asyncio.Semaphore(self.store.committers)
+        outcomes = await asyncio.gather(*(self._race_one(free, self.new_id(), group) for group in groups))
         # In which order they were committed only the store knows.
         self.expected = await self.read(GetState(texts=True))
         self.expected.audit = await self.audit()
         return outcomes
 
-    async def _race_one(self, free: asyncio.Semaphore, lane: str, batch: Sequence[c.Command]) -> list[Outcome]:
-        outcomes: list[Outcome] = []
-
-        def rules(snapshot: Snapshot) -> Changes:
-            changes, outcomes[:] = decide(snapshot, batch, self.policy)
-            return changes
+    async def _race_one(self, free: asyncio.Semaphore, committer: str, group: Sequence[c.Command]) -> list[Outcome]:
+        def rules(snapshot: Snapshot) -> Decision:
+            return decide(snapshot, group, self.policy)
 
         async with free:
             for attempt in range(1, 100):
                 try:
-                    await self.store.transact(lane, attempt, needs(batch), rules)
-                    return outcomes
+                    return (await self.store.transact(committer, attempt, needs(group), rules)).outcomes
                 except Transient:
                     continue
-        raise AssertionError(f"no end of conflicts for {batch}")
+        raise AssertionError(f"no end of conflicts for {group}")
 
     # Questions
 

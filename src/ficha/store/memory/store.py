@@ -1,10 +1,10 @@
-"""The memory store: one `State`, changed in one step per batch."""
+"""The memory store: one `State`, changed in one step per transaction."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 from heapq import nsmallest
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from ...core.needs import PROMOTIONS_PER_SLOT, Needs
 from ...core.records import WAITING, Awaiting, Entry, EntryKind, Job, Leased, Parked, Ready
 from ...core.snapshot import Changes, JobChange, Snapshot
 from ...core.worker_counts import added
-from ..base import Clock, Decide, Hints, Query, StoreError, no_hints
+from ..base import Clock, Committed, Decide, Hints, Query, StoreError, no_hints
 from . import reads
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ def wall_clock() -> int:
 class MemoryStore:
     """Holds `state`, and three lists of job ids that a database would find by its indexes."""
 
-    lanes = 1
+    committers = 1
 
     def __init__(self, *, clock: Clock = wall_clock) -> None:
         self.state = State()
@@ -43,17 +43,18 @@ class MemoryStore:
     async def close(self) -> None:
         """Nothing to close."""
 
-    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide, hints: Hints = no_hints) -> None:
-        self._apply(decide(self.snapshot(needs)))
-        self._markers[lane] = batch
+    async def transact(
+        self, committer: str, number: int, needs: Needs, decide: Decide, hints: Hints = no_hints
+    ) -> Committed:
+        changes, outcomes = decide(self.snapshot(needs))
+        self._apply(changes)
+        self._markers[committer] = number
+        return Committed(changes, outcomes)
 
-    def may_claim_with_submit(self, pools: Set[str]) -> bool:
-        return True
+    async def committed(self, committer: str, number: int) -> bool:
+        return self._markers.get(committer, 0) >= number
 
-    async def committed(self, lane: str, batch: int) -> bool:
-        return self._markers.get(lane, 0) >= batch
-
-    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> None:
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
         raise StoreError("submit(connection=…) takes part in your own transaction only on PostgreSQL")
 
     async def read(self, query: Query[T]) -> T:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import asyncpg
 
-from ..base import CommitUnknown, StoreError, Unavailable
+from ..base import Committed, CommitUnknown, StoreError, Unavailable
 from .errors import after_commit, is_lost, translated
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -30,8 +30,7 @@ PLANS: Final = {
     "enable_memoize": "off",
     "jit": "off",
 }
-# The time-outs make the database itself end a transaction whose client is gone, so that a batch's marker is not locked
-# for ever.
+# The time-outs make the database itself end a transaction whose client is gone: its marker is not locked for ever.
 SETTINGS: Final = {
     "lock_timeout": "5s",
     "statement_timeout": "30s",
@@ -164,7 +163,7 @@ class Connections:
 
 
 class _Taken:
-    """A connection for as long as a block runs. (Each batch passes here; a generator would take twice as long.)"""
+    """A connection for as long as a block runs. (All transactions pass here; a generator takes twice as long.)"""
 
     __slots__ = ("_connection", "_connections")
 
@@ -232,10 +231,11 @@ async def transaction(connection: Connection, begin: str = BEGIN) -> AsyncIterat
 class committing:
     """Where the driver is told to commit: raises CommitUnknown if it cannot be known whether that happened."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_attempt", "_connection")
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, attempt: Committed | None = None) -> None:
         self._connection = connection
+        self._attempt = attempt
 
     def __enter__(self) -> None:
         pass
@@ -244,12 +244,13 @@ class committing:
         if error is not None and isinstance(error, DRIVER_ERRORS):
             told = after_commit(error)
             if isinstance(told, CommitUnknown):
+                told.attempt = self._attempt
                 self._connection.terminate()
             raise told from error
 
 
-async def commit(connection: Connection) -> None:
-    with committing(connection):
+async def commit(connection: Connection, attempt: Committed | None = None) -> None:
+    with committing(connection, attempt):
         tag = await connection.execute("COMMIT")
     if tag != "COMMIT":
         raise StoreError(f"the database answered {tag} to COMMIT; nothing was kept")
@@ -301,7 +302,7 @@ def connector(
             url,
             timeout=10,
             command_timeout=timeout_s,
-            # A batch's statement is long and always the same; there are as many as there are mixtures of commands.
+            # The statement of a group is long and always the same; there are as many as there are mixtures of commands.
             statement_cache_size=256 if prepared else 0,
             max_cacheable_statement_size=0,
             max_cached_statement_lifetime=0,

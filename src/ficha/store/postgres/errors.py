@@ -18,7 +18,7 @@ _CONFLICTS: Final = {
 _GONE: Final = {
     "25006": "the database is read-only; this may be a standby",
     "53100": "the database's disk is full",
-    "53300": "the database has no connection left; lower pool_size or lanes, or raise max_connections",
+    "53300": "the database has no connection left; lower pool_size or committers, or raise max_connections",
     "57P01": "the database closed the connection",
     "57P02": "the database crashed and is recovering",
     "57P03": "the database is starting or shutting down",
@@ -32,8 +32,8 @@ _RACES: Final = frozenset(
         *("pools_pkey", "reservations_pkey", "steps_pkey"),
     }
 )
-"""Keys that two batches may bring at once, because a row that is not there yet cannot be locked. A new account comes
-with its first entry, and the database may insert that one first."""
+"""Keys that two transactions may bring at once: a row that is not there yet cannot be locked. A new account comes with
+its first entry, and the database may insert that one first."""
 
 
 def translated(error: Exception) -> StoreError:
@@ -41,7 +41,7 @@ def translated(error: Exception) -> StoreError:
     if isinstance(error, StoreError):
         return error
     if isinstance(error, asyncpg.InvalidCachedStatementError | asyncpg.OutdatedSchemaCacheError):
-        return Transient("the schema changed under a prepared statement; run the batch again")
+        return Transient("the schema changed under a prepared statement; run it again")
     if isinstance(error, asyncpg.PostgresError):
         return _by_state(error, error.sqlstate or "")
     if is_lost(error):
@@ -52,9 +52,9 @@ def translated(error: Exception) -> StoreError:
 def _by_state(error: asyncpg.PostgresError, state: str) -> StoreError:
     said = f"{_words(error)} [{state}]"
     if state in _CONFLICTS:
-        return Transient(f"{_CONFLICTS[state]}; nothing was kept, run the batch again: {said}")
+        return Transient(f"{_CONFLICTS[state]}; nothing was kept, run it again: {said}")
     if state == "23505" and getattr(error, "constraint_name", None) in _RACES:
-        return Transient(f"another batch made the same row first; nothing was kept, run the batch again: {said}")
+        return Transient(f"another transaction made the same row first; nothing was kept, run it again: {said}")
     if state in _GONE:
         return Unavailable(f"{_GONE[state]}: {said}")
     if state.startswith(_GONE_CLASSES):

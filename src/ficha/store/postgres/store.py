@@ -1,4 +1,4 @@
-"""The PostgreSQL store: batches, their markers, and hints between processes.
+"""The PostgreSQL store: transactions, their markers, and hints between processes.
 
 Table names resolve through the connection's `search_path`: to keep Ficha's tables in a schema of their own, give the
 role or the database that path (`ALTER ROLE … SET search_path`), or put `?options=-csearch_path%3Dficha` into the URL.
@@ -16,8 +16,9 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from ...core.needs import Needs
+from ...core.outcomes import Outcome
 from ...core.snapshot import Changes, Snapshot
-from ..base import Clock, CommitUnknown, Decide, Hints, Query, StoreError, Transient, Unavailable, no_hints
+from ..base import Clock, Committed, CommitUnknown, Decide, Hints, Query, StoreError, Transient, Unavailable, no_hints
 from . import migrator, reads
 from .apply import apply
 from .connections import (
@@ -46,7 +47,7 @@ T = TypeVar("T")
 # Writing the marker oneself waits for whoever is still writing it, and works only if they did not. It is not kept.
 _MARKER: Final = "INSERT INTO lanes (lane, batch, at) VALUES ($1, $2, now()) ON CONFLICT DO NOTHING RETURNING true"
 _MARKER_WAIT_S: Final = 90.0
-_FORGET_LANES: Final = f"DELETE FROM lanes WHERE at < coalesce({at('$1::bigint')}, now()) - interval '7 days'"
+_FORGET_MARKERS: Final = f"DELETE FROM lanes WHERE at < coalesce({at('$1::bigint')}, now()) - interval '7 days'"
 # One statement, so that a count is never lost or seen twice. Rows that another process is folding are left to it.
 _FOLD_COUNTS: Final = """
 WITH many AS (SELECT worker, kind FROM worker_counts GROUP BY worker, kind HAVING count(*) > 1),
@@ -69,13 +70,13 @@ class PostgresStore(migrator.PostgresMigrator):
 
     url: where the database is, as libpq writes it.
     clock: microseconds since 1970, in place of the database's clock. For tests.
-    lanes: how many batches may run side by side, each on a connection of its own. Defaults to 3.
+    committers: how many transactions may run side by side, each on a connection of its own. Defaults to 3.
     pool_size: connections for reading and for hints. Defaults to 4.
     listen_url: where to listen for hints, if `url` leads to a pooler in transaction mode. Defaults to `url`.
     prepared: whether statements stay prepared between transactions. Turn it off behind a pooler in transaction mode
         that does not keep track of them. Defaults to True.
-    remember: whether a batch may be decided on rows that this process remembers, and written only if they still stand
-        (`remembered.py`). Defaults to True; behind a pooler in transaction mode it is not done.
+    remember: whether a group may be decided on rows that this process has cached, and written only if they still stand
+        (`row_cache.py`). Defaults to True; behind a pooler in transaction mode it is not done.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class PostgresStore(migrator.PostgresMigrator):
         url: str,
         *,
         clock: Clock | None = None,
-        lanes: int = 3,
+        committers: int = 3,
         pool_size: int = 4,
         listen_url: str | None = None,
         prepared: bool = True,
@@ -91,7 +92,7 @@ class PostgresStore(migrator.PostgresMigrator):
     ) -> None:
         connect = connector(url, prepared=prepared)
         super().__init__(connect)
-        self.lanes = lanes
+        self.committers = committers
         self._clock = clock
         self._pool_size = pool_size
         self._connect_listener = connector(listen_url or url, prepared=prepared)
@@ -100,14 +101,14 @@ class PostgresStore(migrator.PostgresMigrator):
         self._remember = remember
         self._heads = ScanStarts()
         self._remembered = PostgresRowCache(clock)
-        self._writers = Connections(self._connect_writer, lanes, patience_s=TIMEOUT_S)
+        self._writers = Connections(self._connect_writer, committers, patience_s=TIMEOUT_S)
         self._readers = Connections(self._connect_reader, pool_size)
         self._listeners: list[Listener] = []
         self._signature = uuid.uuid4().hex[:16]
 
     async def open(self) -> None:
         await self.close()
-        self._writers = Connections(self._connect_writer, self.lanes, patience_s=TIMEOUT_S)
+        self._writers = Connections(self._connect_writer, self.committers, patience_s=TIMEOUT_S)
         self._remembered = PostgresRowCache(self._clock)
         self._readers = Connections(self._connect_reader, self._pool_size)
         async with self._readers.take() as connection:
@@ -115,7 +116,7 @@ class PostgresStore(migrator.PostgresMigrator):
             # The markers of processes that are long gone. On a standby this fails, and reading goes on.
             # By the database's clock: with this process's own, a wrong one would forget a marker that is asked for.
             with suppress(Unavailable), speaking(connection):
-                await connection.execute(_FORGET_LANES, None if self._clock is None else self._clock())
+                await connection.execute(_FORGET_MARKERS, None if self._clock is None else self._clock())
 
     async def close(self) -> None:
         while self._listeners:
@@ -123,57 +124,65 @@ class PostgresStore(migrator.PostgresMigrator):
         await self._writers.close()
         await self._readers.close()
 
-    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide, hints: Hints = no_hints) -> None:
-        """A batch that changes nothing is rolled back and leaves no marker: there is nothing to be in doubt about."""
+    async def transact(
+        self, committer: str, number: int, needs: Needs, decide: Decide, hints: Hints = no_hints
+    ) -> Committed:
+        """What changes nothing is rolled back and leaves no marker: there is nothing to be in doubt about."""
+        marker = committer, number
         async with self._writers.take() as connection:
             is_settled = self._connect_writer.is_settled
-            if is_settled and self._remember and await self._guessed(connection, (lane, batch), needs, decide, hints):
-                return
+            if is_settled and self._remember:
+                committed = await self._guessed(connection, marker, needs, decide, hints)
+                if committed is not None:
+                    return committed
             async with transaction(connection, BEGIN_SET_UP if is_settled else BEGIN):
-                snapshot, changes = await self._decided(connection, needs, decide, ours=connection)
+                snapshot, changes, outcomes = await self._decided(connection, needs, decide, ours=connection)
                 if not changes:
-                    return
+                    return Committed(changes, outcomes)
+                committed = Committed(changes, outcomes, hints(changes))
                 with speaking(connection):
-                    told = self._signed(hints(changes))
-                    written = await apply(connection, snapshot, changes, (lane, batch), hints=told)
-                await commit(connection)
+                    signed = self._signed(committed.hints)
+                    written = await apply(connection, snapshot, changes, marker, hints=signed)
+                await commit(connection, committed)
         if written is not None:
             self._remembered.learn(changes, written)
+        return committed
 
     async def _guessed(
         self, connection: Connection, marker: tuple[str, int], needs: Needs, decide: Decide, hints: Hints
-    ) -> bool:
-        """Decides on what is remembered and writes it in one statement; answers whether that was right.
+    ) -> Committed | None:
+        """Decides on cached rows and writes it in one statement; None if they proved to be old.
 
-        A refusal is never told on what is remembered: a batch that would change nothing is decided again under locks,
+        A refusal is never based on cached rows alone: a group that would change nothing is decided again under locks,
         unless it only claims, for which all was read just now. One that changes a pool needs its lock.
         """
         with speaking(connection):
             guess = await self._remembered.guess(connection, needs, self._heads)
         if guess is None:
-            return False
-        changes = decide(guess.snapshot)
+            return None
+        changes, outcomes = decide(guess.snapshot)
         if not changes or changes.pools:
-            return guess.tells_all and not changes
+            return Committed(changes, outcomes) if guess.tells_all and not changes else None
         if connection.is_closed():
             raise Unavailable("the connection was lost before anything was written")
+        committed = Committed(changes, outcomes, hints(changes))
         try:
-            with committing(connection):
-                told = self._signed(hints(changes))
-                written = await apply(connection, guess.snapshot, changes, marker, guess.guarded(changes), told)
+            with committing(connection, committed):
+                signed = self._signed(committed.hints)
+                written = await apply(connection, guess.snapshot, changes, marker, guess.guarded(changes), signed)
         except Transient:
             written = None
         if written is None:
             self._remembered.was_wrong(guess)
-            return False
+            return None
         self._remembered.was_right()
         self._remembered.learn(changes, written)
-        return True
+        return committed
 
     def may_claim_with_submit(self, pools: Set[str]) -> bool:
         return self._remember and self._connect_writer.is_settled and self._remembered.may_claim_with_submit(pools)
 
-    async def committed(self, lane: str, batch: int) -> bool:
+    async def committed(self, committer: str, number: int) -> bool:
         """Waits for an old connection's transaction by trying to write the same marker.
 
         Asks over a new connection, because an old one may lead to a server that is no longer the one. The database
@@ -184,15 +193,16 @@ class PostgresStore(migrator.PostgresMigrator):
             try:
                 async with self._connection() as connection, transaction(connection):
                     with speaking(connection):
-                        return await connection.fetchval(_MARKER, lane, batch) is None
+                        return await connection.fetchval(_MARKER, committer, number) is None
             except Transient as error:
                 if time.monotonic() > give_up_at:
                     raise CommitUnknown(
-                        f"batch {batch} of lane {lane} has been committing for {_MARKER_WAIT_S:.0f} s; ask again"
+                        f"transaction {number} of committer {committer} has been committing for "
+                        f"{_MARKER_WAIT_S:.0f} s; ask again"
                     ) from error
                 await asyncio.sleep(0.1)
 
-    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> None:
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
         """The same on a caller's asyncpg connection, inside the caller's transaction; there is no marker.
 
         After any error the caller has to roll back. Rows stay locked until the caller's transaction ends, so it
@@ -200,24 +210,25 @@ class PostgresStore(migrator.PostgresMigrator):
         """
         if not connection.is_in_transaction():
             raise StoreError("this connection is not in a transaction; begin one, and commit it afterwards")
-        snapshot, changes = await self._decided(connection, needs, decide, ours=None)
+        snapshot, changes, outcomes = await self._decided(connection, needs, decide, ours=None)
         with speaking():
             await apply(connection, snapshot, changes)
+        return Committed(changes, outcomes)
 
     async def _decided(
         self, connection: Any, needs: Needs, decide: Decide, *, ours: Connection | None
-    ) -> tuple[Snapshot, Changes]:
+    ) -> tuple[Snapshot, Changes, list[Outcome]]:
         """Loads and decides, once more where only the decision told what else had to be locked."""
         with speaking(ours):
             snapshot = await load(connection, needs, self._clock, self._heads)
         self._remembered.heard(snapshot.now)
         self._remembered.looked(snapshot)
-        changes = decide(snapshot)
+        changes, outcomes = decide(snapshot)
         if pools := unlocked(needs, snapshot, changes):
             with speaking(ours):
                 snapshot = await load(connection, needs, self._clock, self._heads, pools)
-            changes = decide(snapshot)
-        return snapshot, changes
+            changes, outcomes = decide(snapshot)
+        return snapshot, changes, outcomes
 
     async def read(self, query: Query[T]) -> T:
         async with self._readers.take() as connection:

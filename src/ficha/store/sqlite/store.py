@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -14,7 +14,18 @@ import apsw
 from ...core.needs import Needs
 from ...core.snapshot import Changes
 from .. import migrations
-from ..base import Clock, CommitUnknown, Decide, Hints, Query, SchemaMismatch, StoreError, Unavailable, no_hints
+from ..base import (
+    Clock,
+    Committed,
+    CommitUnknown,
+    Decide,
+    Hints,
+    Query,
+    SchemaMismatch,
+    StoreError,
+    Unavailable,
+    no_hints,
+)
 from ..migrations import Migration
 from . import migrator
 from .apply import apply
@@ -53,7 +64,7 @@ class SqliteStore:
     Open a store after a fork, never before.
     """
 
-    lanes = 1
+    committers = 1
 
     def __init__(
         self, path: str | os.PathLike[str], *, clock: Clock | None = None, busy_timeout_s: float = 30.0
@@ -110,28 +121,30 @@ class SqliteStore:
         if writer is not None:
             await writer.close(self._journal.empty)
 
-    async def transact(self, lane: str, batch: int, needs: Needs, decide: Decide, hints: Hints = no_hints) -> None:
-        if await self._opened(self._writer).call(partial(self._transact, lane, batch, needs, decide)):
+    async def transact(
+        self, committer: str, number: int, needs: Needs, decide: Decide, hints: Hints = no_hints
+    ) -> Committed:
+        work = partial(self._transact, committer, number, needs, decide)
+        committed, leaves_pages = await self._opened(self._writer).call(work)
+        if leaves_pages:
             self._journal.see_to()
+        return committed
 
-    def may_claim_with_submit(self, pools: Set[str]) -> bool:
-        return True
-
-    async def committed(self, lane: str, batch: int) -> bool:
+    async def committed(self, committer: str, number: int) -> bool:
         # On the writer's thread, so after any commit that is still under way.
         try:
-            return await self._opened(self._writer).call(partial(self._committed, lane, batch))
+            return await self._opened(self._writer).call(partial(self._committed, committer, number))
         except CommitUnknown as error:
-            raise Unavailable(f"{self._path} cannot tell yet whether the batch was kept; ask again") from error
+            raise Unavailable(f"{self._path} cannot tell yet whether the transaction was kept; ask again") from error
 
-    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> None:
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
         raise StoreError("submit(connection=…) takes part in your own transaction only on PostgreSQL")
 
     async def read(self, query: Query[T]) -> T:
         return await self._opened(self._reader).call(partial(self._read, query))
 
     async def tidy(self) -> None:
-        """The journal is seen to between batches."""
+        """The journal is seen to between transactions."""
 
     async def notify(self, names: Iterable[str]) -> None:
         """Other processes see the commit itself."""
@@ -166,25 +179,28 @@ class SqliteStore:
         db.set_wal_hook(self._journal.count)
         return self._checked(db)
 
-    def _transact(self, lane: str, batch: int, needs: Needs, decide: Decide, db: apsw.Connection) -> bool:
-        """Runs the batch; answers whether the journal is to be seen to."""
+    def _transact(
+        self, committer: str, number: int, needs: Needs, decide: Decide, db: apsw.Connection
+    ) -> tuple[Committed, bool]:
+        """What was committed, and whether the journal is to be seen to."""
         snapshot = self._looks.nothing(db, needs, self._clock())
-        if snapshot is not None and not decide(snapshot):
-            self._unmarked[lane] = batch
-            return False
+        if snapshot is not None and not (committed := Committed(*decide(snapshot))).changes:
+            self._unmarked[committer] = number
+            return committed, False
         db.execute("BEGIN IMMEDIATE")
         try:
             now = self._clock()
             if needs != Needs(leaders=needs.leaders):
                 self._remembered.check(db)
-            changes = decide(load(db, needs, now, self._remembered))
+            committed = Committed(*decide(load(db, needs, now, self._remembered)))
+            changes = committed.changes
             is_sign = changes == Changes(
                 leaders=changes.leaders, workers=changes.workers, api_key_uses=changes.api_key_uses
             )
             if changes:
                 apply(db, changes)
                 if not is_sign:
-                    db.execute(MARK, (lane, batch, now))
+                    db.execute(MARK, (committer, number, now))
                     self._worked += 1
         except BaseException:
             _roll_back(db)
@@ -193,21 +209,21 @@ class SqliteStore:
         if not changes:
             # Nothing to keep, so nothing to wait for the disk for: a worker that finds no job costs no flush.
             _roll_back(db)
-            self._unmarked[lane] = batch
-            return False
+            self._unmarked[committer] = number
+            return committed, False
         try:
-            self._commit(db)
+            self._commit(db, committed)
         except BaseException:
             self._remembered.forget()
             raise
         if is_sign:
             # What only says that somebody is there may be said again: if a commit fails, it need not be found out.
-            self._unmarked[lane] = batch
-            return self._journal.pages >= SIGNS_PAGES
+            self._unmarked[committer] = number
+            return committed, self._journal.pages >= SIGNS_PAGES
         self._remembered.keep(changes)
-        return True
+        return committed, True
 
-    def _commit(self, db: apsw.Connection) -> None:
+    def _commit(self, db: apsw.Connection, attempt: Committed | None = None) -> None:
         try:
             db.execute("COMMIT")
         except apsw.Error as error:
@@ -219,25 +235,26 @@ class SqliteStore:
                 raise
             self._is_unsettled = True
             raise CommitUnknown(
-                f"the disk failed while committing to {self._path} ({error}); whether the batch was kept must be asked"
+                f"the disk failed while committing to {self._path} ({error}); whether it was kept must be asked",
+                attempt,
             ) from error
         self._is_unsettled = False
 
-    def _committed(self, lane: str, batch: int, db: apsw.Connection) -> bool:
-        if self._unmarked.get(lane, 0) >= batch:
+    def _committed(self, committer: str, number: int, db: apsw.Connection) -> bool:
+        if self._unmarked.get(committer, 0) >= number:
             return True
         if self._is_unsettled:
             # A commit that failed may lie in the journal unseen, and a crash would bring it back. A further commit
             # takes its place there, or confirms it; only then is the answer final.
             db.execute("BEGIN IMMEDIATE")
             try:
-                db.execute(TOUCH_MARK, (lane, self._clock()))
+                db.execute(TOUCH_MARK, (committer, self._clock()))
             except BaseException:
                 _roll_back(db)
                 raise
             self._commit(db)
-        row = db.execute(MARKED, (lane,)).fetchone()
-        return row is not None and row[0] >= batch
+        row = db.execute(MARKED, (committer,)).fetchone()
+        return row is not None and row[0] >= number
 
     # On the reader's thread
 

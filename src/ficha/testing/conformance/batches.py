@@ -9,7 +9,7 @@ from ...core.needs import Needs
 from ...core.outcomes import Claimed, Finished, Refusal, ReservationChanged, StepSaved, Submitted
 from ...core.records import Account, Entry, Event, Leader
 from ...core.snapshot import Changes, Snapshot
-from ...store.base import GetBatch, GetState, GetWaiting, ListEvents, StoreError
+from ...store.base import Decide, Decision, GetBatch, GetState, GetWaiting, ListEvents, StoreError
 from ..comparing import comparable
 from ..driver import Driver
 from .scenes import lease, new_job, one_in_each_place, open_house, raises, submit
@@ -17,6 +17,10 @@ from .scenes import lease, new_job, one_in_each_place, open_house, raises, submi
 
 class _Refused(Exception):
     """Raised by a test's own rules."""
+
+
+def _led_by(owner: str) -> Decide:
+    return lambda snapshot: (Changes(leaders=[Leader("duty", owner, 1)]), [])
 
 
 class BatchConformance:
@@ -27,15 +31,15 @@ class BatchConformance:
         before = comparable(await driver.read(GetState(texts=True)))
         failure = _Refused("a rule is broken")
 
-        def broken(snapshot: Snapshot) -> Changes:
+        def broken(snapshot: Snapshot) -> Decision:
             raise failure
 
-        lane = driver.new_id()
+        committer = driver.new_id()
         with raises(_Refused) as raised:
-            await driver.store.transact(lane, 1, Needs(accounts={"ana"}, owned_jobs={places.ready}), broken)
+            await driver.store.transact(committer, 1, Needs(accounts={"ana"}, owned_jobs={places.ready}), broken)
         assert raised == [failure]
         assert comparable(await driver.read(GetState(texts=True))) == before
-        assert not await driver.store.committed(lane, 1)
+        assert not await driver.store.committed(committer, 1)
         await driver.run(c.Cancel(places.ready))
         await driver.check()
 
@@ -54,11 +58,11 @@ class BatchConformance:
                 Entry("ana", number + 2, "charge", -5, 995, driver.clock(), job_id),
             ],
         )
-        lane = driver.new_id()
+        committer = driver.new_id()
         with raises(StoreError):
-            await driver.store.transact(lane, 1, Needs(accounts={"ana"}), lambda snapshot: twice)
+            await driver.store.transact(committer, 1, Needs(accounts={"ana"}), lambda snapshot: (twice, []))
         assert comparable(await driver.read(GetState(texts=True))) == before
-        assert not await driver.store.committed(lane, 1)
+        assert not await driver.store.committed(committer, 1)
         await driver.check()
 
     async def test_a_refused_command_does_not_fail_its_neighbours(self, driver: Driver) -> None:
@@ -75,20 +79,28 @@ class BatchConformance:
         assert set(driver.expected.jobs) == {rich.id}
         await driver.check()
 
-    async def test_a_batch_is_marked_as_committed_in_its_lane(self, driver: Driver) -> None:
+    async def test_a_transaction_is_marked_as_committed_by_its_committer(self, driver: Driver) -> None:
         store, duty = driver.store, Needs(leaders={"duty"})
         one, two = driver.new_id(), driver.new_id()
         assert not await store.committed(one, 1)
-        await store.transact(one, 1, duty, lambda snapshot: Changes(leaders=[Leader("duty", "a", 1)]))
+        await store.transact(one, 1, duty, _led_by("a"))
         assert await store.committed(one, 1)
         assert not await store.committed(one, 2)
         assert not await store.committed(two, 1)
-        await store.transact(two, 7, duty, lambda snapshot: Changes(leaders=[Leader("duty", "b", 1)]))
-        await store.transact(one, 5, duty, lambda snapshot: Changes(leaders=[Leader("duty", "c", 1)]))
+        await store.transact(two, 7, duty, _led_by("b"))
+        await store.transact(one, 5, duty, _led_by("c"))
         assert await store.committed(one, 5)
         assert not await store.committed(one, 6)
         assert await store.committed(two, 7)
         assert not await store.committed(two, 8)
+
+    async def test_what_was_committed_is_returned(self, driver: Driver) -> None:
+        decision: Decision = Changes(leaders=[Leader("duty", "a", 1)]), [Refusal("NOT_FOUND", "nothing is there")]
+        done = await driver.store.transact(driver.new_id(), 1, Needs(leaders={"duty"}), lambda snapshot: decision)
+        assert (done.changes, done.outcomes, list(done.hints)) == (*decision, [])
+        nothing: Decision = Changes(), [Refusal("NOT_FOUND", "still nothing")]
+        done = await driver.store.transact(driver.new_id(), 1, Needs(leaders={"duty"}), lambda snapshot: nothing)
+        assert (done.changes, done.outcomes, list(done.hints)) == (*nothing, [])
 
     async def test_a_batch_sees_what_the_one_before_it_wrote(self, driver: Driver) -> None:
         await open_house(driver)
@@ -199,7 +211,7 @@ class BatchConformance:
         assert driver.expected.accounts["ana"].balance == 1_000
         await driver.check()
 
-    # Several at once; a store with one lane runs them one after the other
+    # Several at once; a store with one committer runs them one after the other
 
     async def test_workers_that_claim_at_once_never_get_the_same_job(self, driver: Driver) -> None:
         await driver.run(c.OpenAccount("ana", "pro", 1_000), c.DeclarePool("gpu", None))

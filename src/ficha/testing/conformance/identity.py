@@ -7,7 +7,7 @@ from ...core.needs import needs
 from ...core.outcomes import ApiKeyChanged, Refusal
 from ...core.records import ApiKey, AuditLine
 from ...core.snapshot import Changes
-from ...store.base import ApiKeyList, GetApiKey, GetSnapshot, ListApiKeys, ListAudit, NumberedLine
+from ...store.base import ApiKeyList, Decision, GetApiKey, GetSnapshot, ListApiKeys, ListAudit, NumberedLine
 from ..comparing import comparable
 from ..driver import Driver
 from .scenes import api_key, new_job, one_in_each_place, open_house
@@ -111,7 +111,7 @@ class IdentityConformance:
         await open_house(driver)
         credit = c.ActingAs("boss", c.Credit("ana", 5, "grant"))
 
-        def broken(_snapshot: object) -> Changes:
+        def broken(_snapshot: object) -> Decision:
             raise ZeroDivisionError
 
         try:
