@@ -6,22 +6,44 @@ Refused                 a call was refused and changed nothing; `code` says why
 ├── IdempotencyMismatch ├── InvalidState       ├── QuotaExceeded
 ├── InsufficientCredits ├── LeaseLost          ├── RateLimited
 ├── TooLarge            └── UnknownTool
+
+A class is named after its code, and the table of codes (`core/codes.py`) says what it means.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from .core.outcomes import Code, Refusal
+from .core.codes import CODES, Code
+from .core.outcomes import Refusal
+
+__all__ = [
+    "ActiveJobExists",
+    "CostLimit",
+    "IdempotencyMismatch",
+    "InsufficientCredits",
+    "InvalidArgument",
+    "InvalidPayload",
+    "InvalidState",
+    "LeaseLost",
+    "NotFound",
+    "Overloaded",
+    "QuotaExceeded",
+    "RateLimited",
+    "Refused",
+    "TooLarge",
+    "UnknownTool",
+]
 
 
 class Refused(Exception):
     """A call was refused and changed nothing. The message says what to do."""
 
-    _by_code: ClassVar[dict[str, type[Refused]]] = {}
+    by_code: ClassVar[dict[str, type[Refused]]] = {}
 
     def __init_subclass__(cls, code: Code) -> None:
-        cls._by_code[code] = cls
+        cls.__doc__ = f"{code}: {CODES[code].when}."
+        cls.by_code[code] = cls
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
@@ -34,60 +56,46 @@ class Refused(Exception):
     @classmethod
     def of(cls, refusal: Refusal) -> Refused:
         """The exception for a refusal, of the class that its code has."""
-        return cls._by_code.get(refusal.code, Refused)(refusal)
+        return cls.by_code.get(refusal.code, Refused)(refusal)
 
 
-class ActiveJobExists(Refused, code="ACTIVE_JOB_EXISTS"):
-    """The plan allows one active job, and there is one."""
+class ActiveJobExists(Refused, code="ACTIVE_JOB_EXISTS"): ...
 
 
-class CostLimit(Refused, code="COST_LIMIT"):
-    """The account's spending limit for the day or month is reached."""
+class CostLimit(Refused, code="COST_LIMIT"): ...
 
 
-class IdempotencyMismatch(Refused, code="IDEMPOTENCY_MISMATCH"):
-    """The key was used before, for something else."""
+class IdempotencyMismatch(Refused, code="IDEMPOTENCY_MISMATCH"): ...
 
 
-class InsufficientCredits(Refused, code="INSUFFICIENT_CREDITS"):
-    """The balance does not cover the cost."""
+class InsufficientCredits(Refused, code="INSUFFICIENT_CREDITS"): ...
 
 
-class InvalidArgument(Refused, code="INVALID_ARGUMENT"):
-    """An argument is out of its range or of the wrong form."""
+class InvalidArgument(Refused, code="INVALID_ARGUMENT"): ...
 
 
-class InvalidPayload(Refused, code="INVALID_PAYLOAD"):
-    """The payload is not what the tool takes, or not JSON."""
+class InvalidPayload(Refused, code="INVALID_PAYLOAD"): ...
 
 
-class InvalidState(Refused, code="INVALID_STATE"):
-    """What is asked for does not fit the thing's present state."""
+class InvalidState(Refused, code="INVALID_STATE"): ...
 
 
-class LeaseLost(Refused, code="LEASE_LOST"):
-    """The worker no longer holds the job; it must stop working on it."""
+class LeaseLost(Refused, code="LEASE_LOST"): ...
 
 
-class NotFound(Refused, code="NOT_FOUND"):
-    """There is no such thing."""
+class NotFound(Refused, code="NOT_FOUND"): ...
 
 
-class Overloaded(Refused, code="OVERLOADED"):
-    """Too much waits already, or the database is away. Trying again later may work."""
+class Overloaded(Refused, code="OVERLOADED"): ...
 
 
-class QuotaExceeded(Refused, code="QUOTA_EXCEEDED"):
-    """The account has as many active jobs and reservations as its plan allows."""
+class QuotaExceeded(Refused, code="QUOTA_EXCEEDED"): ...
 
 
-class RateLimited(Refused, code="RATE_LIMITED"):
-    """The account has submitted as many jobs this hour as its plan allows."""
+class RateLimited(Refused, code="RATE_LIMITED"): ...
 
 
-class TooLarge(Refused, code="TOO_LARGE"):
-    """More than a limit allows."""
+class TooLarge(Refused, code="TOO_LARGE"): ...
 
 
-class UnknownTool(Refused, code="UNKNOWN_TOOL"):
-    """No tool of that name is declared."""
+class UnknownTool(Refused, code="UNKNOWN_TOOL"): ...

@@ -12,7 +12,8 @@ import pytest
 import ficha
 from ficha import Ficha, JobContext, Plan, Pool, Refused
 from ficha.core.checkpoints import Checkpoints
-from ficha.core.outcomes import RETRYABLE, Code, Refusal
+from ficha.core.codes import CODES, Code
+from ficha.core.outcomes import Refusal
 
 HTTP_ONLY = {"FORBIDDEN", "UNAUTHENTICATED"}
 """Codes that only a request from outside can meet."""
@@ -42,7 +43,7 @@ def test_each_code_has_an_exception_of_its_own(code: Any) -> None:
     refused = Refused.of(Refusal(code, "in words", retry_after_s=3.0, details={"a": 1}))
     assert type(refused) is kind
     assert (refused.code, refused.message, str(refused)) == (code, "in words", "in words")
-    assert (refused.retry_after_s, refused.details, refused.retryable) == (3.0, {"a": 1}, code in RETRYABLE)
+    assert (refused.retry_after_s, refused.details, refused.retryable) == (3.0, {"a": 1}, CODES[code].retryable)
 
 
 def test_there_is_no_exception_without_a_code() -> None:

@@ -16,11 +16,10 @@ from typer.main import get_command
 from ficha import CommitLimits, Ficha, Limits, Plan
 from ficha.cli.main import app as command_line
 from ficha.core import invariants, states
-from ficha.core.outcomes import HTTP_STATUS, RETRYABLE, Code
+from ficha.core.codes import CODES, Code, HttpCode
 from ficha.core.records import ApiKeyScope
 from ficha.errors import Refused
 from ficha.server import Settings
-from ficha.server.problems import EDGE_STATUS
 from ficha.tools import Tool
 from tests.core.scenarios import play
 from tests.core.test_audit_scenarios import ACTS
@@ -92,11 +91,11 @@ def test_every_code_is_documented_with_its_exception_status_and_whether_to_repea
     codes = REFERENCE.partition("## Codes")[2].partition("\n## ")[0]
     documented = dict(re.findall(r"^\| `([A-Z_]+)` \|(.*)\|$", codes, re.MULTILINE))
     assert set(documented) == set(get_args(Code))
-    for code, status in HTTP_STATUS.items():
-        exception, _, http, repeat = [cell.strip() for cell in documented[code].split("|")]
-        assert http == str(status)
-        assert (repeat == "yes") == (code in RETRYABLE)
-        assert exception == (f"`{Refused._by_code[code].__name__}`" if code in Refused._by_code else "")
+    for code in get_args(Code):
+        exception, when, http, repeat = [cell.strip() for cell in documented[code].split("|")]
+        facts = CODES[code]
+        assert (when, http, repeat == "yes") == (facts.when, str(facts.status), facts.retryable)
+        assert exception == (f"`{Refused.by_code[code].__name__}`" if code in Refused.by_code else "")
 
 
 def test_every_event_is_documented_and_the_histories_know_those_that_move_a_job() -> None:
@@ -173,8 +172,8 @@ def test_every_route_is_in_the_documentation_with_whom_it_is_for() -> None:
 def test_every_code_of_the_edge_is_in_the_documentation() -> None:
     text = (ROOT / "docs/http.md").read_text()
 
-    assert dict(re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", text, re.MULTILINE)) == {
-        code: str(status) for code, status in EDGE_STATUS.items()
+    assert set(re.findall(r"^\| `([A-Z_]+)` \| (\d+) \| (.*) \|$", text, re.MULTILINE)) == {
+        (code, str(CODES[code].status), CODES[code].when) for code in get_args(HttpCode)
     }
 
 

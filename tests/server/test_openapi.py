@@ -8,16 +8,27 @@ import msgspec
 import pytest
 from fastapi.routing import APIRoute
 
+from ficha.core.codes import CODES
+from ficha.core.commands import Submit
+from ficha.core.rules import RULES
 from ficha.server import Settings, asgi
 from ficha.server.examples import EXAMPLES
 from ficha.server.guard import Guard
-from ficha.server.openapi import guard_of
-from ficha.server.problems import STATUS
+from ficha.server.openapi import codes_of_route, guard_of
 from tests.server.shop import app
+from tests.support.refusal_codes import codes_of
 from tests.support.server_process import SECRET
 
 DOCUMENT = Path(__file__).parents[2] / "openapi.json"
 SERVER = asgi(app, Settings(secret=SECRET))
+ONLY_IN_A_CURSOR = {
+    "/api/reservations": "reservations",
+    "/api/system/stuck": "stuck",
+    "/api/admin/dead": "dead",
+    "/api/admin/reservations": "reservations",
+    "/api/admin/api-keys": "api_keys",
+}
+"""Lists that take no id but that in their cursor, which is signed: there is always something by it."""
 ROUTES = [route for route in SERVER.routes if isinstance(route, APIRoute)]
 
 
@@ -58,12 +69,25 @@ def test_every_operation_has_words_an_answer_and_its_problems(method: str, path:
     for status, response in operation["responses"].items():
         if int(status) >= 400 and path != "/readyz":
             codes = response["description"].split(", ")
-            assert all(STATUS[code] == int(status) for code in codes)
+            assert all(CODES[code].status == int(status) for code in codes)
             assert response["content"]["application/problem+json"]["schema"] == {"$ref": "#/components/schemas/Problem"}
     if operation["security"]:
         assert {"401", "403"} <= operation["responses"].keys()
     if "requestBody" in operation:
         assert {"400", "413", "415", "422"} <= operation["responses"].keys()
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{min(route.methods)} {route.path}")
+def test_a_route_tells_exactly_the_codes_that_it_can_refuse_with(route: APIRoute) -> None:
+    can = codes_of(route.endpoint.__module__.removeprefix("ficha."), route.endpoint.__name__)
+    if route.path == "/api/quote":
+        # What would refuse the submit is told in the quote; only an account that is not there refuses the quote too.
+        can -= set(RULES[Submit].refuses) - {"NOT_FOUND"}
+    if "GET" in route.methods and ONLY_IN_A_CURSOR.get(route.path) == route.endpoint.__name__:
+        can -= {"NOT_FOUND"}
+
+    assert can <= codes_of_route(route)
+    assert route.endpoint.gives.refuses <= can
 
 
 def test_every_reference_leads_somewhere() -> None:

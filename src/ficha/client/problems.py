@@ -7,7 +7,8 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from ..core.outcomes import Code, Refusal
+from ..core.codes import Code
+from ..core.outcomes import Refusal
 from ..errors import Refused
 from .effects import Answer
 from .errors import BadAnswer, ServerError, Unreachable

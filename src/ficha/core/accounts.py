@@ -113,7 +113,19 @@ def _audit_credit(command: Credit, _: AccountChanged) -> Audited:
 
 
 RULES = (
-    Rule(OpenAccount, decide=open_account, needs=_needs_account, audit=_audit_opening),
-    Rule(ChangePlan, decide=change_plan, needs=_needs_parked, audit=_audit_plan),
-    Rule(Credit, decide=credit, needs=_needs_key, audit=_audit_credit),
+    Rule(
+        OpenAccount,
+        decide=open_account,
+        needs=_needs_account,
+        refuses=("INVALID_ARGUMENT", "INVALID_STATE", "NOT_FOUND"),
+        audit=_audit_opening,
+    ),
+    Rule(ChangePlan, decide=change_plan, needs=_needs_parked, refuses=("NOT_FOUND",), audit=_audit_plan),
+    Rule(
+        Credit,
+        decide=credit,
+        needs=_needs_key,
+        refuses=("IDEMPOTENCY_MISMATCH", "INSUFFICIENT_CREDITS", "INVALID_ARGUMENT", "NOT_FOUND"),
+        audit=_audit_credit,
+    ),
 )

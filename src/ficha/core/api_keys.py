@@ -118,7 +118,13 @@ def _particulars(key: ApiKey) -> dict[str, str | None]:
 
 
 RULES = (
-    Rule(CreateApiKey, decide=create, needs=_needs_name, audit=_audit_creation),
-    Rule(RevokeApiKey, decide=revoke, needs=_needs_key, audit=_audit_revocation),
+    Rule(
+        CreateApiKey,
+        decide=create,
+        needs=_needs_name,
+        refuses=("INVALID_ARGUMENT", "INVALID_STATE", "NOT_FOUND"),
+        audit=_audit_creation,
+    ),
+    Rule(RevokeApiKey, decide=revoke, needs=_needs_key, refuses=("NOT_FOUND",), audit=_audit_revocation),
     Rule(UseApiKey, decide=use, needs=_needs_nothing, locks_account=False),
 )

@@ -27,4 +27,4 @@ def _audit(command: Cancel, _: Finished) -> Audited:
     return Audited("cancel", f"job {command.job_id}", {"reason": command.reason})
 
 
-RULES = (Rule(Cancel, decide=cancel, needs=_needs, audit=_audit),)
+RULES = (Rule(Cancel, decide=cancel, needs=_needs, refuses=("NOT_FOUND",), audit=_audit),)

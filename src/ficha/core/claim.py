@@ -83,6 +83,6 @@ def _needs_job(wanted: Needs, command: ClaimJob) -> None:
 
 
 RULES = (
-    Rule(Claim, decide=claim, needs=_needs_ready, locks_account=False),
-    Rule(ClaimJob, decide=claim_job, needs=_needs_job),
+    Rule(Claim, decide=claim, needs=_needs_ready, refuses=("NOT_FOUND",), locks_account=False),
+    Rule(ClaimJob, decide=claim_job, needs=_needs_job, refuses=("INVALID_STATE", "NOT_FOUND")),
 )

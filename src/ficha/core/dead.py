@@ -107,6 +107,12 @@ def _audit_discard(command: Discard, _: Discarded) -> Audited:
 
 
 RULES = (
-    Rule(Requeue, decide=requeue, needs=_needs_payload, audit=_audit_requeue),
-    Rule(Discard, decide=discard, needs=_needs_job, audit=_audit_discard),
+    Rule(
+        Requeue,
+        decide=requeue,
+        needs=_needs_payload,
+        refuses=("INSUFFICIENT_CREDITS", "INVALID_STATE", "NOT_FOUND"),
+        audit=_audit_requeue,
+    ),
+    Rule(Discard, decide=discard, needs=_needs_job, refuses=("NOT_FOUND",), audit=_audit_discard),
 )

@@ -177,4 +177,4 @@ def _audit(command: Finish, _: Finished) -> Audited:
     return Audited("finish", f"job {command.job_id}", {"ending": type(command.ending).__name__})
 
 
-RULES = (Rule(Finish, decide=finish, needs=_needs, audit=_audit),)
+RULES = (Rule(Finish, decide=finish, needs=_needs, refuses=("LEASE_LOST", "NOT_FOUND"), audit=_audit),)

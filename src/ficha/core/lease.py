@@ -123,10 +123,16 @@ def _needs_step(wanted: Needs, command: SaveStep) -> None:
 
 
 RULES = (
-    Rule(Start, decide=start, needs=_needs_job, locks_account=False),
-    Rule(Heartbeat, decide=heartbeat, needs=_needs_job, locks_account=False),
-    Rule(SaveCheckpoint, decide=save_checkpoint, needs=_needs_job, locks_account=False),
-    Rule(SaveStep, decide=save_step, needs=_needs_step, locks_account=False),
-    Rule(Report, decide=report, needs=_needs_job, locks_account=False),
-    Rule(Note, decide=note, needs=_needs_job, locks_account=False),
+    Rule(Start, decide=start, needs=_needs_job, refuses=("LEASE_LOST", "NOT_FOUND"), locks_account=False),
+    Rule(Heartbeat, decide=heartbeat, needs=_needs_job, refuses=("LEASE_LOST", "NOT_FOUND"), locks_account=False),
+    Rule(
+        SaveCheckpoint,
+        decide=save_checkpoint,
+        needs=_needs_job,
+        refuses=("INVALID_ARGUMENT", "INVALID_STATE", "LEASE_LOST", "NOT_FOUND"),
+        locks_account=False,
+    ),
+    Rule(SaveStep, decide=save_step, needs=_needs_step, refuses=("LEASE_LOST", "NOT_FOUND"), locks_account=False),
+    Rule(Report, decide=report, needs=_needs_job, refuses=("LEASE_LOST", "NOT_FOUND"), locks_account=False),
+    Rule(Note, decide=note, needs=_needs_job, refuses=("LEASE_LOST", "NOT_FOUND"), locks_account=False),
 )

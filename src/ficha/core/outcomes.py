@@ -2,52 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
+from .codes import CODES, Code
 from .records import ApiKey, Job, Pool, Reservation, Status, Worker
-
-Code = Literal[
-    "ACTIVE_JOB_EXISTS",
-    "COST_LIMIT",
-    "FORBIDDEN",
-    "IDEMPOTENCY_MISMATCH",
-    "INSUFFICIENT_CREDITS",
-    "INVALID_ARGUMENT",
-    "INVALID_PAYLOAD",
-    "INVALID_STATE",
-    "LEASE_LOST",
-    "NOT_FOUND",
-    "OVERLOADED",
-    "QUOTA_EXCEEDED",
-    "RATE_LIMITED",
-    "TOO_LARGE",
-    "UNAUTHENTICATED",
-    "UNKNOWN_TOOL",
-]
-
-HTTP_STATUS: Final[dict[Code, int]] = {
-    "ACTIVE_JOB_EXISTS": 409,
-    "COST_LIMIT": 402,
-    "FORBIDDEN": 403,
-    "IDEMPOTENCY_MISMATCH": 422,
-    "INSUFFICIENT_CREDITS": 402,
-    "INVALID_ARGUMENT": 422,
-    "INVALID_PAYLOAD": 422,
-    "INVALID_STATE": 409,
-    "LEASE_LOST": 409,
-    "NOT_FOUND": 404,
-    "OVERLOADED": 503,
-    "QUOTA_EXCEEDED": 429,
-    "RATE_LIMITED": 429,
-    "TOO_LARGE": 413,
-    "UNAUTHENTICATED": 401,
-    "UNKNOWN_TOOL": 404,
-}
-
-RETRYABLE: Final[frozenset[Code]] = frozenset({"OVERLOADED", "RATE_LIMITED"})
-"""The codes where the same call, later, may pass with nothing else done: what a client may retry by itself."""
 
 
 class Refusal(Struct, frozen=True, gc=False):
@@ -60,7 +20,8 @@ class Refusal(Struct, frozen=True, gc=False):
 
     @property
     def retryable(self) -> bool:
-        return self.code in RETRYABLE
+        facts = CODES.get(self.code)  # (A server of a later release may know further codes.)
+        return facts is not None and facts.retryable
 
 
 class AccountChanged(Struct, frozen=True, gc=False):

@@ -109,8 +109,14 @@ def _audit_resize(command: ResizePool, _: PoolChanged) -> Audited:
 
 
 RULES = (
-    Rule(DeclarePool, decide=declare_pool, needs=_needs_slots, audit=_audit_declaration),
-    Rule(PausePool, decide=pause_pool, needs=_needs_pool, audit=_audit_pause),
-    Rule(ResizePool, decide=resize_pool, needs=_needs_slots, audit=_audit_resize),
+    Rule(DeclarePool, decide=declare_pool, needs=_needs_slots, refuses=("INVALID_ARGUMENT",), audit=_audit_declaration),
+    Rule(PausePool, decide=pause_pool, needs=_needs_pool, refuses=("NOT_FOUND",), audit=_audit_pause),
+    Rule(
+        ResizePool,
+        decide=resize_pool,
+        needs=_needs_slots,
+        refuses=("INVALID_ARGUMENT", "NOT_FOUND"),
+        audit=_audit_resize,
+    ),
     Rule(Elect, decide=elect, needs=_needs_leader),
 )

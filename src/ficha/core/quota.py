@@ -163,8 +163,18 @@ def _audit_release(command: Release, _: ReservationChanged) -> Audited:
 
 
 RULES = (
-    Rule(Reserve, decide=reserve, needs=_needs_account, audit=_audit_reserve),
-    Rule(Consume, decide=consume, needs=_needs_reservation, audit=_audit_consume),
-    Rule(Release, decide=release, needs=_needs_reservation, audit=_audit_release),
+    Rule(
+        Reserve,
+        decide=reserve,
+        needs=_needs_account,
+        refuses=("ACTIVE_JOB_EXISTS", "INVALID_STATE", "NOT_FOUND", "QUOTA_EXCEEDED"),
+        audit=_audit_reserve,
+    ),
+    Rule(
+        Consume, decide=consume, needs=_needs_reservation, refuses=("INVALID_STATE", "NOT_FOUND"), audit=_audit_consume
+    ),
+    Rule(
+        Release, decide=release, needs=_needs_reservation, refuses=("INVALID_STATE", "NOT_FOUND"), audit=_audit_release
+    ),
     Rule(ExpireReservation, decide=expire, needs=_needs_reservation),
 )

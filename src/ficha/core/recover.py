@@ -83,4 +83,4 @@ def _audit(command: Recover, outcome: Recovered) -> Audited:
     return Audited("recover", f"job {command.job_id}", {"act": outcome.act})
 
 
-RULES = (Rule(Recover, decide=recover, needs=_needs, audit=_audit),)
+RULES = (Rule(Recover, decide=recover, needs=_needs, refuses=("NOT_FOUND",), audit=_audit),)

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, field
 
+from .codes import Code
 from .commands import Command
 from .outcomes import Outcome
 from .records import KeyName
@@ -79,6 +80,7 @@ class Rule(Struct, Generic[C], frozen=True):
 
     decide: what comes of it, on a workspace. Nothing else changes anything.
     needs: adds to the keys and scans to load what `decide` will look at. It sees the command alone.
+    refuses: the codes that `decide` may refuse it with. A test holds them against the code.
     audit: what the audit log says of it, with what came of it. None for what workers and the sweeper say all day long.
     locks_account: whether it waits for an account's lock. What does not is committed apart from what does.
     """
@@ -86,5 +88,6 @@ class Rule(Struct, Generic[C], frozen=True):
     command: type[C]
     decide: Callable[[Workspace, C], Outcome]
     needs: Callable[[Needs, C], None]
+    refuses: tuple[Code, ...] = ()
     audit: Callable[[C, Any], Audited] | None = None
     locks_account: bool = True

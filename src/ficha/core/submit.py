@@ -350,6 +350,22 @@ def _needs_key(wanted: Needs, command: ForgetKey) -> None:
 
 
 RULES = (
-    Rule(Submit, decide=submit, needs=_needs, audit=_audit),
+    Rule(
+        Submit,
+        decide=submit,
+        needs=_needs,
+        refuses=(
+            "ACTIVE_JOB_EXISTS",
+            "COST_LIMIT",
+            "IDEMPOTENCY_MISMATCH",
+            "INSUFFICIENT_CREDITS",
+            "INVALID_ARGUMENT",
+            "INVALID_STATE",
+            "NOT_FOUND",
+            "QUOTA_EXCEEDED",
+            "RATE_LIMITED",
+        ),
+        audit=_audit,
+    ),
     Rule(ForgetKey, decide=forget_key, needs=_needs_key),
 )

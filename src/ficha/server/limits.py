@@ -8,6 +8,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..core.codes import AnyCode
 from .problems import problem_response
 from .settings import Settings
 
@@ -89,7 +90,7 @@ class _Body:
     async def refuse_size(self) -> None:
         await self._refuse("TOO_LARGE", f"the body is larger than {self._most} bytes; send less at a time")
 
-    async def _refuse(self, code: str, detail: str) -> None:
+    async def _refuse(self, code: AnyCode, detail: str) -> None:
         self.is_refused = True
         if not self._is_answered:
             correlation_id = self._scope.get("state", {}).get("correlation_id")

@@ -1,7 +1,8 @@
 """The OpenAPI document: what FastAPI knows of paths and parameters, with the shapes of bodies, answers and problems.
 
 Bodies and answers are msgspec's, so their schemas are too. What a route takes is read off its `body` dependency, who
-may call it off its `Guard`; what it gives it says itself, with `gives`.
+may call it off its `Guard`; what it gives it says itself, with `gives`. The codes that it may refuse with follow from
+the commands that it names, by their rules.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
+from ..core.codes import CODES, AnyCode
+from ..core.commands import Command
+from ..core.rules import RULES
 from .examples import EXAMPLES
 from .guard import Guard
-from .problems import MEDIA_TYPE, STATUS, Problem
+from .problems import MEDIA_TYPE, Problem
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 REF: Final = "#/components/schemas/{name}"
-ALWAYS: Final = ("INVALID_ARGUMENT", "OVERLOADED", "INTERNAL", "HEADERS_TOO_LARGE")
-GUARDED: Final = ("UNAUTHENTICATED", "FORBIDDEN", "RATE_LIMITED", "NOT_FOUND")
-WITH_BODY: Final = ("INVALID_JSON", "TIMEOUT", "TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE")
+ALWAYS: Final[tuple[AnyCode, ...]] = ("INVALID_ARGUMENT", "OVERLOADED", "INTERNAL", "HEADERS_TOO_LARGE")
+GUARDED: Final[tuple[AnyCode, ...]] = ("UNAUTHENTICATED", "FORBIDDEN", "RATE_LIMITED")
+WITH_BODY: Final[tuple[AnyCode, ...]] = ("INVALID_JSON", "TIMEOUT", "TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE")
 ABOUT: Final = """Submit, watch, cancel and pay for jobs.
 
 Errors are problems (RFC 9457) with a stable `code`; `retryable` says whether the same call may pass later. Send
@@ -33,20 +37,26 @@ Errors are problems (RFC 9457) with a stable `code`; `retryable` says whether th
 class Gives:
     """What a route answers with, by status, and the codes with which it refuses beside those that every route has."""
 
-    def __init__(self, shapes: dict[int, Any], refuses: tuple[str, ...], media_type: str) -> None:
+    def __init__(self, shapes: dict[int, Any], refuses: frozenset[AnyCode], media_type: str) -> None:
         self.shapes = shapes
         self.refuses = refuses
         self.media_type = media_type
 
 
 def gives(
-    shape: Any, *codes: str, status: int = 200, also: int | None = None, media_type: str = "application/json"
+    shape: Any,
+    *refuses: AnyCode | type[Command],
+    status: int = 200,
+    also: int | None = None,
+    media_type: str = "application/json",
 ) -> Callable[[Endpoint], Endpoint]:
-    """Says of a route's function what it answers with, and the codes of its refusals."""
+    """Says of a route's function what it answers with, and what may refuse it: a command, by the codes of its rule, or
+    the checks before one, by their code."""
+    codes = {code for one in refuses for code in ((one,) if isinstance(one, str) else RULES[one].refuses)}
     shapes = {status: shape} | ({} if also is None else {also: shape})
 
     def say(endpoint: Endpoint) -> Endpoint:
-        endpoint.gives = Gives(shapes, codes, media_type)  # type: ignore[attr-defined]
+        endpoint.gives = Gives(shapes, frozenset(codes), media_type)  # type: ignore[attr-defined]
         return endpoint
 
     return say
@@ -99,7 +109,7 @@ def _complete(operation: dict[str, Any], route: APIRoute, shapes: _Shapes) -> No
     given = _given(route)
     operation["responses"] = {
         str(status): _response(status, given, shapes) for status, kind in given.shapes.items()
-    } | _problems(_codes(route, given, guard))
+    } | _problems(codes_of_route(route))
     taken = _taken(route)
     if taken is not None:
         dependency = _body_of(route)
@@ -121,8 +131,10 @@ def _response(status: int, given: Gives, shapes: _Shapes) -> dict[str, Any]:
     return {"description": words, "content": {given.media_type: {"schema": shapes.of(kind)}}}
 
 
-def _codes(route: APIRoute, given: Gives, guard: Guard | None) -> set[str]:
-    codes = {*ALWAYS, *given.refuses}
+def codes_of_route(route: APIRoute) -> set[AnyCode]:
+    """Every code that a route may answer with."""
+    guard = guard_of(route)
+    codes = {*ALWAYS, *_given(route).refuses}
     if guard is not None and guard.scopes:
         codes |= {*GUARDED}
     if _taken(route) is not None:
@@ -130,10 +142,10 @@ def _codes(route: APIRoute, given: Gives, guard: Guard | None) -> set[str]:
     return codes
 
 
-def _problems(codes: set[str]) -> dict[str, Any]:
-    by_status: dict[int, list[str]] = {}
+def _problems(codes: set[AnyCode]) -> dict[str, Any]:
+    by_status: dict[int, list[AnyCode]] = {}
     for code in sorted(codes):
-        by_status.setdefault(STATUS[code], []).append(code)
+        by_status.setdefault(CODES[code].status, []).append(code)
     content = {MEDIA_TYPE: {"schema": {"$ref": REF.format(name="Problem")}}}
     return {
         str(status): {"description": ", ".join(names), "content": content}

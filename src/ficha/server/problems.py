@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 from starlette.responses import Response
 
-from ..core.outcomes import HTTP_STATUS, RETRYABLE
+from ..core.codes import CODES, AnyCode, HttpCode
 from ..errors import Refused
 
-EdgeCode = Literal[
-    "HEADERS_TOO_LARGE",
-    "INTERNAL",
-    "INVALID_JSON",
-    "INVALID_REQUEST",
-    "METHOD_NOT_ALLOWED",
-    "NOT_ACCEPTABLE",
-    "TIMEOUT",
-    "UNSUPPORTED_MEDIA_TYPE",
-]
-EDGE_STATUS: Final[dict[EdgeCode, int]] = {
-    "HEADERS_TOO_LARGE": 431,
-    "INTERNAL": 500,
-    "INVALID_JSON": 400,
-    "INVALID_REQUEST": 400,
-    "METHOD_NOT_ALLOWED": 405,
-    "NOT_ACCEPTABLE": 406,
-    "TIMEOUT": 408,
-    "UNSUPPORTED_MEDIA_TYPE": 415,
-}
-"""What only HTTP can get wrong; the rules know nothing of it."""
-
-STATUS: Final[dict[str, int]] = dict((*HTTP_STATUS.items(), *EDGE_STATUS.items()))
 MEDIA_TYPE: Final = "application/problem+json"
 
 
@@ -60,9 +37,9 @@ class Problem(Struct, frozen=True, kw_only=True):
 class EdgeError(Exception):
     """A request that is wrong as HTTP, before any operation is called."""
 
-    def __init__(self, code: EdgeCode, detail: str) -> None:
+    def __init__(self, code: HttpCode, detail: str) -> None:
         super().__init__(detail)
-        self.code: EdgeCode = code
+        self.code: HttpCode = code
 
 
 def refused_response(refused: Refused, correlation_id: str | None = None) -> Response:
@@ -79,7 +56,7 @@ def refused_response(refused: Refused, correlation_id: str | None = None) -> Res
 
 
 def problem_response(
-    code: str,
+    code: AnyCode,
     detail: str,
     *,
     retry_after_s: float | None = None,
@@ -91,20 +68,20 @@ def problem_response(
     if retry_after_s is not None:
         more["Retry-After"] = str(max(1, math.ceil(retry_after_s)))
     body = problem(code, detail, retry_after_s=retry_after_s, correlation_id=correlation_id, **details)
-    return Response(msgspec.json.encode(body), STATUS[code], more, MEDIA_TYPE)
+    return Response(msgspec.json.encode(body), CODES[code].status, more, MEDIA_TYPE)
 
 
 def problem(
-    code: str, detail: str, *, retry_after_s: float | None = None, correlation_id: str | None = None, **details: Any
+    code: AnyCode, detail: str, *, retry_after_s: float | None = None, correlation_id: str | None = None, **details: Any
 ) -> dict[str, Any]:
     """A problem's members; what the details say never hides one of them."""
     told = Problem(
         type=f"urn:ficha:problem:{code.lower().replace('_', '-')}",
         title=code.replace("_", " ").capitalize(),
-        status=STATUS[code],
+        status=CODES[code].status,
         detail=detail,
         code=code,
-        retryable=code in RETRYABLE,
+        retryable=CODES[code].retryable,
         retry_after_s=retry_after_s,
         correlation_id=correlation_id,
     )

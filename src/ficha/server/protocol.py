@@ -14,13 +14,14 @@ from typing import Any, ClassVar, Final
 from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from ..core.codes import HttpCode
 from ..ids import new_id
-from .problems import EdgeCode, problem_response
+from .problems import problem_response
 from .request_log import completed, security_headers
 
 log = logging.getLogger("ficha.server")
 
-INVALID: Final[EdgeCode] = "INVALID_REQUEST"
+INVALID: Final[HttpCode] = "INVALID_REQUEST"
 """The code of what is not HTTP. It has no place in the documents of the routes, none of which can be asked so."""
 MOST_FIELDS: Final = 100
 LINGER_S: Final = 2.0
@@ -44,7 +45,7 @@ class Protocol(HttpToolsProtocol):
         self._is_in_head = False
         self._is_in_body = False
         self._is_refused = False
-        self._refusal: tuple[str, str] | None = None
+        self._refusal: tuple[HttpCode, str] | None = None
         self._around = 0
         """Bytes of the request that are not its body: headers, and what chunks and trailers are made of."""
         self._body_bytes = 0
@@ -129,7 +130,7 @@ class Protocol(HttpToolsProtocol):
         head, blank, rest = data.partition(b"\r\n\r\n")
         return _UPGRADE.sub(b"\r\nX-Upgrade", head) + blank + rest
 
-    def _too_large(self) -> tuple[str, str]:
+    def _too_large(self) -> tuple[HttpCode, str]:
         return "HEADERS_TOO_LARGE", (
             f"the request line and the headers may have {self.header_bytes} bytes and {MOST_FIELDS} fields; send less"
         )
@@ -167,7 +168,7 @@ class Protocol(HttpToolsProtocol):
         else:
             self.transport.close()
 
-    def _refuse(self, code: str, detail: str) -> None:
+    def _refuse(self, code: HttpCode, detail: str) -> None:
         """Answers what is not a request that the application can be asked, and lets the sender read the answer."""
         self._is_refused = True
         self._unset_keepalive_if_required()

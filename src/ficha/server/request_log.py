@@ -13,6 +13,7 @@ from typing import Any, Final
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..core.codes import AnyCode
 from ..ids import new_id
 from .problems import problem_response
 
@@ -85,7 +86,7 @@ class _Reply:
             self.bytes += len(message.get("body", b""))
         await self._send(message)
 
-    async def instead(self, scope: Scope, receive: Receive, code: str, detail: str, **more: Any) -> None:
+    async def instead(self, scope: Scope, receive: Receive, code: AnyCode, detail: str, **more: Any) -> None:
         """Answers in the application's place, unless it has begun to."""
         if self.status is None:
             told = problem_response(code, detail, correlation_id=scope["state"]["correlation_id"], **more)

@@ -23,7 +23,7 @@ routes = APIRouter(prefix="/api/account", tags=["account"])
 
 
 @routes.get("", summary="Look at the account")
-@gives(s.AccountAnswer)
+@gives(s.AccountAnswer, "NOT_FOUND")
 async def account(call: Account, account: ForAccount = None) -> Response:
     """Balance, plan, what is active and what was spent, with what the plan allows."""
     return answer(told(call, await call.app.account(call.account(account))))
@@ -45,7 +45,7 @@ def _limits(plan: Plan) -> s.PlanLimits:
 
 
 @routes.get("/ledger", summary="The account's ledger")
-@gives(Page[EntryView])
+@gives(Page[EntryView], "NOT_FOUND")
 async def ledger(call: Account, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """A page of ledger lines, newest first: every charge, refund, grant and correction."""
     return await ledger_page(call, call.account(account), cursor, limit)
@@ -57,7 +57,7 @@ async def ledger_page(call: Call, account: str, cursor: str | None, limit: int) 
 
 
 @routes.get("/events", summary="Follow all jobs of the account")
-@gives(s.EventsAnswer, "NOT_ACCEPTABLE")
+@gives(s.EventsAnswer, "NOT_ACCEPTABLE", "NOT_FOUND")
 async def events(
     call: Account,
     account: ForAccount = None,

@@ -11,6 +11,7 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from ...core import commands as c
 from ...engine.queries import Page
 from ...engine.views import AccountView, ApiKeyView, AuditView, EntryView, Hold, JobView, KeyView, PoolView
 from ...engine.workforce import WorkerView
@@ -35,7 +36,7 @@ async def accounts(call: Admin, cursor: Cursor = None, limit: Limit = 50) -> Res
 
 
 @routes.post("/accounts", summary="Open an account")
-@gives(AccountView, "INVALID_STATE", status=201)
+@gives(AccountView, c.OpenAccount, status=201)
 async def open_account(call: Admin, asked: Annotated[s.OpenAccountBody, body(s.OpenAccountBody)]) -> Response:
     """Opens an account, with a first grant of credits if any."""
     opened = await call.acting.open_account(asked.account, plan=asked.plan, credits=asked.credits)
@@ -43,14 +44,14 @@ async def open_account(call: Admin, asked: Annotated[s.OpenAccountBody, body(s.O
 
 
 @routes.get("/accounts/{account:path}/ledger", summary="An account's ledger")
-@gives(Page[EntryView])
+@gives(Page[EntryView], "NOT_FOUND")
 async def ledger(call: Admin, account: str, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """A page of ledger lines, newest first."""
     return await ledger_page(call, account, cursor, limit)
 
 
 @routes.post("/accounts/{account:path}/grant", summary="Add credits")
-@gives(AccountView, "IDEMPOTENCY_MISMATCH")
+@gives(AccountView, c.Credit)
 async def grant(
     call: Admin, account: str, asked: Annotated[s.GrantBody, body(s.GrantBody)], idempotency_key: Key = None
 ) -> Response:
@@ -61,7 +62,7 @@ async def grant(
 
 
 @routes.post("/accounts/{account:path}/adjust", summary="Correct a balance")
-@gives(AccountView, "IDEMPOTENCY_MISMATCH", "INSUFFICIENT_CREDITS")
+@gives(AccountView, c.Credit)
 async def adjust(
     call: Admin, account: str, asked: Annotated[s.AdjustBody, body(s.AdjustBody)], idempotency_key: Key = None
 ) -> Response:
@@ -72,14 +73,14 @@ async def adjust(
 
 
 @routes.post("/accounts/{account:path}/plan", summary="Move an account to another plan")
-@gives(AccountView)
+@gives(AccountView, c.ChangePlan)
 async def change_plan(call: Admin, account: str, asked: Annotated[s.PlanBody, body(s.PlanBody)]) -> Response:
     """Queued jobs keep their priority; parked ones that now fit become ready."""
     return answer(await call.acting.change_plan(account, asked.plan))
 
 
 @routes.get("/accounts/{account:path}", summary="Look at an account")
-@gives(s.AccountAnswer)
+@gives(s.AccountAnswer, "NOT_FOUND")
 async def account(call: Admin, account: str) -> Response:
     """Comes after the routes above: a name may hold a slash."""
     return answer(told(call, await call.app.account(account)))
@@ -101,7 +102,7 @@ async def pools(call: Admin) -> Response:
 
 
 @routes.post("/pools/{pool:path}/pause", summary="Start nothing new in a pool")
-@gives(PoolView)
+@gives(PoolView, c.PausePool)
 async def pause(call: Admin, pool: str) -> Response:
     """What runs goes on."""
     await call.acting.pause_pool(pool)
@@ -109,14 +110,14 @@ async def pause(call: Admin, pool: str) -> Response:
 
 
 @routes.post("/pools/{pool:path}/resume", summary="Start jobs in a pool again")
-@gives(PoolView)
+@gives(PoolView, c.PausePool)
 async def resume(call: Admin, pool: str) -> Response:
     await call.acting.resume_pool(pool)
     return await _pool(call, pool)
 
 
 @routes.post("/pools/{pool:path}/resize", summary="Change a pool's slots")
-@gives(PoolView)
+@gives(PoolView, c.ResizePool)
 async def resize(call: Admin, pool: str, asked: Annotated[s.ResizeBody, body(s.ResizeBody)]) -> Response:
     """Overrides the declared number of slots, on all machines; null returns to it."""
     await call.acting.resize_pool(pool, asked.slots)
@@ -136,14 +137,14 @@ async def dead(call: Admin, account: ForAccount = None, cursor: Cursor = None, l
 
 
 @routes.post("/dead/{job_id}/requeue", summary="Run a dead letter again")
-@gives(s.RequeuedAnswer, "COST_LIMIT", "INSUFFICIENT_CREDITS", "INVALID_STATE", "QUOTA_EXCEEDED", status=201)
+@gives(s.RequeuedAnswer, c.Requeue, status=201)
 async def requeue(call: Admin, job_id: str) -> Response:
     """Does the work again as a new job, charged anew."""
     return answer(s.RequeuedAnswer(await call.acting.requeue(job_id)), 201)
 
 
 @routes.post("/dead/{job_id}/discard", summary="Take a job off the dead-letter list")
-@gives(s.DiscardedAnswer, "INVALID_STATE")
+@gives(s.DiscardedAnswer, c.Discard)
 async def discard(call: Admin, job_id: str) -> Response:
     outcome = await call.acting.discard(job_id)
     return answer(s.DiscardedAnswer(outcome.job_id, outcome.changed))
@@ -191,7 +192,7 @@ async def api_keys(call: Admin, cursor: Cursor = None, limit: Limit = 50) -> Res
 
 
 @routes.post("/api-keys", summary="Create an API key")
-@gives(s.ApiKeyAnswer, "INVALID_STATE", status=201)
+@gives(s.ApiKeyAnswer, c.CreateApiKey, status=201)
 async def create_api_key(call: Admin, asked: Annotated[s.ApiKeyBody, body(s.ApiKeyBody)]) -> Response:
     """Creates a key and shows it this once. Two keys of one name may live side by side, to replace one by the other."""
     made = await call.acting.create_api_key(asked.name, scope=asked.scope, account=asked.account, ttl_s=asked.ttl_s)
@@ -199,7 +200,7 @@ async def create_api_key(call: Admin, asked: Annotated[s.ApiKeyBody, body(s.ApiK
 
 
 @routes.post("/api-keys/{key_id}/revoke", summary="Revoke an API key")
-@gives(ApiKeyView)
+@gives(ApiKeyView, c.RevokeApiKey)
 async def revoke_api_key(call: Admin, key_id: str) -> Response:
     """The key is refused from now on; by other processes within two seconds."""
     revoked = await call.acting.revoke_api_key(key_id)

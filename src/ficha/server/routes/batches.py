@@ -13,14 +13,14 @@ from ..guard import Account, Call
 from ..openapi import gives
 from ..request_body import body
 from ..responses import answer
-from .jobs import SUBMIT_CODES, one_key, submitted
+from .jobs import SUBMITS, one_key, submitted
 from .parameters import Key
 
 routes = APIRouter(prefix="/api/batches", tags=["batches"])
 
 
 @routes.post("", summary="Submit a batch")
-@gives(s.SubmitAnswer, *SUBMIT_CODES, status=201, also=200)
+@gives(s.SubmitAnswer, *SUBMITS, status=201, also=200)
 async def submit(
     call: Account, asked: Annotated[s.BatchBody, body(s.BatchBody)], idempotency_key: Key = None
 ) -> Response:
@@ -38,7 +38,7 @@ async def submit(
 
 
 @routes.get("/{batch_id}", summary="Look at a batch")
-@gives(BatchView)
+@gives(BatchView, "NOT_FOUND")
 async def batch(call: Account, batch_id: str) -> Response:
     """A batch with its jobs by status, and how far it is. Its jobs: `GET /api/jobs?batch=…`."""
     return answer(await own_batch(call, batch_id))
@@ -51,7 +51,7 @@ async def own_batch(call: Call, batch_id: str) -> BatchView:
 
 
 @routes.post("/{batch_id}/cancel", summary="Cancel a batch")
-@gives(s.CancelledAnswer)
+@gives(s.CancelledAnswer, "NOT_FOUND")
 async def cancel(
     call: Account, batch_id: str, asked: Annotated[s.ReasonBody, body(s.ReasonBody, optional=True)]
 ) -> Response:
@@ -62,7 +62,7 @@ async def cancel(
 
 
 @routes.post("/{batch_id}/resume", summary="Resume a batch")
-@gives(s.ResumedAnswer)
+@gives(s.ResumedAnswer, "NOT_FOUND")
 async def resume(call: Account, batch_id: str) -> Response:
     """Takes up an interrupted batch: jobs whose worker was lost go on, failed ones run again as new, paid jobs."""
     found = await own_batch(call, batch_id)

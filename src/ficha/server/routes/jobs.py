@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ... import validation as arg
+from ...core.commands import Cancel, Submit
 from ...core.outcomes import Finished, Refusal
 from ...core.records import Status
 from ...engine.queries import Page
@@ -25,17 +26,8 @@ from .parameters import Cursor, ForAccount, Key, Limit
 
 routes = APIRouter(prefix="/api", tags=["jobs"])
 
-SUBMIT_CODES: Final = (
-    "ACTIVE_JOB_EXISTS",
-    "COST_LIMIT",
-    "IDEMPOTENCY_MISMATCH",
-    "INSUFFICIENT_CREDITS",
-    "INVALID_PAYLOAD",
-    "INVALID_STATE",
-    "QUOTA_EXCEEDED",
-    "TOO_LARGE",
-    "UNKNOWN_TOOL",
-)
+SUBMITS: Final = (Submit, "INVALID_PAYLOAD", "UNKNOWN_TOOL")
+"""What may refuse a submit: its rule, and the checks of its tool and payload."""
 _WAIT: Final = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})\"?\s*(?:$|[,;])")
 
 Prefer = Annotated[
@@ -44,7 +36,7 @@ Prefer = Annotated[
 
 
 @routes.post("/jobs", summary="Submit a job")
-@gives(s.SubmitAnswer, *SUBMIT_CODES, status=201, also=200)
+@gives(s.SubmitAnswer, *SUBMITS, status=201, also=200)
 async def submit(
     call: Account,
     asked: Annotated[s.SubmitBody, body(s.SubmitBody)],
@@ -112,7 +104,7 @@ def _wait_s(prefer: str | None, most: float) -> float | None:
 
 
 @routes.post("/quote", summary="Ask what a submit would lead to")
-@gives(s.QuoteAnswer, "INVALID_PAYLOAD", "TOO_LARGE", "UNKNOWN_TOOL")
+@gives(s.QuoteAnswer, "INVALID_PAYLOAD", "NOT_FOUND", "UNKNOWN_TOOL")
 async def quote(call: Account, asked: Annotated[s.QuoteBody, body(s.QuoteBody)]) -> Response:
     """What a submit would cost, whether it would be admitted, and where it would stand. Changes nothing."""
     found = await call.app.quote(
@@ -145,7 +137,7 @@ async def quote(call: Account, asked: Annotated[s.QuoteBody, body(s.QuoteBody)])
 
 
 @routes.get("/jobs", summary="List jobs")
-@gives(Page[JobView])
+@gives(Page[JobView], "NOT_FOUND")
 async def jobs(
     call: Account,
     status: Annotated[list[Status] | None, Query(description="Only those in these states; may be repeated.")] = None,
@@ -172,7 +164,7 @@ async def jobs(
 
 
 @routes.get("/jobs/active", summary="The account's active job")
-@gives(s.ActiveAnswer)
+@gives(s.ActiveAnswer, "NOT_FOUND")
 async def active(call: Account, account: ForAccount = None) -> Response:
     """Whether the account has a job that has not ended, and which: the one submitted last."""
     return answer(await active_job(call, account))
@@ -198,7 +190,7 @@ async def _latest_active(call: Call, account: str, latest: str | None) -> JobVie
 
 
 @routes.get("/jobs/{job_id}", summary="Look at a job")
-@gives(JobView)
+@gives(JobView, "NOT_FOUND")
 async def job(
     call: OneJob,
     job_id: str,
@@ -211,7 +203,7 @@ async def job(
 
 
 @routes.post("/jobs/{job_id}/cancel", summary="Cancel a job")
-@gives(s.FinishAnswer)
+@gives(s.FinishAnswer, Cancel)
 async def cancel(
     call: OneJob, job_id: str, asked: Annotated[s.ReasonBody, body(s.ReasonBody, optional=True)]
 ) -> Response:
@@ -233,7 +225,7 @@ def finished(outcome: Finished) -> s.FinishAnswer:
 
 
 @routes.post("/jobs/{job_id}/token", summary="Make a token for one job")
-@gives(s.TokenAnswer, status=201)
+@gives(s.TokenAnswer, "NOT_FOUND", status=201)
 async def token(
     call: Account, job_id: str, asked: Annotated[s.TokenBody, body(s.TokenBody, optional=True)]
 ) -> Response:
@@ -244,7 +236,7 @@ async def token(
 
 
 @routes.get("/jobs/{job_id}/events", summary="Follow a job")
-@gives(s.EventsAnswer, "NOT_ACCEPTABLE")
+@gives(s.EventsAnswer, "NOT_ACCEPTABLE", "NOT_FOUND")
 async def events(
     call: Stream,
     job_id: str,

@@ -17,7 +17,7 @@ from ..guard import Account, Call, Service
 from ..openapi import gives
 from ..request_body import body
 from ..responses import answer
-from .jobs import SUBMIT_CODES, Prefer, active_job, finished, submit
+from .jobs import SUBMITS, Prefer, active_job, finished, submit
 from .parameters import ForAccount, Key
 from .workers import claimed
 
@@ -25,7 +25,7 @@ routes = APIRouter(prefix="/api/queue", tags=["queue manager"])
 
 
 @routes.get("/check", summary="Is there room?")
-@gives(s.CheckAnswer)
+@gives(s.CheckAnswer, "NOT_FOUND")
 async def check(
     call: Account, pool: Annotated[str | None, Query(description="This pool instead of all.")] = None
 ) -> Response:
@@ -50,7 +50,7 @@ def _check(pools: list[PoolView]) -> s.CheckAnswer:
 
 
 @routes.post("/enqueue", summary="Submit a job")
-@gives(s.SubmitAnswer, *SUBMIT_CODES, status=201, also=200)
+@gives(s.SubmitAnswer, *SUBMITS, status=201, also=200)
 async def enqueue(
     call: Account,
     asked: Annotated[s.SubmitBody, body(s.SubmitBody)],
@@ -62,7 +62,7 @@ async def enqueue(
 
 
 @routes.post("/process-next", summary="Take the next jobs")
-@gives(s.LeasesAnswer)
+@gives(s.LeasesAnswer, c.Claim)
 async def process_next(call: Service, asked: Annotated[s.NextBody, body(s.NextBody)]) -> Response:
     """Takes the best jobs that may start now, within the pools' slots; none if there is none."""
     pools = asked.pools or ([asked.pool] if asked.pool is not None else [pool.name for pool in await call.app.pools()])
@@ -70,7 +70,7 @@ async def process_next(call: Service, asked: Annotated[s.NextBody, body(s.NextBo
 
 
 @routes.post("/finish", summary="Say how a job ended")
-@gives(s.FinishAnswer, "INVALID_PAYLOAD", "INVALID_STATE", "LEASE_LOST")
+@gives(s.FinishAnswer, c.Finish, "INVALID_PAYLOAD")
 async def finish(call: Service, asked: Annotated[s.QueueFinishBody, body(s.QueueFinishBody)]) -> Response:
     """Sets the final state, once. A second, late or concurrent finish changes nothing and says so."""
     return answer(finished(await call.app.finish_job(asked.job_id, _ending(call, asked), epoch=asked.epoch)))
@@ -87,7 +87,7 @@ def _ending(call: Call, asked: s.QueueFinishBody) -> c.Ending:
 
 
 @routes.get("/check-user-active", summary="Does the account have an active job?")
-@gives(s.ActiveAnswer)
+@gives(s.ActiveAnswer, "NOT_FOUND")
 async def check_user_active(call: Account, account: ForAccount = None) -> Response:
     """The same as `GET /api/jobs/active`."""
     return answer(await active_job(call, account))

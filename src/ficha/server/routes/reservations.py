@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from ...core.commands import Consume, Release, Reserve
 from ...engine.queries import Page
 from ...engine.views import Hold
 from .. import wire as s
@@ -20,7 +21,7 @@ routes = APIRouter(prefix="/api/reservations", tags=["reservations"])
 
 
 @routes.post("", summary="Reserve a slot")
-@gives(Hold, "ACTIVE_JOB_EXISTS", "QUOTA_EXCEEDED", status=201)
+@gives(Hold, Reserve, status=201)
 async def reserve(call: Account, asked: Annotated[s.ReserveBody, body(s.ReserveBody, optional=True)]) -> Response:
     """Holds one slot of the account's quota for a while, such as for the time of an upload."""
     return answer(await call.app.reserve(call.account(asked.account), ttl_s=asked.ttl_s), 201)
@@ -37,13 +38,13 @@ async def reservations(call: Account, account: ForAccount = None, cursor: Cursor
 
 
 @routes.post("/{reservation_id}/consume", summary="Say that the job exists")
-@gives(Hold, "INVALID_STATE")
+@gives(Hold, Consume)
 async def consume(call: Account, reservation_id: str) -> Response:
     """A submit that names the reservation does this by itself."""
     return answer(await call.app.consume(reservation_id, account=call.owner))
 
 
 @routes.post("/{reservation_id}/release", summary="Free the slot")
-@gives(Hold, "INVALID_STATE")
+@gives(Hold, Release)
 async def release(call: Account, reservation_id: str) -> Response:
     return answer(await call.app.release(reservation_id, account=call.owner))

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from ...core.commands import Recover
 from ...engine.queries import Page
 from ...engine.sweeper import SweepReport
 from ...engine.views import BatchView, JobView
@@ -83,7 +84,7 @@ def _told(report: SweepReport) -> s.SweepAnswer:
 
 
 @routes.post("/recover/{job_id}", summary="Recover one job")
-@gives(s.RecoveredAnswer)
+@gives(s.RecoveredAnswer, Recover)
 async def recover(call: Service, job_id: str) -> Response:
     """Does whatever is due for one job by now; nothing, if nothing is."""
     outcome = await call.acting.recover(job_id)
@@ -91,13 +92,13 @@ async def recover(call: Service, job_id: str) -> Response:
 
 
 @routes.post("/resume-batch/{batch_id}", summary="Resume a batch")
-@gives(s.ResumedAnswer)
+@gives(s.ResumedAnswer, "NOT_FOUND")
 async def resume_batch(call: Service, batch_id: str) -> Response:
     """Takes up an interrupted batch."""
     return answer(s.ResumedAnswer(await call.acting.resume_batch(batch_id)))
 
 
 @routes.get("/batch-status/{batch_id}", summary="Look at a batch")
-@gives(BatchView)
+@gives(BatchView, "NOT_FOUND")
 async def batch_status(call: Service, batch_id: str) -> Response:
     return answer(await call.app.batch(batch_id))

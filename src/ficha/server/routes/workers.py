@@ -23,11 +23,9 @@ from .jobs import finished
 
 routes = APIRouter(prefix="/api/worker", tags=["worker protocol"])
 
-LOST = ("LEASE_LOST", "INVALID_STATE")
-
 
 @routes.post("/claim", summary="Take jobs to work on")
-@gives(s.LeasesAnswer)
+@gives(s.LeasesAnswer, c.Claim)
 async def claim(call: Service, asked: Annotated[s.ClaimBody, body(s.ClaimBody)]) -> Response:
     """Takes up to `limit` jobs, best first, and starts them; waits up to `wait_s` seconds if there is none."""
     loop = asyncio.get_running_loop()
@@ -76,7 +74,7 @@ async def _told(call: Call, lease: Lease) -> s.LeaseAnswer:
 
 
 @routes.post("/heartbeat", summary="Keep leases alive")
-@gives(s.HeartbeatAnswer)
+@gives(s.HeartbeatAnswer, "NOT_FOUND")
 async def heartbeat(call: Service, asked: Annotated[s.HeartbeatBody, body(s.HeartbeatBody)]) -> Response:
     """Extends leases. One that was lost comes back with a `code`: stop working on that job."""
     held = [_lease(one) for one in asked.leases]
@@ -98,7 +96,7 @@ def _lease(asked: s.LeaseBody) -> LeaseName:
 
 
 @routes.post("/checkpoint", summary="Store where the job can go on from")
-@gives(s.HeldAnswer, "INVALID_PAYLOAD", *LOST)
+@gives(s.HeldAnswer, c.SaveCheckpoint, "INVALID_PAYLOAD")
 async def checkpoint(call: Service, asked: Annotated[s.CheckpointBody, body(s.CheckpointBody)]) -> Response:
     """Stores a checkpoint with its data, in one act."""
     lease = _lease(asked)
@@ -107,7 +105,7 @@ async def checkpoint(call: Service, asked: Annotated[s.CheckpointBody, body(s.Ch
 
 
 @routes.post("/step", summary="Store a step's result")
-@gives(s.StepAnswer, "INVALID_PAYLOAD", *LOST)
+@gives(s.StepAnswer, c.SaveStep, "INVALID_PAYLOAD")
 async def step(call: Service, asked: Annotated[s.StepBody, body(s.StepBody)]) -> Response:
     """Stores a step's result and answers with it, or with the one stored before under that name."""
     lease = _lease(asked)
@@ -115,7 +113,7 @@ async def step(call: Service, asked: Annotated[s.StepBody, body(s.StepBody)]) ->
 
 
 @routes.post("/report", summary="Say how far the job is")
-@gives(s.HeldAnswer, "INVALID_PAYLOAD", *LOST)
+@gives(s.HeldAnswer, c.Report, "INVALID_PAYLOAD")
 async def report(call: Service, asked: Annotated[s.ReportBody, body(s.ReportBody)]) -> Response:
     """Tells those who watch how far the job is, and what of its result is there."""
     lease = _lease(asked)
@@ -125,14 +123,14 @@ async def report(call: Service, asked: Annotated[s.ReportBody, body(s.ReportBody
 
 
 @routes.post("/log", summary="Add a line to the job's history")
-@gives(s.HeldAnswer, *LOST)
+@gives(s.HeldAnswer, c.Note)
 async def log(call: Service, asked: Annotated[s.LogBody, body(s.LogBody)]) -> Response:
     lease = _lease(asked)
     return answer(s.HeldAnswer(lease.job_id, await call.app.note(lease, asked.text)))
 
 
 @routes.post("/finish", summary="Say how a run ended")
-@gives(s.FinishAnswer, "INVALID_PAYLOAD", *LOST)
+@gives(s.FinishAnswer, c.Finish, "INVALID_PAYLOAD")
 async def finish(call: Service, asked: Annotated[s.WorkerFinishBody, body(s.WorkerFinishBody)]) -> Response:
     """Ends a run, in one of the ways in which one can end."""
     lease = _lease(asked)

@@ -1,0 +1,80 @@
+"""Every code that a call can be refused with, once: when it is given, its HTTP status, whether to try again.
+
+The code is the same in exceptions (`errors.py` has a class for most), in problems over HTTP, on the command line and in
+the documentation.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+Code = Literal[
+    "ACTIVE_JOB_EXISTS",
+    "COST_LIMIT",
+    "FORBIDDEN",
+    "IDEMPOTENCY_MISMATCH",
+    "INSUFFICIENT_CREDITS",
+    "INVALID_ARGUMENT",
+    "INVALID_PAYLOAD",
+    "INVALID_STATE",
+    "LEASE_LOST",
+    "NOT_FOUND",
+    "OVERLOADED",
+    "QUOTA_EXCEEDED",
+    "RATE_LIMITED",
+    "TOO_LARGE",
+    "UNAUTHENTICATED",
+    "UNKNOWN_TOOL",
+]
+HttpCode = Literal[
+    "HEADERS_TOO_LARGE",
+    "INTERNAL",
+    "INVALID_JSON",
+    "INVALID_REQUEST",
+    "METHOD_NOT_ALLOWED",
+    "NOT_ACCEPTABLE",
+    "TIMEOUT",
+    "UNSUPPORTED_MEDIA_TYPE",
+]
+"""What only HTTP can get wrong; no rule gives it."""
+AnyCode = Code | HttpCode
+
+
+class CodeFacts(Struct, frozen=True):
+    """What is known of a code. `retryable`: the same call may pass later with nothing else done."""
+
+    when: str
+    status: int
+    retryable: bool = False
+
+
+CODES: Final[dict[AnyCode, CodeFacts]] = {
+    "ACTIVE_JOB_EXISTS": CodeFacts("the plan allows one active job, and there is one", 409),
+    "COST_LIMIT": CodeFacts("the spending limit of the day or month is reached", 402),
+    "FORBIDDEN": CodeFacts("the caller's key does not allow it", 403),
+    "IDEMPOTENCY_MISMATCH": CodeFacts("the key was used before, for something else", 422),
+    "INSUFFICIENT_CREDITS": CodeFacts("the balance does not cover the cost", 402),
+    "INVALID_ARGUMENT": CodeFacts("an argument is out of its range or of the wrong form", 422),
+    "INVALID_PAYLOAD": CodeFacts("the payload is not what the tool takes, or not JSON", 422),
+    "INVALID_STATE": CodeFacts("the thing's present state does not allow it", 409),
+    "LEASE_LOST": CodeFacts("the worker no longer holds the job, and must stop working on it", 409),
+    "NOT_FOUND": CodeFacts("there is no such thing, or it is somebody else's", 404),
+    "OVERLOADED": CodeFacts("too much waits already, or the database is away", 503, retryable=True),
+    "QUOTA_EXCEEDED": CodeFacts("the account has as many active jobs and reservations as its plan allows", 429),
+    "RATE_LIMITED": CodeFacts("as many submits this hour as the plan allows, or too many log-ins", 429, retryable=True),
+    "TOO_LARGE": CodeFacts("more than a limit allows", 413),
+    "UNAUTHENTICATED": CodeFacts("no valid credential was sent", 401),
+    "UNKNOWN_TOOL": CodeFacts("no tool of that name is declared", 404),
+    "HEADERS_TOO_LARGE": CodeFacts("the request line and headers are beyond `FICHA_HEADER_BYTES`", 431),
+    "INTERNAL": CodeFacts("a fault of the server; its log has it under the `correlation_id`", 500),
+    "INVALID_JSON": CodeFacts("the body is not JSON, or JSON that readers would disagree about", 400),
+    "INVALID_REQUEST": CodeFacts("it is not HTTP/1.1", 400),
+    "METHOD_NOT_ALLOWED": CodeFacts("the address is right and the method is not", 405),
+    "NOT_ACCEPTABLE": CodeFacts(
+        "events come as `text/event-stream` or `application/json`, and neither is accepted", 406
+    ),
+    "TIMEOUT": CodeFacts("the body took longer than `FICHA_BODY_S` to arrive", 408),
+    "UNSUPPORTED_MEDIA_TYPE": CodeFacts("the body is not said to be JSON", 415),
+}
