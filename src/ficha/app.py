@@ -73,7 +73,7 @@ class Ficha(AllOperations):
     on_work: a function, plain or async, that is called with pool names when a call of this process made jobs of theirs
         ready: to start a worker somewhere. Defaults to none.
     limits: the sizes that are taken (see `Limits`).
-    commit_limits: how calls are batched and how long they wait (see `CommitLimits`).
+    commit_limits: how calls share transactions and how long they wait (see `CommitLimits`).
     store: a store of one's own, in place of a database's URL.
     """
 
@@ -163,7 +163,7 @@ class Ficha(AllOperations):
         isolation: Isolation = "auto",
         memory_mb: int | None = None,
         recycle_after: int | None = None,
-        batch: int | None = None,
+        jobs_per_call: int | None = None,
         linger_ms: int = LINGER_MS,
         checkpoints: CheckpointOrder | None = None,
         fatal: type[Exception] | tuple[type[Exception], ...] = (),
@@ -195,7 +195,7 @@ class Ficha(AllOperations):
                 isolation=isolation,
                 memory_mb=memory_mb,
                 recycle_after=recycle_after,
-                batch=batch,
+                jobs_per_call=jobs_per_call,
                 linger_ms=linger_ms,
                 checkpoints=checkpoints,
                 fatal=fatal,

@@ -23,7 +23,7 @@ PRIORITY_BOUND: Final = 1_000
 SLOTS_MOST: Final = 1_000_000
 LONGEST_S: Final = 100 * 365 * 86_400
 """A hundred years: the longest duration that is taken."""
-BATCH_MOST: Final = 1_000
+JOBS_PER_CALL_MOST: Final = 1_000
 LINGER_MS_MOST: Final = 60_000
 LINGER_MS: Final = 20
 CHECKPOINTS_MOST: Final = 1_000
@@ -91,7 +91,7 @@ def declared_tool(
     **options: Any,
 ) -> Tool:
     """The tool that a handler and its options make; `longest_s` is how long a job may run at all."""
-    payload = payload_of(name, handler, is_batched=options["batch"] is not None)
+    payload = payload_of(name, handler, takes_several=options["jobs_per_call"] is not None)
     try:
         tool = Tool(
             name=name,
@@ -184,12 +184,12 @@ def _unfit_running(tool: Tool) -> Iterator[str]:
             yield f"{option} needs isolation='process'"
     if not is_whole(tool.linger_ms, 0, LINGER_MS_MOST):
         yield f"linger_ms must be a whole number from 0 to {LINGER_MS_MOST}, not {tool.linger_ms!r}"
-    if tool.batch is None and tool.linger_ms != LINGER_MS:
-        yield "linger_ms needs batch"
-    if tool.batch is not None and not is_whole(tool.batch, 1, BATCH_MOST):
-        yield f"batch must be a whole number from 1 to {BATCH_MOST} or None, not {tool.batch!r}"
-    if tool.batch is not None and is_process:
-        yield "batch does not go with isolation='process'"
+    if tool.jobs_per_call is None and tool.linger_ms != LINGER_MS:
+        yield "linger_ms needs jobs_per_call"
+    if tool.jobs_per_call is not None and not is_whole(tool.jobs_per_call, 1, JOBS_PER_CALL_MOST):
+        yield f"jobs_per_call must be a whole number from 1 to {JOBS_PER_CALL_MOST} or None, not {tool.jobs_per_call!r}"
+    if tool.jobs_per_call is not None and is_process:
+        yield "jobs_per_call does not go with isolation='process'"
     kind: Any
     for kind in tool.fatal:
         if not isinstance(kind, type) or not issubclass(kind, Exception):

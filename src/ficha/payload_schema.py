@@ -38,7 +38,7 @@ class Payload:
 
     names: the fields that its handler knows by name.
     is_open: it takes others too.
-    is_item: it describes one item of the list that a batched handler asks for beside its jobs.
+    is_item: it describes one item of the list that a handler of several jobs asks for beside them.
     """
 
     def __init__(self, kind: Any, names: frozenset[str], *, is_open: bool = False, is_item: bool = False) -> None:
@@ -70,14 +70,14 @@ class Payload:
         return {**found, "$defs": schema["$defs"]}
 
 
-def payload_of(name: str, handler: Callable[..., Any], *, is_batched: bool = False) -> Payload:
-    """What the handler takes after the job (or, batched, after the jobs); an error if that can be no payload."""
+def payload_of(name: str, handler: Callable[..., Any], *, takes_several: bool = False) -> Payload:
+    """What the handler takes after the job, or after its several jobs; an error if that can be no payload."""
     try:
         parameters = list(inspect.signature(handler).parameters.values())
         if not parameters or parameters[0].kind in (Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD):
-            first = "the jobs" if is_batched else "the job"
+            first = "the jobs" if takes_several else "the job"
             raise TypeError(f"its handler takes no argument by its place; its first one must be {first}")
-        payload = _of_batch(handler, parameters[1:]) if is_batched else _of_one(handler, parameters)
+        payload = _of_several(handler, parameters[1:]) if takes_several else _of_one(handler, parameters)
         payload.schema()
     except (PydanticSchemaGenerationError, PydanticUserError, PydanticUndefinedAnnotation, SchemaError) as error:
         # What pydantic says after its first sentence is advice on models, and there is none here.
@@ -126,7 +126,7 @@ def _field(parameter: Parameter, schema: CoreSchema) -> core_schema.TypedDictFie
     )
 
 
-def _of_batch(handler: Callable[..., Any], rest: list[Parameter]) -> Payload:
+def _of_several(handler: Callable[..., Any], rest: list[Parameter]) -> Payload:
     if not rest:
         return Payload(dict[str, Any], frozenset(), is_open=True)
     parameter = rest[0]
@@ -135,8 +135,8 @@ def _of_batch(handler: Callable[..., Any], rest: list[Parameter]) -> Payload:
     names = _field_names(items[0]) if items else None
     if len(rest) > 1 or names is None:
         raise TypeError(
-            "a batched handler takes (jobs) or (jobs, payloads: list[Model]), where Model is a pydantic model, a "
-            "dataclass or a TypedDict that describes one job's payload"
+            "a handler with jobs_per_call takes (jobs) or (jobs, payloads: list[Model]), where Model is a pydantic "
+            "model, a dataclass or a TypedDict that describes one job's payload"
         )
     return Payload(items[0], names, is_item=True)
 

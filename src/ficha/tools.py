@@ -42,9 +42,9 @@ class Tool(Struct, frozen=True, kw_only=True):
         "process": in a child process, for code that keeps a core busy or may crash. Defaults to "auto".
     memory_mb: what a child process may use, in MiB. Defaults to no limit. Only with isolation="process".
     recycle_after: jobs after which a child process is replaced. Defaults to never. Only with isolation="process".
-    batch: up to so many jobs are handed to one call, `handler(jobs)` or `handler(jobs, payloads: list[Model])`; each
-        still has its own outcome, charge and lease. Defaults to one job a call.
-    linger_ms: how long a batch that is not full waits for more jobs. Defaults to 20.
+    jobs_per_call: up to so many jobs are handed to one call, `handler(jobs)` or `handler(jobs, payloads: list[Model])`;
+        each still has its own outcome, charge and lease. Defaults to one job a call.
+    linger_ms: how long a call that is not full waits for more jobs. Defaults to 20.
     checkpoints: those that a handler may save. A list of names is a line: a job begins with the first, and each may
         follow only the one before it. A mapping gives for each name those that may follow it; a job begins with one
         that follows no other. The same name may be saved again, and one that lies behind the job changes nothing.
@@ -72,7 +72,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     isolation: Isolation = "auto"
     memory_mb: int | None = None
     recycle_after: int | None = None
-    batch: int | None = None
+    jobs_per_call: int | None = None
     linger_ms: int = 20
     checkpoints: Checkpoints | None = None
     fatal: tuple[type[Exception], ...] = ()
@@ -92,12 +92,12 @@ class Tool(Struct, frozen=True, kw_only=True):
 
     @property
     def takes_payloads(self) -> bool:
-        """Whether a batched handler asks for the payloads beside the jobs."""
+        """Whether a handler of several jobs asks for their payloads beside them."""
         return self.payload.is_item
 
     def arguments(self, text: str) -> Any:
-        """What the handler gets for a payload: its keyword arguments, with the defaults; or, if it is batched, the item
-        for its list of payloads. A payload that does not fit the signature (any more) raises PayloadMismatch."""
+        """What the handler gets for a payload: its keyword arguments, with the defaults; or, if it takes several jobs,
+        the item for its list of payloads. A payload that does not (or no longer) fit raises PayloadMismatch."""
         try:
             return self.payload.read(text)
         except ValidationError as error:

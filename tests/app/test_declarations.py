@@ -174,7 +174,7 @@ async def test_the_default_pool_can_be_given_slots() -> None:
             for option in ("memory_mb", "recycle_after")
             for value in (0, -1, 2.5, "3", True)
         ),
-        ({"linger_ms": 5}, "linger_ms needs batch"),
+        ({"linger_ms": 5}, "linger_ms needs jobs_per_call"),
         *(({"linger_ms": value}, "linger_ms must be a whole number from 0") for value in (-1, 60_001, 2.5, "3", True)),
         *(
             ({"stop_grace": value}, "stop_grace must be a number of seconds")
@@ -224,14 +224,16 @@ def test_a_tool_that_cannot_work_is_refused_with_words(options: dict[str, Any], 
     ("options", "words"),
     [
         *(
-            ({"batch": value}, "batch must be a whole number from 1 to 1000")
+            ({"jobs_per_call": value}, "jobs_per_call must be a whole number from 1 to 1000")
             for value in (0, -1, 1_001, 2.5, "3", True)
         ),
-        ({"batch": 4, "isolation": "process"}, "batch does not go with isolation='process'"),
+        ({"jobs_per_call": 4, "isolation": "process"}, "jobs_per_call does not go with isolation='process'"),
     ],
     ids=str,
 )
-def test_a_batched_tool_that_cannot_work_is_refused_with_words(options: dict[str, Any], words: str) -> None:
+def test_a_tool_for_several_jobs_per_call_that_cannot_work_is_refused_with_words(
+    options: dict[str, Any], words: str
+) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         Ficha("memory:").tool(**options)(at_the_top)
 
@@ -252,14 +254,14 @@ def test_a_handler_that_a_new_process_could_not_import_is_refused() -> None:
 def test_options_at_their_edges_are_taken() -> None:
     app = Ficha("memory:")
     for name, options in {
-        "least": {"batch": 1, "linger_ms": 0, "stop_grace": 0, "fatal": ()},
-        "most": {"batch": 1_000, "linger_ms": 60_000, "stop_grace": 0.001, "fatal": (ValueError, KeyError)},
+        "least": {"jobs_per_call": 1, "linger_ms": 0, "stop_grace": 0, "fatal": ()},
+        "most": {"jobs_per_call": 1_000, "linger_ms": 60_000, "stop_grace": 0.001, "fatal": (ValueError, KeyError)},
         "one": {"fatal": OSError, "checkpoints": ["A"]},
         "many": {"checkpoints": {"A": ("B", "C"), "B": ["D"], "C": {"D"}, "D": []}},
     }.items():
         app.tool(name=name, **options)(at_the_top)
     tools = app.tools
-    assert (tools["least"].batch, tools["least"].linger_ms, tools["least"].stop_grace) == (1, 0, 0)
+    assert (tools["least"].jobs_per_call, tools["least"].linger_ms, tools["least"].stop_grace) == (1, 0, 0)
     assert (tools["least"].fatal, tools["most"].fatal, tools["one"].fatal) == ((), (ValueError, KeyError), (OSError,))
     assert tools["least"].checkpoints is None
     assert tools["one"].checkpoints == Checkpoints({"A": ()}, first=("A",))

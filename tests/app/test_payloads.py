@@ -316,7 +316,7 @@ def test_a_signature_that_can_be_no_schema_is_refused_with_words() -> None:
             declared(handler)
 
 
-# Batched handlers
+# Handlers of several jobs
 
 
 @pytest.mark.parametrize(
@@ -329,11 +329,11 @@ def test_a_signature_that_can_be_no_schema_is_refused_with_words() -> None:
     ],
 )
 @pytest.mark.parametrize("many", [list, Sequence])
-def test_a_batched_handler_names_the_model_of_one_payload(model: Any, text: str, item: Any, many: Any) -> None:
+def test_a_handler_of_several_jobs_names_the_model_of_one_payload(model: Any, text: str, item: Any, many: Any) -> None:
     def handler(jobs: list[JobContext], payloads: Any) -> None: ...
 
     handler.__annotations__["payloads"] = many[model]
-    tool = declared(handler, batch=16)
+    tool = declared(handler, jobs_per_call=16)
     assert tool.takes_payloads
     assert tool.arguments(text) == item
     with pytest.raises(PayloadMismatch, match=r"the payload does not fit tool it: .*: Field required"):
@@ -343,8 +343,8 @@ def test_a_batched_handler_names_the_model_of_one_payload(model: Any, text: str,
     assert len(schema["required"]) == 1
 
 
-def test_a_batched_handler_of_jobs_alone_takes_any_object() -> None:
-    tool = declared(lambda jobs: None, batch=16)
+def test_a_handler_of_several_jobs_alone_takes_any_object() -> None:
+    tool = declared(lambda jobs: None, jobs_per_call=16)
     assert not tool.takes_payloads
     assert tool.arguments('{"a":[1]}') == {"a": [1]}
     assert tool.schema() == {"title": "it", "type": "object", "additionalProperties": True}
@@ -352,7 +352,7 @@ def test_a_batched_handler_of_jobs_alone_takes_any_object() -> None:
         tool.arguments("[]")
 
 
-def test_a_batched_handler_takes_nothing_else() -> None:
+def test_a_handler_of_several_jobs_takes_nothing_else() -> None:
     def of_numbers(jobs: list[JobContext], payloads: list[int]) -> None: ...
 
     def of_more(jobs: list[JobContext], payloads: list[Size], more: int) -> None: ...
@@ -361,9 +361,9 @@ def test_a_batched_handler_takes_nothing_else() -> None:
 
     for handler in (of_numbers, of_more, open_handler, lambda jobs, payloads: None):
         with pytest.raises(TypeError, match=r"takes \(jobs\) or \(jobs, payloads: list\[Model\]\)"):
-            declared(handler, batch=16)
+            declared(handler, jobs_per_call=16)
     with pytest.raises(TypeError, match="its first one must be the jobs"):
-        declared(lambda: None, batch=16)
+        declared(lambda: None, jobs_per_call=16)
 
 
 # Prices by what the handler gets
@@ -379,10 +379,10 @@ async def test_a_price_is_made_of_the_values_that_the_handler_gets() -> None:
     @app.tool(cost=lambda **fields: len(fields))
     def counted(job: JobContext, a: int = 1, **others: Any) -> None: ...
 
-    @app.tool(batch=4, cost=lambda seconds, tags: int(seconds) + len(tags))
+    @app.tool(jobs_per_call=4, cost=lambda seconds, tags: int(seconds) + len(tags))
     def film(jobs: list[JobContext], payloads: list[Frame]) -> None: ...
 
-    @app.tool(batch=4, cost=lambda n=3: n)
+    @app.tool(jobs_per_call=4, cost=lambda n=3: n)
     def loose(jobs: list[JobContext]) -> None: ...
 
     async with app:

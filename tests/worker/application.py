@@ -386,7 +386,7 @@ async def changed(job: JobContext, size: int, quality: str) -> int:
     return size
 
 
-# In batches
+# Several jobs in one call
 
 
 @dataclass(frozen=True)
@@ -395,13 +395,13 @@ class Picture:
     fails: bool = False
 
 
-@tool(cost=2, batch=16, linger_ms=50)
+@tool(cost=2, jobs_per_call=16, linger_ms=50)
 async def pictures(jobs: list[JobContext], payloads: list[Picture]) -> list[Any]:
-    deed("batch", "pictures", *(picture.number for picture in payloads))
+    deed("call", "pictures", *(picture.number for picture in payloads))
     return [ValueError(f"no {picture.number}") if picture.fails else picture.number * 10 for picture in payloads]
 
 
-@tool(cost=2, batch=16, linger_ms=50)
+@tool(cost=2, jobs_per_call=16, linger_ms=50)
 def pictures_in_thread(jobs: list[Any], payloads: list[Picture]) -> list[Any]:
-    deed("batch", "pictures_in_thread", *(picture.number for picture in payloads))
+    deed("call", "pictures_in_thread", *(picture.number for picture in payloads))
     return [ValueError(f"no {picture.number}") if picture.fails else picture.number * 10 for picture in payloads]

@@ -1,4 +1,4 @@
-"""Handlers that take their jobs in batches: one call, and still each job has its own outcome, charge and refund."""
+"""Handlers that take several jobs in one call; and still each job has its own outcome, charge and refund."""
 
 import asyncio
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ async def test_a_worker_process_hands_jobs_over_in_groups_and_each_has_its_own_e
         found = await ended(app, *jobs.values())
         assert await worker.end() == 0
         for tool in tools:
-            groups = [numbers for name, *numbers in workers.deeds("batch") if name == tool]
+            groups = [numbers for name, *numbers in workers.deeds("call") if name == tool]
             assert [len(group) for group in groups] == [16, 16, 4], "two are full, and the rest has waited for more"
             assert sorted(int(number) for group in groups for number in group) == list(range(36))
         for (_, number), job in zip(jobs, found, strict=True):
@@ -47,12 +47,12 @@ async def test_a_worker_process_hands_jobs_over_in_groups_and_each_has_its_own_e
         assert await app.verify() == []
 
 
-async def test_a_job_that_is_cancelled_in_the_middle_leaves_the_others_of_its_batch_alone(url: str) -> None:
+async def test_a_job_that_is_cancelled_in_the_middle_leaves_the_others_of_its_call_alone(url: str) -> None:
     app = app_on(url, lease_s=120, heartbeat_s=40)
     started = asyncio.Event()
     seen: list[dict[int, bool]] = []
 
-    @app.tool(cost=5, batch=3, linger_ms=5_000)
+    @app.tool(cost=5, jobs_per_call=3, linger_ms=5_000)
     async def draw(jobs: list[JobContext], payloads: list[Picture]) -> list[Any]:
         for job in jobs:
             await job.step("paid", lambda: "once")
@@ -89,10 +89,10 @@ async def test_a_job_that_is_cancelled_in_the_middle_leaves_the_others_of_its_ba
         (None, "a list with a result for each of its 2 jobs, not NoneType"),
     ],
 )
-async def test_a_batch_with_the_wrong_number_of_results_fails_each_of_its_jobs(returned: Any, told: str) -> None:
+async def test_a_call_with_the_wrong_number_of_results_fails_each_of_its_jobs(returned: Any, told: str) -> None:
     app = app_on()
 
-    @app.tool(cost=5, batch=2)
+    @app.tool(cost=5, jobs_per_call=2)
     def draw(jobs: list[Any]) -> Any:
         return returned
 
@@ -107,10 +107,10 @@ async def test_a_batch_with_the_wrong_number_of_results_fails_each_of_its_jobs(r
         assert await balance(app) == 100
 
 
-async def test_a_batch_whose_handler_raises_fails_each_of_its_jobs_with_that_error() -> None:
+async def test_a_call_whose_handler_raises_fails_each_of_its_jobs_with_that_error() -> None:
     app = app_on()
 
-    @app.tool(cost=5, batch=2)
+    @app.tool(cost=5, jobs_per_call=2)
     async def draw(jobs: list[JobContext]) -> list[Any]:
         raise ValueError("the device is gone")
 
@@ -126,10 +126,10 @@ async def test_a_payload_that_no_longer_fits_fails_alone(sqlite_workers: WorkerP
     before, now = app_on(sqlite_workers.url), app_on(sqlite_workers.url)
     seen: list[list[int]] = []
 
-    @before.tool(name="draw", cost=5, batch=3)
+    @before.tool(name="draw", cost=5, jobs_per_call=3)
     async def drew(jobs: list[JobContext]) -> list[Any]: ...
 
-    @now.tool(name="draw", cost=5, batch=3)
+    @now.tool(name="draw", cost=5, jobs_per_call=3)
     async def draw(jobs: list[JobContext], payloads: list[Picture]) -> list[Any]:
         seen.append([picture.number for picture in payloads])
         return ["drawn" for _ in jobs]
@@ -147,11 +147,11 @@ async def test_a_payload_that_no_longer_fits_fails_alone(sqlite_workers: WorkerP
 
 
 @pytest.mark.parametrize("size", [1, 3])
-async def test_a_batch_that_the_worker_must_break_off_goes_back_whole(size: int) -> None:
+async def test_a_call_that_the_worker_must_break_off_goes_back_whole(size: int) -> None:
     app = app_on()
     started = asyncio.Event()
 
-    @app.tool(cost=5, batch=3, linger_ms=1)
+    @app.tool(cost=5, jobs_per_call=3, linger_ms=1)
     async def draw(jobs: list[JobContext], payloads: list[Picture]) -> list[Any]:
         started.set()
         await asyncio.Event().wait()
@@ -170,10 +170,10 @@ async def test_a_batch_that_the_worker_must_break_off_goes_back_whole(size: int)
         assert await balance(app) == 100 - 5 * size
 
 
-async def test_a_batch_is_timed_out_job_by_job(url: str) -> None:
+async def test_a_call_is_timed_out_job_by_job(url: str) -> None:
     app = app_on(url, sweep_by_itself=False, sweep_s=3_600)
 
-    @app.tool(cost=5, batch=3, linger_ms=1, timeout=0.3, stop_grace=0.1)
+    @app.tool(cost=5, jobs_per_call=3, linger_ms=1, timeout=0.3, stop_grace=0.1)
     async def draw(jobs: list[JobContext], payloads: list[Picture]) -> list[Any]:
         await asyncio.Event().wait()
         raise AssertionError
@@ -188,7 +188,7 @@ async def test_a_batch_is_timed_out_job_by_job(url: str) -> None:
 async def test_jobs_that_still_linger_when_the_worker_stops_go_back(sqlite_workers: WorkerProcesses) -> None:
     app = app_on(sqlite_workers.url)
 
-    @app.tool(cost=5, batch=3, linger_ms=60_000)
+    @app.tool(cost=5, jobs_per_call=3, linger_ms=60_000)
     async def draw(jobs: list[JobContext], payloads: list[Picture]) -> list[Any]:
         raise AssertionError
 

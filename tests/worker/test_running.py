@@ -195,7 +195,7 @@ async def test_nothing_that_was_made_for_a_run_outlives_it(url: str) -> None:
     async def one(job: JobContext) -> str:
         return "done"
 
-    @app.tool(cost=5, batch=2)
+    @app.tool(cost=5, jobs_per_call=2)
     async def many(jobs: list[JobContext]) -> list[str]:
         return ["done"] * len(jobs)
 

@@ -12,7 +12,7 @@ from .records import ApiKeyScope, KeyScope
 
 
 class Command(Struct, frozen=True, gc=False, tag=True):
-    """The base of all commands. Tagged with their name, so that a saved batch can be read back and decided again."""
+    """The base of all commands. Tagged with their name, so that saved commands can be read back and decided again."""
 
 
 class OpenAccount(Command, frozen=True):

@@ -31,16 +31,16 @@ class Needs(Struct):
     owned_jobs: by id, their hot row locked after locking their account, with up to `PROMOTIONS_PER_SLOT` parked
         jobs of the account for each job named.
     payloads: ids among `owned_jobs` whose payload is wanted too. Where `ready` is wanted, the parked jobs that are
-        loaded come with their payload as well: a claim may take what the same batch promoted.
+        loaded come with their payload as well: a claim may take what a command beside it promoted.
     steps: (job, step name), the stored result.
     keys: by name, each with the job it led to, if any.
     reservations: by id, after locking their account.
     reservations_of: accounts whose active reservations are wanted.
     parked_of: accounts of which all parked jobs are wanted.
     pools: by name, locked where it has a limit and a claim asks for it.
-    resized: pools that a command of this batch may give a limit.
+    resized: pools that one of the commands may give a limit.
     ready: how many of the best ready jobs of each pool, with payload and, where it has a limit or may get one, the
-        pool's occupied slots; rows that another batch holds are skipped.
+        pool's occupied slots; rows that another transaction holds are skipped.
     contents: (tool, content hash), with the result.
     leaders: by name, locked.
     batches: by id; those of an account come and stay under its lock.

@@ -31,7 +31,7 @@ from .records import (
 
 
 class Snapshot(Struct):
-    """The rows that a batch needs, as they stand under its locks. What was asked for and does not exist is None.
+    """The rows that a commit group needs, as they stand under its locks. What was asked for and does not exist is None.
 
     parked and ready list job ids in claim order (rank, then id); those jobs are in `jobs` too.
     """
@@ -65,7 +65,7 @@ class JobChange(Struct, frozen=True, gc=False):
 class Changes(Struct):
     """The rows to write: the new value of each record that changed, and the lines to append.
 
-    results holds the result text of jobs that ended in this batch, payloads that of jobs that are new.
+    results holds the result text of jobs that ended in this group, payloads that of jobs that are new.
     tallies are added to what is counted already.
     """
 

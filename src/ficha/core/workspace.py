@@ -1,4 +1,4 @@
-"""The state of a batch while it is decided: the snapshot, changed command by command.
+"""The state of a commit group while it is decided: the snapshot, changed command by command.
 
 Everything a rule reads or writes goes through here. Reading what `needs` did not name is a bug and fails loudly.
 `put_job` keeps the account's counters, the worker's, the pool's occupied slots and the lists of claimable jobs in step
@@ -58,7 +58,7 @@ class _Loaded(dict[K, V]):
 
 
 _NOTHING: Final[_Loaded[str, Any]] = _Loaded()
-"""What most batches load of the rarer rows. Only what was loaded is ever changed, so it stays empty."""
+"""What most commit groups load of the rarer rows. Only what was loaded is ever changed, so it stays empty."""
 
 
 class Workspace:
@@ -103,7 +103,7 @@ class Workspace:
         return queue
 
     def changes(self) -> Changes:
-        """What the commands so far change. A key that came and went in the same batch is not written."""
+        """What the commands so far change. A key that came and went in the same group is not written."""
         changes = self._changes
         changes.accounts = [self._known(self._accounts[key]) for key in self._changed_accounts]
         changes.jobs = [JobChange(before, self._known(self._jobs[key])) for key, before in self._jobs_before.items()]

@@ -1,4 +1,4 @@
-"""Lingering: jobs of a tool that takes them in batches wait a moment for each other."""
+"""Call groups: jobs of a tool whose handler takes several at once wait a moment for each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CallGroups:
         name = run.tool.name
         waiting = self._waiting.setdefault(name, [])
         waiting.append(run)
-        if len(waiting) >= (run.tool.batch or 1):
+        if len(waiting) >= (run.tool.jobs_per_call or 1):
             self._flush(name)
         elif name not in self._timers:
             loop = asyncio.get_running_loop()

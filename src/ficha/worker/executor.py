@@ -1,4 +1,4 @@
-"""Calling a handler: as a coroutine on the loop, in a thread, in a child process, or for a batch of jobs at once."""
+"""Calling a handler: as a coroutine on the loop, in a thread, in a child process, or for several jobs at once."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Executor:
         """What the handler returned. Raises what it raised; when cancelled, once it has stopped."""
         return self._processes.call(run) if run.tool.isolation == "process" else handled(run.tool, run.job)
 
-    async def call_batch(self, runs: list[Run]) -> list[Any]:
-        """What the handler of a batch returned for each of its jobs. One whose payload does not fit is left out."""
+    async def call_group(self, runs: list[Run]) -> list[Any]:
+        """What one call for several jobs returned for each of them. One whose payload does not fit is left out."""
         tool = runs[0].tool
         results: dict[Run, Any] = {}
         payloads: dict[Run, Any] = {}
@@ -54,6 +54,8 @@ class Executor:
             answers = await in_thread(f"ficha {tool.name}", partial(tool.handler, *given))
         if not isinstance(answers, list | tuple) or len(answers) != len(payloads):
             said = f"{len(answers)} results" if isinstance(answers, list | tuple) else type(answers).__name__
-            problem = f"a handler of batches must return a list with a result for each of its {len(payloads)} jobs"
+            problem = (
+                f"a handler with jobs_per_call must return a list with a result for each of its {len(payloads)} jobs"
+            )
             return [Failure(f"{problem}, not {said}")] * len(payloads)
         return [Failure.of(answer, tool) if isinstance(answer, BaseException) else answer for answer in answers]

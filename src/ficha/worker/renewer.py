@@ -127,7 +127,7 @@ class Renewer:
             # One step of the interpreter, so that the other thread cannot change it half-way.
             kept = list(self._kept.values())
             await self._end_overdue(operations, kept)
-            # At once, and so in one batch.
+            # At once, and so in one transaction.
             await asyncio.gather(self._beat(operations, [held.lease for held in kept]), self._seen(operations))
 
     async def _beat(self, operations: LeaseOperations, leases: list[Lease]) -> None:

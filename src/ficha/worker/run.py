@@ -21,7 +21,7 @@ Why = Literal["lost", "timeout", "stopping"]
 class Run(Struct, eq=False, gc=False):
     """What the worker knows of a job that it runs. `is_over` once the handler is done or given up.
 
-    mates: the runs that share its handler's call, itself among them, while a batch is under way.
+    mates: the runs that share its handler's call, itself among them, while that call is under way.
 
     What it refers to and is referred by, its task and its mates, it lets go of when it is over: so nothing is left to
     the collector, which would be dear where thousands of runs end each second.

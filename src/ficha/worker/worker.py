@@ -111,7 +111,7 @@ class Worker:
             hung=self._hung,
         )
         self._deadlines: Deadlines[Run] = Deadlines(lambda run: self._end(run, "timeout"))
-        self._linger = CallGroups(self._begin_batch)
+        self._call_groups = CallGroups(self._begin_group)
         self._calls = Executor(self._name)
         ran = 0
         async with presence.announced(self._operations), self._renewer.running():
@@ -156,7 +156,7 @@ class Worker:
             free = self._free()
             taken = await self._stand(free, min(POLL_S, ends_at - time.monotonic()), heard, for_ends=burst)
             ran += taken
-            # Unless something was heard of meanwhile, which the batch that brought these may not have seen.
+            # Unless something was heard of meanwhile, which the transaction that brought these may not have seen.
             is_drained = 0 < taken < free and self._operations.work_heard(self._pools) == heard
         return ran
 
@@ -250,10 +250,10 @@ class Worker:
         self._renewer.keep(lease, tool.timeout)
         self._deadlines.add(run, tool.timeout)
         record("claimed", run.job.facts, "running")
-        if tool.batch is None:
+        if tool.jobs_per_call is None:
             run.task = self._spawn(self._run(run), (run,))
         else:
-            self._linger.add(run)
+            self._call_groups.add(run)
 
     def _refuse_unknown(self, lease: Lease) -> None:
         tool = lease.core.job.tool
@@ -264,10 +264,10 @@ class Worker:
         ending = self._operations.retry_later(UNKNOWN_TOOL_S, words)
         self._endings.add(End(lease, facts_of(lease), ending, 0.0, None, {"error": words}))
 
-    def _begin_batch(self, runs: list[Run]) -> None:
+    def _begin_group(self, runs: list[Run]) -> None:
         held = [run for run in runs if not run.is_over]
         if held:
-            task = self._spawn(self._run_batch(held), held)
+            task = self._spawn(self._run_group(held), held)
             for run in held:
                 run.mates, run.task = held, task
 
@@ -281,10 +281,10 @@ class Worker:
             result = Failure.of(error, run.tool)
         self._over(run, result)
 
-    async def _run_batch(self, runs: list[Run]) -> None:
+    async def _run_group(self, runs: list[Run]) -> None:
         results: list[Any]
         try:
-            results = await self._calls.call_batch(runs)
+            results = await self._calls.call_group(runs)
         except asyncio.CancelledError:
             _uncancel()
             results = [Failure("the handler was cancelled from inside")] * len(runs)
@@ -342,7 +342,7 @@ class Worker:
         run.why = why
         run.job.stop()
         if run.task is None or len(run.mates) > 1:
-            # In a batch the call goes on for the others; it is stopped when there are none.
+            # A call for several jobs goes on for the others; it is stopped when there are none.
             mates, task = run.mates, run.task
             self._over(run, None)
             if task is not None and all(mate.why is not None or mate.is_over for mate in mates):
@@ -389,7 +389,7 @@ class Worker:
     async def _hand_back(self) -> None:
         """Stops what still runs and returns it to the queue, so that no job waits for a lease to expire."""
         self._stops_at = min(time.monotonic(), self._stops_at or float("inf"))
-        self._linger.close()
+        self._call_groups.close()
         for run in list(self._runs.values()):
             self._end(run, "stopping")
         until = time.monotonic() + 2 * STOPPING_S
