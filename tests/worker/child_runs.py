@@ -13,7 +13,7 @@ import psutil
 from ficha import Ficha, Refused
 from ficha.core.outcomes import Refusal
 from ficha.worker.context import Facts, JobContext
-from ficha.worker.process_pool import Processes
+from ficha.worker.process_pool import ProcessPool
 
 
 class LeaseWriter:
@@ -46,8 +46,8 @@ def a_run(handler: Callable[..., Any], desk: LeaseWriter | None = None, *, epoch
 
 
 @asynccontextmanager
-async def opened() -> AsyncIterator[Processes]:
-    processes = Processes("w1")
+async def opened() -> AsyncIterator[ProcessPool]:
+    processes = ProcessPool("w1")
     try:
         yield processes
     finally:

@@ -40,7 +40,7 @@ async def test_each_kind_of_misbehaviour_ends_its_job_and_the_worker_goes_on(wor
         jobs |= {("two_things", by): await submitted(app, "two_things", by=by) for by in ("arguments", "function")}
         found = dict(zip(jobs, await ended(app, *jobs.values()), strict=True))
         for (tool, kind), job in found.items():
-            told = FAILS.get(kind, "the step 'thing' was asked for twice, for different things")
+            told = FAILS.get(kind, "the step 'thing' was called twice with a different function")
             assert (job.status, job.refunded) == ("failed", 7), (tool, kind, job.error)
             with pytest.raises(ValueError, match=told):
                 raise ValueError(job.error)

@@ -14,14 +14,14 @@ import psutil
 import pytest
 import uvloop
 
-from ficha.worker.process_pool import Processes
+from ficha.worker.process_pool import ProcessPool
 from tests.support.waiting import until
 from tests.worker import handlers
 from tests.worker.child_runs import LeaseWriter, a_run, children, opened, stays_still
 
 
 @pytest.fixture
-async def processes() -> AsyncIterator[Processes]:
+async def processes() -> AsyncIterator[ProcessPool]:
     async with opened() as found:
         yield found
 
@@ -31,7 +31,7 @@ async def processes() -> AsyncIterator[Processes]:
 
 @pytest.mark.parametrize("handler", [handlers.sleeps, handlers.loops, handlers.spins])
 async def test_a_handler_that_is_stopped_may_clean_up(
-    processes: Processes, handler: Callable[..., Any], tmp_path: Path
+    processes: ProcessPool, handler: Callable[..., Any], tmp_path: Path
 ) -> None:
     file, desk = tmp_path / "grows", LeaseWriter()
     call = asyncio.create_task(processes.call(a_run(handler, desk, file=file)))
@@ -47,7 +47,7 @@ async def test_a_handler_that_is_stopped_may_clean_up(
 
 @pytest.mark.parametrize("handler", [handlers.ignores, handlers.blocks, handlers.refuses_signals])
 async def test_a_handler_that_does_not_listen_is_ended_with_all_it_started(
-    processes: Processes, handler: Callable[..., Any], tmp_path: Path
+    processes: ProcessPool, handler: Callable[..., Any], tmp_path: Path
 ) -> None:
     file = tmp_path / "grows"
     call = asyncio.create_task(processes.call(a_run(handler, file=file, stop_grace_=0.2)))
@@ -61,7 +61,7 @@ async def test_a_handler_that_does_not_listen_is_ended_with_all_it_started(
     assert await stays_still(file)
 
 
-async def test_whoever_is_in_a_hurry_cancels_again(processes: Processes, tmp_path: Path) -> None:
+async def test_whoever_is_in_a_hurry_cancels_again(processes: ProcessPool, tmp_path: Path) -> None:
     file = tmp_path / "grows"
     call = asyncio.create_task(processes.call(a_run(handlers.ignores, file=file, stop_grace_=60)))
     await until(file.exists)
@@ -74,7 +74,7 @@ async def test_whoever_is_in_a_hurry_cancels_again(processes: Processes, tmp_pat
     assert await stays_still(file)
 
 
-async def test_a_child_that_has_only_begun_is_ended_at_once(processes: Processes) -> None:
+async def test_a_child_that_has_only_begun_is_ended_at_once(processes: ProcessPool) -> None:
     call = asyncio.create_task(processes.call(a_run(handlers.pid, stop_grace_=60)))
     await until(children)
     call.cancel()
@@ -84,7 +84,7 @@ async def test_a_child_that_has_only_begun_is_ended_at_once(processes: Processes
     assert children() == []
 
 
-async def test_signals_for_the_whole_family_are_left_to_the_worker(processes: Processes, tmp_path: Path) -> None:
+async def test_signals_for_the_whole_family_are_left_to_the_worker(processes: ProcessPool, tmp_path: Path) -> None:
     file = tmp_path / "grows"
     call = asyncio.create_task(processes.call(a_run(handlers.loops, file=file)))
     await until(file.exists)
@@ -154,12 +154,12 @@ UNCLOSED = """
 import asyncio, sys
 from pathlib import Path
 from tests.worker import handlers
-from ficha.worker.process_pool import Processes
+from ficha.worker.process_pool import ProcessPool
 from tests.support.waiting import until
 from tests.worker.child_runs import a_run
 
 async def main():
-    processes = Processes("w1")
+    processes = ProcessPool("w1")
     await processes.call(a_run(handlers.pid))
     call = asyncio.create_task(processes.call(a_run(handlers.ignores, file=sys.argv[1], stop_grace_=60)))
     await until(Path(sys.argv[1]).exists)

@@ -120,7 +120,7 @@ async def test_a_step_that_failed_may_be_tried_again_as_the_same_line_of_code() 
         assert await app.run_worker(burst=True, concurrency=1) == 2
         job = await app.job(good)
         assert (job.error, job.result, calls[:3]) == (None, "paid for it", ["it"] * 3)
-        assert "asked for twice, for different things" in (await app.job(bad)).error
+        assert "called twice with a different function or arguments" in (await app.job(bad)).error
 
 
 async def test_plain_steps_run_beside_each_other_however_many_there_are() -> None:

@@ -1,4 +1,4 @@
-"""Workers: claim jobs, run their handlers, keep the leases alive, and say how each run ended."""
+"""Workers: claim jobs, run their handlers, renew their leases, and write how each run ended."""
 
 from .context import JobContext, ThreadJobContext
 from .registration import worker_name

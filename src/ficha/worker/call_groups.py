@@ -1,4 +1,4 @@
-"""Call groups: jobs of a tool whose handler takes several at once wait a moment for each other."""
+"""Grouping: jobs of a tool whose handler takes several per call wait a moment for each other."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .run import Run
 
 
 class CallGroups:
-    """Hands on the runs of a tool together: when there are enough, or the first has waited long enough."""
+    """Starts the runs of a tool together: when there are enough, or when the first has waited `linger_ms`."""
 
-    def __init__(self, ready: Callable[[list[Run]], None]) -> None:
-        self._ready = ready
+    def __init__(self, start: Callable[[list[Run]], None]) -> None:
+        self._start = start
         self._waiting: dict[str, list[Run]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -34,4 +34,4 @@ class CallGroups:
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
-        self._ready(self._waiting.pop(name, []))
+        self._start(self._waiting.pop(name, []))

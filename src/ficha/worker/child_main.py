@@ -1,7 +1,7 @@
-"""A child process: finds its tool's handler, runs it for one job after the other, and asks the worker for all else.
+"""A child process: imports its tool's handler, runs it for one job after another, and asks the worker for all else.
 
-What travels over the pipe is JSON, each message after its length in four bytes. The main thread runs the loop, where
-the handler's coroutine may block it; a thread of its own reads the pipe, so that the worker's end is noticed even then.
+Messages over the pipe are JSON, each after its length in four bytes. The main thread runs the event loop, which a
+handler's coroutine may block; a second thread reads the pipe, so the end of the worker is noticed even then.
 """
 
 from __future__ import annotations
@@ -35,55 +35,55 @@ from ..store.base import StoreError
 from ..tools import Tool
 from .context import Facts, JobContext
 from .failure import Failure
-from .handler_call import handled
+from .handler_call import call_handler
 from .results import Accepted, Cancel, Partial, Retry
 
 MESSAGE_BYTES: Final = 64 * 2**20
-"""The largest value that is sent; the worker's own limits are far below."""
+"""The largest value that is sent; the worker's limits are far below."""
 VALUE_DEPTH: Final = 400
-"""How deep a value may be nested to be sent; as above."""
-TIDY_S: Final = 1.0
-"""How long a child that is no longer wanted may take to end by itself."""
+"""The deepest nesting that is sent; the worker's limits are far below."""
+EXIT_S: Final = 1.0
+"""How long a child that is no longer needed may take to exit by itself."""
 STACK_BYTES: Final = 256 * 1024
-"""The stack of the child's own threads: the usual 8 MiB would count against the tool's memory."""
+"""The stack of this module's threads: the usual 8 MiB would count against the tool's memory."""
 
-STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
-"""The signals that ask a worker to stop, and that may be sent to all of its processes at once."""
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+"""The signals that ask a worker to stop; they may be sent to all of its processes at once."""
 
 HEADROOM_BYTES: Final = 10 * 2**20
-"""What a run needs at least: the stack of a handler's thread, and a little."""
+"""The memory that a run needs at least: the stack of a handler's thread, and a little."""
 
-Named = tuple[str, str]
+QualifiedName = tuple[str, str]
 """A function or class by its module and its qualified name."""
 
 
-class Recipe(Struct, frozen=True):
-    """What a child is started for."""
+class ChildSpec(Struct, frozen=True):
+    """The tool that a child serves, and its settings."""
 
     tool: str
-    handler: Named
-    fatal: tuple[Named, ...]
+    handler: QualifiedName
+    fatal: tuple[QualifiedName, ...]
     memory_mb: int | None
     levels: dict[str, int]
     """The worker's log levels by logger; "" is the root."""
 
 
-# What the worker says
+# Messages from the worker
 
 
-class Begin(Struct, tag=True):
-    """Run the handler for this job. The number tells its words from those of earlier runs."""
+class BeginRun(Struct, tag=True):
+    """Run the handler for this job. The number tells calls of this run from those of earlier ones."""
 
     run: int
     facts: Facts
 
 
-class Stop(Struct, tag=True):
-    """The run is to stop."""
+class StopRun(Struct, tag=True):
+    """Stop the run."""
 
 
 class ParentReply(Struct, tag=True):
-    """What became of what a run said."""
+    """The answer to a `ChildCall`."""
 
     number: int
     value: Any = None
@@ -91,15 +91,15 @@ class ParentReply(Struct, tag=True):
     error: str | None = None
 
 
-# What the child says
+# Messages from the child
 
 
 class ChildReady(Struct, tag=True):
-    """The handler was looked for, and jobs are taken."""
+    """The handler was imported, or that failed; the child takes jobs either way."""
 
 
-class Said(Struct, tag=True):
-    """A verb of the job's desk with its arguments: a list and a mapping."""
+class ChildCall(Struct, tag=True):
+    """A call of the run's `LeaseWriter`: a method's name, and its arguments as a list and a mapping."""
 
     run: int
     number: int
@@ -107,24 +107,24 @@ class Said(Struct, tag=True):
     given: Raw
 
 
-class Ended(Struct, tag=True):
-    """What the handler returned or raised: a value of the kind named, or else plain JSON."""
+class RunEnded(Struct, tag=True):
+    """What the handler returned or raised: a value of the named kind, else plain JSON."""
 
     value: Raw
     kind: str | None = None
-    is_spent: bool = False
-    """The child is not to be used again."""
+    is_unusable: bool = False
+    """The child must not be used again."""
 
 
-class Logged(Struct, tag=True):
-    """A line of the log, with its fields."""
+class LogLine(Struct, tag=True):
+    """A log line, with its fields."""
 
     fields: dict[str, Any]
 
 
 KINDS: Final = {kind.__name__: kind for kind in (Accepted, Cancel, Failure, Partial, Retry)}
-to_child: Final = msgspec.json.Decoder(Begin | Stop | ParentReply)
-to_worker: Final = msgspec.json.Decoder(ChildReady | Said | Ended | Logged)
+to_child: Final = msgspec.json.Decoder(BeginRun | StopRun | ParentReply)
+to_worker: Final = msgspec.json.Decoder(ChildReady | ChildCall | RunEnded | LogLine)
 _encoder: Final = msgspec.json.Encoder(enc_hook=repr)
 
 
@@ -133,97 +133,96 @@ def framed(message: Struct) -> bytes:
     return len(text).to_bytes(4, "big") + text
 
 
-def main(pipe: socket.socket, recipe: Recipe) -> None:
-    """What a new process runs."""
-    # With a session of its own, whatever the handler starts can be ended with it, and Ctrl-C goes to the worker alone.
+def main(connection: socket.socket, spec: ChildSpec) -> None:
+    """The entry point of a child process."""
+    # In a new session, all that the handler starts can be killed with it, and Ctrl-C goes to the worker only.
     os.setsid()
-    # A signal for the whole family is the worker's to answer; it says what is to stop. What the handler starts gets the
-    # default action back, which it would not for a signal that is ignored.
-    _answer_signals(lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
-    os.register_at_fork(after_in_child=_be_a_fork)
-    pipe.set_inheritable(False)
-    line = Line(pipe)
+    # The worker decides what stops. An empty handler, unlike SIG_IGN, is not inherited by what the handler starts.
+    _handle_stop_signals(lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    os.register_at_fork(after_in_child=_after_fork)
+    connection.set_inheritable(False)
+    pipe = WorkerPipe(connection)
     _die_with_parent()
-    _forward_logs(line, recipe.levels)
-    # Before the loop runs: a module may well run one of its own while it is imported.
-    servant = Servant(line, recipe)
-    asyncio.run(servant.serve())
+    _forward_logs(pipe, spec.levels)
+    # Before the loop runs: the handler's module may run a loop itself while it is imported.
+    runner = ChildRunner(pipe, spec)
+    asyncio.run(runner.serve())
 
 
-class Line:
+class WorkerPipe:
     """The child's end of the pipe. Any thread may send."""
 
-    def __init__(self, pipe: socket.socket) -> None:
-        self._pipe = pipe
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
     def send(self, message: Struct) -> None:
         if os.getpid() != self._pid:
-            # The handler forked, and its child came back here: it must not speak for the job.
+            # The handler forked, and the fork returned to here: it must not report for the job.
             os._exit(0)
         frame = framed(message)
         with self._lock:
-            self._pipe.sendall(frame)
+            self._connection.sendall(frame)
 
-    def read(self, take: Callable[[Begin | Stop | ParentReply], Any]) -> None:
-        """Hands over each message until the worker hangs up."""
-        with self._pipe.makefile("rb") as file:
+    def read(self, receive: Callable[[BeginRun | StopRun | ParentReply], Any]) -> None:
+        """Passes on each message until the worker closes the pipe."""
+        with self._connection.makefile("rb") as file:
             while len(head := file.read(4)) == 4:
-                take(to_child.decode(file.read(int.from_bytes(head, "big"))))
+                receive(to_child.decode(file.read(int.from_bytes(head, "big"))))
 
 
-class Servant:
+class ChildRunner:
     """Runs the handler, one job at a time."""
 
-    def __init__(self, line: Line, recipe: Recipe) -> None:
-        self._line = line
-        self._recipe = recipe
+    def __init__(self, pipe: WorkerPipe, spec: ChildSpec) -> None:
+        self._pipe = pipe
+        self._spec = spec
         self._numbers = itertools.count()
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._job: JobContext | None = None
-        self._task: asyncio.Task[Ended] | None = None
-        self._tool = self._find()
+        self._task: asyncio.Task[RunEnded] | None = None
+        self._tool = self._find_handler()
 
     async def serve(self) -> None:
-        """Until the worker hangs up."""
+        """Runs jobs until the worker closes the pipe."""
         self._loop = asyncio.get_running_loop()
-        self._is_over = asyncio.Event()
+        self._closed = asyncio.Event()
         _start_thread("ficha pipe", self._listen)
-        self._limit()
-        self._line.send(ChildReady())
-        await self._is_over.wait()
+        self._apply_memory_limit()
+        self._pipe.send(ChildReady())
+        await self._closed.wait()
 
-    def _find(self) -> Tool | Failure:
-        recipe = self._recipe
+    def _find_handler(self) -> Tool | Failure:
+        spec = self._spec
         try:
-            handler = _named(recipe.handler)
-            payload = payload_of(recipe.tool, handler)
-            fatal = tuple(map(_named, recipe.fatal))
+            handler = _named(spec.handler)
+            payload = payload_of(spec.tool, handler)
+            fatal = tuple(map(_named, spec.fatal))
         except BaseException as error:
-            found = ".".join(recipe.handler)
+            found = ".".join(spec.handler)
             return Failure(f"the job's process could not import {found}: {type(error).__name__}: {error}")
-        return Tool(name=recipe.tool, handler=handler, payload=payload, fatal=fatal)
+        return Tool(name=spec.tool, handler=handler, payload=payload, fatal=fatal)
 
     def _listen(self) -> None:
         try:
-            self._line.read(lambda message: self._loop.call_soon_threadsafe(self._take, message))
+            self._pipe.read(lambda message: self._loop.call_soon_threadsafe(self._receive, message))
         finally:
-            # The worker hung up or is gone. A run that is under way has nobody to answer to.
+            # The worker closed the pipe or died. Nobody waits for the result of a run under way.
             if self._task is None:
-                self._loop.call_soon_threadsafe(self._is_over.set)
-                time.sleep(TIDY_S)
-            _end_family()
+                self._loop.call_soon_threadsafe(self._closed.set)
+                time.sleep(EXIT_S)
+            _kill_session()
 
-    def _take(self, message: Begin | Stop | ParentReply) -> None:
+    def _receive(self, message: BeginRun | StopRun | ParentReply) -> None:
         match message:
-            case Begin(run, facts):
-                self._job = JobContext(facts, partial(self._say, run))
+            case BeginRun(run, facts):
+                self._job = JobContext(facts, partial(self._call_worker, run))
                 self._task = self._loop.create_task(self._run(self._job))
                 self._task.add_done_callback(self._done)
-            case Stop():
-                # From here on the worker may end this process, and the default action does so at once.
+            case StopRun():
+                # From now on the worker may terminate this process, and the default action does so at once.
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 if self._job is not None and self._task is not None:
                     self._job.stop()
@@ -239,7 +238,7 @@ class Servant:
                 else:
                     answer.set_result(value)
 
-    async def _say(self, run: int, verb: str, *args: Any, **options: Any) -> Any:
+    async def _call_worker(self, run: int, verb: str, *args: Any, **options: Any) -> Any:
         given = canonical(
             [args, options], what="a value given to the job", max_bytes=MESSAGE_BYTES, max_depth=VALUE_DEPTH
         )
@@ -247,14 +246,14 @@ class Servant:
             raise Refused.of(given)
         number = next(self._numbers)
         answer = self._waiting[number] = self._loop.create_future()
-        self._line.send(Said(run, number, verb, Raw(given.encode())))
+        self._pipe.send(ChildCall(run, number, verb, Raw(given.encode())))
         return await answer
 
-    async def _run(self, job: JobContext) -> Ended:
+    async def _run(self, job: JobContext) -> RunEnded:
         try:
             result = await self._call(job)
             if isinstance(result, Failure):
-                return _failed(result, is_spent=isinstance(self._tool, Failure))
+                return _failed(result, is_unusable=isinstance(self._tool, Failure))
             kind = next((name for name, kind in KINDS.items() if isinstance(result, kind)), None)
             value = result if kind is None else msgspec.structs.astuple(result)
             text = canonical(value, what="the result", max_bytes=MESSAGE_BYTES, max_depth=VALUE_DEPTH)
@@ -262,56 +261,56 @@ class Servant:
             raise
         except BaseException as error:
             assert isinstance(self._tool, Tool)
-            too_large = self._too_large(error)
-            return _failed(too_large or Failure.of(error, self._tool), is_spent=too_large is not None)
+            memory_failure = self._memory_failure(error)
+            return _failed(memory_failure or Failure.of(error, self._tool), is_unusable=memory_failure is not None)
         if isinstance(text, Refusal):
             return _failed(Failure(f"the result cannot be stored: {text.message}", final=True))
-        return Ended(Raw(text.encode()), kind)
+        return RunEnded(Raw(text.encode()), kind)
 
     async def _call(self, job: JobContext) -> Any:
         if isinstance(self._tool, Failure):
             return self._tool
-        return await handled(self._tool, job)
+        return await call_handler(self._tool, job)
 
-    def _done(self, task: asyncio.Task[Ended]) -> None:
+    def _done(self, task: asyncio.Task[RunEnded]) -> None:
         assert self._job is not None
         self._job.finished()
         self._job = self._task = None
-        # The worker may end this process at any time from now on, and what was printed should not be lost.
+        # From now on the worker may end this process at any time; what was printed should not be lost.
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
         stopped = Failure("the handler was cancelled from inside")
-        self._line.send(_failed(stopped) if task.cancelled() else task.result())
+        self._pipe.send(_failed(stopped) if task.cancelled() else task.result())
 
-    def _limit(self) -> None:
-        """Bounds the process's memory, with what its modules hold. Too little to begin with is said at once."""
-        if self._recipe.memory_mb is not None and isinstance(self._tool, Tool):
-            _limit_memory(self._recipe.memory_mb * 2**20)
+    def _apply_memory_limit(self) -> None:
+        """Limits the process's memory, its modules included. A limit too low for any run fails the first one."""
+        if self._spec.memory_mb is not None and isinstance(self._tool, Tool):
+            _limit_memory(self._spec.memory_mb * 2**20)
             try:
                 bytearray(HEADROOM_BYTES)
             except MemoryError as error:
-                self._tool = self._too_large(error) or self._tool
+                self._tool = self._memory_failure(error) or self._tool
 
-    def _too_large(self, error: BaseException) -> Failure | None:
-        """What is said of a run that came to the limit of its memory. The limit is lifted, so that it can be said."""
+    def _memory_failure(self, error: BaseException) -> Failure | None:
+        """The failure of a run that reached its memory limit. Lifts the limit, so that the failure can be sent."""
         is_memory = isinstance(error, MemoryError) or error.args == ("can't start new thread",)
-        if self._recipe.memory_mb is None or not is_memory:
+        if self._spec.memory_mb is None or not is_memory:
             return None
         _limit_memory(resource.RLIM_INFINITY)
-        return Failure(f"the job used more than its memory_mb ({self._recipe.memory_mb})")
+        return Failure(f"the job used more than its memory_mb ({self._spec.memory_mb})")
 
 
-def _failed(failure: Failure, *, is_spent: bool = False) -> Ended:
-    # A message may hold what no text can: half of a surrogate pair, say.
+def _failed(failure: Failure, *, is_unusable: bool = False) -> RunEnded:
+    # A message may hold what cannot be encoded, such as a lone surrogate.
     fields = [
         field.encode(errors="replace").decode() if isinstance(field, str) else field
         for field in msgspec.structs.astuple(failure)
     ]
-    return Ended(Raw(msgspec.json.encode(fields)), Failure.__name__, is_spent)
+    return RunEnded(Raw(msgspec.json.encode(fields)), Failure.__name__, is_unusable)
 
 
-def _named(name: Named) -> Any:
+def _named(name: QualifiedName) -> Any:
     found: Any = importlib.import_module(name[0])
     for part in name[1].split("."):
         found = getattr(found, part)
@@ -319,31 +318,31 @@ def _named(name: Named) -> Any:
 
 
 def _limit_memory(most_bytes: int) -> None:
-    """Bounds what can be allocated. The hard limit stays as it is, so that the bound can be lifted again."""
+    """Limits what can be allocated. The hard limit stays, so that this one can be lifted again."""
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     bounds = [bound for bound in (most_bytes, hard) if bound != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min(bounds, default=resource.RLIM_INFINITY), hard))
 
 
-def _answer_signals(action: Any) -> None:
-    for number in STOPPING:
+def _handle_stop_signals(action: Any) -> None:
+    for number in STOP_SIGNALS:
         signal.signal(number, action)
 
 
-def _be_a_fork() -> None:
-    """What the handler forks is a process like any other: it can be ended, and it writes its own lines."""
-    _answer_signals(signal.SIG_DFL)
+def _after_fork() -> None:
+    """Makes a fork of the handler an ordinary process: signals end it, and it writes its own log lines."""
+    _handle_stop_signals(signal.SIG_DFL)
     logging.root.handlers[:] = [logging.StreamHandler()]
 
 
 def _die_with_parent() -> None:
-    """The pipe's end tells as well, but not where a fork of the worker's keeps the other end of it open."""
+    """Kills this process when the worker dies. The pipe shows that too, unless a fork of the worker keeps it open."""
     if hasattr(os, "pidfd_open"):
         parent = os.pidfd_open(os.getppid())
 
         def wait() -> None:
             select.select([parent], [], [])
-            _end_family()
+            _kill_session()
 
         _start_thread("ficha parent", wait)
 
@@ -354,24 +353,24 @@ def _start_thread(name: str, target: Callable[[], None]) -> None:
     threading.stack_size(usual)
 
 
-def _end_family() -> NoReturn:
-    """Ends this process, with all that its handler started, at once and whatever runs in it."""
+def _kill_session() -> NoReturn:
+    """Kills this process and all that its handler started, at once."""
     os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
-class _Forward(logging.handlers.QueueHandler):
-    """Hands each line to the worker, whose own handlers write it."""
+class _ForwardHandler(logging.handlers.QueueHandler):
+    """Sends each log line to the worker, whose log handlers write it."""
 
-    def __init__(self, line: Line) -> None:
-        super().__init__(line)  # type: ignore[arg-type]
-        self._line = line
+    def __init__(self, pipe: WorkerPipe) -> None:
+        super().__init__(pipe)  # type: ignore[arg-type]
+        self._pipe = pipe
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        self._line.send(Logged(record.__dict__))
+        self._pipe.send(LogLine(record.__dict__))
 
 
-def _forward_logs(line: Line, levels: dict[str, int]) -> None:
-    logging.root.handlers[:] = [_Forward(line)]
+def _forward_logs(pipe: WorkerPipe, levels: dict[str, int]) -> None:
+    logging.root.handlers[:] = [_ForwardHandler(pipe)]
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)

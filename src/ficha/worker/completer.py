@@ -1,4 +1,4 @@
-"""How runs ended: put into the words of the rules, written together, as long as it takes, and logged."""
+"""Writes how runs ended: turns results into commands, groups them, retries while the database is away, and logs."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from .context import Facts
 from .failure import Failure
 from .results import Accepted, Cancel, Partial, Retry
 from .run import Run
-from .run_log import is_heard, record, redacted
+from .run_log import is_logged, record, redacted
 
-AWAY_S = 1.0
-"""How long it waits, on the average, before it asks a database again that is away; doubling up to the next number."""
-AWAY_MAX_S = 10.0
+RETRY_S = 1.0
+"""The average wait before the first retry while the database is unreachable. It doubles up to `RETRY_MAX_S`."""
+RETRY_MAX_S = 10.0
 
-WORDS = (Failure, Partial, Retry, Cancel, Accepted)
-"""What a run may come to that is not its result."""
+NOT_RESULTS = (Failure, Partial, Retry, Cancel, Accepted)
+"""What a run may end with instead of a result."""
 
 
 def pause_s(tries: int) -> float:
-    """How long to wait before the next try, with jitter."""
-    longest = min(AWAY_MAX_S, AWAY_S * 2.0 ** min(tries - 1, 10))
+    """How long to wait before the next retry, with jitter."""
+    longest = min(RETRY_MAX_S, RETRY_S * 2.0 ** min(tries - 1, 10))
     return longest * random.uniform(0.5, 1.5)  # noqa: S311 (jitter, not a secret)
 
 
 class End(Struct, frozen=True, eq=False, gc=False):
-    """How one run ended; `run` is None where it never began. `note` is what its log line says besides."""
+    """How one run ended; `run` is None if it never began. `note` has further fields of its log line."""
 
     lease: Lease
     facts: Facts
@@ -49,10 +49,10 @@ class End(Struct, frozen=True, eq=False, gc=False):
 
 
 class Completer:
-    """Writes ends, all of one turn of the loop together.
+    """Writes all ends of one turn of the event loop in one call.
 
-    written: called with each end once that is written. gives_up: whether a database that is away is waited for no
-    longer.
+    written: called with each end once it is written. gives_up: whether to stop retrying while the database is
+    unreachable.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class Completer:
             task.cancel()
 
     def end_of(self, run: Run, result: Any) -> End:
-        """How a run ended: by what stopped it, or by what its handler came to."""
+        """How a run ended: by what stopped it, or by its handler's result."""
         ending: c.Ending
         note: dict[str, Any] | None = None
-        if run.why == "timeout":
+        if run.stop_reason == "timeout":
             ending, note = c.TimedOut(), {"error": "timed out"}
-        elif run.why == "stopping" and (result is None or isinstance(result, Failure)):
-            # An error that follows the order to stop is no verdict on the job.
+        elif run.stop_reason == "stopping" and (result is None or isinstance(result, Failure)):
+            # An error after the request to stop says nothing about the job.
             ending = c.Interrupted("the worker was stopped")
         else:
             ending = self._ending_of(result)
@@ -93,15 +93,15 @@ class Completer:
         return End(run.lease, run.job.facts, ending, run.duration_s, run, note)
 
     def _ending_of(self, result: Any) -> c.Ending:
-        """What a handler returned, or the `Failure` that it was. What cannot be written fails the job: to run it again
-        would not help."""
+        """Turns a handler's result, or its `Failure`, into a command's ending. A result that cannot be stored fails the
+        job for good: a retry would not help."""
         try:
-            if not isinstance(result, WORDS):
+            if not isinstance(result, NOT_RESULTS):
                 return self._operations.completed(result)
             match result:
                 case Failure(error, final, lost):
-                    words = redacted(error)
-                    return self._operations.interrupted(words, lost=True) if lost else c.Failed(arg.text(words), final)
+                    text = redacted(error)
+                    return self._operations.interrupted(text, lost=True) if lost else c.Failed(arg.text(text), final)
                 case Partial(value, delivered, of):
                     return self._operations.completed(value, delivered, of)
                 case Retry(after, reason):
@@ -117,12 +117,12 @@ class Completer:
 
     def _flush(self) -> None:
         ends, self._ends = self._ends, []
-        task = asyncio.create_task(self._write(ends), name="ficha endings")
+        task = asyncio.create_task(self._write(ends), name="ficha completer")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _write(self, ends: list[End]) -> None:
-        """The database may be away: its runs wait for it, and their leases are kept meanwhile."""
+        """Retries while the database is unreachable; the renewer keeps the leases meanwhile."""
         tries = 0
         while True:
             again: list[tuple[End, Refused]] = []
@@ -152,7 +152,7 @@ class Completer:
 
 def _log(end: End, answer: Finished | Refused) -> None:
     if isinstance(answer, Finished):
-        if not is_heard():
+        if not is_logged():
             return
         back = "returned" if isinstance(end.ending, c.Interrupted) else "retried"
         message = back if answer.status == "queued" else answer.status
@@ -160,5 +160,5 @@ def _log(end: End, answer: Finished | Refused) -> None:
     elif answer.code in ("LEASE_LOST", "NOT_FOUND"):
         record("lost", end.facts, str(answer.details.get("status", "lost")), end.duration_s)
     else:
-        # Its lease will expire, and the job be taken up elsewhere.
+        # Its lease will expire, and another worker will take the job.
         record("abandoned", end.facts, "running", end.duration_s, level=logging.ERROR, error=str(answer))

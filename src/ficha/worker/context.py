@@ -1,7 +1,7 @@
-"""The job as its handler sees it: what was done before, and where to put what is done now.
+"""The job as its handler sees it: what earlier runs stored, and how to store more.
 
-One flow with two drivers: `JobContext` for coroutines, `ThreadJobContext` for plain functions, whose calls block. Both
-write through `say`, which is the worker's own desk or, in a child process, a pipe to it.
+`JobContext` is for coroutines; `ThreadJobContext` is for plain functions, and its calls block. Both write through
+`lease_call`: the worker's `LeaseWriter` or, in a child process, a pipe to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ..errors import Refused
 from ..store.base import StoreError
-from .steps import Say, Steps
+from .steps import LeaseCall, Steps
 from .steps import item as item_step
 from .threads import in_thread
 
@@ -30,16 +30,16 @@ log = logging.getLogger("ficha.job")
 T = TypeVar("T")
 
 PROGRESS_S: Final = 0.5
-"""Progress is written at most this often; what is said in between is written when the time is up."""
-MOST_NOTES: Final = 1_000
-"""Lines that one run may add to its job's history; further ones go to the worker's log alone."""
-_TAKEN: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "event", "level", "logger", "timestamp"}
-"""What a line of the log has already; a field of such a name gets another."""
+"""Progress is written at most this often; the last value reported in between is written when the time is up."""
+MAX_NOTES: Final = 1_000
+"""How many lines one run may add to its job's history; further ones go to the worker's log only."""
+_RESERVED: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "event", "level", "logger", "timestamp"}
+"""Fields that every log line has already; a handler's field of such a name gets an underscore."""
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class Facts(Struct, frozen=True, gc=False):
-    """A job as it was claimed, in plain values that can travel to another process."""
+    """A job as it was claimed, in plain values that can be sent to another process."""
 
     id: str
     account: str
@@ -57,7 +57,7 @@ class Facts(Struct, frozen=True, gc=False):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What every line of the log says of the job."""
+        """The fields of every log line about the job."""
         return {
             "worker": self.worker,
             "job": self.id,
@@ -68,7 +68,7 @@ class Facts(Struct, frozen=True, gc=False):
 
 
 class BaseJobContext:
-    """What both kinds of context know."""
+    """What both kinds of context share."""
 
     __slots__ = ("_facts", "_is_stopped", "_payload")
 
@@ -95,7 +95,7 @@ class BaseJobContext:
 
     @property
     def attempt(self) -> int:
-        """Which run this is, counting failures: 1 for the first."""
+        """The number of this attempt: one more than the failures so far."""
         return self._facts.attempt
 
     @property
@@ -115,14 +115,14 @@ class BaseJobContext:
 
     @property
     def correlation_id(self) -> str:
-        """What the submit carried along, for logs and for calls to others; the job's own id if that was nothing."""
+        """The correlation id of the submit, for logs and for calls to other services; by default the job's id."""
         return self._facts.correlation_id or self._facts.id
 
     @property
     def traceparent(self) -> str:
-        """The W3C trace context of this run, for the headers of calls to others.
+        """The W3C trace context of this run, for the headers of calls to other services.
 
-        It goes on the trace of a submit whose correlation id is a `traceparent`; else the job's own id is the trace.
+        If the submit's correlation id is a `traceparent`, its trace is continued; else the job's id is the trace id.
         """
         given = _TRACEPARENT.fullmatch(self.correlation_id)
         trace = given[1] if given else self.id.replace("-", "")
@@ -131,62 +131,62 @@ class BaseJobContext:
 
     @property
     def resume_point(self) -> str | None:
-        """The checkpoint that an earlier run saved last."""
+        """The name of the last checkpoint that an earlier run saved."""
         return self._facts.checkpoint
 
     @property
     def resume_data(self) -> Any:
-        """The data saved with it."""
+        """The data saved with that checkpoint."""
         return msgspec.json.decode(self._facts.resume_data)
 
     @property
     def cancelled(self) -> bool:
-        """Whether this run is to stop: the job was cancelled or timed out, its lease was lost, or the worker stops."""
+        """Whether this run should stop: the job was cancelled or timed out, its lease was lost, or the worker stops."""
         return self._is_stopped
 
     def stop(self) -> None:
-        """Tells the handler to stop."""
+        """Asks the handler to stop."""
         self._is_stopped = True
 
 
 class JobContext(BaseJobContext):
-    """The first argument of every coroutine. Each write is fenced by the lease: a worker that lost it is refused."""
+    """The first argument of every coroutine handler. The lease fences each write: a worker that lost it is refused."""
 
-    __slots__ = ("_memory", "_notes", "_say", "_telling", "_told", "_told_at")
+    __slots__ = ("_lease_call", "_notes", "_progress", "_progress_at", "_progress_task", "_steps")
 
-    def __init__(self, facts: Facts, say: Say) -> None:
+    def __init__(self, facts: Facts, lease_call: LeaseCall) -> None:
         super().__init__(facts)
-        self._say = say
-        self._memory: Steps | None = None
-        self._told = facts.progress
-        self._told_at = 0.0
-        self._telling: asyncio.Task[None] | None = None
+        self._lease_call = lease_call
+        self._steps: Steps | None = None
+        self._progress = facts.progress
+        self._progress_at = 0.0
+        self._progress_task: asyncio.Task[None] | None = None
         self._notes = 0
 
     @property
     def steps(self) -> Steps:
-        if self._memory is None:
-            self._memory = Steps(self._say, is_resumed=self._facts.epoch > 1)
-        return self._memory
+        if self._steps is None:
+            self._steps = Steps(self._lease_call, is_resumed=self._facts.epoch > 1)
+        return self._steps
 
     async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Runs the function and stores its result; on a resumed job, or called again, the stored result is returned.
+        """Runs the function and stores its result; if a result is stored already, returns that instead.
 
         A plain function runs in a thread. Two calls at once run it once. Another function or other arguments under the
         same name are an error.
         """
-        stored = await self.steps.enter(name, function, args)
+        stored = await self.steps.acquire(name, function, args)
         try:
             if name not in stored:
                 is_async = inspect.iscoroutinefunction(function)
                 result = await (function(*args) if is_async else in_thread(f"ficha {name}", partial(function, *args)))
-                await self.steps.keep(name, result)
+                await self.steps.save(name, result)
             return stored[name]
         finally:
-            self.steps.leave(name)
+            self.steps.release(name)
 
     async def items(self, name: str, iterable: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:
-        """Goes through the items; on a resumed job, after the last one that was finished.
+        """Iterates over the items; a resumed job skips the finished ones.
 
         An item counts as finished when the loop asks for the next one. The iterable must give the same items in the
         same order each time.
@@ -196,61 +196,61 @@ class JobContext(BaseJobContext):
         async for item in _each(iterable):
             if number >= done:
                 yield item
-                await self.steps.keep(item_step(name, number), None)
+                await self.steps.save(item_step(name, number), None)
             number += 1
 
     async def checkpoint(self, name: str, *, progress: int = 0, data: Any = None) -> None:
-        """Stores where the job can go on from, with its data, in one act."""
-        await self._say("checkpoint", name, progress=progress, data=data)
-        self._told, self._told_at = progress, time.monotonic()
+        """Stores in one write where the job can resume, and with which data."""
+        await self._lease_call("checkpoint", name, progress=progress, data=data)
+        self._progress, self._progress_at = progress, time.monotonic()
 
     async def progress(self, percent: int) -> None:
-        """Tells those who watch how far the job is. Cheap to call often: it is written twice a second at most."""
-        if percent == self._told:
+        """Shows followers how far the job is. Cheap to call often: it is written at most twice a second."""
+        if percent == self._progress:
             return
-        self._told = percent
-        wait_s = self._told_at + PROGRESS_S - time.monotonic()
-        if self._telling is None and wait_s <= 0:
-            await self._tell()
-        elif self._telling is None:
-            self._telling = asyncio.create_task(self._tell_later(wait_s))
+        self._progress = percent
+        wait_s = self._progress_at + PROGRESS_S - time.monotonic()
+        if self._progress_task is None and wait_s <= 0:
+            await self._write_progress()
+        elif self._progress_task is None:
+            self._progress_task = asyncio.create_task(self._write_progress_later(wait_s))
 
-    async def _tell(self) -> None:
-        self._told_at = time.monotonic()
-        await self._say("report", progress=self._told)
+    async def _write_progress(self) -> None:
+        self._progress_at = time.monotonic()
+        await self._lease_call("report", progress=self._progress)
 
-    async def _tell_later(self, wait_s: float) -> None:
+    async def _write_progress_later(self, wait_s: float) -> None:
         try:
             await asyncio.sleep(wait_s)
-            await self._tell()
+            await self._write_progress()
         except (Refused, StoreError) as error:
             log.debug("progress of job %s was not written: %s", self.id, error)
         finally:
-            self._telling = None
+            self._progress_task = None
 
     async def partial(self, result: Any, *, progress: int | None = None) -> None:
-        """Shows what of the result is there already, to those who watch; the handler's return value replaces it."""
-        await self._say("report", progress=progress, partial=result)
+        """Shows followers the part of the result that is ready; the handler's return value replaces it."""
+        await self._lease_call("report", progress=progress, partial=result)
 
     async def log(self, message: str, /, **fields: Any) -> None:
         """Writes a line to the worker's log and to the job's history."""
-        named = {f"{name}_" if name in _TAKEN else name: value for name, value in fields.items()}
+        named = {f"{name}_" if name in _RESERVED else name: value for name, value in fields.items()}
         log.info(message, extra={**named, **self._facts.fields})
-        if self._notes < MOST_NOTES:
+        if self._notes < MAX_NOTES:
             self._notes += 1
             said = "".join(f" {name}={value}" for name, value in fields.items())
-            await self._say("note", message + said)
+            await self._lease_call("note", message + said)
 
     def finished(self) -> None:
-        """Ends what still runs for this run."""
-        if self._telling is not None:
-            self._telling.cancel()
+        """Cancels what is still pending for this run."""
+        if self._progress_task is not None:
+            self._progress_task.cancel()
 
 
 class ThreadJobContext(BaseJobContext):
-    """The first argument of a plain function, which runs in a thread: the same calls, which return when they are done.
+    """The first argument of a plain function, which runs in a thread: the same calls, but blocking.
 
-    A step's function runs in the handler's own thread.
+    A step's function runs in the handler's thread.
     """
 
     __slots__ = ("_job", "_loop")
@@ -269,21 +269,21 @@ class ThreadJobContext(BaseJobContext):
 
     def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         steps = self._job.steps
-        stored = self._wait(steps.enter(name, function, args))
+        stored = self._wait(steps.acquire(name, function, args))
         try:
             if name not in stored:
                 is_async = inspect.iscoroutinefunction(function)
-                self._wait(steps.keep(name, self._wait(function(*args)) if is_async else function(*args)))
+                self._wait(steps.save(name, self._wait(function(*args)) if is_async else function(*args)))
             return stored[name]
         finally:
-            self._loop.call_soon_threadsafe(steps.leave, name)
+            self._loop.call_soon_threadsafe(steps.release, name)
 
     def items(self, name: str, iterable: Iterable[T]) -> Iterator[T]:
         done = self._wait(self._job.steps.items_done(name))
         for number, item in enumerate(iterable):
             if number >= done:
                 yield item
-                self._wait(self._job.steps.keep(item_step(name, number), None))
+                self._wait(self._job.steps.save(item_step(name, number), None))
 
     def checkpoint(self, name: str, *, progress: int = 0, data: Any = None) -> None:
         self._wait(self._job.checkpoint(name, progress=progress, data=data))

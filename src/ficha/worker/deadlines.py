@@ -1,6 +1,6 @@
-"""Deadlines: which run is over its time, with one timer for all of them.
+"""Timeouts of runs, with one timer for all of them.
 
-Runs of one timeout end in the order they began, so each timeout has a queue of its own, and nothing is sorted.
+Runs with the same timeout expire in the order they began, so each timeout has its queue and nothing is sorted.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 class Deadlines(Generic[T]):
-    """Calls `over` with whatever was added and not removed within its time."""
+    """Calls `expired` with each value that was not removed within its timeout."""
 
-    def __init__(self, over: Callable[[T], None]) -> None:
-        self._over = over
+    def __init__(self, expired: Callable[[T], None]) -> None:
+        self._expired = expired
         self._loop = asyncio.get_running_loop()
         self._queues: dict[float, dict[T, float]] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -26,7 +26,7 @@ class Deadlines(Generic[T]):
         at = self._loop.time() + timeout_s
         self._queues.setdefault(timeout_s, {})[value] = at
         if at < self._next:
-            self._set(at)
+            self._set_timer(at)
 
     def remove(self, value: T, timeout_s: float) -> None:
         self._queues[timeout_s].pop(value, None)
@@ -35,13 +35,13 @@ class Deadlines(Generic[T]):
         if self._timer is not None:
             self._timer.cancel()
 
-    def _set(self, at: float) -> None:
+    def _set_timer(self, at: float) -> None:
         self.close()
         self._next = at
-        self._timer = None if at == float("inf") else self._loop.call_at(at, self._look)
+        self._timer = None if at == float("inf") else self._loop.call_at(at, self._check)
 
-    def _look(self) -> None:
-        # The timer stands at the first deadline there was when it was set; that run may have ended meanwhile.
+    def _check(self) -> None:
+        # The timer was set for the earliest deadline of its time; that run may have ended since.
         now = self._loop.time()
         for queue in self._queues.values():
             while queue:
@@ -49,5 +49,6 @@ class Deadlines(Generic[T]):
                 if at > now:
                     break
                 del queue[value]
-                self._over(value)
-        self._set(min((next(iter(queue.values())) for queue in self._queues.values() if queue), default=float("inf")))
+                self._expired(value)
+        first = (next(iter(queue.values())) for queue in self._queues.values() if queue)
+        self._set_timer(min(first, default=float("inf")))

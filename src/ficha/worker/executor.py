@@ -1,4 +1,4 @@
-"""Calling a handler: as a coroutine on the loop, in a thread, in a child process, or for several jobs at once."""
+"""Calls handlers: as a coroutine on the loop, in a thread, in a child process, or once for several jobs."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from typing import Any
 from ..tools import PayloadMismatch, Tool
 from .context import ThreadJobContext
 from .failure import Failure
-from .handler_call import handled
-from .process_pool import Processes
+from .handler_call import call_handler
+from .process_pool import ProcessPool
 from .run import Run
 from .threads import in_thread
 
 
 class Executor:
-    """How this worker calls handlers; it owns the child processes."""
+    """Calls a worker's handlers, and owns its child processes."""
 
     def __init__(self, worker: str) -> None:
-        self._processes = Processes(worker)
+        self._process_pool = ProcessPool(worker)
 
     async def close(self) -> None:
-        await self._processes.close()
+        await self._process_pool.close()
 
     def call(self, run: Run) -> Coroutine[Any, Any, Any]:
-        """What the handler returned. Raises what it raised; when cancelled, once it has stopped."""
-        return self._processes.call(run) if run.tool.isolation == "process" else handled(run.tool, run.job)
+        """Returns what the handler returned, and raises what it raised. A cancelled call ends once it has stopped."""
+        return self._process_pool.call(run) if run.tool.isolation == "process" else call_handler(run.tool, run.job)
 
     async def call_group(self, runs: list[Run]) -> list[Any]:
-        """What one call for several jobs returned for each of them. One whose payload does not fit is left out."""
+        """Calls the handler once for all runs and returns a result for each. A run whose payload does not fit fails
+        alone."""
         tool = runs[0].tool
         results: dict[Run, Any] = {}
         payloads: dict[Run, Any] = {}

@@ -1,4 +1,4 @@
-"""A run that did not work, as a value: what a handler raised, or how its process ended."""
+"""A failed run, as a value: what a handler raised, or how its process ended."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from msgspec import Struct
 from ..tools import Tool
 from .results import FinalError
 
-SHOWN: Final = 5_000
-"""Characters of a traceback's beginning and of its end that are logged; four times as many of a message are looked at,
-of which fewer are kept."""
+SHOWN_CHARS: Final = 5_000
+"""How many characters of a traceback's beginning, and of its end, are logged. A message is cut to four times as many
+before secrets are searched in it; the job keeps fewer."""
 
 
 class Failure(Struct, frozen=True):
-    """A run that did not work. `final`: running again cannot help. `lost`: it took its process down. The traceback is
-    for the worker's log alone."""
+    """A failed run. `final`: a retry cannot help. `lost`: its process died. The traceback is only for the log."""
 
     error: str
     final: bool = False
@@ -28,14 +27,14 @@ class Failure(Struct, frozen=True):
     def of(cls, error: BaseException, tool: Tool) -> Failure:
         """What a handler raised, as the job's error."""
         shown = "".join(traceback.format_exception(error))
-        if len(shown) > 2 * SHOWN:
-            shown = f"{shown[:SHOWN]} … {shown[-SHOWN:]}"
+        if len(shown) > 2 * SHOWN_CHARS:
+            shown = f"{shown[:SHOWN_CHARS]} … {shown[-SHOWN_CHARS:]}"
         kind = type(error).__name__
         try:
-            words = str(error)[: 4 * SHOWN]
+            text = str(error)[: 4 * SHOWN_CHARS]
         except Exception:
-            # An exception whose own words fail is told by its name.
-            words = ""
+            # Where `__str__` itself fails, the exception's name has to do.
+            text = ""
         if isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
-            return cls(f"the handler raised {kind}: {words}".rstrip(": "), traceback=shown)
-        return cls(words or kind, isinstance(error, (FinalError, *tool.fatal)), traceback=shown)
+            return cls(f"the handler raised {kind}: {text}".rstrip(": "), traceback=shown)
+        return cls(text or kind, isinstance(error, (FinalError, *tool.fatal)), traceback=shown)

@@ -1,4 +1,4 @@
-"""Calling one handler, in whichever process: a coroutine on the loop, a plain function in a thread."""
+"""Calls one handler, in the worker or in a child process: a coroutine on the loop, a plain function in a thread."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .failure import Failure
 from .threads import in_thread
 
 
-async def handled(tool: Tool, job: JobContext) -> Any:
-    """What the handler returned; a payload that does not fit it (any more) is a failure. Raises what it raised."""
+async def call_handler(tool: Tool, job: JobContext) -> Any:
+    """Returns what the handler returned, or a failure if the payload does not fit it. Raises what it raised."""
     try:
         arguments = tool.arguments(job.facts.payload)
     except PayloadMismatch as mismatch:

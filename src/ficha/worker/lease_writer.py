@@ -1,4 +1,4 @@
-"""Where a run's words become those of its lease."""
+"""Writes what a run reports, under the run's lease."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .run_log import record
 
 
 class LeaseWriter(Struct, frozen=True, eq=False, gc=False):
-    """Says what a run has to say: a verb of `LeaseOperations` with its arguments, under the run's own lease.
+    """Calls a method of `LeaseOperations` with the run's lease, and retries while the database is unreachable.
 
-    gives_up: whether a database that is away is waited for no longer. Defaults to never waiting for it.
+    gives_up: whether to stop retrying. By default there are no retries.
     """
 
     operations: LeaseOperations
@@ -38,7 +38,7 @@ class LeaseWriter(Struct, frozen=True, eq=False, gc=False):
             except (Overloaded, StoreError) as error:
                 if self.gives_up():
                     raise
-                # The handler waits as well: what it has done and could not store would have to be done again.
+                # The handler waits meanwhile: to go on without storing its work would mean to do that again.
                 record("unwritten", facts_of(self.lease), "running", level=logging.WARNING, error=str(error))
             tries += 1
             await asyncio.sleep(pause_s(tries))

@@ -1,7 +1,7 @@
-"""Handlers in child processes: for code that keeps a core busy, may crash, or must be ended whatever it does.
+"""Handlers in child processes: for code that keeps a core busy, may crash, or must be killable at any time.
 
-A child serves one tool, one job at a time, and is kept for the next. Only the worker speaks to the database: what a run
-says comes over the pipe and goes through the run's own desk, so that it is fenced like everything else.
+A child serves one tool, one job at a time, and is kept for the next job. Only the worker talks to the database: a run's
+calls come over the pipe and go through its `LeaseWriter`, so they are fenced like all others.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from ..core.outcomes import Refusal
 from ..errors import Refused
 from ..tools import Tool
 from .child_main import (
+    EXIT_S,
     KINDS,
-    STOPPING,
-    TIDY_S,
-    Begin,
+    STOP_SIGNALS,
+    BeginRun,
+    ChildCall,
     ChildReady,
-    Ended,
-    Logged,
-    Named,
+    ChildSpec,
+    LogLine,
     ParentReply,
-    Recipe,
-    Said,
-    Stop,
+    QualifiedName,
+    RunEnded,
+    StopRun,
     framed,
     main,
     to_worker,
@@ -46,17 +46,17 @@ from .results import Retry
 from .run import Run
 
 IDLE_S = 60.0
-"""How long a child is kept that has nothing to do."""
+"""How long an idle child is kept."""
 TERM_S: Final = 1.0
-"""What a child gets between the signal that ends a process and the one that it cannot refuse."""
+"""How long a child has between SIGTERM and SIGKILL."""
 NO_PROCESS_S: Final = 10.0
-"""A job goes back for so long if the machine has no room for one more process."""
+"""After how long a job is tried again if no process could be started for it."""
 
-# Not by forking: the worker has threads, a loop and connections, and a copy of them would be broken.
+# Not fork: a forked copy of the worker's threads, event loop and connections would be broken.
 _SPAWN: Final = multiprocessing.get_context("spawn")
 
 
-class Processes:
+class ProcessPool:
     """The child processes of one worker."""
 
     def __init__(self, worker: str) -> None:
@@ -66,15 +66,15 @@ class Processes:
                 '`if __name__ == "__main__":`'
             )
         self._worker = worker
-        self._children: list[Child] = []
-        # Should nobody close this, no child is left, nor waited for.
+        self._children: list[ChildProcess] = []
+        # If nobody calls close(), the children are killed when the interpreter exits.
         atexit.register(self._kill)
 
     async def call(self, run: Run) -> Any:
-        """What the handler returned, or how it failed. When cancelled, once its process has ended."""
+        """Returns what the handler returned, or its failure. A cancelled call ends once the process has exited."""
         tool = run.tool
         try:
-            child = self._free(tool) or await self._start(tool)
+            child = self._idle_child(tool) or await self._start(tool)
         except OSError as error:
             return Retry(NO_PROCESS_S, f"the worker could not start a process: {error}")
         try:
@@ -83,27 +83,27 @@ class Processes:
             await child.stop(tool.stop_grace)
             raise
         if child.ran == tool.recycle_after:
-            child.hang_up()
+            child.close_pipe()
         else:
-            child.rest(IDLE_S)
+            child.idle(IDLE_S)
         return result
 
     async def close(self) -> None:
-        """Ends all children. One that still runs a job ends in the middle of it."""
+        """Ends all children, even those in the middle of a run."""
         for child in self._children:
-            child.hang_up()
+            child.close_pipe()
         if self._children:
-            await asyncio.wait([child.life for child in self._children])
+            await asyncio.wait([child.exited for child in self._children])
         atexit.unregister(self._kill)
 
-    def _free(self, tool: Tool) -> Child | None:
-        """The oldest that has nothing to do, so that those which are not needed have nothing to do for long."""
-        return next((child for child in self._children if child.tool == tool.name and child.is_free), None)
+    def _idle_child(self, tool: Tool) -> ChildProcess | None:
+        """The oldest idle child: so surplus children stay idle, and end."""
+        return next((child for child in self._children if child.tool == tool.name and child.is_idle), None)
 
-    async def _start(self, tool: Tool) -> Child:
-        child = await Child.start(tool, f"{self._worker} {tool.name}")
+    async def _start(self, tool: Tool) -> ChildProcess:
+        child = await ChildProcess.start(tool, f"{self._worker} {tool.name}")
         self._children.append(child)
-        child.life.add_done_callback(lambda _: self._children.remove(child))
+        child.exited.add_done_callback(lambda _: self._children.remove(child))
         return child
 
     def _kill(self) -> None:
@@ -111,8 +111,8 @@ class Processes:
             child.signal(signal.SIGKILL)
 
 
-class Child:
-    """One child process, from its start until nothing is left of it."""
+class ChildProcess:
+    """One child process, from its start until it and all it started have ended."""
 
     def __init__(
         self,
@@ -131,21 +131,21 @@ class Child:
         self._is_ready = False
         self._run: Run | None = None
         self._outcome: asyncio.Future[Any] = self._loop.create_future()
-        self._serving: set[asyncio.Task[None]] = set()
-        self._rest: asyncio.TimerHandle | None = None
+        self._answering: set[asyncio.Task[None]] = set()
+        self._idle_timer: asyncio.TimerHandle | None = None
         self._exit_code: asyncio.Future[int] = self._loop.create_future()
         self._watch_exit()
         self.ran = 0
-        self.life = asyncio.create_task(self._live(), name=f"ficha child {self._pid}")
+        self.exited = asyncio.create_task(self._supervise(), name=f"ficha child {self._pid}")
 
     @classmethod
-    async def start(cls, tool: Tool, name: str) -> Child:
+    async def start(cls, tool: Tool, name: str) -> ChildProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             reader, writer = await asyncio.open_connection(sock=ours)
-            process = _SPAWN.Process(target=main, args=(theirs, _recipe(tool)), name=name)
+            process = _SPAWN.Process(target=main, args=(theirs, _spec(tool)), name=name)
             try:
-                with _signals_wait():
+                with _stop_signals_blocked():
                     process.start()
                 return cls(tool.name, process, reader, writer)
             except BaseException:
@@ -153,138 +153,138 @@ class Child:
                 raise
 
     @property
-    def is_free(self) -> bool:
-        return self._rest is not None
+    def is_idle(self) -> bool:
+        return self._idle_timer is not None
 
     async def run(self, run: Run) -> Any:
-        """What the handler returned, or how it failed."""
-        self._wake()
+        """Returns what the handler returned, or its failure."""
+        self._cancel_idle_timer()
         self.ran += 1
         self._run, self._outcome = run, self._loop.create_future()
-        self._send(Begin(self.ran, run.job.facts))
-        if self.life.done():
-            return self._death()
+        self._send(BeginRun(self.ran, run.job.facts))
+        if self.exited.done():
+            return self._exit_failure()
         return await asyncio.shield(self._outcome)
 
     async def stop(self, grace_s: float) -> None:
-        """Ends a run in the middle, and the process with it. Whoever is cancelled while waiting hurries it on."""
+        """Stops the run and ends the process. A caller cancelled while it waits skips to the next, harsher signal."""
         if self._is_ready:
-            self._send(Stop())
-            await _wait_for([self._outcome, self.life], grace_s)
+            self._send(StopRun())
+            await _wait_for([self._outcome, self.exited], grace_s)
             self.signal(signal.SIGTERM)
-            await _wait_for([self.life], TERM_S)
+            await _wait_for([self.exited], TERM_S)
         self.signal(signal.SIGKILL)
-        await asyncio.wait([self.life])
+        await asyncio.wait([self.exited])
 
-    def rest(self, most_s: float) -> None:
-        """It has nothing to do, and is let go if that lasts."""
+    def idle(self, most_s: float) -> None:
+        """Marks the child as idle, and ends it if it stays so for `most_s`."""
         if not self._writer.is_closing() and not self._exit_code.done():
-            self._rest = self._loop.call_later(most_s, self.hang_up)
+            self._idle_timer = self._loop.call_later(most_s, self.close_pipe)
 
-    def _wake(self) -> None:
-        if self._rest is not None:
-            self._rest.cancel()
-            self._rest = None
+    def _cancel_idle_timer(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
 
-    def hang_up(self) -> None:
-        """The child ends when it hears this: by itself if it has nothing to do, else in the middle of its run."""
-        self._wake()
+    def close_pipe(self) -> None:
+        """Closes the pipe, at which the child exits: by itself if it is idle, else in the middle of its run."""
+        self._cancel_idle_timer()
         self._writer.close()
 
     def signal(self, number: signal.Signals) -> None:
-        """To the child and to whatever its handler started. It is still there, or its process id is not yet free."""
+        """Signals the child and all that its handler started. Until its exit is known, its process id is not reused."""
         if not self._exit_code.done():
-            # A process that has just begun has no group of its own yet.
+            # A process that has just started has no process group yet.
             for send in (os.killpg, os.kill):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     send(self._pid, number)
 
-    async def _live(self) -> None:
+    async def _supervise(self) -> None:
         listening = asyncio.create_task(self._listen())
         both: list[asyncio.Future[Any]] = [listening, self._exit_code]
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            # Its end and the pipe's go together, unless it does not listen, or the handler took or gave the pipe away.
-            self._wake()
-            await asyncio.wait(both, timeout=1.5 * TIDY_S)
+            # Process and pipe end together, unless the child does not read, or its handler closed or shared the pipe.
+            self._cancel_idle_timer()
+            await asyncio.wait(both, timeout=1.5 * EXIT_S)
         finally:
             listening.cancel()
-            self.hang_up()
+            self.close_pipe()
             self.signal(signal.SIGKILL)
         await asyncio.wait(both)
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
         if not self._outcome.done():
-            self._outcome.set_result(self._death())
+            self._outcome.set_result(self._exit_failure())
 
     def _watch_exit(self) -> None:
-        # Without such a descriptor, a pipe that the child holds open; a fork of the child's would hold it open as well.
+        # The sentinel, where there is no pidfd, is a pipe that the child keeps open; a fork of it would do so too.
         has_pidfd = hasattr(os, "pidfd_open")
         watched = os.pidfd_open(self._pid) if has_pidfd else os.dup(self._process.sentinel)
 
         def exited() -> None:
             self._loop.remove_reader(watched)
             os.close(watched)
-            # Before its process id is given back, what it left behind can still be told by it.
+            # Until the process is reaped, its id still names the group of all that it started.
             self.signal(signal.SIGKILL)
             self._process.join()
             code = self._process.exitcode
-            with contextlib.suppress(ValueError):  # Somebody else has waited for it, and it is not known to have ended.
+            with contextlib.suppress(ValueError):  # Somebody else reaped it, so `close` believes that it still runs.
                 self._process.close()
             self._exit_code.set_result(-signal.SIGKILL if code is None else code)
 
         self._loop.add_reader(watched, exited)
 
-    def _death(self) -> Failure:
+    def _exit_failure(self) -> Failure:
         code = self._exit_code.result()
         if code < 0:
             known = {number.value: f" ({number.name})" for number in signal.Signals}
             return Failure(f"the job's process was ended by signal {-code}{known.get(-code, '')}", lost=True)
         if not self._is_ready:
             return Failure(f"the job's process exited with {code} before it could begin; the worker's stderr says why")
-        return Failure(f"the job's process exited with {code} without an answer", lost=True)
+        return Failure(f"the job's process exited with {code} without a result", lost=True)
 
     async def _listen(self) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 size = int.from_bytes(await self._reader.readexactly(4), "big")
-                self._hear(to_worker.decode(await self._reader.readexactly(size)))
+                self._receive(to_worker.decode(await self._reader.readexactly(size)))
 
-    def _hear(self, message: ChildReady | Said | Ended | Logged) -> None:
+    def _receive(self, message: ChildReady | ChildCall | RunEnded | LogLine) -> None:
         match message:
             case ChildReady():
                 self._is_ready = True
-            case Said():
-                # A thread that outlived its run cannot speak for the next one.
+            case ChildCall():
+                # A thread that outlived its run must not write for the next one.
                 run = self._run if message.run == self.ran else None
-                task = asyncio.create_task(self._serve(message, run))
-                self._serving.add(task)
-                task.add_done_callback(self._serving.discard)
-            case Ended(text, kind, is_spent):
+                task = asyncio.create_task(self._answer_call(message, run))
+                self._answering.add(task)
+                task.add_done_callback(self._answering.discard)
+            case RunEnded(text, kind, is_unusable):
                 value = msgspec.json.decode(text)
                 self._run = None
-                if is_spent:
-                    self.hang_up()
+                if is_unusable:
+                    self.close_pipe()
                 if not self._outcome.done():
                     self._outcome.set_result(value if kind is None else KINDS[kind](*value))
-            case Logged(fields):
+            case LogLine(fields):
                 record = logging.makeLogRecord(fields)
                 logger = logging.getLogger(record.name)
                 if logger.isEnabledFor(record.levelno):
                     logger.handle(record)
 
-    async def _serve(self, said: Said, run: Run | None) -> None:
-        """Puts what a run says before its desk."""
-        args, options = msgspec.json.decode(said.given)
+    async def _answer_call(self, call: ChildCall, run: Run | None) -> None:
+        """Makes a run's call with its `LeaseWriter`."""
+        args, options = msgspec.json.decode(call.given)
         try:
             if run is None:
                 raise Refused.of(Refusal("LEASE_LOST", "the run is over; nothing was changed."))
-            answer = ParentReply(said.number, await run.job._say(said.verb, *args, **options))
+            answer = ParentReply(call.number, await run.job._lease_call(call.verb, *args, **options))
         except Refused as refused:
             refusal = Refusal(refused.code, refused.message, refused.retry_after_s, refused.details)
-            answer = ParentReply(said.number, refusal=refusal)
+            answer = ParentReply(call.number, refusal=refusal)
         except Exception as error:
-            answer = ParentReply(said.number, error=str(error) or type(error).__name__)
+            answer = ParentReply(call.number, error=str(error) or type(error).__name__)
         self._send(answer)
 
     def _send(self, message: Struct) -> None:
@@ -292,22 +292,22 @@ class Child:
             self._writer.write(framed(message))
 
 
-def _recipe(tool: Tool) -> Recipe:
+def _spec(tool: Tool) -> ChildSpec:
     known = logging.root.manager.loggerDict.items()
     levels = {name: logger.level for name, logger in known if isinstance(logger, logging.Logger) and logger.level}
     handler, *fatal = map(_name, (tool.handler, *tool.fatal))
-    return Recipe(tool.name, handler, tuple(fatal), tool.memory_mb, {"": logging.root.level} | levels)
+    return ChildSpec(tool.name, handler, tuple(fatal), tool.memory_mb, {"": logging.root.level} | levels)
 
 
-def _name(function: Any) -> Named:
+def _name(function: Any) -> QualifiedName:
     return function.__module__, function.__qualname__
 
 
 @contextlib.contextmanager
-def _signals_wait() -> Iterator[None]:
-    """What is started meanwhile holds these signals back until it has said what it does about them."""
-    resource_tracker.ensure_running()  # It lets the same signals through when it starts its own process.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+def _stop_signals_blocked() -> Iterator[None]:
+    """Blocks the stop signals in what is started meanwhile, until the child has installed its handlers."""
+    resource_tracker.ensure_running()  # Started now, since its own start would unblock the same signals.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""A worker's word about itself: that it is there, and at the end that it has gone."""
+"""A worker's registration: reports that it is alive, and at the end that it has stopped."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from ..operations import LeaseOperations
 
 log = logging.getLogger("ficha.worker")
 
-WORD_S: Final = 2.0
-FAREWELL_S: Final = 0.5
-"""What a word, and the last one, may take at most: nothing that matters waits for them."""
+REGISTER_TIMEOUT_S: Final = 2.0
+LAST_TIMEOUT_S: Final = 0.5
+"""The longest that a registration, and the last one, may take: they only inform people."""
 
 
 def worker_name(given: str | None = None) -> str:
-    """The name given, else that of the environment, else the host's with the process id."""
+    """The given name, else `WORKER_ID`, else the host's name with the process id."""
     return given or os.environ.get("WORKER_ID") or f"{socket.gethostname()}-{os.getpid()}"
 
 
 class Registration:
-    """Says so whenever it is asked to. A word that does not get through is said again by the next one."""
+    """Registers whenever it is called. One that fails is made good by the next."""
 
     def __init__(self, name: str, pools: tuple[str, ...], concurrency: int, heartbeat_s: float) -> None:
         heartbeat_ms = max(1, round(heartbeat_s * 1_000))
-        self._word = RegisterWorker(
+        self._command = RegisterWorker(
             name, socket.gethostname(), os.getpid(), pools, concurrency, version("ficha"), heartbeat_ms
         )
 
     @asynccontextmanager
-    async def announced(self, operations: LeaseOperations) -> AsyncIterator[None]:
-        """Meanwhile somebody else lets it say that it is there; at the end it says that it has gone."""
+    async def deregistering(self, operations: LeaseOperations) -> AsyncIterator[None]:
+        """Reports at the end that the worker has stopped. The renewer calls `register` meanwhile."""
         try:
             yield
         finally:
-            await self.say(operations, stops=True)
+            await self.register(operations, stops=True)
 
-    async def say(self, operations: LeaseOperations, *, stops: bool = False) -> None:
+    async def register(self, operations: LeaseOperations, *, stops: bool = False) -> None:
         try:
-            async with asyncio.timeout(FAREWELL_S if stops else WORD_S):
-                worker = await operations.register_worker(replace(self._word, stops=stops))
+            async with asyncio.timeout(LAST_TIMEOUT_S if stops else REGISTER_TIMEOUT_S):
+                worker = await operations.register_worker(replace(self._command, stops=stops))
         except Exception as error:
-            log.debug("the worker's word about itself may not have been kept: %r", error)
+            log.debug("the worker's registration may not have been stored: %r", error)
         else:
-            self._word = replace(self._word, started_at=worker.started_at)
+            self._command = replace(self._command, started_at=worker.started_at)

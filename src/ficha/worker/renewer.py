@@ -1,6 +1,6 @@
-"""The renewer: keeps the leases of a worker alive from a thread of its own, with a connection of its own.
+"""The renewer: sends heartbeats for a worker's leases from a separate thread, over a separate connection.
 
-A handler that blocks the event loop then does not lose its lease; nor do those that run beside it.
+So a handler that blocks the event loop loses neither its own lease nor those of its neighbours.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from ..operations import LeaseOperations
 log = logging.getLogger("ficha.worker")
 
 Lifeline = Callable[[], AbstractAsyncContextManager[LeaseOperations]]
-"""Opens the operations that the renewer's thread uses for itself."""
+"""Opens the operations of the renewer's thread."""
 
 OVERDUE_S: Final = 1.0
-"""A run so far beyond its time that its own loop should have ended it: that loop is blocked."""
+"""A run so far beyond its timeout that the event loop should have ended it means that the loop is blocked."""
 
 
-class Kept(Struct, frozen=True, eq=False, gc=False):
-    """A lease that is kept alive, and when its run is over its time, by this machine's clock."""
+class KeptLease(Struct, frozen=True, eq=False, gc=False):
+    """A lease to renew, and when its run times out, by this machine's clock."""
 
     lease: Lease
     ends_at: float
 
 
 class Renewer:
-    """Renews what `keep` was called for, until it is `let_go`.
+    """Renews each lease from `keep` until `forget`.
 
-    lifeline: opens the thread's own operations; None renews on the loop itself, for databases in the process's memory.
-    seen: called on the thread at the start and in each round, to say that the worker is there. lost: called on the loop
-    with each lease that was lost. hung: called on the thread when a handler blocks the loop beyond its time, after that
-    job was failed.
+    lifeline: opens the thread's operations; None renews on the event loop, for databases in the process's memory.
+    register: called on the thread at the start and in each round, to report that the worker is alive. lost: called on
+    the loop with each lost lease. hung: called on the thread when a handler has blocked the loop beyond its timeout,
+    after its job was failed.
     """
 
     def __init__(
@@ -50,31 +50,31 @@ class Renewer:
         lifeline: Lifeline | None,
         *,
         interval_s: float,
-        seen: Callable[[LeaseOperations], Awaitable[None]],
+        register: Callable[[LeaseOperations], Awaitable[None]],
         lost: Callable[[Lease, Refused], None],
         hung: Callable[[], None] | None = None,
     ) -> None:
         self._operations = operations
         self._lifeline = lifeline
         self._interval_s = interval_s
-        self._seen = seen
+        self._register = register
         self._lost = lost
         self._hung = hung
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, KeptLease] = {}
         self._loop = asyncio.get_running_loop()
-        self._seen_at = time.monotonic()
+        self._loop_answered_at = time.monotonic()
 
     def keep(self, lease: Lease, timeout_s: float) -> None:
-        self._kept[lease.job_id] = Kept(lease, time.monotonic() + timeout_s)
+        self._kept[lease.job_id] = KeptLease(lease, time.monotonic() + timeout_s)
 
-    def let_go(self, lease: Lease) -> None:
+    def forget(self, lease: Lease) -> None:
         kept = self._kept.get(lease.job_id)
         if kept is not None and kept.lease is lease:
             self._kept.pop(lease.job_id, None)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Renews meanwhile."""
+        """Renews leases until the block ends."""
         if self._lifeline is None:
             task = asyncio.create_task(self._renew(self._operations, asyncio.Event()), name="ficha renewer")
             try:
@@ -109,7 +109,7 @@ class Renewer:
             if not started.done():
                 self._loop.call_soon_threadsafe(_fail, started, error)
             else:
-                log.exception("the renewer ended; leases are no longer kept alive")
+                log.exception("the renewer failed; leases are no longer renewed")
         finally:
             self._loop.call_soon_threadsafe(_end, ended)
 
@@ -121,16 +121,16 @@ class Renewer:
             await self._renew(operations, stop)
 
     async def _renew(self, operations: LeaseOperations, stop: asyncio.Event) -> None:
-        await self._seen(operations)
+        await self._register(operations)
         while not await _set_within(stop, self._interval_s):
-            self._loop.call_soon_threadsafe(self._answer)
-            # One step of the interpreter, so that the other thread cannot change it half-way.
+            self._loop.call_soon_threadsafe(self._loop_answers)
+            # This copy is atomic: the loop's thread cannot change the dict half-way.
             kept = list(self._kept.values())
             await self._end_overdue(operations, kept)
-            # At once, and so in one transaction.
-            await asyncio.gather(self._beat(operations, [held.lease for held in kept]), self._seen(operations))
+            # Together, so that they share one commit group.
+            await asyncio.gather(self._heartbeat(operations, [held.lease for held in kept]), self._register(operations))
 
-    async def _beat(self, operations: LeaseOperations, leases: list[Lease]) -> None:
+    async def _heartbeat(self, operations: LeaseOperations, leases: list[Lease]) -> None:
         if not leases:
             return
         try:
@@ -142,32 +142,32 @@ class Renewer:
             if isinstance(answer, Refused) and not answer.retryable:
                 self._loop.call_soon_threadsafe(self._lost, lease, answer)
 
-    def _answer(self) -> None:
-        self._seen_at = time.monotonic()
+    def _loop_answers(self) -> None:
+        self._loop_answered_at = time.monotonic()
 
-    async def _end_overdue(self, operations: LeaseOperations, kept: list[Kept]) -> None:
-        """Ends runs whose own loop is blocked and cannot: they are failed and refunded, and their slot is free."""
+    async def _end_overdue(self, operations: LeaseOperations, kept: list[KeptLease]) -> None:
+        """Times out runs whose blocked event loop cannot: the jobs fail and are refunded, and their slots are free."""
         overdue = [held for held in kept if time.monotonic() - held.ends_at >= OVERDUE_S]
-        silent_s = time.monotonic() - self._seen_at
-        if not overdue or silent_s < self._interval_s:
+        blocked_s = time.monotonic() - self._loop_answered_at
+        if not overdue or blocked_s < self._interval_s:
             return
-        # The whole process may have been asleep: a loop that is not blocked answers when it is asked.
+        # Perhaps the whole process was suspended: a loop that is not blocked answers within a moment.
         asked_at = time.monotonic()
-        self._loop.call_soon_threadsafe(self._answer)
+        self._loop.call_soon_threadsafe(self._loop_answers)
         await asyncio.sleep(OVERDUE_S)
-        if self._seen_at >= asked_at:
+        if self._loop_answered_at >= asked_at:
             return
         for held in overdue:
             try:
                 await operations.time_out(held.lease)
-                self.let_go(held.lease)
+                self.forget(held.lease)
             except Exception as error:
-                log.warning("job %s could not be ended: %s", held.lease.job_id, error)
+                log.warning("job %s could not be timed out: %s", held.lease.job_id, error)
         names = ", ".join(held.lease.job_id for held in overdue)
         log.error(
             "a handler has blocked the event loop for %.0f s, and these jobs ran out of time: %s. Make it a plain "
             'function, which runs in a thread, or declare it with isolation="process".',
-            silent_s,
+            blocked_s,
             names,
         )
         if self._hung is not None:
@@ -183,7 +183,7 @@ async def _set_within(event: asyncio.Event, seconds: float) -> bool:
 
 
 def _stop(started: asyncio.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> None:
-    """Ends a renewer that nobody waits for any more."""
+    """Stops a renewer whose caller was cancelled while it started."""
     if started.exception() is None:
         loop, stop = started.result()
         loop.call_soon_threadsafe(stop.set)

@@ -1,4 +1,4 @@
-"""What a handler can return besides its result, and the one exception that forbids a retry."""
+"""What a handler can return instead of its result, and the exception that forbids a retry."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class Retry(Struct, frozen=True):
 
 
 class Cancel(Struct, frozen=True):
-    """The job makes no sense any more: cancelled and refunded."""
+    """The job is no longer needed: it is cancelled and refunded."""
 
     reason: str
 
 
 class Accepted(Struct, frozen=True):
-    """An external provider has the work and will call back under this reference; the worker is free."""
+    """An external provider has the work and will call back with this reference; the worker is free."""
 
     ref: str
 
 
 class FinalError(Exception):
-    """Raise it where running again cannot help: the job fails at once and is refunded, whatever attempts are left."""
+    """Raise it where a retry cannot help: the job fails at once and is refunded, however many attempts are left."""

@@ -1,4 +1,4 @@
-"""One run: a job from its claim to the moment its handler is done, and why it was stopped if it was."""
+"""One run: a job from its claim until its handler is done, and why it was stopped if it was."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from msgspec import Struct
 from ..engine.views import Lease
 from ..tools import Tool
 from .context import Facts, JobContext
-from .steps import Say
+from .steps import LeaseCall
 
-Why = Literal["lost", "timeout", "stopping"]
-"""Why a run is stopped: the job is no longer this worker's (cancelled, say), its time is up, or the worker stops."""
+StopReason = Literal["lost", "timeout", "stopping"]
+"""The job is no longer this worker's (it was cancelled, for example), its time is up, or the worker stops."""
 
 
 class Run(Struct, eq=False, gc=False):
-    """What the worker knows of a job that it runs. `is_over` once the handler is done or given up.
+    """The worker's state of one running job. `is_over` once the handler is done or given up.
 
-    mates: the runs that share its handler's call, itself among them, while that call is under way.
+    call_group: all runs that share this call of the handler, itself included; empty where a call takes one job.
 
-    What it refers to and is referred by, its task and its mates, it lets go of when it is over: so nothing is left to
-    the collector, which would be dear where thousands of runs end each second.
+    `close` drops the task and the group, the only reference cycles, so no garbage collection is needed: that would be
+    expensive where thousands of runs end each second.
     """
 
     lease: Lease
@@ -32,18 +32,18 @@ class Run(Struct, eq=False, gc=False):
     job: JobContext
     began_at: float
     task: asyncio.Task[None] | None = None
-    mates: Sequence[Run] = ()
-    why: Why | None = None
+    call_group: Sequence[Run] = ()
+    stop_reason: StopReason | None = None
     is_over: bool = False
 
     @classmethod
-    def of(cls, lease: Lease, tool: Tool, say: Say) -> Run:
-        return cls(lease, tool, JobContext(facts_of(lease), say), time.monotonic())
+    def of(cls, lease: Lease, tool: Tool, lease_call: LeaseCall) -> Run:
+        return cls(lease, tool, JobContext(facts_of(lease), lease_call), time.monotonic())
 
-    def over(self) -> None:
+    def close(self) -> None:
         self.is_over = True
         self.task = None
-        self.mates = ()
+        self.call_group = ()
         self.job.finished()
 
     @property
@@ -52,7 +52,7 @@ class Run(Struct, eq=False, gc=False):
 
 
 def facts_of(lease: Lease) -> Facts:
-    """The job as its handler may see it."""
+    """What a handler may see of its job."""
     job, point = lease.core.job, lease.core.job.checkpoint
     return Facts(
         job.id,

@@ -1,4 +1,4 @@
-"""The steps of one run: what earlier runs stored, who runs which step now, and what was asked for under which name."""
+"""The steps of one run: their stored results, a lock per step, and the call that each name stands for."""
 
 from __future__ import annotations
 
@@ -13,55 +13,55 @@ from .results import FinalError
 log = logging.getLogger("ficha.job")
 
 
-class Say(Protocol):
-    """How a run reaches the database: a verb of `LeaseOperations` with its arguments, fenced by the run's lease."""
+class LeaseCall(Protocol):
+    """How a run reaches the database: calls a method of `LeaseOperations` by name, fenced by the run's lease."""
 
     def __call__(self, verb: str, *args: Any, **options: Any) -> Awaitable[Any]: ...
 
 
 class StepMismatch(FinalError):
-    """Two different things were asked for under one step's name; each step needs a name of its own."""
+    """Two different calls used the same step name; each step needs its own name."""
 
 
 class Steps:
-    """Stored results by name. They are loaded when first asked for, where an earlier run may have left some."""
+    """Stored results by name. If an earlier run may have stored some, they are loaded on first use."""
 
-    def __init__(self, say: Say, *, is_resumed: bool) -> None:
-        self._say = say
+    def __init__(self, lease_call: LeaseCall, *, is_resumed: bool) -> None:
+        self._lease_call = lease_call
         self._stored: dict[str, Any] | None = None if is_resumed else {}
         self._loading = asyncio.Lock()
-        self._turns: dict[str, asyncio.Lock] = {}
-        self._asked: dict[str, tuple[Any, ...]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._calls: dict[str, tuple[Any, ...]] = {}
 
     async def stored(self) -> dict[str, Any]:
         async with self._loading:
             if self._stored is None:
-                self._stored = await self._say("steps")
+                self._stored = await self._lease_call("steps")
             return self._stored
 
-    async def enter(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, Any]:
-        """Waits until nobody else runs this step, and returns the stored results; `leave` lets the next one in."""
-        asked = (function, *args)
-        if not _same(self._asked.setdefault(name, asked), asked):
+    async def acquire(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, Any]:
+        """Locks the step, and returns the stored results; `release` unlocks it."""
+        call = (function, *args)
+        if not _is_same_call(self._calls.setdefault(name, call), call):
             raise StepMismatch(
-                f"the step {name!r} was asked for twice, for different things; give each step a name of its own"
+                f"the step {name!r} was called twice with a different function or arguments; give each its own name"
             )
-        await self._turns.setdefault(name, asyncio.Lock()).acquire()
+        await self._locks.setdefault(name, asyncio.Lock()).acquire()
         try:
             return await self.stored()
         except BaseException:
-            self.leave(name)
+            self.release(name)
             raise
 
-    def leave(self, name: str) -> None:
-        self._turns[name].release()
+    def release(self, name: str) -> None:
+        self._locks[name].release()
 
-    async def keep(self, name: str, result: Any) -> None:
+    async def save(self, name: str, result: Any) -> None:
         stored = await self.stored()
-        stored[name] = await self._say("save_step", name, result)
+        stored[name] = await self._lease_call("save_step", name, result)
 
     async def items_done(self, name: str) -> int:
-        """How many items of a loop were finished."""
+        """How many items of a loop are finished."""
         stored = await self.stored()
         done = 0
         while item(name, done) in stored:
@@ -70,13 +70,13 @@ class Steps:
 
 
 def item(name: str, number: int) -> str:
-    """The step that says that an item of a loop was finished."""
+    """The name of the step that marks an item of a loop as finished."""
     return f"{name}[{number}]"
 
 
-def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Whether two askings are the same. Arguments that cannot be compared with certainty are taken for the same."""
-    if len(one) != len(other) or not (one[0] == other[0] or _is_written_once(one[0], other[0])):
+def _is_same_call(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether two calls have the same function and arguments. Arguments that cannot be compared count as equal."""
+    if len(one) != len(other) or not (one[0] == other[0] or _is_same_source(one[0], other[0])):
         return False
     for mine, theirs in zip(one[1:], other[1:], strict=True):
         try:
@@ -87,9 +87,9 @@ def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     return True
 
 
-def _is_written_once(one: Any, other: Any) -> bool:
-    """Whether two functions come from one place of the code, with the same values around it: a lambda is a new object
-    each time that its line is come by."""
+def _is_same_source(one: Any, other: Any) -> bool:
+    """Whether two functions come from the same line of code with the same closure: a lambda is a new object each time
+    its line runs."""
     if not isinstance(one, FunctionType) or not isinstance(other, FunctionType) or one.__code__ is not other.__code__:
         return False
     try:

@@ -1,5 +1,5 @@
-"""Plain functions run in threads of their own: one per run, so that none waits for another, and one that hangs keeps
-neither its slot nor the process."""
+"""Runs plain functions in threads, one per call: none waits for another, and one that hangs keeps neither its slot nor
+the process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 async def in_thread(name: str, function: Callable[[], Any]) -> Any:
-    """What the function returns or raises. When cancelled, waits for it to end and then is cancelled."""
+    """Returns or raises what the function does. When cancelled, it still waits for the function to end."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
     outcome: list[Any] = []
@@ -25,7 +25,7 @@ async def in_thread(name: str, function: Callable[[], Any]) -> Any:
         try:
             loop.call_soon_threadsafe(_end, ended)
         except RuntimeError:
-            # The loop was closed: the worker has given this run up.
+            # The loop is closed: the worker has given this run up.
             return
 
     context = contextvars.copy_context()
@@ -33,7 +33,7 @@ async def in_thread(name: str, function: Callable[[], Any]) -> Any:
     try:
         await asyncio.shield(ended)
     except asyncio.CancelledError:
-        # It was told to stop; what it does until it has stopped must not overlap with another run of the job.
+        # The function has been asked to stop. Until it has, another run of the job must not begin.
         await asyncio.shield(ended)
         raise
     if errors:

@@ -1,4 +1,4 @@
-"""A bell: what one part of the worker rings when something has happened, and another waits for."""
+"""The worker's wake-up event: one part sets it, another waits for it together with other causes."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import asyncio
 
 
 class WakeEvent:
-    """Stays rung until it is hushed. One at a time waits for it."""
+    """Stays set until it is cleared. It has one waiter at a time."""
 
-    __slots__ = ("_is_rung", "_waiter")
+    __slots__ = ("_is_set", "_waiter")
 
     def __init__(self) -> None:
-        self._is_rung = False
+        self._is_set = False
         self._waiter: asyncio.Future[None] | None = None
 
-    def ring(self) -> None:
-        self._is_rung = True
+    def set(self) -> None:
+        self._is_set = True
         if self._waiter is not None:
             wake(self._waiter)
 
-    def hush(self) -> None:
-        self._is_rung = False
+    def clear(self) -> None:
+        self._is_set = False
 
     def waiter(self) -> asyncio.Future[None]:
-        """Done when the bell rings, or at once if it has rung; others may wake it as well."""
+        """A future that is done once the event is set; anybody else may complete it with `wake`."""
         self._waiter = asyncio.get_running_loop().create_future()
-        if self._is_rung:
+        if self._is_set:
             self._waiter.set_result(None)
         return self._waiter
 
