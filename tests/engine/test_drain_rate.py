@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ficha.engine import drain_rate
-from ficha.engine.drain_rate import GROUP, gone
+from ficha.engine.drain_rate import SAMPLE, drained_count
 from ficha.store.waiting_columns import Key, Lines
 from tests.engine.waiting_columns import lines_of
 
@@ -21,7 +21,7 @@ def waiting(jobs: range, rank: int = 0) -> list[Key]:
 
 
 def left(before: list[Key], after: list[Key]) -> int:
-    return gone(lines_of({"gpu": before}), lines_of({"gpu": sorted(after)}), "gpu")
+    return drained_count(lines_of({"gpu": before}), lines_of({"gpu": sorted(after)}), "gpu")
 
 
 @given(length=st.integers(0, 300), taken=st.integers(0, 300), came=st.integers(0, 50))
@@ -64,7 +64,7 @@ def test_those_that_left_a_long_line_are_counted_up_to_a_bound_where_all_ranks_i
     assert left(before, aged) == 0
     assert left(before, aged[130:]) == 130
     assert left(before, aged[200:]) == 200
-    assert 200 <= left(before, aged[600:]) <= 200 + GROUP, "further ones are not searched for"
+    assert 200 <= left(before, aged[600:]) <= 200 + SAMPLE, "further ones are not searched for"
 
 
 def test_many_better_ones_that_come_in_do_not_hide_who_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,11 +75,11 @@ def test_many_better_ones_that_come_in_do_not_hide_who_left(monkeypatch: pytest.
 
 def test_a_pool_that_nobody_waits_in_any_more_and_one_that_is_new() -> None:
     before = lines_of({"cpu": waiting(range(50))})
-    assert gone(before, Lines(), "cpu") == 50
-    assert gone(Lines(), before, "cpu") == 0
+    assert drained_count(before, Lines(), "cpu") == 50
+    assert drained_count(Lines(), before, "cpu") == 0
 
 
 def test_the_lines_of_other_pools_do_not_count() -> None:
     before = lines_of({"a": waiting(range(20)), "cpu": waiting(range(20, 80)), "z": waiting(range(80, 90))})
     after = lines_of({"a": waiting(range(10)), "cpu": waiting(range(50, 80)), "z": waiting(range(20, 50))})
-    assert gone(before, after, "cpu") == 30
+    assert drained_count(before, after, "cpu") == 30

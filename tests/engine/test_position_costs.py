@@ -117,13 +117,13 @@ async def busy(engine: Engine, jobs: int) -> list[str]:
 async def test_much_that_nobody_asked_about_is_looked_at_once(
     setup: StoreSetup, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(positions, "FEWEST_NEWS", 8)
+    monkeypatch.setattr(positions, "MIN_PENDING", 8)
     store = await setup.watched()
     engine = await opened(await looking(setup, store, seconds))
     assert await places(engine, await submitted(engine)) == [1]
     jobs = await busy(engine, 10)
     assert engine.positions._is_behind
-    assert engine.positions._news == []
+    assert engine.positions._pending == []
     assert looks(store) == 1
     assert (await engine.positions.of_new(jobs[-1])).position == 21
     assert await places(engine, *jobs[:3]) == [12, 13, 14]
@@ -137,8 +137,8 @@ async def test_much_that_nobody_asked_about_is_looked_at_once(
 async def test_a_look_that_is_dear_is_followed_however_much_happens(
     memory: StoreSetup, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(positions, "FEWEST_NEWS", 8)
-    monkeypatch.setattr(positions, "MOST_NEWS", 12)
+    monkeypatch.setattr(positions, "MIN_PENDING", 8)
+    monkeypatch.setattr(positions, "MAX_PENDING", 12)
     store = await memory.watched()
     engine = await opened(await looking(memory, store, seconds))
     first, read = await submitted(engine), store.inner.read
@@ -151,7 +151,7 @@ async def test_a_look_that_is_dear_is_followed_however_much_happens(
     assert await places(engine, first) == [1]
     seconds.now += 100
     jobs = await busy(engine, 10)
-    assert len(engine.positions._news) <= 12
+    assert len(engine.positions._pending) <= 12
     store.read_gate.clear()
     async with asyncio.timeout(5):
         assert await places(engine, *jobs[:3], jobs[-1]) == [12, 13, 14, 21]
@@ -162,7 +162,7 @@ async def test_a_look_that_is_dear_is_followed_however_much_happens(
 async def test_a_place_that_no_look_can_tell_is_not_made_up(
     memory: StoreSetup, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(positions, "FEWEST_NEWS", 8)
+    monkeypatch.setattr(positions, "MIN_PENDING", 8)
     store = await memory.watched()
     engine = await opened(await looking(memory, store, seconds))
     assert await places(engine, await submitted(engine)) == [1]

@@ -98,9 +98,9 @@ async def test_only_what_changes_is_news(memory: StoreSetup, monkeypatch: pytest
     assert calls == []
     line.fault = None
     line.waits = {}
-    await line.looked(position_watch.MISSES)
+    await line.looked(position_watch.MAX_MISSES)
     assert watched.is_lost
     watched.stop()
-    if line.watch._looking is not None:
-        await line.watch._looking
+    if line.watch._task is not None:
+        await line.watch._task
     assert line.watch._timer is None, "nobody is left to look for"

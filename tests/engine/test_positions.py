@@ -210,7 +210,7 @@ async def test_what_does_not_wait_has_no_position(setup: StoreSetup, seconds: Se
 async def test_only_so_many_jobs_are_remembered_and_those_asked_about_stay(
     memory: StoreSetup, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(positions, "REMEMBERED", 3)
+    monkeypatch.setattr(positions, "CACHED_JOBS", 3)
     store = await memory.watched()
     engine = await opened(await looking(memory, store, seconds))
     first, second, third = [await submitted(engine) for _ in range(3)]
@@ -218,7 +218,7 @@ async def test_only_so_many_jobs_are_remembered_and_those_asked_about_stay(
     assert store.reads["GetJobs"] == 0
     assert await places(engine, first) == [1]
     fourth = await submitted(engine)
-    assert len(engine.positions._remembered) == 3
+    assert len(engine.positions._cache) == 3
     assert await places(engine, first, third, fourth) == [1, 3, 4]
     assert store.reads["GetJobs"] == 0
     assert await places(engine, second) == [2], "it made room, and was read"
@@ -235,23 +235,23 @@ async def test_only_so_many_jobs_are_remembered_and_those_asked_about_stay(
     # Whoever leaves makes room too.
     await one(engine, c.Cancel(second))
     await one(engine, c.Cancel(third))
-    assert len(engine.positions._remembered) == 1
+    assert len(engine.positions._cache) == 1
 
 
 async def test_jobs_that_other_processes_took_are_forgotten(
     setup: StoreSetup, seconds: Seconds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(positions, "SPARE", 5)
+    monkeypatch.setattr(positions, "CACHE_SPARE", 5)
     store = await setup.watched()
     here, there = await looking(setup, store, seconds), await setup.engine()
     await opened(here)
     jobs = [await submitted(here) for _ in range(12)]
     assert await places(here, jobs[-1]) == [12]
     taken = {lease.job.id for lease in await claimed(there, limit=10)}
-    assert len(here.positions._remembered) == 12
+    assert len(here.positions._cache) == 12
     seconds.now += 1
     assert await places(here, *(job for job in jobs if job not in taken)) == [1, 2]
-    assert here.positions._remembered.keys() == set(jobs) - taken
+    assert here.positions._cache.keys() == set(jobs) - taken
 
 
 async def test_a_job_that_was_just_read_has_a_position_before_any_look_has_seen_it(

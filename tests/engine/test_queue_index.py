@@ -57,7 +57,7 @@ def test_columns_without_a_job_are_before_every_job() -> None:
 
 @given(
     seen=st.sets(places, max_size=20),
-    acts=st.lists(st.tuples(st.sampled_from(("add", "take")), places), max_size=60),
+    acts=st.lists(st.tuples(st.sampled_from(("add", "remove")), places), max_size=60),
     runs=st.sampled_from((1, 2, 16)),
 )
 def test_a_queue_that_is_followed_is_the_queue_that_there_is(
@@ -70,7 +70,7 @@ def test_a_queue_that_is_followed_is_the_queue_that_there_is(
                 queue.add(owner, key)
                 there.add((owner, key))
             else:
-                queue.take(owner, key)
+                queue.remove(owner, key)
                 there.discard((owner, key))
         for owner in OWNERS:
             waiting = by_owner(there).get(owner, [])

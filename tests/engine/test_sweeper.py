@@ -370,7 +370,7 @@ async def test_the_leader_lets_the_store_tidy_up_at_first_and_now_and_then(
     await store.until(lambda: turns(store) >= 5)
     assert store.tidied == 1
     monkeypatch.setattr(sweeper, "TIDY_S", 0.0)
-    engine.sweeper._tidies_at = 0.0
+    engine.sweeper._next_tidy_at = 0.0
     seen = turns(store)
     await store.until(lambda: turns(store) >= seen + 5)
     assert store.tidied >= 4

@@ -54,4 +54,4 @@ async def test_what_the_function_raises_loses_no_job_and_the_next_submit_calls_i
             await called.wait()
         assert (await app.stats()).by_status == {"queued": 2}
     assert calls == 2
-    assert "the jobs wait for a worker all the same" in caplog.text
+    assert "the jobs still wait for a worker" in caplog.text

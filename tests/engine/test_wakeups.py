@@ -160,7 +160,7 @@ async def test_in_quiet_times_a_hint_goes_out_with_the_commit_and_in_busy_ones_a
     async with asyncio.timeout(10):
         await other.listens.wait()
         for is_quiet in (True, False):
-            monkeypatch.setattr(wakeups, "RIDES_EVERY_S", 0.0 if is_quiet else NEVER)
+            monkeypatch.setattr(wakeups, "COMMIT_HINT_EVERY_S", 0.0 if is_quiet else NEVER)
             await store.until(lambda: not works.wakeups._unsent)
             store.notified.clear()
             heard = waits.wakeups.heard(["gpu"])

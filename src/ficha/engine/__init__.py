@@ -1,1 +1,1 @@
-"""What stands between callers and a store: batches, sweeping, wake-ups, and the read side."""
+"""Between callers and a store: group commit, sweeping, wake-ups, and the read side."""

@@ -1,11 +1,11 @@
-"""Positions: where a waiting job stands, from one shared look at the queue instead of a count per question.
+"""Positions of waiting jobs, from one shared index of the queue instead of a count per request.
 
-The look is taken again at a pace that its own cost sets, so that it stays cheap however long the queue is. Between two
-looks this process adds what it committed itself, so its own callers see their effect at once; what other processes did
-shows with the next look. It adds it when somebody asks: a worker that nobody asks does nothing for it.
+The index is read again at intervals proportional to its cost, so it stays cheap however long the queue is. Between two
+refreshes this process applies its own commits, so its callers see their effect at once; commits of other processes show
+after the next refresh. Commits are applied when somebody asks: a worker that nobody asks spends nothing on them.
 
-A look finds a job by its line and key, not by its id. Those of jobs that this process made or read lately are
-remembered; of any other job, the row is read first.
+The index finds a job by its line (the waiting jobs of a pool or account) and key, not by its id. A cache has these for
+jobs that this process created or read lately; for any other job, the row is read first.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from .queue_index import QueueIndex
 log = logging.getLogger("ficha.engine")
 
 COST_SHARE: Final = 0.02
-"""The part of a core that looking may take."""
+"""The share of a core that refreshes may take."""
 SHORTEST_S: Final = 0.02
 LONGEST_S: Final = 30.0
 NEVER: Final = float("-inf")
 CHEAP_S: Final = 0.05
-"""A look that costs no more than this is waited for when it is due; a dearer one is taken in the background."""
-AT_A_TIME: Final = 100
-"""How many jobs are placed before others get their turn."""
-REMEMBERED: Final = 50_000
-"""How many jobs a process can place by their id alone; those not asked about for the longest time make room."""
-SPARE: Final = 5_000
-"""How many jobs that no longer wait may be remembered beside those that do."""
-FOLLOWED_S: Final = 0.000_003
-"""What it costs to bring a look up to date, per change. Where a look costs less than that, it is given up instead."""
-FEWEST_NEWS = 2_000
-MOST_NEWS = 10_000
-"""How many changes are at least waited with, and how many at most, for somebody to ask."""
+"""A refresh that costs no more than this is waited for when it is due; a longer one runs in the background."""
+JOBS_PER_TURN: Final = 100
+"""How many jobs are looked up before other tasks get their turn."""
+CACHED_JOBS: Final = 50_000
+"""How many jobs the cache holds; the least recently used are evicted."""
+CACHE_SPARE: Final = 5_000
+"""How many jobs that no longer wait the cache may hold besides those that do."""
+CHANGE_COST_S: Final = 0.000_003
+"""The cost of applying one change to the index. Where a refresh costs less, the index is discarded instead."""
+MIN_PENDING = 2_000
+MAX_PENDING = 10_000
+"""At how many pending changes the index may be discarded, and at how many they are applied though nobody asked."""
 
 
 class QueueStanding(Struct, frozen=True):
-    """Where a waiting job stands: 1 is next. The estimate is None while nothing is known of the pool's pace."""
+    """Where a waiting job stands: 1 is next. The estimate is None while the pool's drain rate is unknown."""
 
     position: int
     estimated_wait_s: float | None
 
 
 class Placed(Struct, frozen=True):
-    """A standing, whose pool's line it is in, and whether the job waits for its own account before."""
+    """A standing, the job's pool, and whether the job first waits for its account's concurrency."""
 
     standing: QueueStanding
     pool: str
@@ -64,24 +64,24 @@ class Placed(Struct, frozen=True):
 
 
 class Positions:
-    """The shared look and its pace."""
+    """The shared index and its refreshes."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
-        self._look = QueueIndex(Lines(), Lines())
-        self._looked_at = NEVER
+        self._index = QueueIndex(Lines(), Lines())
+        self._indexed_at = NEVER
         self._due_at = NEVER
         self._cost_s = 0.0
-        self._pace = DrainRate()
-        self._since_look: list[list[JobChange]] = []
-        self._news: list[JobChange] = []
-        """What was committed since the look and is not yet in it."""
+        self._drain_rate = DrainRate()
+        self._during_refresh: list[list[JobChange]] = []
+        self._pending: list[JobChange] = []
+        """Changes committed since the last refresh that are not yet applied to the index."""
         self._is_behind = False
-        """So much happened since the look, and nobody asked, that another look is the cheaper way."""
+        """So many changes came since anybody asked that a refresh is cheaper than applying them."""
         self._refreshing: asyncio.Task[None] | None = None
-        self._remembered: OrderedDict[str, tuple[str, str, int]] = OrderedDict()
-        """job id → its pool, its account, its rank: in either's line, or in neither by now"""
+        self._cache: OrderedDict[str, tuple[str, str, int]] = OrderedDict()
+        """job id → its pool, account and rank; by now it may wait in the line of either or of neither"""
 
     async def stop(self) -> None:
         if self._refreshing is not None:
@@ -89,137 +89,137 @@ class Positions:
             await asyncio.gather(self._refreshing, return_exceptions=True)
 
     def follow(self, changes: Changes) -> None:
-        """Notes what this process has just committed."""
+        """Takes in a commit of this process."""
         if self._refreshing is not None:
-            self._since_look.append(changes.jobs)
+            self._during_refresh.append(changes.jobs)
         for change in changes.jobs:
             job = change.after
-            if type(job.place) not in WAITING or self._remember(job) is None:
-                self._remembered.pop(job.id, None)
-        if self._has_looked and not self._is_behind:
-            self._news += changes.jobs
-            if len(self._news) > max(FEWEST_NEWS, self._cost_s / FOLLOWED_S):
+            if type(job.place) not in WAITING or self._cache_place(job) is None:
+                self._cache.pop(job.id, None)
+        if self._has_index and not self._is_behind:
+            self._pending += changes.jobs
+            if len(self._pending) > max(MIN_PENDING, self._cost_s / CHANGE_COST_S):
                 self._is_behind = True
-                self._news.clear()
-            elif len(self._news) > MOST_NEWS:
-                self._catch_up()
+                self._pending.clear()
+            elif len(self._pending) > MAX_PENDING:
+                self._apply_pending()
 
-    def _catch_up(self) -> None:
-        """Brings the look up to date with what this process has committed."""
-        if self._news:
-            for change in self._news:
-                self._look.follow(change)
-            self._news.clear()
+    def _apply_pending(self) -> None:
+        """Applies this process's commits to the index."""
+        if self._pending:
+            for change in self._pending:
+                self._index.follow(change)
+            self._pending.clear()
 
     async def of(self, job_id: str) -> QueueStanding | None:
-        """Where the job stands; None if it does not wait for its turn."""
-        await self._keep_fresh()
-        standing = self._recalled(job_id)
-        if standing is None and self._has_looked:
-            # Another process made it or moved it, or it does not wait. (Without any look it is the end of the engine.)
+        """The standing of a job; None if it does not wait for its turn."""
+        await self._refresh_if_due()
+        standing = self._cached_standing(job_id)
+        if standing is None and self._has_index:
+            # Another process created or moved it, or it does not wait. (Only a stopping engine has no index here.)
             rows = await self._store.read(GetJobs((job_id,)))
-            return self._read(rows[0].job) if rows else None
+            return self._standing_of(rows[0].job) if rows else None
         return standing
 
     async def of_job(self, job: Job) -> QueueStanding | None:
-        """The same for a job just read, whether the last look has seen it or not."""
-        await self._keep_fresh()
-        return self._read(job)
+        """The standing of a job just read, whether or not the index has it."""
+        await self._refresh_if_due()
+        return self._standing_of(job)
 
     async def of_possible(self, job: Job) -> QueueStanding | None:
-        """The same for a job that is not made: where it would stand if it were made now."""
-        await self._keep_fresh()
+        """The standing that a job would have if it were created now."""
+        await self._refresh_if_due()
         return self._standing(job, _key(job))
 
     async def of_new(self, job_id: str) -> QueueStanding | None:
-        """The same for a job that this process has just committed; a look that is due is not waited for."""
-        if self._has_looked and not self._is_behind:
-            self._begin_if_due()
+        """The standing of a job that this process has just committed; does not wait for a refresh that is due."""
+        if self._has_index and not self._is_behind:
+            self._start_refresh_if_due()
         else:
-            await self._keep_fresh()
-        return self._recalled(job_id)
+            await self._refresh_if_due()
+        return self._cached_standing(job_id)
 
     async def length(self, pool: str) -> int:
         """How many jobs of the pool are ready."""
-        await self._keep_fresh()
-        self._catch_up()
-        return self._look.ready.length(pool)
+        await self._refresh_if_due()
+        self._apply_pending()
+        return self._index.ready.length(pool)
 
     async def known(self, job_ids: Iterable[str]) -> dict[str, Placed]:
-        """Where many jobs stand that were asked about before, in one go; one that does not wait, or that only its row
-        could tell of, is left out."""
-        await self._keep_fresh()
+        """The standings of many jobs that were asked about before. Jobs that do not wait, or are not in the cache, are
+        left out."""
+        await self._refresh_if_due()
         found: dict[str, Placed] = {}
         for count, job_id in enumerate(job_ids):
             if (placed := self._placed(job_id)) is not None:
                 found[job_id] = placed
-            if count % AT_A_TIME == AT_A_TIME - 1:
+            if count % JOBS_PER_TURN == JOBS_PER_TURN - 1:
                 await asyncio.sleep(0)
         return found
 
-    def _read(self, job: Job) -> QueueStanding | None:
-        """By the place that the job's row names."""
-        return self._standing(job, self._remember(job))
+    def _standing_of(self, job: Job) -> QueueStanding | None:
+        """The standing by the place in the job's row."""
+        return self._standing(job, self._cache_place(job))
 
     def _standing(self, job: Job, key: Key | None) -> QueueStanding | None:
         if key is None or self._is_behind:
             return None
-        self._catch_up()
-        ahead, _ = self._look.ready.find(job.pool, key)
+        self._apply_pending()
+        ahead, _ = self._index.ready.find(job.pool, key)
         if isinstance(job.place, Parked):
-            ahead += self._look.parked.find(job.account_id, key)[0]
-        return self._told(job.pool, ahead)
+            ahead += self._index.parked.find(job.account_id, key)[0]
+        return self._standing_at(job.pool, ahead)
 
-    def _recalled(self, job_id: str) -> QueueStanding | None:
-        found = self._found(job_id)
-        return None if found is None else self._told(found[0], found[1])
+    def _cached_standing(self, job_id: str) -> QueueStanding | None:
+        found = self._find_cached(job_id)
+        return None if found is None else self._standing_at(found[0], found[1])
 
     def _placed(self, job_id: str) -> Placed | None:
-        found = self._found(job_id)
-        return None if found is None else Placed(self._told(found[0], found[1]), found[0], found[2])
+        found = self._find_cached(job_id)
+        return None if found is None else Placed(self._standing_at(found[0], found[1]), found[0], found[2])
 
-    def _found(self, job_id: str) -> tuple[str, int, bool] | None:
-        """By the place that is remembered, if the job is still there: its pool, how many are ahead of it, and whether
-        it waits for its account."""
-        place = self._remembered.get(job_id)
+    def _find_cached(self, job_id: str) -> tuple[str, int, bool] | None:
+        """By the cached place, if the job is still there: its pool, how many are ahead, and whether it waits for its
+        account."""
+        place = self._cache.get(job_id)
         if place is None or self._is_behind:
             return None
-        self._catch_up()
-        self._remembered.move_to_end(job_id)
+        self._apply_pending()
+        self._cache.move_to_end(job_id)
         pool, account, rank = place
         key = rank, job_id
-        ahead, is_ready = self._look.ready.find(pool, key)
+        ahead, is_ready = self._index.ready.find(pool, key)
         if is_ready:
             return pool, ahead, False
-        further, is_parked = self._look.parked.find(account, key)
+        further, is_parked = self._index.parked.find(account, key)
         return (pool, ahead + further, True) if is_parked else None
 
-    def _told(self, pool: str, ahead: int) -> QueueStanding:
-        return QueueStanding(1 + ahead, self._pace.wait_s(pool, 1 + ahead))
+    def _standing_at(self, pool: str, ahead: int) -> QueueStanding:
+        return QueueStanding(1 + ahead, self._drain_rate.wait_s(pool, 1 + ahead))
 
-    def _remember(self, job: Job) -> Key | None:
-        """Keeps where the job waits for its turn, and gives its key; None if it does not."""
+    def _cache_place(self, job: Job) -> Key | None:
+        """Caches where the job waits for its turn, and returns its key; None if it does not wait."""
         key = _key(job)
         if key is not None:
-            self._remembered[job.id] = (job.pool, job.account_id, key[0])
-            self._remembered.move_to_end(job.id)
-            if len(self._remembered) > REMEMBERED:
-                self._remembered.popitem(last=False)
+            self._cache[job.id] = (job.pool, job.account_id, key[0])
+            self._cache.move_to_end(job.id)
+            if len(self._cache) > CACHED_JOBS:
+                self._cache.popitem(last=False)
         return key
 
     @property
-    def _has_looked(self) -> bool:
-        return self._looked_at > NEVER
+    def _has_index(self) -> bool:
+        return self._indexed_at > NEVER
 
-    async def _keep_fresh(self) -> None:
-        refreshing = self._begin_if_due()
+    async def _refresh_if_due(self) -> None:
+        refreshing = self._start_refresh_if_due()
         if refreshing is not None and self._cost_s <= CHEAP_S:
-            # Whoever stops waiting does not take the look from the others, and the end of it cancels nobody.
+            # A caller that is cancelled must not cancel the refresh that others wait for, nor the other way round.
             await asyncio.wait({refreshing})
             if not refreshing.cancelled():
                 refreshing.result()
 
-    def _begin_if_due(self) -> asyncio.Task[None] | None:
+    def _start_refresh_if_due(self) -> asyncio.Task[None] | None:
         if self._clock() < self._due_at and not self._is_behind:
             return None
         if self._refreshing is None:
@@ -227,49 +227,49 @@ class Positions:
         return self._refreshing
 
     async def _refresh(self) -> None:
-        self._since_look = []
+        self._during_refresh = []
         began_at = self._clock()
         try:
             waiting = await self._store.read(GetWaiting())
             read_at = self._clock()
-            look = QueueIndex(waiting.ready, waiting.parked)
-            self._pace.observe(self._look.ready.lines, waiting.ready, read_at - self._looked_at)
-            # What is committed meanwhile comes to the end of this list. A look at a long queue takes a while, and then
-            # there is much in it: others get their turn in between.
-            for moved in self._since_look:
+            index = QueueIndex(waiting.ready, waiting.parked)
+            self._drain_rate.observe(self._index.ready.lines, waiting.ready, read_at - self._indexed_at)
+            # Commits during the refresh are appended to this list. For a long queue it grows long, so other tasks get
+            # their turn in between.
+            for moved in self._during_refresh:
                 for change in moved:
-                    look.follow(change)
+                    index.follow(change)
                 await asyncio.sleep(0)
-            self._look, self._looked_at, self._is_behind = look, read_at, False
-            self._news.clear()
-            await self._forget_gone(len(waiting.ready) + len(waiting.parked))
+            self._index, self._indexed_at, self._is_behind = index, read_at, False
+            self._pending.clear()
+            await self._evict_gone(len(waiting.ready) + len(waiting.parked))
         except StoreError as error:
             log.warning("positions could not be refreshed: %s", error)
-            self._looked_at = self._clock()
+            self._indexed_at = self._clock()
         finally:
             self._cost_s = self._clock() - began_at
-            self._due_at = self._looked_at + min(LONGEST_S, max(SHORTEST_S, self._cost_s / COST_SHARE))
-            self._since_look = []
+            self._due_at = self._indexed_at + min(LONGEST_S, max(SHORTEST_S, self._cost_s / COST_SHARE))
+            self._during_refresh = []
             self._refreshing = None
 
-    async def _forget_gone(self, waiting: int) -> None:
-        """Forgets jobs that other processes have started since, once these are most of what is remembered."""
-        if len(self._remembered) <= 2 * waiting + SPARE:
+    async def _evict_gone(self, waiting: int) -> None:
+        """Evicts jobs that other processes have started since, once they are most of the cache."""
+        if len(self._cache) <= 2 * waiting + CACHE_SPARE:
             return
-        for count, job_id in enumerate(tuple(self._remembered)):
-            place = self._remembered.get(job_id)
-            if place is not None and not self._waits(job_id, *place):
-                del self._remembered[job_id]
-            if count % AT_A_TIME == AT_A_TIME - 1:
+        for count, job_id in enumerate(tuple(self._cache)):
+            place = self._cache.get(job_id)
+            if place is not None and not self._still_waits(job_id, *place):
+                del self._cache[job_id]
+            if count % JOBS_PER_TURN == JOBS_PER_TURN - 1:
                 await asyncio.sleep(0)
 
-    def _waits(self, job_id: str, pool: str, account: str, rank: int) -> bool:
+    def _still_waits(self, job_id: str, pool: str, account: str, rank: int) -> bool:
         key = (rank, job_id)
-        return self._look.ready.find(pool, key)[1] or self._look.parked.find(account, key)[1]
+        return self._index.ready.find(pool, key)[1] or self._index.parked.find(account, key)[1]
 
 
 def _key(job: Job) -> Key | None:
-    """What orders the job in its line; None if it does not wait for its turn."""
+    """The key that orders the job in its line; None if it does not wait for its turn."""
     place = job.place
     if type(place) is not Ready and (type(place) is not Parked or place.due_at is not None):
         return None

@@ -1,4 +1,4 @@
-"""A look at all that waits: the lines as the database had them, and what this process did to them since."""
+"""An index of all waiting jobs: the lines as they were read, and what this process has changed in them since."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from ..core.snapshot import JobChange
 from ..store.waiting_columns import Key, Lines
 
 RUNS: Final = 16
-"""How many rising runs the keys of one line may be kept in."""
-LATEST: Final = 512
-"""So many at the end of a run are searched first."""
+"""How many sorted runs may hold the keys of one line."""
+TAIL: Final = 512
+"""How many keys at the end of a run are searched first."""
 
 
 class QueueIndex:
-    """Ready jobs by pool, and by account those that wait for its own concurrency."""
+    """Ready jobs by pool, and by account the jobs parked for its concurrency."""
 
     def __init__(self, ready: Lines, parked: Lines) -> None:
         self.ready = Queue(ready)
         self.parked = Queue(parked)
 
     def follow(self, change: JobChange) -> None:
-        """Takes in a job that was committed."""
+        """Applies a committed change of a job."""
         if change.before is not None:
-            self._drop(change.before)
-        self._put(change.after)
+            self._remove(change.before)
+        self._add(change.after)
 
-    def _put(self, job: Job) -> None:
+    def _add(self, job: Job) -> None:
         place = job.place
         if type(place) is Ready:
             self.ready.add(job.pool, (place.rank, job.id))
         elif type(place) is Parked and place.due_at is None:
             self.parked.add(job.account_id, (place.rank, job.id))
 
-    def _drop(self, job: Job) -> None:
+    def _remove(self, job: Job) -> None:
         place = job.place
         if type(place) is Ready:
-            self.ready.take(job.pool, (place.rank, job.id))
+            self.ready.remove(job.pool, (place.rank, job.id))
         elif type(place) is Parked and place.due_at is None:
-            self.parked.take(job.account_id, (place.rank, job.id))
+            self.parked.remove(job.account_id, (place.rank, job.id))
 
 
 class Keys:
-    """A set of keys in order, as a few runs that each rise; the run with the highest end comes first.
+    """An ordered set of keys, as a few sorted runs; the run with the highest last key comes first.
 
-    Jobs of one priority come in the order of time, so that a key nearly always goes to the end of a run. In one list,
-    each job of a better priority would push all the others along.
+    Jobs of one priority arrive in order of time, so a key nearly always goes to the end of a run. In a single list,
+    each insert of a better priority would shift all keys behind it.
     """
 
     __slots__ = ("_runs",)
@@ -70,7 +70,7 @@ class Keys:
             insort(min(self._runs, key=len), key)
 
     def remove(self, key: Key) -> None:
-        """Takes the key out, if it is there."""
+        """Removes the key, if it is there."""
         for run in self._runs:
             index = bisect_left(run, key)
             if index < len(run) and run[index] == key:
@@ -80,11 +80,11 @@ class Keys:
                 return
 
     def find(self, key: Key) -> tuple[int, bool]:
-        """How many keys come before this one, and whether it is there itself."""
+        """How many keys come before this one, and whether it is in the set."""
         before, is_there = 0, False
         for run in self._runs:
-            # Whoever is asked about was mostly added last.
-            near = len(run) - LATEST
+            # Most lookups are for keys that were added lately.
+            near = len(run) - TAIL
             index = bisect_left(run, key, near if near > 0 and run[near] < key else 0)
             before += index
             is_there = is_there or (index < len(run) and run[index] == key)
@@ -98,62 +98,62 @@ def _end(run: list[Key]) -> Key:
     return run[-1]
 
 
-class _Since(Struct):
-    """What this process has added to a line and taken from it since the look."""
+class _Delta(Struct):
+    """What this process has added to a line and removed from it since it was read."""
 
     line: range
     length: int
     last: Key | None
-    """The last key of the line. A new job comes behind it as a rule, and then need not be searched for."""
+    """The last key of the line. A new job usually comes behind it, and then needs no search."""
     added: Keys = field(default_factory=Keys)
-    taken: Keys = field(default_factory=Keys)
+    removed: Keys = field(default_factory=Keys)
 
 
 class Queue:
-    """Lines by owner, as they are now as far as this process knows."""
+    """Lines by owner: as they were read, with this process's changes."""
 
     def __init__(self, lines: Lines) -> None:
         self.lines = lines
-        self._since: dict[str, _Since] = {}
+        self._deltas: dict[str, _Delta] = {}
 
     def add(self, owner: str, key: Key) -> None:
-        since = self._since.get(owner) or self._begun(owner)
-        if self._stands(since, key)[1]:
-            # It is back, or the look has seen it already.
-            since.taken.remove(key)
+        delta = self._deltas.get(owner) or self._new_delta(owner)
+        if self._find_in_lines(delta, key)[1]:
+            # It has come back, or was there already when the line was read.
+            delta.removed.remove(key)
         else:
-            since.added.add(key)
+            delta.added.add(key)
 
-    def take(self, owner: str, key: Key) -> None:
-        since = self._since.get(owner) or self._begun(owner)
-        if self._stands(since, key)[1]:
-            since.taken.add(key)
+    def remove(self, owner: str, key: Key) -> None:
+        delta = self._deltas.get(owner) or self._new_delta(owner)
+        if self._find_in_lines(delta, key)[1]:
+            delta.removed.add(key)
         else:
-            since.added.remove(key)
+            delta.added.remove(key)
 
-    def _begun(self, owner: str) -> _Since:
+    def _new_delta(self, owner: str) -> _Delta:
         line = self.lines.line(owner)
-        since = self._since[owner] = _Since(line, len(line), self.lines.key(line[-1]) if line else None)
-        return since
+        delta = self._deltas[owner] = _Delta(line, len(line), self.lines.key(line[-1]) if line else None)
+        return delta
 
-    def _stands(self, since: _Since, key: Key) -> tuple[int, bool]:
-        """What the look says of the key: how many of the line come before it, and whether it is in the line."""
-        if since.last is None or key > since.last:
-            return since.length, False
-        return self.lines.find(since.line, key)
+    def _find_in_lines(self, delta: _Delta, key: Key) -> tuple[int, bool]:
+        """As the line was read: how many of its jobs come before the key, and whether it has the key."""
+        if delta.last is None or key > delta.last:
+            return delta.length, False
+        return self.lines.find(delta.line, key)
 
     def find(self, owner: str, key: Key) -> tuple[int, bool]:
-        """How many jobs of the line come before this key, and whether the job with this key is in the line."""
-        since = self._since.get(owner)
-        if since is None:
+        """How many jobs of the line come before this key, and whether it has the key."""
+        delta = self._deltas.get(owner)
+        if delta is None:
             return self.lines.find(self.lines.line(owner), key)
-        before, is_there = self._stands(since, key)
-        added, is_added = since.added.find(key)
-        taken, is_taken = since.taken.find(key)
-        return before + added - taken, is_added or (is_there and not is_taken)
+        before, is_there = self._find_in_lines(delta, key)
+        added, is_added = delta.added.find(key)
+        removed, is_removed = delta.removed.find(key)
+        return before + added - removed, is_added or (is_there and not is_removed)
 
     def length(self, owner: str) -> int:
-        since = self._since.get(owner)
-        if since is None:
+        delta = self._deltas.get(owner)
+        if delta is None:
             return len(self.lines.line(owner))
-        return since.length + len(since.added) - len(since.taken)
+        return delta.length + len(delta.added) - len(delta.removed)

@@ -1,6 +1,6 @@
-"""The trigger: tells a function of the application that jobs became ready, so that it can start a worker somewhere.
+"""The trigger: calls a function of the application when jobs become ready, so that it can start a worker.
 
-For hosts where nothing runs by itself: a submit then wakes a serverless worker, which runs in its time budget and ends.
+For serverless hosts: each submit starts a worker, which runs within its time budget and ends.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ OnWork = Callable[[tuple[str, ...]], Any]
 """Called with the names of pools; a coroutine function is awaited."""
 
 PAUSE_S: Final = 0.05
-"""It is called at most this often, with all the pools that gathered meanwhile."""
+"""The shortest time between two calls; pools that become ready meanwhile share the next one."""
 
 
 class Trigger:
-    """Calls `on_work`, one call at a time, in the background. What it raises is logged: the jobs wait all the same."""
+    """Calls `on_work` in the background, one call at a time. Its exceptions are logged: the jobs still wait."""
 
     def __init__(self, on_work: OnWork) -> None:
         self._on_work = on_work
@@ -34,7 +34,7 @@ class Trigger:
             self._task = asyncio.create_task(self._run(), name="ficha trigger")
 
     async def stop(self) -> None:
-        """Lets a call that is under way end."""
+        """Waits for a call under way to end."""
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
@@ -46,5 +46,5 @@ class Trigger:
                 if inspect.isawaitable(answer):
                     await answer
             except Exception:
-                log.exception("on_work failed; the jobs wait for a worker all the same")
+                log.exception("on_work failed; the jobs still wait for a worker")
             await asyncio.sleep(PAUSE_S)

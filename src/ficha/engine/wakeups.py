@@ -1,7 +1,7 @@
-"""Wake-ups: whoever waits, for work of a pool or for events, is told at once within the process, and by a hint from
+"""Wake-ups: notify tasks that wait for a topic (work of a pool, events), directly within the process and by hints from
 other processes.
 
-A hint may be lost; whoever waits also wakes by itself after a while and looks. Looking is the truth.
+A hint may be lost, so those who wait also poll. Only the database says what is there.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from ..store.base import Store
 log = logging.getLogger("ficha.engine")
 
 ANYTHING: Final = ""
-"""A hint that does not say what happened: everybody looks."""
+"""The topic of a hint that does not say what happened: it wakes everybody."""
 
 EVENTS: Final = "\x02events"
-"""What those wait for who follow jobs: events were written. No pool has a control character."""
+"""The topic of followers: events were written. No pool's name has a control character."""
 
 EVENTS_EVERY_S = 0.1
-"""How often a hint goes out, at most, that speaks of events alone. It rides along with any other hint."""
+"""The shortest time between two hints of events alone. Any other hint includes it."""
 HINTS_PER_S = 50.0
 HINTS_AT_ONCE = 50.0
-"""How many hints to other processes go out in the long run, and at once after a quiet time. Each one costs the database
-a transaction of its own, so under load many wake-ups share one."""
-RIDES_EVERY_S = 0.008
-"""How often hints ride on a commit, at most: the database lets commits that bring hints pass one by one, and does not
+"""The rate of hints to other processes, and the burst after a quiet time. Each hint costs the database a transaction,
+so under load many wake-ups share one."""
+COMMIT_HINT_EVERY_S = 0.008
+"""The shortest time between two commits that carry hints: PostgreSQL lets such commits pass one by one, and does not
 flush several of them at once."""
 
 
 def cancellations(worker: str) -> str:
-    """What a worker waits for, besides its pools, to hear of cancelled jobs. No pool has a control character."""
+    """The topic of a worker's cancelled jobs. No pool's name has a control character."""
     return f"\x01{worker}"
 
 
 class Wakeups:
-    """Who waits for which pool."""
+    """Who waits for which topic; most topics are pools."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._heard: Counter[str] = Counter()
         self._unsent: set[str] = set()
-        self._credit = HINTS_AT_ONCE
-        self._credited_at = time.monotonic()
-        self._rode_at = self._events_sent_at = float("-inf")
+        self._tokens = HINTS_AT_ONCE
+        self._refilled_at = time.monotonic()
+        self._sent_with_commit_at = self._events_sent_at = float("-inf")
         self._more_than_events = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._sender: asyncio.Task[None] | None = None
@@ -87,7 +87,7 @@ class Wakeups:
 
     @contextmanager
     def telling(self, pools: Iterable[str], future: asyncio.Future[None]) -> Iterator[None]:
-        """For as long as this lasts, a wake-up of one of the pools is the future's result, if it has none yet."""
+        """Until the block ends, a wake-up of one of the pools completes the future."""
         names = tuple(pools)
         for pool in names:
             self._waiting.setdefault(pool, set()).add(future)
@@ -99,18 +99,18 @@ class Wakeups:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether there are so few hints that the next may ride on its commit."""
-        return not self._unsent and time.monotonic() - self._rode_at >= RIDES_EVERY_S
+        """Whether hints are few enough for the next commit to carry its own."""
+        return not self._unsent and time.monotonic() - self._sent_with_commit_at >= COMMIT_HINT_EVERY_S
 
     def riding(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Those of the names that are worth it: events alone can wait."""
+        """The hints that a commit should carry: none if they are of events alone, which can wait."""
         found = tuple(names)
         return found if any(name != EVENTS for name in found) else ()
 
     def announce(self, pools: Iterable[str], told: Collection[str] = ()) -> None:
-        """Wakes this process at once and the others soon, unless they were told already."""
+        """Wakes this process at once and the others soon; `told` are the hints that went out with the commit."""
         if told:
-            self._rode_at = time.monotonic()
+            self._sent_with_commit_at = time.monotonic()
         for pool in pools:
             self._wake(pool)
             if pool not in told:
@@ -130,10 +130,10 @@ class Wakeups:
     async def _send(self) -> None:
         while self._unsent:
             now = time.monotonic()
-            self._credit = min(HINTS_AT_ONCE, self._credit + (now - self._credited_at) * HINTS_PER_S)
-            self._credited_at = now
-            if self._credit < 1:
-                await asyncio.sleep((1 - self._credit) / HINTS_PER_S)
+            self._tokens = min(HINTS_AT_ONCE, self._tokens + (now - self._refilled_at) * HINTS_PER_S)
+            self._refilled_at = now
+            if self._tokens < 1:
+                await asyncio.sleep((1 - self._tokens) / HINTS_PER_S)
                 continue
             events_in_s = self._events_sent_at + EVENTS_EVERY_S - now
             if self._unsent == {EVENTS} and events_in_s > 0:
@@ -142,7 +142,7 @@ class Wakeups:
                     async with asyncio.timeout(events_in_s):
                         await self._more_than_events.wait()
                 continue
-            self._credit -= 1
+            self._tokens -= 1
             names, self._unsent = self._unsent, set()
             if EVENTS in names:
                 self._events_sent_at = now
