@@ -8,8 +8,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from ..engine.queries import Page
-from ..engine.views import AccountView, EntryView
+from ..engine.views import AccountView, EntryView, Page
 from .backend import Desk, account_at, at_desk, check_account
 from .listing import list_at_desk
 from .options import LIMIT, After, App, AsJson, Database, Key, Limit, Reason

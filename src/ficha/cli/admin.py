@@ -9,9 +9,8 @@ import msgspec
 import typer
 
 from ..core.outcomes import Recovered
-from ..engine.queries import Page
 from ..engine.sweeper import SweepReport
-from ..engine.views import Hold, JobView, KeyView
+from ..engine.views import Hold, JobView, KeyView, Page
 from ..operations import BoundOperations
 from ..store.base import Stats
 from .backend import Desk, at_desk

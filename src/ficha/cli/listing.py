@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from ..engine.queries import Page
+from ..engine.views import Page
 from ..errors import Refused
 from ..operations import BoundOperations
 from .backend import Desk, Needs, at_desk, page_items

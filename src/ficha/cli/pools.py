@@ -8,8 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from ..core.records import Pool
-from ..engine.queries import Page
-from ..engine.views import PoolView
+from ..engine.views import Page, PoolView
 from .backend import Desk, at_desk
 from .listing import listed
 from .options import App, AsJson, Database

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..engine.workforce import WorkerView
+from ..engine.views import WorkerView
 from .listing import list_at_desk
 from .options import LIMIT, After, App, AsJson, Database, Limit
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from .. import validation as arg
 from ..core.records import ApiKeyScope
-from ..engine.queries import Page
-from ..engine.views import AccountView, ApiKeyView, AuditView, EntryView, NewApiKey
+from ..engine.views import AccountView, ApiKeyView, AuditView, EntryView, NewApiKey, Page
 from .effects import Flow
 from .operation import operation
 from .requests import RequestMethods, segment

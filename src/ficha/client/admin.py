@@ -6,10 +6,8 @@ from msgspec import Raw, Struct
 
 from .. import validation as arg
 from ..core.outcomes import Discarded, Recovered
-from ..engine.queries import Page
 from ..engine.sweeper import SweepReport
-from ..engine.views import JobView, KeyView, PoolView
-from ..engine.workforce import WorkerView
+from ..engine.views import JobView, KeyView, Page, PoolView, WorkerView
 from ..store.base import Stats
 from .effects import Flow
 from .operation import operation

@@ -13,8 +13,7 @@ from .. import validation as arg
 from ..core.outcomes import Finished, Rate, Refusal
 from ..core.records import Status
 from ..core.states import FINAL
-from ..engine.queries import Page
-from ..engine.views import EventView, Hold, JobView, Quote, Receipt, instant
+from ..engine.views import EventView, Hold, JobView, Page, Quote, Receipt, instant
 from ..ids import new_id
 from .effects import READ_S, Flow, Stream
 from .operation import iteration, operation

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
-from typing import Final, Generic, TypeVar
-
-from msgspec import Struct
+from typing import Final
 
 from ..core.invariants import violations
 from ..core.pools import WaitReason, why_not_yet, why_waiting
@@ -16,19 +14,9 @@ from ..store import base as q
 from . import views as v
 from .position_watch import PositionWatch
 from .positions import Placed, Positions, QueueStanding
-from .workforce import WorkerView, worker_view
-
-T = TypeVar("T")
 
 POOLS_S: Final = 0.1
 """How long an answer about pools is good for others who ask."""
-
-
-class Page(Struct, Generic[T], frozen=True):
-    """A part of a list. `next` is what to ask for to get the following part; None at the end."""
-
-    items: list[T]
-    next: str | None = None
 
 
 class Queries:
@@ -46,11 +34,11 @@ class Queries:
         rows = await self._store.read(q.GetJobs((job_id,)))
         return await self._view(rows[0]) if rows else None
 
-    async def jobs(self, query: q.ListJobs) -> Page[v.JobView]:
+    async def jobs(self, query: q.ListJobs) -> v.Page[v.JobView]:
         """A page of jobs, newest first."""
         rows = await self._store.read(query)
         items = [await self._view(row) for row in rows]
-        return Page(items, items[-1].id if len(items) == query.limit else None)
+        return v.Page(items, items[-1].id if len(items) == query.limit else None)
 
     async def standing(self, job_id: str) -> QueueStanding | None:
         """Where a job stands, from the shared look: what a client may ask every few seconds."""
@@ -99,15 +87,15 @@ class Queries:
         account = await self._store.read(q.GetAccount(account_id))
         return None if account is None else v.account_view(account, _now())
 
-    async def accounts(self, after: str | None, limit: int) -> Page[v.AccountView]:
+    async def accounts(self, after: str | None, limit: int) -> v.Page[v.AccountView]:
         """A page of accounts, by id."""
         items = [v.account_view(account, _now()) for account in await self._store.read(q.ListAccounts(after, limit))]
-        return Page(items, items[-1].id if len(items) == limit else None)
+        return v.Page(items, items[-1].id if len(items) == limit else None)
 
-    async def ledger(self, account_id: str, before: int | None, limit: int) -> Page[v.EntryView]:
+    async def ledger(self, account_id: str, before: int | None, limit: int) -> v.Page[v.EntryView]:
         """A page of ledger lines, newest first."""
         items = [v.entry_view(entry) for entry in await self._store.read(q.ListEntries(account_id, before, limit))]
-        return Page(items, str(items[-1].number) if len(items) == limit else None)
+        return v.Page(items, str(items[-1].number) if len(items) == limit else None)
 
     async def events(self, query: q.ListEvents) -> list[v.EventView]:
         return [v.event_view(event) for event in await self._store.read(query)]
@@ -115,11 +103,11 @@ class Queries:
     async def steps(self, job_id: str) -> list[Step]:
         return await self._store.read(q.ListSteps(job_id))
 
-    async def reservations(self, account_id: str | None, before: str | None, limit: int) -> Page[v.Hold]:
+    async def reservations(self, account_id: str | None, before: str | None, limit: int) -> v.Page[v.Hold]:
         """A page of reservations, newest first."""
         found = await self._store.read(q.ListReservations(account_id, before, limit))
         items = [v.hold_view(reservation, _now()) for reservation in found]
-        return Page(items, items[-1].id if len(items) == limit else None)
+        return v.Page(items, items[-1].id if len(items) == limit else None)
 
     async def keys(self, account_id: str | None, after: tuple[str, str, str] | None, limit: int) -> list[v.KeyView]:
         return [v.key_view(key) for key in await self._store.read(q.ListKeys(account_id, after, limit))]
@@ -131,26 +119,26 @@ class Queries:
     async def pools(self) -> list[v.PoolView]:
         return [v.pool_view(counts) for counts in await self._store.read(q.ListPools())]
 
-    async def workers(self, stuck_ms: int, after: str | None, limit: int) -> Page[WorkerView]:
+    async def workers(self, stuck_ms: int, after: str | None, limit: int) -> v.Page[v.WorkerView]:
         """A page of workers, by name."""
         found = await self._store.read(q.ListWorkers(stuck_ms, after, limit))
-        items = [worker_view(counts, found.now) for counts in found.workers]
-        return Page(items, items[-1].name if len(items) == limit else None)
+        items = [v.worker_view(counts, found.now) for counts in found.workers]
+        return v.Page(items, items[-1].name if len(items) == limit else None)
 
     async def api_key(self, digest: str) -> v.ApiKeyView | None:
         found = await self._store.read(q.GetApiKey(digest))
         return v.api_key_view(found.keys[0], found.now) if found.keys else None
 
-    async def api_keys(self, before: str | None, limit: int) -> Page[v.ApiKeyView]:
+    async def api_keys(self, before: str | None, limit: int) -> v.Page[v.ApiKeyView]:
         """A page of API keys, newest first."""
         found = await self._store.read(q.ListApiKeys(before, limit))
         items = [v.api_key_view(row, found.now) for row in found.keys]
-        return Page(items, items[-1].id if len(items) == limit else None)
+        return v.Page(items, items[-1].id if len(items) == limit else None)
 
-    async def audit(self, before: int | None, limit: int) -> Page[v.AuditView]:
+    async def audit(self, before: int | None, limit: int) -> v.Page[v.AuditView]:
         """A page of the audit log, newest first."""
         items = [v.audit_view(line) for line in await self._store.read(q.ListAudit(before, limit))]
-        return Page(items, str(items[-1].number) if len(items) == limit else None)
+        return v.Page(items, str(items[-1].number) if len(items) == limit else None)
 
     async def stats(self, stuck_ms: int) -> q.Stats:
         return await self._store.read(q.GetStats(stuck_ms))

@@ -7,8 +7,7 @@ from typing import Literal
 from .. import validation as arg
 from ..core.commands import ChangePlan, Credit, OpenAccount
 from ..core.outcomes import AccountChanged, Refusal
-from ..engine.queries import Page
-from ..engine.views import AccountView, EntryView
+from ..engine.views import AccountView, EntryView, Page
 from ..errors import Refused
 from .base import Operations
 

@@ -7,10 +7,8 @@ from ..core import commands as c
 from ..core.outcomes import Discarded, PoolChanged, Recovered, Submitted
 from ..core.policy import MILLISECOND
 from ..core.records import Pool
-from ..engine.queries import Page
 from ..engine.sweeper import SweepReport
-from ..engine.views import AuditView, Hold, JobView, KeyView, PoolView
-from ..engine.workforce import WorkerView
+from ..engine.views import AuditView, Hold, JobView, KeyView, Page, PoolView, WorkerView
 from ..ids import new_id
 from ..store.base import ListJobs, Stats
 from .submits import SubmitOperations

@@ -9,8 +9,7 @@ from .. import validation as arg
 from ..core.commands import CreateApiKey, RevokeApiKey, UseApiKey
 from ..core.outcomes import ApiKeyChanged, Used
 from ..core.records import ApiKeyScope
-from ..engine.queries import Page
-from ..engine.views import ApiKeyView, NewApiKey
+from ..engine.views import ApiKeyView, NewApiKey, Page
 from ..ids import new_id
 from .base import Operations
 

@@ -15,8 +15,7 @@ from ..core import commands as c
 from ..core.outcomes import Finished, Refusal, ReservationChanged, Submitted
 from ..core.records import Status
 from ..engine.positions import QueueStanding
-from ..engine.queries import Page
-from ..engine.views import EventView, Hold, JobView, Receipt, hold_view, receipt
+from ..engine.views import EventView, Hold, JobView, Page, Receipt, hold_view, receipt
 from ..errors import Refused
 from ..ids import new_id
 from ..store.base import ListEvents, ListJobs, StoreError

@@ -10,8 +10,7 @@ from starlette.requests import Request
 
 from .. import validation as arg
 from ..core.outcomes import Refusal
-from ..engine.queries import Page
-from ..engine.views import JobView
+from ..engine.views import JobView, Page
 from ..errors import Refused
 from .cursors import Cursors
 from .identity.callers import Caller, Scope

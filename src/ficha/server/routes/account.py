@@ -9,8 +9,7 @@ from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
 from ...core.policy import Plan
-from ...engine.queries import Page
-from ...engine.views import AccountView, EntryView
+from ...engine.views import AccountView, EntryView, Page
 from .. import wire as s
 from ..guard import Account, Call
 from ..openapi import gives

@@ -12,9 +12,18 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from ...core import commands as c
-from ...engine.queries import Page
-from ...engine.views import AccountView, ApiKeyView, AuditView, EntryView, Hold, JobView, KeyView, PoolView
-from ...engine.workforce import WorkerView
+from ...engine.views import (
+    AccountView,
+    ApiKeyView,
+    AuditView,
+    EntryView,
+    Hold,
+    JobView,
+    KeyView,
+    Page,
+    PoolView,
+    WorkerView,
+)
 from .. import wire as s
 from ..guard import Admin, Call
 from ..openapi import gives

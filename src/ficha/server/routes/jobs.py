@@ -13,8 +13,7 @@ from ... import validation as arg
 from ...core.commands import Cancel, Submit
 from ...core.outcomes import Finished, Refusal
 from ...core.records import Status
-from ...engine.queries import Page
-from ...engine.views import JobView, Receipt, moment
+from ...engine.views import JobView, Page, Receipt, moment
 from .. import wire as s
 from ..guard import Account, Call, OneJob, Stream
 from ..openapi import gives

@@ -8,8 +8,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from ...core.commands import Consume, Release, Reserve
-from ...engine.queries import Page
-from ...engine.views import Hold
+from ...engine.views import Hold, Page
 from .. import wire as s
 from ..guard import Account
 from ..openapi import gives

@@ -8,9 +8,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from ...core.commands import Recover
-from ...engine.queries import Page
 from ...engine.sweeper import SweepReport
-from ...engine.views import BatchView, JobView
+from ...engine.views import BatchView, JobView, Page
 from ...store.base import StoreError
 from .. import wire as s
 from ..guard import Call, Service

@@ -1,0 +1,143 @@
+"""A job as its owner sees it: what it is, how it waits, and the lines of its history."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ...core.policy import SECOND
+from ...core.pools import WaitReason
+from ...core.records import Awaiting, Leased, Parked, Status
+from ...store.base import JobRow, NumberedEvent
+from ..positions import QueueStanding
+from .dates import moment, moment_if_any
+
+
+class JobView(Struct, frozen=True, kw_only=True):
+    """A job as its owner sees it.
+
+    position: 1 is next; None when the job does not wait for its turn.
+    waiting_for: why a queued job has not started: its `place` in the queue, its account's limit (`account_limit`), the
+        pool's slots (`pool_full`), its `schedule`, or a paused pool (`pool_paused`).
+    waited_in_queue: seconds from its creation to its first start, or to now or its end if it never started.
+    """
+
+    id: str
+    account: str
+    session: str | None
+    tool: str
+    pool: str
+    status: Status
+    position: int | None
+    estimated_wait_s: float | None
+    waiting_for: WaitReason | None
+    waited_in_queue: float
+    priority: int
+    cost: int
+    charged: int
+    refunded: int
+    units: int
+    delivered: int | None
+    payload: Any
+    result: Any
+    error: str | None
+    attempts: int
+    max_attempts: int
+    recoveries: int
+    epoch: int
+    checkpoint: str | None
+    progress: int
+    resume_data: Any
+    partial: Any
+    locked_by: str | None
+    locked_at: datetime | None
+    lock_expires_at: datetime | None
+    last_heartbeat_at: datetime | None
+    provider_ref: str | None
+    batch: str | None
+    correlation_id: str | None
+    requeue_of: str | None
+    is_dead_letter: bool
+    created_at: datetime
+    scheduled_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+def job_view(
+    row: JobRow, now: int, standing: QueueStanding | None = None, waiting_for: WaitReason | None = None
+) -> JobView:
+    job = row.job
+    lease = job.place if isinstance(job.place, Leased) else None
+    point = job.checkpoint
+    waited_until = job.started_at or job.finished_at or now
+    return JobView(
+        id=job.id,
+        account=job.account_id,
+        session=job.session,
+        tool=job.tool,
+        pool=job.pool,
+        status=job.status,
+        position=None if standing is None else standing.position,
+        estimated_wait_s=None if standing is None else standing.estimated_wait_s,
+        waiting_for=waiting_for,
+        waited_in_queue=max(0, waited_until - job.created_at) / SECOND,
+        priority=job.priority,
+        cost=job.cost,
+        charged=job.charged,
+        refunded=job.refunded,
+        units=job.units,
+        delivered=job.delivered,
+        payload=msgspec.json.decode(row.payload),
+        result=None if row.result is None else msgspec.json.decode(row.result),
+        error=job.error,
+        attempts=job.attempts,
+        max_attempts=job.max_attempts,
+        recoveries=job.recoveries,
+        epoch=job.epoch,
+        checkpoint=None if point is None else point.name or None,
+        progress=100 if job.status == "completed" else 0 if point is None else point.progress,
+        resume_data=msgspec.json.decode(point.data) if point is not None and point.name else None,
+        partial=None if point is None or point.partial is None else msgspec.json.decode(point.partial),
+        locked_by=None if lease is None else lease.worker,
+        locked_at=None if lease is None else moment(lease.leased_at),
+        lock_expires_at=None if lease is None else moment(lease.expires_at),
+        last_heartbeat_at=None if lease is None else moment(lease.heartbeat_at),
+        provider_ref=job.place.ref if isinstance(job.place, Awaiting) else None,
+        batch=job.batch_id,
+        correlation_id=job.correlation_id,
+        requeue_of=job.requeue_of,
+        is_dead_letter=job.dead_at is not None,
+        created_at=moment(job.created_at),
+        scheduled_at=moment_if_any(job.place.due_at) if isinstance(job.place, Parked) else None,
+        started_at=moment_if_any(job.started_at),
+        finished_at=moment_if_any(job.finished_at),
+    )
+
+
+class Wait(Struct, frozen=True):
+    """How a queued job waits: its position (1 is next), about how long it still waits, and what it waits for."""
+
+    position: int | None
+    estimated_wait_s: float | None
+    waiting_for: WaitReason | None
+
+
+class EventView(Struct, frozen=True, kw_only=True):
+    """One line of a job's history; `number` rises with time and is what a reader resumes after."""
+
+    number: int
+    job_id: str
+    kind: str
+    data: dict[str, Any]
+    at: datetime
+
+
+def event_view(numbered: NumberedEvent) -> EventView:
+    event = numbered.event
+    return EventView(
+        number=numbered.number, job_id=event.job_id, kind=event.kind, data=event.data or {}, at=moment(event.at)
+    )

@@ -1,0 +1,61 @@
+"""A job in the hands of a worker."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ...core.outcomes import Lease as CoreLease
+from ...core.records import Leased
+from ...store.base import JobRow
+from .dates import moment
+from .jobs import JobView, job_view
+
+
+class Lease(Struct, frozen=True, eq=False, gc=False):
+    """A worker's hold on a job: what a claim hands out, and what proves the right to speak about the job."""
+
+    core: CoreLease
+    job_id: str
+    account: str
+    epoch: int
+    worker: str
+
+    @classmethod
+    def of(cls, lease: CoreLease) -> Lease:
+        return cls(lease, lease.job.id, lease.job.account_id, lease.epoch, lease.worker)
+
+    @property
+    def job(self) -> JobView:
+        """The job as it was claimed."""
+        return job_view(JobRow(self.core.job, self.core.payload, None), self.claimed_at)
+
+    @property
+    def tool(self) -> str:
+        return self.core.job.tool
+
+    @property
+    def payload(self) -> Any:
+        return msgspec.json.decode(self.core.payload)
+
+    @property
+    def claimed_at(self) -> int:
+        place = self.core.job.place
+        assert isinstance(place, Leased)
+        return place.leased_at
+
+    @property
+    def expires_at(self) -> datetime:
+        """When the lease ends unless a heartbeat extends it."""
+        return moment(self.core.expires_at)
+
+    @property
+    def deadline_at(self) -> datetime:
+        """When the run is timed out, whatever the heartbeats."""
+        return moment(self.core.deadline_at)
+
+    def __repr__(self) -> str:
+        return f"Lease(job_id={self.job_id!r}, epoch={self.epoch}, worker={self.worker!r})"

@@ -1,0 +1,65 @@
+"""What a submit led to, or would lead to; what a finish or a cancel led to."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ...core.outcomes import Rate, Refusal, Submitted
+from ...core.records import Status
+
+
+class Receipt(Struct, frozen=True, kw_only=True):
+    """What a submit led to. With a batch, `job_id` is its first job and `jobs` says how many there are.
+
+    rate: the plan's jobs per hour, how many of them are left and when the hour ends; None where it has no such limit.
+    """
+
+    job_id: str
+    status: Status
+    position: int | None
+    priority: int
+    cost: int
+    new_balance: int
+    idempotent_hit: bool
+    batch_id: str | None
+    jobs: int
+    quota_warnings: tuple[str, ...]
+    cost_limit_warning: str | None
+    rate: Rate | None
+
+
+def receipt(outcome: Submitted, position: int | None) -> Receipt:
+    return Receipt(
+        job_id=outcome.job_id,
+        status=outcome.status,
+        position=position,
+        priority=outcome.priority,
+        cost=outcome.cost,
+        new_balance=outcome.new_balance,
+        idempotent_hit=outcome.idempotent_hit,
+        batch_id=outcome.batch_id,
+        jobs=outcome.jobs,
+        quota_warnings=outcome.quota_warnings,
+        cost_limit_warning=outcome.cost_limit_warning,
+        rate=outcome.rate,
+    )
+
+
+class Quote(Struct, frozen=True, kw_only=True):
+    """What a submit would lead to if it came now. Nothing was changed.
+
+    admitted: whether it would be accepted; if not, `refusal` says why.
+    position, estimated_wait_s: where the (first) job would stand; None if it would not wait for its turn.
+    """
+
+    admitted: bool
+    cost: int
+    jobs: int
+    priority: int | None
+    position: int | None
+    estimated_wait_s: float | None
+    balance: int
+    new_balance: int | None
+    refusal: Refusal | None
+    quota_warnings: tuple[str, ...]
+    cost_limit_warning: str | None
