@@ -1,13 +1,14 @@
 """Fixtures that every test may use."""
 
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.support.postgres import Server, new_database, server_folder
+from tests.support.postgres_databases import emptied, migrated_database
 
 # The store suite is library code, whose assertions would otherwise fail without a word.
 pytest.register_assert_rewrite("ficha.testing")
@@ -47,8 +48,23 @@ def postgres_server(pytestconfig: pytest.Config) -> Server:
     return server
 
 
+@pytest.fixture(scope="session")
+def shared_database(postgres_server: Server) -> Iterator[str]:
+    """The address of a PostgreSQL database with Ficha's schema, which all tests of a process share one after the other:
+    each empties it first."""
+    with migrated_database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture
+async def migrated_url(shared_database: str) -> AsyncIterator[str]:
+    """The address of a PostgreSQL database with Ficha's schema and no row, for one test that changes rows only."""
+    async with emptied(shared_database) as url:
+        yield url
+
+
 @pytest.fixture
 async def postgres_url(postgres_server: Server) -> AsyncIterator[str]:
-    """The address of a fresh empty PostgreSQL database, for one test."""
+    """The address of a fresh empty PostgreSQL database, for one test that may do with it whatever it likes."""
     async with new_database(postgres_server) as url:
         yield url

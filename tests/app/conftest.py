@@ -1,6 +1,6 @@
 """What the tests of the face share: the shop on a fresh database of each kind."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -11,17 +11,10 @@ from ficha.store.memory import MemoryStore
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from ficha.testing import ManualClock
-from tests.support.postgres import Server
-from tests.support.postgres_databases import emptied, migrated_database
+from tests.support.postgres_databases import emptied
 from tests.support.shop import World
 
 KINDS = ["memory", "sqlite", "postgresql"]
-
-
-@pytest.fixture(scope="session")
-def database(postgres_server: Server) -> Iterator[str]:
-    with migrated_database(postgres_server) as url:
-        yield url
 
 
 @pytest.fixture(params=KINDS)
@@ -41,7 +34,7 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             await SqliteStore(path).migrate()
             yield World(request.param, lambda clock: SqliteStore(path, clock=clock), stack)
         else:
-            url = await stack.enter_async_context(emptied(request.getfixturevalue("database")))
+            url = await stack.enter_async_context(emptied(request.getfixturevalue("shared_database")))
             yield World(request.param, lambda clock: PostgresStore(url, clock=clock), stack)
 
 
@@ -61,5 +54,5 @@ async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[s
     elif request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'ficha.db'}"
     else:
-        async with emptied(request.getfixturevalue("database")) as address:
+        async with emptied(request.getfixturevalue("shared_database")) as address:
             yield address

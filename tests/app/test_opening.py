@@ -213,7 +213,7 @@ async def test_an_embedded_database_is_migrated_by_itself(tmp_path: Path) -> Non
         assert await app.verify() == []
 
 
-async def test_a_newer_schema_is_left_alone(tmp_path: Path, database: str) -> None:
+async def test_a_newer_schema_is_left_alone(tmp_path: Path, shared_database: str) -> None:
     file = tmp_path / "ficha.db"
     async with shop(f"sqlite:///{file}") as app:
         await app.open_account("ana", plan="open", credits=5)
@@ -225,10 +225,10 @@ async def test_a_newer_schema_is_left_alone(tmp_path: Path, database: str) -> No
         after = await state(app)
         assert (after.accounts, after.entries) == (before.accounts, before.entries)
 
-    connection = await asyncpg.connect(database)
+    connection = await asyncpg.connect(shared_database)
     try:
         await connection.execute("insert into schema_migrations values (999)")
-        await refused(database, SchemaMismatch, "version 999.*upgrade ficha")
+        await refused(shared_database, SchemaMismatch, "version 999.*upgrade ficha")
     finally:
         await connection.execute("delete from schema_migrations where version = 999")
         await connection.close()

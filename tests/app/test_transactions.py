@@ -7,13 +7,12 @@ import pytest
 
 from ficha import Ficha, InsufficientCredits
 from ficha.store.base import StoreError
-from tests.support.postgres_databases import emptied
 from tests.support.shop import balance, claim_one, shop, state
 
 
 @pytest.fixture
-async def app(database: str) -> AsyncIterator[Ficha]:
-    async with emptied(database) as url, shop(url) as app:
+async def app(migrated_url: str) -> AsyncIterator[Ficha]:
+    async with shop(migrated_url) as app:
         await app.open_account("ana", plan="open", credits=100)
         yield app
 

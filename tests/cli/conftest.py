@@ -15,8 +15,8 @@ from ficha import Ficha
 from ficha.cli import main
 from ficha.cli.loading import load
 from tests.cli.running import Done, Run
-from tests.support.postgres import Server, new_database
-from tests.support.postgres_databases import emptied, migrated_database
+from tests.support.postgres import new_database
+from tests.support.postgres_databases import emptied
 
 FICHA = Path(sys.executable).with_name("ficha")
 APPLICATION = Path(__file__).with_name("application.py")
@@ -92,12 +92,6 @@ async def empty(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[s
             yield url
 
 
-@pytest.fixture(scope="session")
-def migrated(postgres_server: Server) -> Iterator[str]:
-    with migrated_database(postgres_server) as url:
-        yield url
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 async def url(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
     """A database that is ready, or makes itself so; the environment names it."""
@@ -105,7 +99,7 @@ async def url(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.
         if request.param == "sqlite":
             address = f"sqlite:///{folder / 'ficha.db'}"
         else:
-            address = await stack.enter_async_context(emptied(request.getfixturevalue("migrated")))
+            address = await stack.enter_async_context(emptied(request.getfixturevalue("shared_database")))
         monkeypatch.setenv("FICHA_DATABASE_URL", address)
         yield address
 

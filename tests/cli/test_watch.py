@@ -15,7 +15,6 @@ from tests.cli.conftest import FICHA
 from tests.cli.running import Run
 from tests.cli.terminals import terminal
 from tests.stores.proxy import ANYTHING, proxied
-from tests.support.postgres_databases import emptied
 
 Shop = Callable[[], Ficha]
 SUBMIT = ("submit", "draw", '{"prompt": "cat"}', "--account", "ana", "--watch")
@@ -138,8 +137,8 @@ async def test_a_watched_submit_prints_one_document(ready: Shop, ficha: Run) -> 
         assert again.err.startswith("100 % of 2 jobs ended: 2 completed\n")
 
 
-async def test_a_connection_that_breaks_does_not_end_the_watching(migrated: str, folder: Path) -> None:
-    async with emptied(migrated) as url, proxied(url) as (proxy, through), Ficha(url) as app:
+async def test_a_connection_that_breaks_does_not_end_the_watching(migrated_url: str, folder: Path) -> None:
+    async with proxied(migrated_url) as (proxy, through), Ficha(migrated_url) as app:
         app.tool(name="draw")(lambda job: None)
         await app.open_account("ana")
         job_id = (await app.submit("draw", account="ana")).job_id

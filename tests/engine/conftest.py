@@ -1,6 +1,6 @@
 """What the tests of the engine share: fresh databases of each kind on a clock that is moved by hand."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -10,14 +10,7 @@ from ficha.store.memory import MemoryStore
 from ficha.testing import ManualClock
 from tests.engine.engine_setup import StoreSetup
 from tests.engine.position_setup import Seconds
-from tests.support.postgres import Server
-from tests.support.postgres_databases import emptied, migrated_database
-
-
-@pytest.fixture(scope="session")
-def database(postgres_server: Server) -> Iterator[str]:
-    with migrated_database(postgres_server) as url:
-        yield url
+from tests.support.postgres_databases import emptied
 
 
 @pytest.fixture
@@ -45,9 +38,9 @@ async def sqlite(clock: ManualClock, tmp_path: Path) -> AsyncIterator[StoreSetup
 
 
 @pytest.fixture
-async def postgresql(clock: ManualClock, database: str) -> AsyncIterator[StoreSetup]:
+async def postgresql(clock: ManualClock, shared_database: str) -> AsyncIterator[StoreSetup]:
     """Engines on a PostgreSQL database."""
-    async with emptied(database) as url, AsyncExitStack() as stack:
+    async with emptied(shared_database) as url, AsyncExitStack() as stack:
         yield await StoreSetup.on_postgresql(url, clock, stack)
 
 

@@ -44,12 +44,12 @@ async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
 
 @pytest.mark.parametrize("begins", ["before it is followed", "while it is followed"])
 async def test_a_lower_number_that_is_committed_later_comes_in_its_place(
-    postgresql: StoreSetup, database: str, begins: str
+    postgresql: StoreSetup, shared_database: str, begins: str
 ) -> None:
     engine = await opened(await postgresql.engine())
     late_job, other = str(uuid4()), await running(engine)
     follow = engine.live.follow
-    async with connected(database) as slow:
+    async with connected(shared_database) as slow:
         transaction = slow.transaction()
         await transaction.start()
         if begins == "before it is followed":
@@ -72,11 +72,11 @@ async def test_a_lower_number_that_is_committed_later_comes_in_its_place(
 
 
 async def test_a_transaction_that_is_undone_leaves_a_gap_that_nobody_waits_for(
-    postgresql: StoreSetup, database: str
+    postgresql: StoreSetup, shared_database: str
 ) -> None:
     engine = await opened(await postgresql.engine())
     job_id = await running(engine)
-    async with connected(database) as slow, engine.live.follow(account_id="ana") as account:
+    async with connected(shared_database) as slow, engine.live.follow(account_id="ana") as account:
         await next_events(account, 2)
         transaction = slow.transaction()
         await transaction.start()
@@ -88,12 +88,12 @@ async def test_a_transaction_that_is_undone_leaves_a_gap_that_nobody_waits_for(
 
 
 async def test_a_transaction_without_end_is_waited_for_only_so_long(
-    postgresql: StoreSetup, database: str, monkeypatch: pytest.MonkeyPatch
+    postgresql: StoreSetup, shared_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = await opened(await postgresql.engine())
     late_job, job_id = str(uuid4()), await running(engine)
     async with (
-        connected(database) as slow,
+        connected(shared_database) as slow,
         engine.live.follow(account_id="ana") as account,
         engine.live.follow(job_id=late_job) as late,
     ):
@@ -112,11 +112,11 @@ async def test_a_transaction_without_end_is_waited_for_only_so_long(
 
 
 async def test_a_transaction_of_somebody_else_that_runs_for_long_holds_nothing_up(
-    postgresql: StoreSetup, database: str
+    postgresql: StoreSetup, shared_database: str
 ) -> None:
     engine = await opened(await postgresql.engine())
     job_id = await running(engine)
-    async with connected(database) as other, other.transaction():
+    async with connected(shared_database) as other, other.transaction():
         await other.execute("CREATE TEMPORARY TABLE theirs (n int); INSERT INTO theirs VALUES (1)")
         async with engine.live.follow(account_id="ana") as account:
             await next_events(account, 2)
@@ -125,7 +125,7 @@ async def test_a_transaction_of_somebody_else_that_runs_for_long_holds_nothing_u
 
 
 async def test_a_transaction_that_is_waited_for_makes_nobody_read_the_same_again_and_again(
-    postgresql: StoreSetup, database: str, monkeypatch: pytest.MonkeyPatch
+    postgresql: StoreSetup, shared_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await postgresql.watched()
     engine = await opened(await postgresql.engine(store))
@@ -140,7 +140,7 @@ async def test_a_transaction_that_is_waited_for_makes_nobody_read_the_same_again
         return answer
 
     async with (
-        connected(database) as slow,
+        connected(shared_database) as slow,
         engine.live.follow(account_id="ana") as account,
         engine.live.follow(job_id=job_id) as job,
     ):
@@ -159,7 +159,7 @@ async def test_a_transaction_that_is_waited_for_makes_nobody_read_the_same_again
 
 
 async def test_with_many_who_write_at_once_nothing_is_lost_or_told_twice(
-    postgresql: StoreSetup, database: str, monkeypatch: pytest.MonkeyPatch
+    postgresql: StoreSetup, shared_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_tail, "BUFFER", 32)
     random = Random(5)
@@ -168,7 +168,7 @@ async def test_with_many_who_write_at_once_nothing_is_lost_or_told_twice(
     jobs, batches = [str(uuid4()) for _ in range(4)], 25
 
     async def write(job: str) -> None:
-        async with connected(database) as connection:
+        async with connected(shared_database) as connection:
             for number in range(batches):
                 async with connection.transaction():
                     for part in range(random.randrange(1, 4)):

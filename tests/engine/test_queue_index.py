@@ -107,7 +107,7 @@ def test_jobs_of_several_priorities_are_appended_and_not_squeezed_in() -> None:
     for turn in range(1_000):
         for priority in (50, 10, 30):
             queue.add("gpu", (priority * 10**6 + turn, IDS[0]))
-    runs = queue._since["gpu"].added._runs
+    runs = queue._deltas["gpu"].added._runs
     assert len(runs) == 3
     assert [run == sorted(run) for run in runs] == [True] * 3
     assert queue.find("gpu", (30 * 10**6 + 500, IDS[0])) == (1_500, True)

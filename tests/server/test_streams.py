@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -27,18 +27,11 @@ from ficha.store.memory import MemoryStore
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from tests.engine.instrumented_store import InstrumentedStore
-from tests.support.postgres import Server
-from tests.support.postgres_databases import emptied, migrated_database
+from tests.support.postgres_databases import emptied
 
 NEVER = 3_600.0
 """A time that no test waits for."""
 CUTS = 100
-
-
-@pytest.fixture(scope="session")
-def database(postgres_server: Server) -> Iterator[str]:
-    with migrated_database(postgres_server) as url:
-        yield url
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
@@ -50,7 +43,7 @@ async def app(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[F
             store = SqliteStore(tmp_path / "ficha.db")
             await store.migrate()
         elif request.param == "postgresql":
-            store = PostgresStore(await stack.enter_async_context(emptied(request.getfixturevalue("database"))))
+            store = PostgresStore(await stack.enter_async_context(emptied(request.getfixturevalue("shared_database"))))
         yield await stack.enter_async_context(opened(store))
 
 

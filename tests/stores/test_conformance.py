@@ -63,9 +63,9 @@ class TestSqlite(StoreConformance):
 
 class TestPostgres(StoreConformance):
     @pytest.fixture
-    async def driver(self, postgres_url: str) -> AsyncIterator[Driver]:
+    async def driver(self, migrated_url: str) -> AsyncIterator[Driver]:
         clock = ManualClock()
-        store = PostgresStore(postgres_url, clock=clock)
+        store = PostgresStore(migrated_url, clock=clock)
         await store.migrate()
         await store.open()
         yield Driver(store, clock)

@@ -151,13 +151,13 @@ class Arena:
 
 
 @pytest.fixture
-async def arena(tmp_path: Path, postgres_url: str) -> AsyncIterator[Arena]:
+async def arena(tmp_path: Path, migrated_url: str) -> AsyncIterator[Arena]:
     clock = ManualClock()
-    postgres = TwoProcesses(*(PostgresStore(postgres_url, clock=clock) for _ in range(2)))
+    postgres = TwoProcesses(*(PostgresStore(migrated_url, clock=clock) for _ in range(2)))
     await postgres.stores[0].migrate()
     for store in postgres.stores:
         await store.open()
-    admin = await asyncpg.connect(postgres_url)
+    admin = await asyncpg.connect(migrated_url)
     arena = Arena(tmp_path, postgres, admin, clock)
     yield arena
     await arena.close()

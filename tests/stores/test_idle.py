@@ -96,7 +96,7 @@ async def test_an_idle_worker_asks_little_of_sqlite(tmp_path: Path) -> None:
         assert await counted(texts, engine.call(CLAIM)) == 0
 
 
-async def test_an_idle_worker_asks_little_of_postgresql(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_worker_asks_little_of_postgresql(migrated_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     texts: list[str] = []
     connect = asyncpg.connect
 
@@ -106,7 +106,7 @@ async def test_an_idle_worker_asks_little_of_postgresql(postgres_url: str, monke
         return connection
 
     monkeypatch.setattr(asyncpg, "connect", connect_heard)
-    async with idle(PostgresStore(postgres_url)) as engine:
+    async with idle(PostgresStore(migrated_url)) as engine:
         assert await per_s(engine, texts, is_heard=False) < MOST_PER_S
 
 

@@ -35,8 +35,8 @@ INSERT INTO events (job_id, account_id, kind, at) VALUES (gen_random_uuid(), 'an
 """
 
 
-async def test_a_batch_under_locks_is_five_round_trips(postgres_url: str) -> None:
-    async with opened(postgres_url, committers=1, remember=False) as store:
+async def test_a_batch_under_locks_is_five_round_trips(migrated_url: str) -> None:
+    async with opened(migrated_url, committers=1, remember=False) as store:
         await prepare(store)
         texts: list[str] = []
         async with store._writers.take() as connection:
@@ -50,8 +50,8 @@ async def test_a_batch_under_locks_is_five_round_trips(postgres_url: str) -> Non
         assert texts == ["BEGIN", "WITH", "SELECT", "ROLLBACK"]
 
 
-async def test_a_claim_under_locks_from_a_pool_without_a_limit_is_four_round_trips(postgres_url: str) -> None:
-    async with opened(postgres_url, committers=1, remember=False) as store:
+async def test_a_claim_under_locks_from_a_pool_without_a_limit_is_four_round_trips(migrated_url: str) -> None:
+    async with opened(migrated_url, committers=1, remember=False) as store:
         await prepare(store)
         await run(store, *(submit() for _ in range(4)))
         # Only the first claim has to find out that there is no limit.
@@ -64,8 +64,8 @@ async def test_a_claim_under_locks_from_a_pool_without_a_limit_is_four_round_tri
         assert texts == ["BEGIN", "WITH", "WITH", "COMMIT"]
 
 
-async def test_a_limit_that_another_process_gives_a_pool_holds_for_the_next_claim(postgres_url: str) -> None:
-    async with opened(postgres_url) as one, opened(postgres_url) as other:
+async def test_a_limit_that_another_process_gives_a_pool_holds_for_the_next_claim(migrated_url: str) -> None:
+    async with opened(migrated_url) as one, opened(migrated_url) as other:
         await prepare(one)
         await run(one, *(submit() for _ in range(6)))
         [before] = await run(one, c.Claim("w1", ("gpu",), 1))
@@ -75,14 +75,14 @@ async def test_a_limit_that_another_process_gives_a_pool_holds_for_the_next_clai
         assert sum(len(claimed.leases) for claimed in (before, *(claimed for [claimed] in found))) == 3
 
 
-async def test_values_are_kept_in_native_types_and_to_the_microsecond(postgres_url: str) -> None:
+async def test_values_are_kept_in_native_types_and_to_the_microsecond(migrated_url: str) -> None:
     now = 4_102_444_799_999_999
-    async with opened(postgres_url, clock=lambda: now) as store:
+    async with opened(migrated_url, clock=lambda: now) as store:
         await prepare(store)
         [submitted] = await run(store, submit())
         [row] = await store.read(q.GetJobs((submitted.job_id,)))
         assert row.job.created_at == now
-        async with connected(postgres_url) as connection:
+        async with connected(migrated_url) as connection:
             found: Any = await connection.fetchrow(
                 "SELECT pg_typeof(id)::text, pg_typeof(payload)::text, pg_typeof(created_at)::text, created_at::text "
                 "FROM jobs"
@@ -90,8 +90,8 @@ async def test_values_are_kept_in_native_types_and_to_the_microsecond(postgres_u
             assert tuple(found) == ("uuid", "jsonb", "timestamp with time zone", "2099-12-31 23:59:59.999999+00")
 
 
-async def test_without_a_clock_of_its_own_time_is_the_databases(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+async def test_without_a_clock_of_its_own_time_is_the_databases(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         text = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
         before = await connection.fetchval(text)
         snapshot = await look(store, Needs())
@@ -99,8 +99,8 @@ async def test_without_a_clock_of_its_own_time_is_the_databases(postgres_url: st
         assert before <= snapshot.now <= due.now <= await connection.fetchval(text)
 
 
-async def test_an_id_that_is_no_uuid_names_nothing(postgres_url: str) -> None:
-    async with opened(postgres_url) as store:
+async def test_an_id_that_is_no_uuid_names_nothing(migrated_url: str) -> None:
+    async with opened(migrated_url) as store:
         odd = ["x", str(uuid4()).upper()]
         wanted = Needs(jobs=set(odd), owned_jobs=set(odd), payloads=set(odd), steps={("x", "s")}, reservations=set(odd))
         snapshot = await look(store, wanted)
@@ -109,8 +109,8 @@ async def test_an_id_that_is_no_uuid_names_nothing(postgres_url: str) -> None:
         assert snapshot.steps == {("x", "s"): None}
 
 
-async def test_two_claims_at_once_take_different_jobs_and_do_not_wait(postgres_url: str) -> None:
-    async with opened(postgres_url) as one, opened(postgres_url) as other:
+async def test_two_claims_at_once_take_different_jobs_and_do_not_wait(migrated_url: str) -> None:
+    async with opened(migrated_url) as one, opened(migrated_url) as other:
         await prepare(one)
         made = {outcome.job_id for outcome in await run(one, *(submit() for _ in range(4)))}
         taken: list[str] = []
@@ -120,15 +120,15 @@ async def test_two_claims_at_once_take_different_jobs_and_do_not_wait(postgres_u
             taken.extend(lease.job.id for lease in claimed.leases)
 
         # The first claim's rows are locked, and the second runs to its end before it commits.
-        async with connected(postgres_url) as connection, connection.transaction():
+        async with connected(migrated_url) as connection, connection.transaction():
             snapshot = await load.load(connection, Needs(pools={"gpu"}, ready={"gpu": 2}), None, ScanStarts())
             await asyncio.wait_for(claim_meanwhile(), 10)
         assert len(snapshot.ready["gpu"]) == len(taken) == 2
         assert {*snapshot.ready["gpu"], *taken} == made
 
 
-async def test_claims_from_a_limited_pool_take_turns(postgres_url: str) -> None:
-    async with opened(postgres_url) as one, opened(postgres_url) as other:
+async def test_claims_from_a_limited_pool_take_turns(migrated_url: str) -> None:
+    async with opened(migrated_url) as one, opened(migrated_url) as other:
         await prepare(one, slots=3)
         await run(one, *(submit() for _ in range(9)))
         claims = [run(store, c.Claim("w", ("gpu",), 2)) for store in (one, other, one, other)]
@@ -136,8 +136,8 @@ async def test_claims_from_a_limited_pool_take_turns(postgres_url: str) -> None:
         assert sum(len(claimed.leases) for [claimed] in found) == 3
 
 
-async def test_a_job_that_is_claimed_while_it_is_being_locked_is_read_again(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+async def test_a_job_that_is_claimed_while_it_is_being_locked_is_read_again(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
         [submitted] = await run(store, submit())
         claim = connection.transaction()
@@ -148,7 +148,7 @@ async def test_a_job_that_is_claimed_while_it_is_being_locked_is_read_again(post
             SELECT job_id, now(), now(), now(), now(), now(), 1, 0, 0, account_id, pool, 'starting', 'w' FROM gone
         """)
         looking = asyncio.create_task(look(store, Needs(owned_jobs={submitted.job_id})))
-        await until_waiting(postgres_url)
+        await until_waiting(migrated_url)
         await claim.commit()
         job = (await looking).jobs[submitted.job_id]
         assert job is not None
@@ -156,15 +156,15 @@ async def test_a_job_that_is_claimed_while_it_is_being_locked_is_read_again(post
         assert (job.status, job.epoch) == ("starting", 1)
 
 
-async def test_a_view_that_stays_torn_is_given_up(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with opened(postgres_url) as store:
+async def test_a_view_that_stays_torn_is_given_up(migrated_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(migrated_url) as store:
         monkeypatch.setattr(load, "torn", lambda *_: True)
         with pytest.raises(Transient, match="3 times"):
             await look(store, Needs(jobs={str(uuid4())}))
 
 
-async def test_what_the_holder_of_a_lease_wrote_is_seen_after_waiting_for_it(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+async def test_what_the_holder_of_a_lease_wrote_is_seen_after_waiting_for_it(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
         job_id, epoch = await leased(store)
         first = connection.transaction()
@@ -174,42 +174,42 @@ async def test_what_the_holder_of_a_lease_wrote_is_seen_after_waiting_for_it(pos
             "INSERT INTO steps (job_id, name, saved_at, result) VALUES ($1, 's', now(), '1')", job_id
         )
         saving = asyncio.create_task(run(store, c.SaveStep(job_id, epoch, "s", "2")))
-        await until_waiting(postgres_url)
+        await until_waiting(migrated_url)
         await first.commit()
         [saved] = await saving
         assert saved.result == "1"
 
 
-async def test_an_account_is_loaded_as_the_holder_of_its_lock_left_it(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+async def test_an_account_is_loaded_as_the_holder_of_its_lock_left_it(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
         spending = connection.transaction()
         await spending.start()
         await connection.execute("UPDATE accounts SET balance = 7, plan = 'solo'")
         looking = asyncio.create_task(look(store, Needs(accounts={"ana"})))
-        await until_waiting(postgres_url)
+        await until_waiting(migrated_url)
         await spending.commit()
         account = (await looking).accounts["ana"]
         assert account is not None
         assert (account.balance, account.plan, account.entries) == (7, "solo", 1)
 
 
-async def test_accounts_are_locked_before_jobs_and_jobs_before_pools(postgres_url: str) -> None:
+async def test_accounts_are_locked_before_jobs_and_jobs_before_pools(migrated_url: str) -> None:
     free = {
         "accounts": "SELECT FROM accounts FOR UPDATE NOWAIT",
         "leases": "SELECT FROM leases FOR UPDATE NOWAIT",
         "pools": "SELECT FROM pools FOR UPDATE NOWAIT",
     }
-    async with opened(postgres_url) as store:
+    async with opened(migrated_url) as store:
         await prepare(store, slots=5)
         job_id, _ = await leased(store)
         for place, table in enumerate(free):
-            async with connected(postgres_url) as holder, connected(postgres_url) as other:
+            async with connected(migrated_url) as holder, connected(migrated_url) as other:
                 held = holder.transaction()
                 await held.start()
                 await holder.execute(f"SELECT FROM {table} FOR UPDATE")
                 looking = asyncio.create_task(look(store, Needs(owned_jobs={job_id}, pools={"gpu"}, ready={"gpu": 1})))
-                await until_waiting(postgres_url)
+                await until_waiting(migrated_url)
                 for earlier in list(free)[:place]:
                     with pytest.raises(asyncpg.LockNotAvailableError):
                         await other.execute(free[earlier])
@@ -219,15 +219,15 @@ async def test_accounts_are_locked_before_jobs_and_jobs_before_pools(postgres_ur
                 await looking
 
 
-async def test_a_row_that_another_batch_made_first_is_not_overwritten(postgres_url: str) -> None:
-    async with opened(postgres_url) as one, opened(postgres_url) as other:
+async def test_a_row_that_another_batch_made_first_is_not_overwritten(migrated_url: str) -> None:
+    async with opened(migrated_url) as one, opened(migrated_url) as other:
         started = asyncio.Event()
 
         async def elect_slowly() -> None:
-            async with connected(postgres_url) as connection, connection.transaction():
+            async with connected(migrated_url) as connection, connection.transaction():
                 await connection.execute("INSERT INTO leaders VALUES ('sweeper', 'w1', now() + interval '1 hour')")
                 started.set()
-                await until_waiting(postgres_url)
+                await until_waiting(migrated_url)
 
         electing = asyncio.create_task(elect_slowly())
         await started.wait()
@@ -238,14 +238,14 @@ async def test_a_row_that_another_batch_made_first_is_not_overwritten(postgres_u
         assert elected.owner == "w1"
 
 
-async def test_a_pool_changed_by_a_batch_that_also_claims_is_locked_too(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+async def test_a_pool_changed_by_a_batch_that_also_claims_is_locked_too(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
         pausing = connection.transaction()
         await pausing.start()
         await connection.execute("UPDATE pools SET paused = true")
         resizing = asyncio.create_task(run(store, c.ResizePool("gpu", 2), c.Claim("w", ("gpu",))))
-        await until_waiting(postgres_url)
+        await until_waiting(migrated_url)
         await pausing.commit()
         await resizing
         [counted] = await store.read(q.ListPools())
@@ -276,8 +276,8 @@ async def test_a_batch_may_run_in_the_callers_transaction(postgres_url: str) -> 
             await store.transact_within(connection, Needs(), lambda _: (Changes(), []))
 
 
-async def test_nothing_depends_on_prepared_statements(postgres_url: str) -> None:
-    async with opened(postgres_url, prepared=False) as store, connected(postgres_url) as connection:
+async def test_nothing_depends_on_prepared_statements(migrated_url: str) -> None:
+    async with opened(migrated_url, prepared=False) as store, connected(migrated_url) as connection:
         await prepare(store)
         job_id, epoch = await leased(store)
         await run(store, c.Finish(job_id, c.Completed("1"), epoch))
@@ -291,8 +291,8 @@ async def test_nothing_depends_on_prepared_statements(postgres_url: str) -> None
                 assert await used.fetchval(text, setting) == await connection.fetchval(text, setting)
 
 
-async def test_what_decide_raises_goes_through_and_nothing_is_kept(postgres_url: str) -> None:
-    async with opened(postgres_url, committers=1) as store:
+async def test_what_decide_raises_goes_through_and_nothing_is_kept(migrated_url: str) -> None:
+    async with opened(migrated_url, committers=1) as store:
 
         def failing(snapshot: Snapshot) -> q.Decision:
             raise ValueError("a bug")
@@ -304,21 +304,21 @@ async def test_what_decide_raises_goes_through_and_nothing_is_kept(postgres_url:
         await prepare(store)
 
 
-async def test_text_that_the_database_cannot_hold_is_refused_with_words(postgres_url: str) -> None:
-    async with opened(postgres_url) as store:
+async def test_text_that_the_database_cannot_hold_is_refused_with_words(migrated_url: str) -> None:
+    async with opened(migrated_url) as store:
         for name in ("nul \0", "half a pair \ud800"):
             with pytest.raises(StoreError, match=r"refused"):
                 await run(store, c.OpenAccount(name, "pro"))
         await prepare(store)
 
 
-async def test_hints_are_heard_in_other_processes_until_the_store_is_closed(postgres_url: str) -> None:
-    async with opened(postgres_url) as one, opened(postgres_url) as other:
+async def test_hints_are_heard_in_other_processes_until_the_store_is_closed(migrated_url: str) -> None:
+    async with opened(migrated_url) as one, opened(migrated_url) as other:
         heard: asyncio.Queue[str] = asyncio.Queue()
         await other.listen(heard.put_nowait)
         await one.notify(["gpu", "cpu", "gpu"])
         assert [await asyncio.wait_for(heard.get(), 10) for _ in range(2)] == ["cpu", "gpu"]
-        async with connected(postgres_url) as connection:
+        async with connected(migrated_url) as connection:
             await connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                 "WHERE query ILIKE 'LISTEN%' AND datname = current_database()"
@@ -329,8 +329,8 @@ async def test_hints_are_heard_in_other_processes_until_the_store_is_closed(post
         assert await heard.get() == "again"
 
 
-async def test_hints_may_go_out_with_a_commit_and_never_without_it(postgres_url: str) -> None:
-    async with opened(postgres_url, committers=1) as one, opened(postgres_url, committers=1) as other:
+async def test_hints_may_go_out_with_a_commit_and_never_without_it(migrated_url: str) -> None:
+    async with opened(migrated_url, committers=1) as one, opened(migrated_url, committers=1) as other:
         heard: asyncio.Queue[str] = asyncio.Queue()
         await other.listen(heard.put_nowait)
 
@@ -356,19 +356,19 @@ async def test_hints_may_go_out_with_a_commit_and_never_without_it(postgres_url:
         assert names == ["also", "first", "also", "second", "also", "third", "last"]
 
 
-async def test_nobody_is_woken_by_a_hint_of_its_own(postgres_url: str) -> None:
-    async with opened(postgres_url) as one, opened(postgres_url) as other:
+async def test_nobody_is_woken_by_a_hint_of_its_own(migrated_url: str) -> None:
+    async with opened(migrated_url) as one, opened(migrated_url) as other:
         heard: asyncio.Queue[str] = asyncio.Queue()
         await one.listen(heard.put_nowait)
         await one.notify(["gpu"])
         await other.notify(["cpu"])
-        async with connected(postgres_url) as connection:
+        async with connected(migrated_url) as connection:
             await connection.execute("SELECT pg_notify('ficha_ready', 'by hand')")
         assert [await asyncio.wait_for(heard.get(), 10) for _ in range(2)] == ["cpu", "by hand"]
 
 
-async def test_whoever_may_still_fill_a_gap_below_the_last_event_is_named_until_it_has(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as slow, connected(postgres_url) as quick:
+async def test_whoever_may_still_fill_a_gap_below_the_last_event_is_named_until_it_has(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as slow, connected(migrated_url) as quick:
         assert await store.read(q.GetHorizon()) == q.Horizon(0)
         await slow.execute("BEGIN")
         held = await slow.fetchval(ADD_EVENT)
@@ -388,10 +388,10 @@ async def test_whoever_may_still_fill_a_gap_below_the_last_event_is_named_until_
 
 
 async def test_whoever_writes_in_another_database_of_the_server_is_nobodys_concern(
-    postgres_server: Server, postgres_url: str
+    postgres_server: Server, migrated_url: str
 ) -> None:
     async with (
-        opened(postgres_url) as store,
+        opened(migrated_url) as store,
         new_database(postgres_server) as elsewhere,
         opened(elsewhere),
         connected(elsewhere) as other,
@@ -401,8 +401,8 @@ async def test_whoever_writes_in_another_database_of_the_server_is_nobodys_conce
         assert await store.read(q.GetHorizon()) == q.Horizon(0)
 
 
-async def test_a_hint_that_names_no_pool_gives_no_claim_reason_to_look_harder(postgres_url: str) -> None:
-    async with opened(postgres_url) as one, opened(postgres_url) as other:
+async def test_a_hint_that_names_no_pool_gives_no_claim_reason_to_look_harder(migrated_url: str) -> None:
+    async with opened(migrated_url) as one, opened(migrated_url) as other:
         heard: asyncio.Queue[str] = asyncio.Queue()
         await one.listen(heard.put_nowait)
         for name, is_quiet in (("\x02events", True), ("\x01w1", True), ("gpu", False)):
@@ -412,8 +412,8 @@ async def test_a_hint_that_names_no_pool_gives_no_claim_reason_to_look_harder(po
             assert one._remembered._is_quiet is is_quiet
 
 
-async def test_a_store_can_be_closed_twice_and_opened_again(postgres_url: str) -> None:
-    store = PostgresStore(postgres_url)
+async def test_a_store_can_be_closed_twice_and_opened_again(migrated_url: str) -> None:
+    store = PostgresStore(migrated_url)
     await store.close()
     await store.migrate()
     await store.open()

@@ -48,8 +48,8 @@ async def sound(store: PostgresStore) -> bool:
     return violations(await store.read(q.GetState())) == []
 
 
-async def test_a_claim_is_two_round_trips_and_one_that_finds_nothing_is_one(postgres_url: str) -> None:
-    async with opened(postgres_url, committers=1) as store:
+async def test_a_claim_is_two_round_trips_and_one_that_finds_nothing_is_one(migrated_url: str) -> None:
+    async with opened(migrated_url, committers=1) as store:
         await prepare(store)
         queued = [(await run(store, submit()))[0].job_id for _ in range(5)]
         # Only the first claim has to find out that there is no limit.
@@ -73,8 +73,8 @@ async def test_a_claim_is_two_round_trips_and_one_that_finds_nothing_is_one(post
         assert await sound(store)
 
 
-async def test_claims_from_a_pool_with_a_limit_take_their_locks_at_once(postgres_url: str) -> None:
-    async with opened(postgres_url, committers=1) as store:
+async def test_claims_from_a_pool_with_a_limit_take_their_locks_at_once(migrated_url: str) -> None:
+    async with opened(migrated_url, committers=1) as store:
         await ready(store, 4)
         await run(store, c.DeclarePool("cpu", 1))
         for _ in range(2):
@@ -94,10 +94,10 @@ async def test_claims_from_a_pool_with_a_limit_take_their_locks_at_once(postgres
 
 
 async def test_claims_that_get_many_take_their_locks_at_once(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(row_cache, "MOST_SEEN", 2)
-    async with opened(postgres_url, committers=1) as store:
+    async with opened(migrated_url, committers=1) as store:
         await ready(store, 9)
         # It is not known before it is tried, and then expected again until fewer are found.
         for limit, count, first in ((4, 4, "WITH"), (3, 3, "BEGIN"), (1, 1, "WITH"), (9, 1, "WITH"), (9, 0, "WITH")):
@@ -105,8 +105,8 @@ async def test_claims_that_get_many_take_their_locks_at_once(
             assert (len(claimed.leases), texts[0]) == (count, first)
 
 
-async def test_a_refusal_on_a_remembered_lease_is_not_told_without_locks(postgres_url: str) -> None:
-    async with opened(postgres_url, committers=1) as store:
+async def test_a_refusal_on_a_remembered_lease_is_not_told_without_locks(migrated_url: str) -> None:
+    async with opened(migrated_url, committers=1) as store:
         await ready(store, 0)
         job_id, epoch = await leased(store)
         [claimed, refused], texts = await sent(store, CLAIM, c.Heartbeat(job_id, epoch + 1))
@@ -116,9 +116,9 @@ async def test_a_refusal_on_a_remembered_lease_is_not_told_without_locks(postgre
 
 @pytest.mark.req("A2")
 async def test_a_job_that_is_cancelled_between_look_and_write_is_not_claimed(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with two(postgres_url) as (mine, other):
+    async with two(migrated_url) as (mine, other):
         queued = await ready(mine, 5)
         meanwhile(monkeypatch, lambda: run(other, c.Cancel(queued[0])))
         [claimed], texts = await sent(mine, CLAIM)
@@ -134,9 +134,9 @@ async def test_a_job_that_is_cancelled_between_look_and_write_is_not_claimed(
 
 @pytest.mark.req("A2")
 async def test_of_two_that_saw_the_same_jobs_one_gets_them_and_the_other_the_next(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with two(postgres_url) as (mine, other):
+    async with two(migrated_url) as (mine, other):
         queued = await ready(mine, 4, other)
         theirs: list[Any] = []
 
@@ -151,9 +151,9 @@ async def test_of_two_that_saw_the_same_jobs_one_gets_them_and_the_other_the_nex
 
 
 async def test_a_job_that_is_not_taken_may_become_of_it_what_it_will(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with two(postgres_url) as (mine, other):
+    async with two(migrated_url) as (mine, other):
         queued = await ready(mine, 1)
         await run(mine, c.DeclarePool("cpu", None))
         await run(mine, c.Claim("w1", ("cpu",), 1))
@@ -169,9 +169,9 @@ async def test_a_job_that_is_not_taken_may_become_of_it_what_it_will(
     ids=["resized", "declared", "paused"],
 )
 async def test_a_pool_that_changes_between_look_and_write_is_seen(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch, change: c.Command, count: int
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch, change: c.Command, count: int
 ) -> None:
-    async with two(postgres_url) as (mine, other):
+    async with two(migrated_url) as (mine, other):
         queued = await ready(mine, 2)
         meanwhile(monkeypatch, lambda: run(other, change))
         [claimed], texts = await sent(mine, CLAIM)
@@ -180,8 +180,8 @@ async def test_a_pool_that_changes_between_look_and_write_is_seen(
         assert await sound(mine)
 
 
-async def test_a_batch_that_claims_and_changes_the_pool_takes_locks(postgres_url: str) -> None:
-    async with opened(postgres_url, committers=1) as store:
+async def test_a_batch_that_claims_and_changes_the_pool_takes_locks(migrated_url: str) -> None:
+    async with opened(migrated_url, committers=1) as store:
         queued = await ready(store, 3)
         outcomes, texts = await sent(store, c.Claim("w1", ("gpu",), 1), c.PausePool("gpu", True), CLAIM)
         assert (ids(outcomes[0]), ids(outcomes[2])) == (queued[:1], [])
@@ -191,8 +191,8 @@ async def test_a_batch_that_claims_and_changes_the_pool_takes_locks(postgres_url
         assert (ids(claimed), texts) == ([], ["WITH"])
 
 
-async def test_a_job_that_somebody_holds_is_passed_over_without_waiting(postgres_url: str) -> None:
-    async with opened(postgres_url, committers=1) as store, connected(postgres_url) as connection:
+async def test_a_job_that_somebody_holds_is_passed_over_without_waiting(migrated_url: str) -> None:
+    async with opened(migrated_url, committers=1) as store, connected(migrated_url) as connection:
         queued = await ready(store, 3)
         await connection.execute(f"BEGIN; SELECT FROM ready WHERE job_id = '{queued[0]}' FOR UPDATE")
         async with asyncio.timeout(4):
@@ -200,9 +200,9 @@ async def test_a_job_that_somebody_holds_is_passed_over_without_waiting(postgres
         assert ids(claimed) == queued[1:]
 
 
-async def test_a_job_that_came_back_from_a_remembered_lease_is_claimed_as_it_is_now(postgres_url: str) -> None:
+async def test_a_job_that_came_back_from_a_remembered_lease_is_claimed_as_it_is_now(migrated_url: str) -> None:
     clock = ManualClock()
-    async with two(postgres_url, clock=clock) as (mine, other):
+    async with two(migrated_url, clock=clock) as (mine, other):
         await ready(mine, 0)
         job_id, epoch = await leased(mine)
         await run(other, c.Finish(job_id, c.RetryLater(1), epoch=epoch))
@@ -214,9 +214,9 @@ async def test_a_job_that_came_back_from_a_remembered_lease_is_claimed_as_it_is_
         assert await sound(mine)
 
 
-async def test_a_look_that_is_long_ago_is_not_written(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_look_that_is_long_ago_is_not_written(migrated_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a process was stopped and went on: its leases would be over before they began."""
-    async with opened(postgres_url, committers=1) as store:
+    async with opened(migrated_url, committers=1) as store:
         [queued] = await ready(store, 1)
         see = row_cache.see
 
@@ -234,11 +234,11 @@ async def test_a_look_that_is_long_ago_is_not_written(postgres_url: str, monkeyp
 
 @pytest.mark.req("A2")
 async def test_many_processes_that_claim_at_once_share_no_job_and_lose_none(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Nobody is careful after a loss, so that all keep getting in each other's way.
     monkeypatch.setattr(row_cache, "SHARED_S", 0.0)
-    async with two(postgres_url) as (one, two_), two(postgres_url) as (three, four):
+    async with two(migrated_url) as (one, two_), two(migrated_url) as (three, four):
         stores = (one, two_, three, four)
         queued: list[str] = await ready(one, 0, *stores)
         for _ in range(3):
@@ -267,8 +267,8 @@ async def quiet(store: PostgresStore) -> None:
     assert store.may_claim_with_submit({"gpu"})
 
 
-async def test_where_nothing_was_ready_a_submit_and_its_claim_are_one_round_trip(postgres_url: str) -> None:
-    async with opened(postgres_url, committers=1) as store:
+async def test_where_nothing_was_ready_a_submit_and_its_claim_are_one_round_trip(migrated_url: str) -> None:
+    async with opened(migrated_url, committers=1) as store:
         await prepare(store)
         assert not store.may_claim_with_submit({"gpu"})
         await quiet(store)
@@ -291,8 +291,8 @@ async def test_where_nothing_was_ready_a_submit_and_its_claim_are_one_round_trip
 
 
 @pytest.mark.req("A2")
-async def test_jobs_that_another_process_brought_first_are_claimed_first(postgres_url: str) -> None:
-    async with two(postgres_url) as (mine, other):
+async def test_jobs_that_another_process_brought_first_are_claimed_first(migrated_url: str) -> None:
+    async with two(migrated_url) as (mine, other):
         await prepare(mine)
         await quiet(mine)
         [earlier] = await run(other, submit())
@@ -305,8 +305,8 @@ async def test_jobs_that_another_process_brought_first_are_claimed_first(postgre
 
 
 @pytest.mark.parametrize("change", [c.PausePool("gpu", True), c.DeclarePool("gpu", 0), c.ResizePool("gpu", 0)])
-async def test_a_claim_beside_a_submit_heeds_what_became_of_its_pool(postgres_url: str, change: c.Command) -> None:
-    async with two(postgres_url) as (mine, other):
+async def test_a_claim_beside_a_submit_heeds_what_became_of_its_pool(migrated_url: str, change: c.Command) -> None:
+    async with two(migrated_url) as (mine, other):
         await prepare(mine)
         await quiet(mine)
         await run(other, change)
@@ -317,9 +317,9 @@ async def test_a_claim_beside_a_submit_heeds_what_became_of_its_pool(postgres_ur
 
 
 async def test_what_another_lane_forgets_meanwhile_does_no_harm(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with two(postgres_url) as (mine, other):
+    async with two(migrated_url) as (mine, other):
         await prepare(mine)
         await run(other, c.OpenAccount("bo", "pro", 1_000))
         await quiet(mine)

@@ -10,9 +10,9 @@ from ficha.store.postgres.connections import Connections, connector, speaking
 
 
 @pytest.fixture
-async def one(postgres_url: str) -> AsyncIterator[Connections]:
+async def one(migrated_url: str) -> AsyncIterator[Connections]:
     """Connections of which there is only one at a time."""
-    connections = Connections(connector(postgres_url, prepared=True), 1)
+    connections = Connections(connector(migrated_url, prepared=True), 1)
     yield connections
     await connections.close()
 
@@ -63,8 +63,8 @@ async def test_a_connection_in_the_middle_of_something_is_not_handed_on(one: Con
     assert await backend(one) not in (first, second)
 
 
-async def test_a_database_that_does_not_answer_is_given_up(postgres_url: str) -> None:
-    connections = Connections(connector(postgres_url, prepared=True, timeout_s=None), 2, patience_s=0.2)
+async def test_a_database_that_does_not_answer_is_given_up(migrated_url: str) -> None:
+    connections = Connections(connector(migrated_url, prepared=True, timeout_s=None), 2, patience_s=0.2)
     backends: list[int] = []
 
     async def ask_in_vain() -> None:

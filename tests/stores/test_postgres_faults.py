@@ -24,9 +24,9 @@ OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg
 @pytest.mark.parametrize("remember", [True, False], ids=["remembered", "loaded"])
 @pytest.mark.parametrize(("cut", "is_kept"), [("before commit", False), ("after commit", True)])
 async def test_an_ambiguous_commit_is_told_by_its_marker(
-    postgres_url: str, cut: Cut, is_kept: bool, remember: bool
+    migrated_url: str, cut: Cut, is_kept: bool, remember: bool
 ) -> None:
-    async with proxied(postgres_url) as (proxy, url), opened(url, remember=remember) as store:
+    async with proxied(migrated_url) as (proxy, url), opened(url, remember=remember) as store:
         await prepare(store)
         committer = str(uuid4())
         await run(store, submit(), committer=committer, number=1)
@@ -43,30 +43,30 @@ async def test_an_ambiguous_commit_is_told_by_its_marker(
         assert await store.committed(committer, 3)
 
 
-async def test_the_question_whether_a_batch_was_committed_waits_for_its_end(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+async def test_the_question_whether_a_batch_was_committed_waits_for_its_end(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         for end, is_kept in (("ROLLBACK", False), ("COMMIT", True)):
             committer = str(uuid4())
             await connection.execute("BEGIN")
             await connection.execute("INSERT INTO lanes VALUES ($1, 7, now())", committer)
             asking = asyncio.create_task(store.committed(committer, 7))
-            await until_waiting(postgres_url)
+            await until_waiting(migrated_url)
             assert not asking.done()
             await connection.execute(end)
             assert await asking is is_kept
 
 
-async def test_a_batch_that_changes_nothing_leaves_no_marker(postgres_url: str) -> None:
-    async with opened(postgres_url) as store:
+async def test_a_batch_that_changes_nothing_leaves_no_marker(migrated_url: str) -> None:
+    async with opened(migrated_url) as store:
         committer = str(uuid4())
         await run(store, c.Cancel(str(uuid4())), committer=committer, number=1)
         assert not await store.committed(committer, 1)
-        async with connected(postgres_url) as connection:
+        async with connected(migrated_url) as connection:
             assert await connection.fetchval("SELECT count(*) FROM lanes") == 0
 
 
-async def test_a_lane_clears_the_markers_that_it_left_behind(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+async def test_a_lane_clears_the_markers_that_it_left_behind(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
         committer = str(uuid4())
         for number in range(1, MARKERS_KEPT + 2):
@@ -75,22 +75,22 @@ async def test_a_lane_clears_the_markers_that_it_left_behind(postgres_url: str) 
         assert [row[0] for row in found] == [MARKERS_KEPT, MARKERS_KEPT + 1]
 
 
-async def test_markers_of_processes_long_gone_are_forgotten(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+async def test_markers_of_processes_long_gone_are_forgotten(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
         await connection.execute("INSERT INTO lanes VALUES ($1, 1, now() - interval '8 days')", uuid4())
         await store.open()
         assert await connection.fetchval("SELECT count(*) FROM lanes") == 1
 
 
-async def test_a_deadlock_is_transient(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+async def test_a_deadlock_is_transient(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store, "ana", "bob")
         await connection.execute(
             "SET deadlock_timeout = '1min'; BEGIN; SELECT FROM accounts WHERE id = 'bob' FOR UPDATE"
         )
         looking = asyncio.create_task(look(store, Needs(accounts={"ana", "bob"})))
-        await until_waiting(postgres_url)
+        await until_waiting(migrated_url)
         await connection.execute("SELECT FROM accounts WHERE id = 'ana' FOR UPDATE")
         with pytest.raises(Transient, match="deadlock"):
             await looking
@@ -98,8 +98,8 @@ async def test_a_deadlock_is_transient(postgres_url: str) -> None:
         await run(store, submit("ana"))
 
 
-async def test_after_its_connections_were_ended_a_store_goes_on(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+async def test_after_its_connections_were_ended_a_store_goes_on(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
         await asyncio.gather(*(run(store, submit()) for _ in range(3)))
         await connection.execute(f"SELECT pg_terminate_backend(pid) {OTHERS}")
@@ -114,8 +114,8 @@ async def test_after_its_connections_were_ended_a_store_goes_on(postgres_url: st
         assert len(await jobs(store)) == 7 - failures
 
 
-async def test_a_connection_that_ends_in_the_middle_of_a_batch_is_unavailable(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+async def test_a_connection_that_ends_in_the_middle_of_a_batch_is_unavailable(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
         loop_only: list[Snapshot] = []
 
@@ -136,7 +136,7 @@ async def test_a_connection_that_ends_in_the_middle_of_a_batch_is_unavailable(po
 
 @pytest.mark.parametrize("statement", ["guard", "BEGIN", "FOR UPDATE", "clock_timestamp", "INSERT", "COMMIT"])
 async def test_a_caller_that_gives_up_leaves_no_transaction_behind(
-    postgres_url: str, statement: str, monkeypatch: pytest.MonkeyPatch
+    migrated_url: str, statement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_remembered = statement == "guard"
     reached = asyncio.Event()
@@ -152,8 +152,8 @@ async def test_a_caller_that_gives_up_leaves_no_transaction_behind(
         return slow
 
     async with (
-        opened(postgres_url, committers=1, remember=is_remembered) as store,
-        connected(postgres_url) as connection,
+        opened(migrated_url, committers=1, remember=is_remembered) as store,
+        connected(migrated_url) as connection,
     ):
         await prepare(store)
         async with store._writers.take() as writer:
@@ -173,14 +173,14 @@ async def test_a_caller_that_gives_up_leaves_no_transaction_behind(
             assert await connection.fetchval("SELECT count(*) FROM jobs") == 1
 
 
-async def test_a_database_that_is_not_there_is_unavailable_at_once(postgres_url: str) -> None:
-    store = PostgresStore(postgres_url.replace("host=", "host=/nowhere"))
+async def test_a_database_that_is_not_there_is_unavailable_at_once(migrated_url: str) -> None:
+    store = PostgresStore(migrated_url.replace("host=", "host=/nowhere"))
     for use in (store.open(), store.version(), store.committed(str(uuid4()), 1), look(store, Needs())):
         with pytest.raises(Unavailable):
             await asyncio.wait_for(use, 5)
     await store.listen(lambda _: None)
     await store.close()
-    missing = PostgresStore(postgres_url.replace("/test_", "/no_"))
+    missing = PostgresStore(migrated_url.replace("/test_", "/no_"))
     with pytest.raises(StoreError, match="does not exist"):
         await missing.open()
 

@@ -36,8 +36,8 @@ async def account(store: PostgresStore, name: str = "ana") -> Account:
     return found
 
 
-async def test_what_is_remembered_costs_one_round_trip_and_what_is_not_two(postgres_url: str) -> None:
-    async with two(postgres_url) as (mine, other):
+async def test_what_is_remembered_costs_one_round_trip_and_what_is_not_two(migrated_url: str) -> None:
+    async with two(migrated_url) as (mine, other):
         await prepare(mine)
         job_id, epoch = await leased(mine)
         for command in (
@@ -62,8 +62,8 @@ async def test_what_is_remembered_costs_one_round_trip_and_what_is_not_two(postg
 
 
 @pytest.mark.req("D1")
-async def test_no_refusal_is_told_on_remembered_rows(postgres_url: str) -> None:
-    async with two(postgres_url) as (mine, other):
+async def test_no_refusal_is_told_on_remembered_rows(migrated_url: str) -> None:
+    async with two(migrated_url) as (mine, other):
         await run(mine, c.DeclarePool("gpu", None), c.OpenAccount("ana", "pro", 3))
         await run(other, c.Credit("ana", 5, "grant"))
         [submitted] = await run(mine, submit())
@@ -71,8 +71,8 @@ async def test_no_refusal_is_told_on_remembered_rows(postgres_url: str) -> None:
 
 
 @pytest.mark.req("D1")
-async def test_credits_that_another_process_spent_are_not_spent_again(postgres_url: str) -> None:
-    async with two(postgres_url) as (mine, other):
+async def test_credits_that_another_process_spent_are_not_spent_again(migrated_url: str) -> None:
+    async with two(migrated_url) as (mine, other):
         await run(mine, c.DeclarePool("gpu", None), c.OpenAccount("ana", "pro", 5))
         await run(other, submit())
         [refused], texts = await sent(mine, submit())
@@ -82,8 +82,8 @@ async def test_credits_that_another_process_spent_are_not_spent_again(postgres_u
         assert len(await jobs(mine)) == 1
 
 
-async def test_what_is_decided_again_leaves_one_audit_line(postgres_url: str) -> None:
-    async with two(postgres_url) as (mine, other):
+async def test_what_is_decided_again_leaves_one_audit_line(migrated_url: str) -> None:
+    async with two(migrated_url) as (mine, other):
         await prepare(mine)
         await run(mine, submit())
         await run(other, c.Credit("ana", 100, "grant"))
@@ -94,9 +94,9 @@ async def test_what_is_decided_again_leaves_one_audit_line(postgres_url: str) ->
         assert found.line.details == {"amount": 1, "balance": granted.balance} == {"amount": 1, "balance": 1_096}
 
 
-async def test_what_a_batch_would_be_decided_on_is_seen_whoever_holds_it(postgres_url: str) -> None:
+async def test_what_a_batch_would_be_decided_on_is_seen_whoever_holds_it(migrated_url: str) -> None:
     wanted = needs([submit(), c.Claim("w1", ("gpu",), 1), c.RevokeApiKey(str(uuid4()))])
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store, slots=1)
         await run(store, submit())
         await connection.execute("BEGIN; SELECT FROM accounts FOR UPDATE; SELECT FROM ready FOR UPDATE")
@@ -109,8 +109,8 @@ async def test_what_a_batch_would_be_decided_on_is_seen_whoever_holds_it(postgre
         await connection.execute("UPDATE accounts SET plan = 'solo'; COMMIT")
 
 
-async def test_a_slot_that_another_process_reserved_counts(postgres_url: str) -> None:
-    async with two(postgres_url) as (mine, other):
+async def test_a_slot_that_another_process_reserved_counts(migrated_url: str) -> None:
+    async with two(migrated_url) as (mine, other):
         await run(mine, c.DeclarePool("gpu", None), c.OpenAccount("ana", "single", 100))
         await run(other, c.Reserve(str(uuid4()), "ana"))
         [refused] = await run(mine, submit())
@@ -118,8 +118,8 @@ async def test_a_slot_that_another_process_reserved_counts(postgres_url: str) ->
 
 
 @pytest.mark.req("A6")
-async def test_a_job_that_another_process_ended_is_not_ended_again(postgres_url: str) -> None:
-    async with two(postgres_url) as (mine, other):
+async def test_a_job_that_another_process_ended_is_not_ended_again(migrated_url: str) -> None:
+    async with two(migrated_url) as (mine, other):
         await prepare(mine)
         job_id, epoch = await leased(mine)
         await run(other, c.Finish(job_id, c.Failed("it broke"), epoch=epoch))
@@ -129,8 +129,8 @@ async def test_a_job_that_another_process_ended_is_not_ended_again(postgres_url:
         assert violations(await mine.read(q.GetState())) == []
 
 
-async def test_a_lease_that_another_process_renewed_is_still_held(postgres_url: str) -> None:
-    async with two(postgres_url) as (mine, other):
+async def test_a_lease_that_another_process_renewed_is_still_held(migrated_url: str) -> None:
+    async with two(migrated_url) as (mine, other):
         await prepare(mine)
         job_id, epoch = await leased(mine)
         await run(other, c.Heartbeat(job_id, epoch))
@@ -140,8 +140,8 @@ async def test_a_lease_that_another_process_renewed_is_still_held(postgres_url: 
 
 
 @pytest.mark.req("A5")
-async def test_a_key_that_was_used_before_leads_to_the_first_job(postgres_url: str) -> None:
-    async with two(postgres_url) as (mine, other):
+async def test_a_key_that_was_used_before_leads_to_the_first_job(migrated_url: str) -> None:
+    async with two(migrated_url) as (mine, other):
         await prepare(mine)
         command = submit()
         [first] = await run(other, command)
@@ -152,8 +152,8 @@ async def test_a_key_that_was_used_before_leads_to_the_first_job(postgres_url: s
         assert (await account(mine)).balance == 995
 
 
-async def test_a_row_that_was_changed_by_hand_is_seen(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+async def test_a_row_that_was_changed_by_hand_is_seen(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
         await connection.execute("UPDATE accounts SET balance = 7")
         [submitted] = await run(store, submit())
@@ -162,14 +162,14 @@ async def test_a_row_that_was_changed_by_hand_is_seen(postgres_url: str) -> None
 
 @pytest.mark.req("A6")
 @pytest.mark.parametrize("remember", [True, False], ids=["remembered", "loaded"])
-async def test_an_end_is_not_lost_to_an_edit_by_hand(postgres_url: str, remember: bool) -> None:
-    async with opened(postgres_url, remember=remember) as store, connected(postgres_url) as connection:
+async def test_an_end_is_not_lost_to_an_edit_by_hand(migrated_url: str, remember: bool) -> None:
+    async with opened(migrated_url, remember=remember) as store, connected(migrated_url) as connection:
         await prepare(store)
         job_id, epoch = await leased(store)
         await connection.execute("BEGIN; UPDATE jobs SET session = 'edited'")
         finish = c.Finish(job_id, c.Completed("{}"), epoch=epoch)
         finishing = asyncio.create_task(_patiently(store, finish))
-        await until_waiting(postgres_url)
+        await until_waiting(migrated_url)
         await connection.execute("COMMIT")
         [finished] = await finishing
         assert finished.changed
@@ -178,12 +178,12 @@ async def test_an_end_is_not_lost_to_an_edit_by_hand(postgres_url: str, remember
         assert violations(await store.read(q.GetState())) == []
 
 
-async def test_a_row_that_somebody_holds_is_waited_for(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+async def test_a_row_that_somebody_holds_is_waited_for(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
         await connection.execute("BEGIN; SELECT FROM accounts FOR UPDATE")
         submitting = asyncio.create_task(run(store, submit()))
-        await until_waiting(postgres_url)
+        await until_waiting(migrated_url)
         assert not submitting.done()
         await connection.execute("COMMIT")
         [submitted] = await submitting
@@ -191,8 +191,8 @@ async def test_a_row_that_somebody_holds_is_waited_for(postgres_url: str) -> Non
 
 
 @pytest.mark.parametrize("seconds", [3_600, -3_600])
-async def test_a_wrong_idea_of_the_databases_clock_is_mended(postgres_url: str, seconds: int) -> None:
-    async with opened(postgres_url, committers=1) as store:
+async def test_a_wrong_idea_of_the_databases_clock_is_mended(migrated_url: str, seconds: int) -> None:
+    async with opened(migrated_url, committers=1) as store:
         await prepare(store)
         memory = store._remembered
         assert memory._ahead_us is not None
@@ -208,10 +208,10 @@ async def test_a_wrong_idea_of_the_databases_clock_is_mended(postgres_url: str, 
 
 
 async def test_where_even_a_fresh_look_is_old_batches_take_locks_at_once(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(row_cache, "SHARED_S", 3_600.0)
-    async with two(postgres_url) as (mine, other):
+    async with two(migrated_url) as (mine, other):
         await prepare(mine)
         memory = mine._remembered
         memory._accounts.clear()
@@ -231,10 +231,10 @@ async def test_where_even_a_fresh_look_is_old_batches_take_locks_at_once(
                 assert texts[0] == "BEGIN"
 
 
-async def test_what_is_remembered_is_bounded(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_remembered_is_bounded(migrated_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_cache, "MOST_ACCOUNTS", 2)
     monkeypatch.setattr(row_cache, "MOST_LEASES", 3)
-    async with opened(postgres_url) as store:
+    async with opened(migrated_url) as store:
         await prepare(store, "ana", "bob", "cid")
         await run(store, *(submit(name) for name in ("ana", "bob", "cid", "ana")))
         [claimed] = await run(store, c.Claim("w1", ("gpu",), 4))
@@ -248,9 +248,9 @@ async def test_what_is_remembered_is_bounded(postgres_url: str, monkeypatch: pyt
 
 
 @pytest.mark.req("A5", "D1")
-async def test_many_processes_at_once_spend_what_there_is_and_no_more(postgres_url: str) -> None:
+async def test_many_processes_at_once_spend_what_there_is_and_no_more(migrated_url: str) -> None:
     async with AsyncExitStack() as stack:
-        stores = [await stack.enter_async_context(opened(postgres_url)) for _ in range(4)]
+        stores = [await stack.enter_async_context(opened(migrated_url)) for _ in range(4)]
         await run(stores[0], c.DeclarePool("gpu", None), *(c.OpenAccount(name, "pro", 200) for name in ("ana", "bob")))
 
         async def spend(store: PostgresStore, name: str) -> int:

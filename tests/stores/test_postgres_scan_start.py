@@ -74,12 +74,12 @@ async def submitted(store: PostgresStore, **options: Any) -> str:
 
 @pytest.mark.req("A2")
 async def test_claims_keep_their_order_and_find_what_came_back(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scan_start, "SLOW_S", -1.0)
     monkeypatch.setattr(scan_start, "WHOLE_SHARE", 0.000_001)
     clock, time = ManualClock(), Time()
-    async with opened(postgres_url, clock=clock) as store:
+    async with opened(migrated_url, clock=clock) as store:
         store._heads = ScanStarts(time)
         await prepare(store)
         assert await claim(store) == []
@@ -101,11 +101,11 @@ async def test_claims_keep_their_order_and_find_what_came_back(
 
 
 async def test_entries_that_cannot_be_cleaned_away_are_passed_over(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scan_start, "SLACK", 0)
     monkeypatch.setattr(scan_start, "WHOLE_SHARE", 0.000_001)
-    async with opened(postgres_url, committers=1) as store, connected(postgres_url) as elsewhere:
+    async with opened(migrated_url, committers=1) as store, connected(migrated_url) as elsewhere:
         await prepare(store)
         await run(store, c.Credit("ana", 100_000, "grant"))
         await elsewhere.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM jobs")
@@ -128,16 +128,16 @@ async def test_entries_that_cannot_be_cleaned_away_are_passed_over(
         assert visited[1] < 100
 
 
-async def test_figures_taken_of_empty_tables_do_not_make_batches_read_all_of_them(postgres_url: str) -> None:
+async def test_figures_taken_of_empty_tables_do_not_make_batches_read_all_of_them(migrated_url: str) -> None:
     """While old versions cannot be cleaned away, a table that is said to be empty has many pages."""
-    async with opened(postgres_url, committers=1) as store, connected(postgres_url) as elsewhere:
+    async with opened(migrated_url, committers=1) as store, connected(migrated_url) as elsewhere:
         await prepare(store)
         await run(store, c.Credit("ana", 100_000, "grant"))
         await elsewhere.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM jobs")
         for _ in range(5):
             await run(store, *(submit() for _ in range(190)))
             await _finish(store, 190)
-        async with connected(postgres_url) as admin:
+        async with connected(migrated_url) as admin:
             await admin.execute("VACUUM (ANALYZE) ready, leases, jobs")
             assert await admin.fetchval("SELECT reltuples FROM pg_class WHERE relname = 'ready'") == 0
         await run(store, *(submit() for _ in range(5)))

@@ -66,9 +66,9 @@ BATCHES: dict[str, tuple[c.Submit, ...]] = {
 @pytest.mark.parametrize("submits", BATCHES.values(), ids=BATCHES)
 @pytest.mark.parametrize("workers", [("w1",), ("w1", "w2")])
 async def test_what_rows_share_arrives_in_each_of_them(
-    postgres_url: str, submits: Sequence[c.Submit], workers: tuple[str, ...]
+    migrated_url: str, submits: Sequence[c.Submit], workers: tuple[str, ...]
 ) -> None:
-    async with opened(postgres_url) as store:
+    async with opened(migrated_url) as store:
         await prepare(store)
         expected = Expected()
         await write(store, expected, *submits)

@@ -31,8 +31,8 @@ async def work(store: PostgresStore, worker: str, jobs: int) -> None:
 
 
 @pytest.mark.req("B8")
-async def test_batches_add_rows_and_folding_leaves_one_of_each_kind(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+async def test_batches_add_rows_and_folding_leaves_one_of_each_kind(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
         await run(store, *(submit() for _ in range(7)))
         await work(store, "w1", 5)
@@ -51,8 +51,8 @@ async def test_batches_add_rows_and_folding_leaves_one_of_each_kind(postgres_url
         assert await counts(store) == before
 
 
-async def test_processes_that_fold_while_others_work_lose_and_double_nothing(postgres_url: str) -> None:
-    async with opened(postgres_url) as one, opened(postgres_url) as other, connected(postgres_url) as connection:
+async def test_processes_that_fold_while_others_work_lose_and_double_nothing(migrated_url: str) -> None:
+    async with opened(migrated_url) as one, opened(migrated_url) as other, connected(migrated_url) as connection:
         await prepare(one)
         await run(one, *(submit() for _ in range(60)))
         done, folds = asyncio.Event(), 0
@@ -82,8 +82,8 @@ async def test_processes_that_fold_while_others_work_lose_and_double_nothing(pos
         assert len(rows) == len({(worker, kind) for worker, kind, *_ in rows}), "all was folded in the end"
 
 
-async def test_folding_waits_for_nobody(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+async def test_folding_waits_for_nobody(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
         await run(store, *(submit() for _ in range(4)))
         await work(store, "w1", 4)
@@ -99,13 +99,13 @@ async def test_folding_waits_for_nobody(postgres_url: str) -> None:
 
 
 @pytest.mark.req("B8", "B11")
-async def test_runs_under_way_when_the_counts_come_are_counted_on_postgresql(postgres_url: str) -> None:
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
+async def test_runs_under_way_when_the_counts_come_are_counted_on_postgresql(migrated_url: str) -> None:
+    async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
         job_id, epoch = await leased(store)
         await store.migrate(1)
         assert await connection.fetchval("SELECT to_regclass('worker_counts')") is None
-    async with opened(postgres_url) as store:
+    async with opened(migrated_url) as store:
         assert await counts(store) == {("w1", "claimed"): 1}
         await run(store, c.Finish(job_id, c.Completed("1"), epoch))
         assert await counts(store) == {("w1", "claimed"): 1, ("w1", "completed"): 1}
@@ -130,12 +130,12 @@ async def test_runs_under_way_when_the_counts_come_are_counted_on_sqlite(tmp_pat
     ("version", "tables"), [(1, ["workers", "worker_counts"]), (2, ["api_keys", "api_key_uses", "audit"])]
 )
 async def test_where_row_level_security_is_on_the_new_tables_come_with_it(
-    postgres_url: str, version: int, tables: list[str]
+    migrated_url: str, version: int, tables: list[str]
 ) -> None:
-    store = PostgresStore(postgres_url)
+    store = PostgresStore(migrated_url)
 
     async def is_on() -> bool:
-        async with connected(postgres_url) as connection:
+        async with connected(migrated_url) as connection:
             found = await connection.fetch("SELECT relrowsecurity FROM pg_class WHERE relname = ANY ($1)", tables)
         assert len(found) == len(tables)
         [answer] = {row[0] for row in found}
@@ -151,12 +151,12 @@ async def test_where_row_level_security_is_on_the_new_tables_come_with_it(
     assert not await is_on()
 
 
-async def test_a_worker_that_is_seen_often_touches_no_index(postgres_url: str) -> None:
+async def test_a_worker_that_is_seen_often_touches_no_index(migrated_url: str) -> None:
     word = c.RegisterWorker("w1", "host", 1, ("gpu",), 1, "1.0", 1_000)
-    async with opened(postgres_url) as store:
+    async with opened(migrated_url) as store:
         for _ in range(20):
             await run(store, word)
-    async with connected(postgres_url) as connection:
+    async with connected(migrated_url) as connection:
         updated: asyncpg.Record | None = None
         while updated is None or updated[0] < 19:
             updated = await connection.fetchrow(

@@ -11,9 +11,9 @@ from ficha.store.postgres import PostgresStore
 from tests.worker.in_process import app_on, ended
 
 
-async def test_on_postgresql_a_submit_and_the_claim_that_answers_it_are_one_transaction(postgres_url: str) -> None:
-    await PostgresStore(postgres_url).migrate()
-    app = app_on(postgres_url, pools=[Pool("gpu")])
+async def test_on_postgresql_a_submit_and_the_claim_that_answers_it_are_one_transaction(migrated_url: str) -> None:
+    await PostgresStore(migrated_url).migrate()
+    app = app_on(migrated_url, pools=[Pool("gpu")])
 
     @app.tool(cost=5, pool="gpu")
     async def draw(job: JobContext) -> str:

@@ -262,7 +262,7 @@ async def workers(
     async with AsyncExitStack() as stack:
         url = f"sqlite:///{tmp_path / 'ficha.db'}"
         if request.param == "postgresql":
-            url = await stack.enter_async_context(emptied(request.getfixturevalue("database")))
+            url = await stack.enter_async_context(emptied(request.getfixturevalue("shared_database")))
         workers = WorkerProcesses(url, tmp_path)
         monkeypatch.setenv(application.TRACE, workers.environment[application.TRACE])
         stack.callback(workers.close)

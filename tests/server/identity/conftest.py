@@ -15,13 +15,11 @@ from ficha.store.memory import MemoryStore
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from ficha.testing import ManualClock
-from tests.app.conftest import KINDS, database
+from tests.app.conftest import KINDS
 from tests.engine.instrumented_store import InstrumentedStore
 from tests.server.identity.issuer import Issuer
 from tests.server.identity.signing import AUDIENCE, ISSUER, JWT_SECRET, SERVER_SECRET
 from tests.support.postgres_databases import emptied
-
-__all__ = ["database"]
 
 
 class Seconds:
@@ -109,5 +107,5 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             await SqliteStore(path).migrate()
             yield Place(lambda clock: SqliteStore(path, clock=clock), stack)
         else:
-            url = await stack.enter_async_context(emptied(request.getfixturevalue("database")))
+            url = await stack.enter_async_context(emptied(request.getfixturevalue("shared_database")))
             yield Place(lambda clock: PostgresStore(url, clock=clock), stack)
