@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ficha.server.request_log import Access
+from ficha.server.request_log import RequestLog
 from tests.server.raw_http import behind
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -73,7 +73,7 @@ def application(**options: bool) -> Starlette:
         ]
     )
     app.state.released = asyncio.Event()
-    app.add_middleware(Access, **options)
+    app.add_middleware(RequestLog, **options)
     return app
 
 

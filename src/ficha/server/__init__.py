@@ -1,4 +1,4 @@
-"""HTTP: the operations for callers in any language. Routes are thin; who may call is said beside each of them."""
+"""HTTP: the operations for callers in any language. Routes are thin; each names who may call it."""
 
 from .application import asgi
 from .settings import SettingError, Settings

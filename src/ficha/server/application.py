@@ -1,4 +1,4 @@
-"""The ASGI application: routes, how errors become problems, and what stands around every request."""
+"""The ASGI application: routes, exception handlers that make problems, and middleware."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .identity import Identity
 from .limits import BodyLimits
 from .openapi import document
 from .problems import EdgeError, problem_response, refused_response
-from .request_log import Access
+from .request_log import RequestLog
 from .routes import ROUTERS
 from .settings import Settings
 
@@ -34,8 +34,8 @@ log = logging.getLogger("ficha.server")
 
 
 def asgi(app: Ficha, settings: Settings | None = None) -> FastAPI:
-    """The application over HTTP. Its lifespan opens `app`; mounted into another one, the first request does, unless it
-    is open already."""
+    """The ASGI application for `app`. Its lifespan opens `app`; mounted into another application, the first request
+    does, unless it is open already."""
     chosen = settings or Settings.passing()
     server = Server(
         title="Ficha",
@@ -53,7 +53,7 @@ def asgi(app: Ficha, settings: Settings | None = None) -> FastAPI:
     state.opening = _Opening(app)
     state.tools = {}
     for router in ROUTERS:
-        # One flat list, which is walked for every request and which the OpenAPI document is made of.
+        # One flat list, which requests are matched against and the OpenAPI document is made of.
         server.router.routes += router.routes
     _add_handlers(server)
     _add_middlewares(server, chosen)
@@ -68,7 +68,7 @@ class Server(FastAPI):
 
 
 class _Opening:
-    """Opens the application once, whoever asks first."""
+    """Opens the application once, at the first call."""
 
     def __init__(self, app: Ficha) -> None:
         self._app = app
@@ -108,8 +108,8 @@ def _add_handlers(server: FastAPI) -> None:
     @server.exception_handler(StoreError)
     async def away(request: Request, error: StoreError) -> Response:
         log.warning("the database cannot be used: %s", error)
-        words = "the database cannot be reached now; nothing was changed. Try again shortly."
-        return problem_response("OVERLOADED", words, retry_after_s=2.0, correlation_id=correlation_id(request))
+        detail = "the database cannot be reached now; nothing was changed. Try again shortly."
+        return problem_response("OVERLOADED", detail, retry_after_s=2.0, correlation_id=correlation_id(request))
 
     @server.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
@@ -122,17 +122,17 @@ def _add_handlers(server: FastAPI) -> None:
     async def unknown(request: Request, error: HTTPException) -> Response:
         asked = correlation_id(request)
         if error.status_code == 405:
-            words = f"{request.method} is not for this address"
+            detail = f"this URL does not support {request.method}"
             headers = dict(error.headers or {})
-            return problem_response("METHOD_NOT_ALLOWED", words, correlation_id=asked, headers=headers)
+            return problem_response("METHOD_NOT_ALLOWED", detail, correlation_id=asked, headers=headers)
         if error.status_code == 404:
-            words = f"there is nothing at {request.url.path[:200]}"
-            return problem_response("NOT_FOUND", words, correlation_id=asked)
+            detail = f"there is nothing at {request.url.path[:200]}"
+            return problem_response("NOT_FOUND", detail, correlation_id=asked)
         return problem_response("INVALID_ARGUMENT", str(error.detail), correlation_id=asked)
 
 
 def _add_middlewares(server: FastAPI, settings: Settings) -> None:
-    """The last one stands outermost: it sees every answer, also those that the others give."""
+    """The last one is outermost: it sees every response, those of the other middlewares included."""
     server.add_middleware(BodyLimits, settings=settings)
     if settings.cors_origins:
         server.add_middleware(
@@ -150,4 +150,4 @@ def _add_middlewares(server: FastAPI, settings: Settings) -> None:
             expose_headers=["ETag", "Location", "Preference-Applied", "RateLimit", "RateLimit-Policy", "Retry-After"],
             max_age=600,
         )
-    server.add_middleware(Access, has_cors=bool(settings.cors_origins))
+    server.add_middleware(RequestLog, has_cors=bool(settings.cors_origins))

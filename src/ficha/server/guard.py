@@ -1,4 +1,4 @@
-"""Who may call what: every route names those it is for, and gets a `Call` that knows who asks."""
+"""Authorization: every route names the callers it is for, and gets a `Call` with the caller."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Call:
 
     @property
     def acting(self) -> BoundOperations:
-        """The operations under the caller's name: whatever they change is in the audit log."""
+        """The operations in the caller's name: the audit log has whatever they change."""
         return self.app.acting(self.caller.name)
 
     @property
@@ -51,7 +51,7 @@ class Call:
         """The account that the call is about: a user's own, or the one that a service names."""
         found = self.account_if_any(named)
         if found is None:
-            raise arg.invalid("say which `account` this is for: your key is for all of them")
+            raise arg.invalid("`account` is missing: your key is for all accounts, so name one")
         return found
 
     def account_if_any(self, named: str | None) -> str | None:
@@ -64,11 +64,11 @@ class Call:
 
     @property
     def owner(self) -> str | None:
-        """Whose things alone may be touched; None for everybody's."""
+        """The account that the caller is limited to; None for all."""
         return None if self.sees_all else self.caller.account
 
     def check_owner(self, account: str, what: str, found: str) -> None:
-        """Somebody else's thing is as if it were not there."""
+        """Refuses what belongs to another account, as if it did not exist."""
         if self.owner is not None and account != self.owner:
             raise Refused.of(Refusal("NOT_FOUND", f"there is no {what} {found}."))
 
@@ -80,7 +80,7 @@ class Call:
         return job
 
     def check_job(self, job_id: str) -> None:
-        """A token for one job names no other."""
+        """Refuses any other job to a job token."""
         if self.caller.job is not None and arg.job_id(job_id) != self.caller.job:
             raise Refused.of(Refusal("NOT_FOUND", f"there is no job {job_id}."))
 
@@ -88,7 +88,7 @@ class Call:
         return self._cursors.open(name, given)
 
     def page(self, name: str, page: Page[Any]) -> Page[Any]:
-        """A page as it is told: its cursor can be used for this list only."""
+        """A page with its cursor signed, to be used for this list only."""
         return Page(page.items, self._cursors.seal(name, page.next))
 
     @property
@@ -103,7 +103,7 @@ def correlation_id(request: Request) -> str | None:
 
 
 class Guard:
-    """A dependency that lets only these callers through. A route without one is a mistake that a test finds."""
+    """A dependency that admits only these callers. A test fails for a route without one."""
 
     def __init__(self, *scopes: Scope, in_query: bool = False) -> None:
         self.scopes: Final = frozenset(scopes)
@@ -113,7 +113,7 @@ class Guard:
         state = request.app.state
         _check_query(request)
         if not self.scopes:
-            return Call(request, state.ficha, ANYBODY)
+            return Call(request, state.ficha, ANONYMOUS)
         app = await state.opening()
         caller = await state.identity.caller(
             request.headers.get("authorization"),
@@ -128,7 +128,7 @@ class Guard:
 
 
 def _check_query(request: Request) -> None:
-    """A parameter that a route does not have is a mistake: it would be overlooked in silence otherwise."""
+    """Refuses parameters that the route does not have; otherwise a typing error would be ignored silently."""
     if not request.query_params:
         return
     route: APIRoute = request.scope["route"]
@@ -136,11 +136,11 @@ def _check_query(request: Request) -> None:
     for dependency in route.dependant.dependencies:
         known |= {"token"} if isinstance(dependency.call, Guard) and dependency.call.in_query else set()
     if unknown := sorted(request.query_params.keys() - known):
-        there = f"there are: {', '.join(sorted(known))}" if known else "there are none"
-        raise arg.invalid(f"there is no parameter {unknown[0][:80]!r} here; {there}")
+        there = f"it has: {', '.join(sorted(known))}" if known else "it has none"
+        raise arg.invalid(f"this route has no parameter {unknown[0][:80]!r}; {there}")
 
 
-ANYBODY: Final = Caller(scope="user", account=None, job=None, name="anybody", key_id=None)
+ANONYMOUS: Final = Caller(scope="user", account=None, job=None, name="anybody", key_id=None)
 
 Open = Annotated[Call, Depends(Guard())]
 Account = Annotated[Call, Depends(Guard("user", "service", "admin"))]

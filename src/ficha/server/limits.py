@@ -1,5 +1,5 @@
-"""How large a request's body may be, and how long it may take to arrive. Pure ASGI, so that nothing of a body that is
-too large is ever kept."""
+"""Limits on the size of a request's body and on the time it takes to arrive. Pure ASGI, so that no part of a body that
+is too large is buffered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .problems import problem_response
 from .settings import Settings
 
 BATCHES: Final = "/api/batches"
-"""The one route that takes many jobs at once, and so a larger body."""
+"""The one route that takes many jobs at once, and therefore a larger body."""
 
 
 class BodyLimits:
@@ -27,31 +27,31 @@ class BodyLimits:
         if scope["type"] != "http" or not _has_body(scope):
             await self.app(scope, receive, send)
             return
-        most = self._most(scope)
-        body = _Body(scope, receive, send, most, self.settings.body_s)
-        if (_length(scope) or 0) > most:
+        max_bytes = self._max_bytes(scope)
+        body = _Body(scope, receive, send, max_bytes, self.settings.body_s)
+        if (_length(scope) or 0) > max_bytes:
             await body.refuse_size()
             return
         try:
             await self.app(scope, body.receive, body.send)
         except Exception:
-            # The application was cut off in the middle of the body, and its caller has been told why.
+            # The body was cut off, and the caller has been answered already.
             if not body.is_refused:
                 raise
 
-    def _most(self, scope: Scope) -> int:
+    def _max_bytes(self, scope: Scope) -> int:
         is_batch = scope["method"] == "POST" and scope["path"] == scope.get("root_path", "") + BATCHES
         return self.settings.batch_body_bytes if is_batch else self.settings.body_bytes
 
 
 class _Body:
-    """One request's body on its way in, and what may still be said to its sender."""
+    """The body of one request as it arrives, and whether it can still be answered."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, most: int, within_s: float) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, max_bytes: int, within_s: float) -> None:
         self._scope = scope
         self._receive = receive
         self._send = send
-        self._most = most
+        self._max_bytes = max_bytes
         self._within_s = within_s
         self._deadline: float | None = None
         self._bytes = 0
@@ -63,20 +63,20 @@ class _Body:
         if self.is_refused:
             return {"type": "http.disconnect"}
         if self._is_whole:
-            # From here on it is only heard whether the caller is still there, for as long as that takes.
+            # From here on, `receive` only waits for the caller to disconnect, without a time limit.
             return await self._receive()
         if self._deadline is None:
-            # The clock runs from where the body is asked for: until then it is not the caller who is slow.
+            # The time starts when the application first reads: until then the caller is not the slow one.
             self._deadline = asyncio.get_running_loop().time() + self._within_s
         try:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:
-            await self._refuse("TIMEOUT", f"the body was not there within {self._within_s:g} s; send it faster")
+            await self._refuse("TIMEOUT", f"the body did not arrive within {self._within_s:g} s")
             return {"type": "http.disconnect"}
         self._bytes += len(message.get("body", b""))
         self._is_whole = not message.get("more_body", False)
-        if self._bytes > self._most:
+        if self._bytes > self._max_bytes:
             await self.refuse_size()
             return {"type": "http.disconnect"}
         return message
@@ -88,7 +88,7 @@ class _Body:
         await self._send(message)
 
     async def refuse_size(self) -> None:
-        await self._refuse("TOO_LARGE", f"the body is larger than {self._most} bytes; send less at a time")
+        await self._refuse("TOO_LARGE", f"the body is larger than {self._max_bytes} bytes; send less at a time")
 
     async def _refuse(self, code: AnyCode, detail: str) -> None:
         self.is_refused = True
@@ -103,6 +103,6 @@ def _has_body(scope: Scope) -> bool:
 
 
 def _length(scope: Scope) -> int | None:
-    """What the caller says the body's length is, if it is a number; what is not is left to the server's parser."""
+    """The body's declared length, if it is a number; anything else is left to the server's parser."""
     given = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     return int(given) if given.isdigit() and len(given) < 20 else None

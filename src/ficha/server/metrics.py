@@ -1,4 +1,4 @@
-"""Figures for Prometheus, taken from the database when asked for: the same from every process of a deployment."""
+"""Metrics for Prometheus, read from the database at each request: the same in every process of a deployment."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ async def figures(app: Ficha) -> bytes:
     by_status = Gauge("ficha_jobs", "Active jobs.", ["status"], registry=registry)
     for status, count in stats.by_status.items():
         by_status.labels(status).set(count)
-    Gauge("ficha_jobs_stuck", "Held jobs that have been silent for too long.", registry=registry).set(stats.stuck)
-    Gauge("ficha_dead_letters", "Failed jobs that nobody has dealt with.", registry=registry).set(stats.dead)
+    Gauge("ficha_jobs_stuck", "Held jobs without a heartbeat for too long.", registry=registry).set(stats.stuck)
+    Gauge("ficha_dead_letters", "Failed jobs not yet requeued or discarded.", registry=registry).set(stats.dead)
     if stats.avg_run_s is not None:
-        Gauge(
-            "ficha_run_seconds_average", "From first start to completion, over the latest ones.", registry=registry
-        ).set(stats.avg_run_s)
+        Gauge("ficha_run_seconds_average", "From first start to completion, of recent jobs.", registry=registry).set(
+            stats.avg_run_s
+        )
     slots = Gauge("ficha_pool_slots", "Slots of a pool that has a limit.", ["pool"], registry=registry)
     busy = Gauge("ficha_pool_busy", "Jobs that hold a slot.", ["pool"], registry=registry)
     ready = Gauge("ficha_pool_ready", "Jobs that are ready for a slot.", ["pool"], registry=registry)
-    paused = Gauge("ficha_pool_paused", "Whether the pool starts nothing new.", ["pool"], registry=registry)
+    paused = Gauge("ficha_pool_paused", "1 if the pool is paused.", ["pool"], registry=registry)
     for pool in await app.pools():
         if pool.slots is not None:
             slots.labels(pool.name).set(pool.slots)

@@ -1,4 +1,4 @@
-"""Request bodies: JSON read strictly, then fitted to the shape that a route takes."""
+"""Request bodies: JSON, parsed strictly and converted to the type that a route takes."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .. import validation as arg
 from .problems import EdgeError
 
 T = TypeVar("T")
-LARGE: Final = 262_144
-"""Bytes from which a body is read on a thread, so that others are answered meanwhile."""
+LARGE_BYTES: Final = 262_144
+"""Bodies from this size are parsed on a thread, so that the event loop is not blocked."""
 
 
 def body(kind: type[T], *, optional: bool = False) -> Any:
-    """A dependency that reads the request's body as a `kind`. An optional one may be left out altogether."""
+    """A dependency that reads the request's body as a `kind`. An optional body may be empty."""
 
     async def read(request: Request) -> T:
         text = await request.body()
         if not text and optional:
             return kind()
         _check_type(request)
-        value = strict(text) if len(text) < LARGE else await asyncio.to_thread(strict, text)
-        return fitted(value, kind)
+        value = strict_json(text) if len(text) < LARGE_BYTES else await asyncio.to_thread(strict_json, text)
+        return converted(value, kind)
 
     read.kind = kind  # type: ignore[attr-defined]  # The OpenAPI document looks here.
     read.optional = optional  # type: ignore[attr-defined]
@@ -45,10 +45,10 @@ def _check_type(request: Request) -> None:
         )
 
 
-def strict(text: bytes) -> Any:
-    """JSON without what readers disagree about: no repeated keys, no NaN, no endless nesting or numbers."""
+def strict_json(text: bytes) -> Any:
+    """Parses JSON without what parsers disagree about: no repeated keys, no NaN, no endless nesting or numbers."""
     try:
-        return json.loads(text.decode(), object_pairs_hook=_members, parse_constant=_refuse_constant)
+        return json.loads(text.decode(), object_pairs_hook=_no_repeated_keys, parse_constant=_refuse_constant)
     except UnicodeDecodeError:
         raise EdgeError("INVALID_JSON", "the body is not UTF-8") from None
     except json.JSONDecodeError as error:
@@ -57,15 +57,15 @@ def strict(text: bytes) -> Any:
         ) from None
     except RecursionError:
         raise EdgeError("INVALID_JSON", "the body is nested too deep") from None
-    except ValueError as error:  # A number of thousands of digits, or one of ours.
-        raise EdgeError("INVALID_JSON", f"the body is not JSON as it is taken here: {error}") from None
+    except ValueError as error:  # A number of thousands of digits, or one of the two below.
+        raise EdgeError("INVALID_JSON", f"the body is not acceptable JSON: {error}") from None
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _no_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)[:80]!r} is there twice")
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)[:80]!r} is repeated")
     return members
 
 
@@ -73,7 +73,7 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def fitted(value: Any, kind: type[T]) -> T:
+def converted(value: Any, kind: type[T]) -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""What holds for every answer: a correlation id, security headers, a line in the log, and words for what went wrong."""
+"""What every response gets: a correlation id, security headers, a log line, and a problem if the application failed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .problems import problem_response
 log = logging.getLogger("ficha.server")
 
 PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
-PATH_SHOWN: Final = 256
-PLACES_SHOWN: Final = 30
-STOPPING: Final = "the server stopped before this was done; whether it was is not known, so repeat it with the same key"
+PATH_CHARS: Final = 256
+FRAMES_SHOWN: Final = 30
+STOPPING: Final = "the server stopped before it answered; the request may be done or not: repeat it with the same key"
 _NAME: Final = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 _PLAIN: Final = re.compile(r"[a-z.-]{0,24}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HEADERS: Final = (
@@ -37,8 +37,8 @@ _HTTPS: Final = ((b"strict-transport-security", b"max-age=31536000"),)
 Headers = list[tuple[bytes, bytes]]
 
 
-class Access:
-    """The outermost middleware. `has_cors`: pages of other origins may read what is answered."""
+class RequestLog:
+    """The outermost middleware. `has_cors`: pages of other origins may read responses."""
 
     def __init__(self, app: ASGIApp, *, has_cors: bool = False) -> None:
         self.app = app
@@ -56,21 +56,21 @@ class Access:
         try:
             await self.app(scope, receive, reply.send)
         except ClientDisconnect:
-            # The caller left in the middle of the body: there is nobody to answer, and nothing is wrong here.
+            # The caller disconnected in the middle of the body: there is nobody to answer, and no error.
             pass
         except Exception as error:
             failed = error
-            detail = "something went wrong here, and it was logged under this correlation id"
-            await reply.instead(scope, receive, "INTERNAL", detail)
+            detail = "the server failed; the error was logged under this correlation id"
+            await reply.answer_instead(scope, receive, "INTERNAL", detail)
         except asyncio.CancelledError:
-            await reply.instead(scope, receive, "OVERLOADED", STOPPING, retry_after_s=1)
+            await reply.answer_instead(scope, receive, "OVERLOADED", STOPPING, retry_after_s=1)
             raise
         finally:
-            _write(scope, reply, (time.perf_counter() - began) * 1_000, failed)
+            _log_request(scope, reply, (time.perf_counter() - began) * 1_000, failed)
 
 
 class _Reply:
-    """The answer on its way out: completed with headers, and counted."""
+    """Sends the response with our headers, and counts its bytes."""
 
     def __init__(self, send: Send, headers: Headers) -> None:
         self._send = send
@@ -81,20 +81,20 @@ class _Reply:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message = {**message, "headers": completed(message.get("headers", ()), self._headers)}
+            message = {**message, "headers": with_defaults(message.get("headers", ()), self._headers)}
         elif message["type"] == "http.response.body":
             self.bytes += len(message.get("body", b""))
         await self._send(message)
 
-    async def instead(self, scope: Scope, receive: Receive, code: AnyCode, detail: str, **more: Any) -> None:
-        """Answers in the application's place, unless it has begun to."""
+    async def answer_instead(self, scope: Scope, receive: Receive, code: AnyCode, detail: str, **more: Any) -> None:
+        """Answers in the application's place, unless it has begun to answer."""
         if self.status is None:
-            told = problem_response(code, detail, correlation_id=scope["state"]["correlation_id"], **more)
-            await told(scope, receive, self.send)
+            response = problem_response(code, detail, correlation_id=scope["state"]["correlation_id"], **more)
+            await response(scope, receive, self.send)
 
 
-def completed(given: Any, more: Headers) -> Headers:
-    """The headers of an answer, with those of ours that it does not set itself."""
+def with_defaults(given: Any, more: Headers) -> Headers:
+    """The headers of a response, with ours added where it does not set them itself."""
     headers = list(given)
     present = {name for name, _ in headers}
     headers.extend(header for header in more if header[0] not in present)
@@ -110,15 +110,15 @@ def _id_header(correlation_id: str) -> tuple[bytes, bytes]:
 
 
 def _correlation_id(scope: Scope) -> str:
-    """The caller's own, if it is a plain name: it goes into logs and headers."""
+    """The caller's, if it is a plain name, since it goes into logs and headers; else a new one."""
     for name, value in scope["headers"]:
         if name == b"x-correlation-id" and (given := _NAME.fullmatch(value.decode("latin-1"))) is not None:
             return given[0]
     return new_id()
 
 
-def _write(scope: Scope, reply: _Reply, took_ms: float, failed: Exception | None) -> None:
-    """One line for a request, with nothing of what the caller sent but its path."""
+def _log_request(scope: Scope, reply: _Reply, took_ms: float, failed: Exception | None) -> None:
+    """Logs one line for a request; of what the caller sent, only the path."""
     level = logging.DEBUG if scope["path"] in PROBES else logging.INFO
     level = level if failed is None else logging.ERROR
     if not log.isEnabledFor(level):
@@ -137,23 +137,23 @@ def _write(scope: Scope, reply: _Reply, took_ms: float, failed: Exception | None
     if failed is None:
         log.log(level, "request", extra=fields)
     else:
-        fields |= {"error": type(failed).__name__, "traceback": "\n".join(_places(failed))}
-        # The words of an exception may be the caller's, so they are only for whoever asks for everything.
+        fields |= {"error": type(failed).__name__, "traceback": "\n".join(_traceback_lines(failed))}
+        # An exception's message may hold the caller's data, so it is logged at DEBUG level only.
         log.error("request failed", extra=fields, exc_info=failed if log.isEnabledFor(logging.DEBUG) else None)
 
 
 def shown_path(path: str) -> str:
-    """A path as it may be logged: words and ids. Whatever else stands in it may be anything, a secret among others."""
-    shown = "/".join(part if _PLAIN.fullmatch(part) else "…" for part in path[:PATH_SHOWN].split("/"))
-    return shown if len(path) <= PATH_SHOWN else shown + "…"
+    """A path as it may be logged: plain words and ids. Any other part could be a secret."""
+    shown = "/".join(part if _PLAIN.fullmatch(part) else "…" for part in path[:PATH_CHARS].split("/"))
+    return shown if len(path) <= PATH_CHARS else shown + "…"
 
 
-def _places(error: BaseException) -> Iterator[str]:
-    """Where an exception came from, and what led to it: kinds and lines of code, without their words."""
-    behind = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if behind is not None:
-        yield from _places(behind)
+def _traceback_lines(error: BaseException) -> Iterator[str]:
+    """An exception and its causes: their classes and lines of code, without their messages."""
+    origin = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if origin is not None:
+        yield from _traceback_lines(origin)
         yield "which led to"
     yield f"{type(error).__module__}.{type(error).__qualname__}"
-    for frame in traceback.extract_tb(error.__traceback__, -PLACES_SHOWN):
+    for frame in traceback.extract_tb(error.__traceback__, -FRAMES_SHOWN):
         yield f"  {frame.filename}:{frame.lineno} in {frame.name}: {frame.line}"

@@ -1,4 +1,4 @@
-"""Answers: values as JSON, with the headers that go with them."""
+"""Responses: values as JSON, with their headers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None)
 
 
 def job_answer(job: JobView, request: Request) -> Response:
-    """A job with an ETag; 304 if the caller has seen all that is in it."""
+    """A job with an ETag; 304 if the caller has this version."""
     tag = _tag(job)
     seen = request.headers.get("if-none-match", "")
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
@@ -31,13 +31,13 @@ def job_answer(job: JobView, request: Request) -> Response:
 
 
 def _tag(job: JobView) -> str:
-    """Changes with all that somebody waits for. Times that go on by themselves, and heartbeats, are no news."""
+    """A hash of the job, without heartbeats and times that change continuously."""
     news = replace(job, waited_in_queue=0.0, estimated_wait_s=None, last_heartbeat_at=None, lock_expires_at=None)
     return f'W/"{hashlib.sha256(msgspec.json.encode(news)).hexdigest()[:32]}"'
 
 
 def rate_headers(rate: Rate | None) -> dict[str, str]:
-    """The plan's limit on submits, as the IETF's draft on rate limit fields has it."""
+    """The plan's limit on submits, in the fields of the IETF's draft on rate limits."""
     if rate is None:
         return {}
     return {

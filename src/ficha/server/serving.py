@@ -1,4 +1,4 @@
-"""One process that answers over HTTP: uvicorn, set up and stopped as an application that moves money needs it."""
+"""One HTTP server process: uvicorn, with our limits, logging and graceful stop."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("ficha.server")
 
 CLOSE_S: Final = 2.0
-"""What the application gets to close, beyond the grace of the requests."""
+"""How long the application may take to close, after the grace of the requests."""
 BACKLOG: Final = 2_048
-COLLECT_AFTER: Final = (20_000, 20, 100)
-"""New objects, then rounds, after which Python looks for cycles among them, and at last among all."""
+GC_THRESHOLDS: Final = (20_000, 20, 100)
+"""The garbage collector's thresholds: new objects until a young collection, then collections until an older one."""
 KEEP_ALIVE_S: Final = 75
-"""How long a connection may be idle: longer than proxies and clients keep theirs, so that it is they who end it and no
-request meets a connection that is being closed."""
+"""How long a connection may be idle: longer than proxies and clients allow, so that they close it and no request is
+sent on a connection that is being closed."""
 
 
 class NotServed(Exception):
@@ -44,10 +44,10 @@ class PortTaken(NotServed):
 
 
 class ServerProcess(uvicorn.Server):
-    """Serves the application, and opens and closes it unless that is done already.
+    """Serves the application; opens and closes it, unless it is open already.
 
-    grace_s: what requests under way get to end after `stop`.
-    started: called once it listens and the application is open.
+    grace_s: how long requests under way may take to end after `stop`.
+    started: called once the server listens and the application is open.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class ServerProcess(uvicorn.Server):
             header_s = settings.header_s
 
         config = uvicorn.Config(
-            _ending_quietly(asgi(app, settings)),
+            _without_cancellation(asgi(app, settings)),
             http=Bounded,
             ws="none",
             lifespan="on",
             loop="uvloop",
-            # Lines go where those of all other parts go; what uvicorn says below an error, this server says itself.
+            # Log lines go through the process's logging; below errors, this server logs its own instead of uvicorn's.
             log_config=None,
             log_level="error",
             access_log=False,
@@ -71,7 +71,7 @@ class ServerProcess(uvicorn.Server):
             forwarded_allow_ips=list(settings.trusted_proxies),
             backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=grace_s,  # type: ignore[arg-type]  # It is only waited for.
+            timeout_graceful_shutdown=grace_s,  # type: ignore[arg-type]  # A float works: it is a plain timeout.
         )
         super().__init__(config)
         self._app = app
@@ -81,18 +81,18 @@ class ServerProcess(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Stops accepting, ends live streams with a hint to come back, lets requests end within the grace, and closes
-        the application. At once: nothing more is waited for. From any thread."""
+        """Stops accepting, ends live streams with a hint to reconnect, lets requests end within the grace, and closes
+        the application. `at_once` waits for nothing more. May be called from any thread."""
         self.should_exit = True
         self.force_exit |= at_once
         if self._loop is not None:
-            # A loop that has ended needs no word.
+            # The loop may have ended already.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stopped.set)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals are the affair of whoever runs the process, who calls `stop`."""
+        """Does nothing: the code that runs the process handles signals, and calls `stop`."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -103,12 +103,12 @@ class ServerProcess(uvicorn.Server):
             await self._close()
             return
         await super().startup(sockets)
-        _settle()
+        _freeze_objects()
         self._started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         log.info("stopping", extra={"connections": len(self.server_state.connections)})
-        # Streams have no end of their own, so they are ended first.
+        # Live streams never end by themselves, so they are ended first.
         self._app.engine.live.close()
         try:
             await super().shutdown(sockets)
@@ -116,7 +116,7 @@ class ServerProcess(uvicorn.Server):
             await self._close()
 
     async def _open(self) -> None:
-        """Opens the application, for as long as it takes a database that is away to come back."""
+        """Opens the application; retries while the database is unreachable."""
         tries = 0
         while not self.should_exit:
             try:
@@ -124,7 +124,7 @@ class ServerProcess(uvicorn.Server):
             except Unavailable as error:
                 tries += 1
                 wait_s = pause_s(tries)
-                log.warning("the database is away", extra={"error": str(error), "again_in_s": round(wait_s, 1)})
+                log.warning("the database is unreachable", extra={"error": str(error), "again_in_s": round(wait_s, 1)})
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._stopped.wait(), wait_s)
             else:
@@ -136,16 +136,16 @@ class ServerProcess(uvicorn.Server):
             await self._app.close(CLOSE_S)
 
 
-def _settle() -> None:
-    """Tells the collector that what is there by now stays. Each open stream is a hundred objects or more, and to walk
-    over those of thousands every few seconds would hold everybody up for a quarter of a second."""
+def _freeze_objects() -> None:
+    """Excludes all present objects from garbage collection, and makes it rarer. Each open stream has a hundred objects
+    or more; to traverse those of thousands every few seconds would block the loop for a quarter of a second."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
-def _ending_quietly(app: ASGIApp) -> ASGIApp:
-    """A request that is cut off when the grace is over has been answered and logged; to uvicorn it is no error."""
+def _without_cancellation(app: ASGIApp) -> ASGIApp:
+    """Hides cancellation from uvicorn: a request that is cut off after the grace has been answered and logged."""
 
     async def served(scope: Scope, receive: Receive, send: Send) -> None:
         with contextlib.suppress(asyncio.CancelledError):
@@ -155,32 +155,32 @@ def _ending_quietly(app: ASGIApp) -> ASGIApp:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that callers can already connect to; they are answered once somebody serves it."""
+    """A listening socket: callers can connect already, and are answered once it is served."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         found = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise NotServed(f"{host!r} is no address to listen at: {error.strerror or error}") from None
+        raise NotServed(f"cannot listen at {host!r}: {error.strerror or error}") from None
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
         found.listen(BACKLOG)
     except OSError as error:
         found.close()
-        raise _why(error, host, port) from error
+        raise _bind_error(error, host, port) from error
     return found
 
 
-def _why(error: OSError, host: str, port: int) -> NotServed:
+def _bind_error(error: OSError, host: str, port: int) -> NotServed:
     match error.errno:
         case errno.EADDRINUSE:
             return PortTaken(
                 f"port {port} of {host} is taken by another program; choose another with --port (0: any free one)"
             )
         case errno.EACCES:
-            return NotServed(f"port {port} needs rights that this program does not have; choose one from 1024 up")
+            return NotServed(f"this program lacks the rights to listen at port {port}; choose one from 1024 up")
         case errno.EADDRNOTAVAIL:
             return NotServed(f"{host} is not an address of this machine; choose another with --host (0.0.0.0: all)")
     return NotServed(f"cannot listen at {host}, port {port}: {error.strerror or error}")

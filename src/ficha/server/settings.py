@@ -1,4 +1,4 @@
-"""What the server takes from its environment: secrets, who may call from where, and the sizes and times it allows."""
+"""The server's settings, from its environment: secrets, authentication, origins, and limits on sizes and times."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from msgspec import Struct
 
 from .identity.settings import setting_problem
 
-WEAK: Final = ("secret", "changeme", "password", "example")
-DIFFERENT: Final = 8
-"""What secrets that people make up begin with, and how many different characters one has at least."""
-HOW: Final = "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
+WEAK_PREFIXES: Final = ("secret", "changeme", "password", "example")
+MIN_DISTINCT: Final = 8
+"""A secret must not begin with one of these words, and must have at least so many different characters."""
+HINT: Final = "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
 
 
 class SettingError(ValueError):
-    """A setting is missing or makes no sense; the message says what to set."""
+    """A setting is missing or invalid; the message says what to set."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """How the server behaves. Each field can be set by its environment variable; a secret also by a file that the
-    variable with `_FILE` at its end names.
+    """The server's settings. Each field can be set by its environment variable, or by a file: the variable with `_FILE`
+    appended names its path.
 
     secret: FICHA_SECRET. Signs job tokens and cursors; all processes of a deployment share it.
     jwt_secret: FICHA_JWT_SECRET. Accepts JWTs signed with it (HS256).
     jwt_jwks_url: FICHA_JWT_JWKS_URL. Accepts JWTs signed with a key found there (RS256, ES256, EdDSA).
     jwt_audience, jwt_issuer: FICHA_JWT_AUDIENCE, FICHA_JWT_ISSUER. What a JWT must say; both are needed to accept any.
     cors_origins: FICHA_CORS_ORIGINS. Web pages that may call, separated by commas. Defaults to none.
-    trusted_proxies: FICHA_TRUSTED_PROXIES. Addresses whose word about the caller's address is taken. Defaults to
-        127.0.0.1.
+    trusted_proxies: FICHA_TRUSTED_PROXIES. Proxies whose `X-Forwarded-*` headers are believed. Defaults to 127.0.0.1.
     body_bytes: FICHA_BODY_BYTES. The largest request body. Defaults to 1 MiB.
     batch_body_bytes: FICHA_BATCH_BODY_BYTES. The same for a batch of jobs. Defaults to 16 MiB.
     body_s: FICHA_BODY_S. How long a body may take to arrive. Defaults to 30.
-    header_bytes: FICHA_HEADER_BYTES. The request line and all headers together. Defaults to 32 KiB.
+    header_bytes: FICHA_HEADER_BYTES. The most for the request line and all headers together. Defaults to 32 KiB.
     header_s: FICHA_HEADER_S. How long they may take to arrive. Defaults to 10.
     wait_s: FICHA_WAIT_S. The longest `Prefer: wait`, and the longest that a claim waits for work. Defaults to 30.
-    attempts_per_hour: FICHA_ATTEMPTS_PER_HOUR. Failed log-ins per caller's address, and per key. Defaults to 100.
+    attempts_per_hour: FICHA_ATTEMPTS_PER_HOUR. Failed attempts to authenticate per address, and per key. Defaults to
+        100.
     streams: FICHA_STREAMS. Open live streams per process. Defaults to 5,000.
     """
 
@@ -60,18 +60,18 @@ class Settings(Struct, frozen=True, kw_only=True):
     streams: int = 5_000
 
     def __post_init__(self) -> None:
-        if len(set(self.secret)) < DIFFERENT or self.secret.lower().startswith(WEAK):
-            raise SettingError(f"FICHA_SECRET is easily guessed; {HOW}")
+        if len(set(self.secret)) < MIN_DISTINCT or self.secret.lower().startswith(WEAK_PREFIXES):
+            raise SettingError(f"FICHA_SECRET is easily guessed; {HINT}")
         if (problem := setting_problem(self)) is not None:
             raise SettingError(problem)
 
     def __repr__(self) -> str:
-        """Without the secrets: settings are shown in errors and logs."""
+        """Without the secrets, because settings are shown in errors and logs."""
         return f"Settings(jwt_jwks_url={self.jwt_jwks_url!r}, jwt_issuer={self.jwt_issuer!r}, …)"
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Settings:
-        """The settings that the environment gives; those given here stand in its place."""
+        """The environment's settings; those given here take precedence."""
         source = os.environ if environment is None else environment
         found: dict[str, Any] = {}
         for name in cls.__struct_fields__:
@@ -80,12 +80,12 @@ class Settings(Struct, frozen=True, kw_only=True):
                 found[name] = _converted(name, variable, text)
         found |= given
         if "secret" not in found:
-            raise SettingError(f"FICHA_SECRET is not set: it signs what the server hands out; {HOW}")
+            raise SettingError(f"FICHA_SECRET is not set: it signs job tokens and cursors; {HINT}")
         return cls(**found)
 
     @classmethod
     def passing(cls, **given: Any) -> Settings:
-        """The environment's settings, with a secret of their own that ends with the process where none is set."""
+        """The environment's settings; where FICHA_SECRET is not set, with a random secret that this process forgets."""
         if _text(os.environ, "FICHA_SECRET") is None:
             given.setdefault("secret", secrets.token_urlsafe(32))
         return cls.from_environment(**given)

@@ -58,7 +58,7 @@ async def test_a_key_that_is_unknown_or_revoked_is_asked_about_each_time(place: 
     identity = identity_with(app)
     revoked, key_id = await new_key(app)
     await app.revoke_api_key(key_id)
-    for secret, words in ((new_secret("admin"), "not known"), (revoked, "revoked")):
+    for secret, words in ((new_secret("admin"), "is unknown"), (revoked, "revoked")):
         store.reads.clear()
         for asked in range(1, 4):
             assert words in (await refusal(identity, secret)).message
@@ -239,7 +239,7 @@ async def test_closing_ends_what_is_under_way(faulty: tuple[Ficha, InstrumentedS
     await shown(identity, secret)
     async with asyncio.timeout(10):
         await identity.close()
-    assert not identity._keys._telling
+    assert not identity._keys._use_tasks
     store.gate.set()
 
 
@@ -247,7 +247,7 @@ async def test_memory_is_bounded(
     faulty: tuple[Ficha, InstrumentedStore], identity_with: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, store = faulty
-    monkeypatch.setattr(api_keys, "MOST_KEYS", 2)
+    monkeypatch.setattr(api_keys, "MAX_KEYS", 2)
     identity = identity_with(app)
     keys = [(await new_key(app, name))[0] for name in "abc"]
     store.reads.clear()

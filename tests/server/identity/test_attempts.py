@@ -4,7 +4,7 @@ import pytest
 
 from ficha.errors import RateLimited, Refused
 from ficha.server.identity import Identity
-from ficha.server.identity.attempts import MOST_SUBJECTS, Attempts, network
+from ficha.server.identity.attempts import MAX_SUBJECTS, Attempts, network
 from tests.server.identity.conftest import Make, Seconds
 from tests.server.identity.refusing import PEER, refusal, shown
 from tests.server.identity.signing import AUDIENCE, ISSUER, JWT_SECRET, shared_token
@@ -88,13 +88,13 @@ def test_a_hint_is_counted_over_all_addresses(seconds: Seconds) -> None:
 
 def test_memory_is_bounded_and_whoever_failed_longest_ago_is_forgotten_first(seconds: Seconds) -> None:
     attempts = Attempts(2, seconds)
-    for number in range(MOST_SUBJECTS):
+    for number in range(MAX_SUBJECTS):
         assert attempts.failed(f"peer {number}") is None
     assert attempts.failed("peer 0") is None
     assert attempts.failed("one more") is None
     assert attempts.failed("peer 0") == 3_600
     assert [attempts.failed("peer 1") for _ in range(3)] == [None, None, 3_600], "it was forgotten to make room"
-    assert len(attempts._failed) == MOST_SUBJECTS
+    assert len(attempts._failed) == MAX_SUBJECTS
 
 
 @pytest.mark.parametrize(

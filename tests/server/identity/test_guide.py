@@ -25,15 +25,15 @@ async def test_the_token_of_the_guide_is_taken(shared: Identity, monkeypatch: py
 @pytest.mark.parametrize(
     "words",
     [
-        f"within {api_keys.MEMORY_S:.0f} seconds in all others",
-        f"{job_tokens.TTL_S / 60:.0f} minutes, at most {job_tokens.TTL_S_MOST / 3_600:.0f} hours",
+        f"within {api_keys.CACHE_S:.0f} seconds in all others",
+        f"{job_tokens.TTL_S / 60:.0f} minutes, at most {job_tokens.MAX_TTL_S / 3_600:.0f} hours",
         f"differ by {tokens.LEEWAY_S} seconds",
         f"more than {tokens.TOKEN_LENGTH // 1_024} KiB",
         f"once they are {jwks.REFRESH_S / 60:.0f} minutes\nold",
         f"at most every {jwks.PAUSE_S:.0f} seconds",
         f"for at most {jwks.KEEP_S / 3_600:.0f} hours",
         f"at most {jwks.ANSWER_BYTES // 1_024} KiB within {jwks.TIMEOUT_S:.0f} seconds",
-        f"up to {attempts.MOST_SUBJECTS:,} addresses",
+        f"up to {attempts.MAX_SUBJECTS:,} addresses",
     ],
 )
 def test_the_figures_of_the_guide_are_right(words: str) -> None:

@@ -86,7 +86,7 @@ async def test_nothing_else_may_be_in_the_address(shared: Identity) -> None:
         with pytest.raises(Refused) as caught:
             await shared.caller(None, token=token, peer=PEER)
         assert caught.value.code == "UNAUTHENTICATED"
-    with pytest.raises(Refused, match=r"only the token of one job may be sent as \?token="):
+    with pytest.raises(Refused, match=r"only a job token may be sent as \?token="):
         await shared.caller(None, token=shared_token(), peer=PEER)
     with pytest.raises(Refused, match="not both"):
         await shared.caller(f"Bearer {text}", token=text, peer=PEER)

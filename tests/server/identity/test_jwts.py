@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from ficha.errors import Refused
 from ficha.server.identity import Caller, Identity
-from ficha.server.identity.tokens import opened
+from ficha.server.identity.tokens import parsed
 from tests.server.identity.conftest import Make
 from tests.server.identity.issuer import Issuer
 from tests.server.identity.refusing import refusal, shown
@@ -215,13 +215,13 @@ async def test_wrong_tokens_are_refused_where_keys_are_published_and_by_a_server
         (DATES["expired"], "has expired"),
         (DATES["nbf in the future"], "not valid yet"),
         (DATES["exp as text"], "exp is not a date"),
-        (DATES["no exp"], "lacks one of the claims"),
+        (DATES["no exp"], "lacks a required claim"),
         (CLAIMS["another audience"], "another audience"),
         (CLAIMS["another issuer"], "another issuer"),
         (CLAIMS["sub with NUL"], "NUL"),
         (ALGORITHMS["another secret"], "not signed with a key that this server trusts"),
         (HEADERS["crit"], "critical extension"),
-        (HEADERS["sub twice"], "each key once"),
+        (HEADERS["sub twice"], "without repeated keys"),
         (SHAPES["too long"], "longer than 8192"),
     ],
 )
@@ -333,4 +333,4 @@ async def test_a_good_token_with_any_one_character_changed_is_refused(shared: Id
 @pytest.mark.parametrize("end", ["\n", "\r\n", " ", "\t", "\x00", "é"])
 def test_nothing_may_follow_a_token(end: str) -> None:
     with pytest.raises(Refused):
-        opened(shared_token() + end)
+        parsed(shared_token() + end)

@@ -1,4 +1,4 @@
-"""Who calls: API keys, JWTs and tokens of one job. What a caller may do is the routes' affair."""
+"""Authentication: API keys, JWTs and job tokens. Each route decides what its callers may do."""
 
 from .authenticator import Identity
 from .callers import Caller, Scope

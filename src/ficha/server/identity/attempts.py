@@ -1,8 +1,8 @@
-"""Failed attempts: how many an address, or the hint of a key, has made in the last hour.
+"""Failed attempts to authenticate in the last hour, by address and by the hint of a key.
 
-Only a credential that fails is ever refused for its number: whoever shows a good one is let in, whatever others behind
-the same address did. The counts are this process's own and are gone when it ends, so a server of four processes hears
-out up to four times as many; guessing 160 random bits takes more than that.
+The limit is for failed attempts only: a valid credential is always accepted, whatever others at the same address did.
+Each process counts for itself and forgets when it ends, so a server of four processes allows up to four times as many;
+guessing 160 random bits takes more than that.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import Final
 from .recent import Recent
 
 HOUR_S: Final = 3_600.0
-MOST_SUBJECTS: Final = 10_000
-"""At the default limit, their instants take less than ten megabytes."""
+MAX_SUBJECTS: Final = 10_000
+"""At the default limit, their timestamps take less than ten megabytes."""
 _PEER_LENGTH: Final = 64
 
 
 class Attempts:
-    """Counts what failed, exactly, over the hour before each attempt."""
+    """Counts failed attempts exactly, over a sliding hour."""
 
     def __init__(self, per_hour: int, clock: Callable[[], float]) -> None:
         self._per_hour = per_hour
         self._clock = clock
-        self._failed: Recent[str, array[float]] = Recent(MOST_SUBJECTS)
+        self._failed: Recent[str, array[float]] = Recent(MAX_SUBJECTS)
 
     def failed(self, peer: str, hint: str | None = None) -> float | None:
-        """Counts one more, and says for how many seconds no further one is heard out, if there were too many already.
+        """Counts a failed attempt; if there were too many already, returns how many seconds to wait instead.
 
-        One that is not heard out does not count, so that an hour without attempts is not asked of anybody.
+        Attempts beyond the limit are not counted, so nobody has to stop for a full hour.
         """
         subjects = [f"peer {network(peer)}"] + ([] if hint is None else [f"key {hint}"])
         return max(filter(None, [self._count(subject) for subject in subjects]), default=None)
@@ -49,7 +49,7 @@ class Attempts:
 
 
 def network(peer: str) -> str:
-    """The address, or for IPv6 the 64 bits that one customer usually gets: the other half can be changed at will."""
+    """The address; for IPv6 its first 64 bits, which one customer usually gets, and who can vary the rest at will."""
     try:
         address = ipaddress.ip_address(peer)
     except ValueError:

@@ -1,5 +1,5 @@
-"""Identity: from what a request shows to who it is from. Whoever cannot be known is refused; nobody is let in by
-default, and nothing of what was shown is logged or said back."""
+"""Finds the caller of a request by its credential. Without a valid one it is refused, and no part of a credential is
+logged or sent back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .callers import Caller, unauthenticated
 from .job_tokens import KIND, JobTokens
 from .jwts import Jwts
 from .settings import IdentitySettings, setting_problem
-from .tokens import opened
+from .tokens import parsed
 
 if TYPE_CHECKING:
     from ...app import Ficha
@@ -26,9 +26,9 @@ _BEARER: Final = re.compile(r"bearer +([!-~]+) *", re.IGNORECASE | re.ASCII)
 
 
 class Identity:
-    """Knows callers by API key, JWT or the token of one job. The application must be open when one is asked for.
+    """Authenticates by API key, JWT or job token. The application must be open by the first request.
 
-    job_tokens: makes tokens of one job.
+    job_tokens: issues job tokens.
     """
 
     def __init__(self, app: Ficha, settings: IdentitySettings, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -40,36 +40,35 @@ class Identity:
         self._attempts = Attempts(settings.attempts_per_hour, clock)
 
     async def caller(self, authorization: str | None, *, token: str | None = None, peer: str) -> Caller:
-        """Who this is: by the header `Authorization`, or, where headers cannot be sent, by a job's token in the
-        address. Raises UNAUTHENTICATED, or RATE_LIMITED once this peer, or this key's hint, has failed too often."""
+        """The caller, by the header `Authorization` or, where headers cannot be sent, by a job token in the URL. Raises
+        UNAUTHENTICATED, or RATE_LIMITED once this peer or this key's hint has failed too often."""
         if authorization is None and token is None:
-            # Showing nothing is no attempt.
-            raise unauthenticated("say who you are: send the header `Authorization: Bearer <API key or token>`")
-        shown = _BEARER.fullmatch(authorization or "")
+            # A request without a credential does not count as an attempt.
+            raise unauthenticated("no credential was sent: send the header `Authorization: Bearer <API key or token>`")
+        credential = _BEARER.fullmatch(authorization or "")
         try:
             if token is not None:
                 return self._by_address(authorization, token)
-            if shown is None:
+            if credential is None:
                 raise unauthenticated("the header Authorization must be `Bearer`, a space, and an API key or a token")
-            return await self._by_header(shown[1])
+            return await self._by_header(credential[1])
         except Refused as refused:
             if refused.code != "UNAUTHENTICATED":
                 raise
-            hint = hint_of(shown[1]) if shown is not None and is_well_formed(shown[1]) else None
+            hint = hint_of(credential[1]) if credential is not None and is_well_formed(credential[1]) else None
             wait_s = self._attempts.failed(peer, hint)
             if wait_s is None:
                 raise
         raise Refused.of(
             Refusal(
                 "RATE_LIMITED",
-                "too many attempts with credentials that are not valid; nothing was changed. A valid one is taken at "
-                "any time.",
+                "too many attempts with invalid credentials; nothing was changed. A valid one is accepted at any time.",
                 retry_after_s=round(wait_s, 3),
             )
         )
 
     def forget(self, key_id: str) -> None:
-        """The key was revoked here: it is refused from now on, not in two seconds."""
+        """Refuses a key that was revoked here from now on, instead of in two seconds."""
         self._keys.forget(key_id)
 
     async def close(self) -> None:
@@ -80,17 +79,17 @@ class Identity:
         if text.startswith("ficha_"):
             return await self._keys.caller(text)
         if text.count(".") != 2:
-            raise unauthenticated("this is neither an API key (ficha_…) nor a token with three parts")
-        token = opened(text)
+            raise unauthenticated("the credential is neither an API key (ficha_…) nor a token with three parts")
+        token = parsed(text)
         return self.job_tokens.caller(token) if token.kind == KIND else await self._jwts.caller(token)
 
     def _by_address(self, authorization: str | None, text: str) -> Caller:
-        """Addresses are kept in logs and histories, so only what is short-lived and can do little may be in them."""
+        """URLs are kept in logs and histories, so only a job token, short-lived and weak, may be in them."""
         if authorization is not None:
             raise unauthenticated("send the header Authorization or ?token=, not both")
-        token = opened(text)
+        token = parsed(text)
         if token.kind != KIND:
             raise unauthenticated(
-                "only the token of one job may be sent as ?token=; anything else goes into the header"
+                "only a job token may be sent as ?token=; send any other credential in the header Authorization"
             )
         return self.job_tokens.caller(token)

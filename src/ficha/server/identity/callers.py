@@ -1,4 +1,4 @@
-"""Who a request comes from, once that is proved, and the refusal of everybody else."""
+"""The authenticated caller of a request, and the refusal of all others."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Scope = Literal["user", "service", "admin", "job"]
 
 
 class Caller(Struct, frozen=True, gc=False):
-    """A proved identity.
+    """An authenticated caller.
 
-    scope: `user` acts for one account, `service` for any, `admin` for any and runs the place, `job` sees and cancels
-        one job.
-    account: whose a `user` or `job` caller is; None for the others.
+    scope: `user` acts for one account, `service` for any, `admin` for any and administers, `job` sees and cancels one
+        job.
+    account: the account of a `user` or `job` caller; None for the others.
     job: the one job of a `job` caller.
-    name: for the audit log and the access log. It never holds a secret.
+    name: for the audit log and the request log. It never holds a secret.
     key_id: the API key's id; None for tokens.
     """
 
@@ -31,5 +31,5 @@ class Caller(Struct, frozen=True, gc=False):
 
 
 def unauthenticated(problem: str) -> Refused:
-    """The refusal of a credential; nothing of its text may be in the words."""
+    """The refusal of a credential; the message must not hold any of its text."""
     return Refused.of(Refusal("UNAUTHENTICATED", f"{problem}; nothing was changed."))

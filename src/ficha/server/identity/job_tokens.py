@@ -1,7 +1,7 @@
-"""Tokens of one job, for browsers: made by this server, short-lived, good for seeing and cancelling that job alone.
+"""Job tokens, for browsers: short-lived tokens of this server, to see and cancel one job only.
 
-They are JWTs too, and nothing that is signed for one use passes for the other: their key is derived from the server's
-secret under a label of its own, and their type and audience are theirs only.
+They are JWTs that cannot be confused with those of users: their key is derived from the server's secret under a label,
+and no other token has their type and audience.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .tokens import Token, verified
 
 KIND: Final = "ficha-job+jwt"
 TTL_S: Final = 900.0
-TTL_S_MOST: Final = 86_400.0
+MAX_TTL_S: Final = 86_400.0
 _ISSUER: Final = "ficha"
 _LABEL: Final = b"ficha: tokens of one job, 1"
 
@@ -32,7 +32,7 @@ class JobToken(NamedTuple):
     expires_at: datetime
 
     def __repr__(self) -> str:
-        """Without the text: whoever has it can use it."""
+        """Without the token, which is a credential."""
         return f"JobToken(expires_at={self.expires_at!r})"
 
 
@@ -41,9 +41,9 @@ class JobTokens:
         self._key = hmac.new(secret.encode(), _LABEL, hashlib.sha256).hexdigest()
 
     def issue(self, job_id: str, account: str, ttl_s: float = TTL_S) -> JobToken:
-        """A token of this job of this account; whoever calls has seen that the job is the account's."""
-        if not 0 < ttl_s <= TTL_S_MOST:
-            raise invalid(f"ttl_s must be a number of seconds above 0 and up to {TTL_S_MOST:.0f}")
+        """A token for this job. The caller must have checked that the job is the account's."""
+        if not 0 < ttl_s <= MAX_TTL_S:
+            raise invalid(f"ttl_s must be a number of seconds above 0 and up to {MAX_TTL_S:.0f}")
         issued_at = int(time.time())
         expires_at = issued_at + math.ceil(ttl_s)
         claims = {

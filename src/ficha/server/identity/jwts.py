@@ -1,7 +1,6 @@
-"""JWTs of users: whoever signs in elsewhere shows one, and its `sub` is the account.
+"""JWTs of users who signed in elsewhere; `sub` is the account.
 
-Either all are signed with one shared secret (HS256), or with the private halves of published keys (RS256, ES256,
-EdDSA); never both.
+A server accepts either one shared secret (HS256) or published keys (RS256, ES256, EdDSA), never both.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from .settings import IdentitySettings
 from .tokens import Token, verified
 
 _KINDS: Final = frozenset({"", "jwt", "at+jwt"})
-"""Without a type, as is usual; access tokens of RFC 9068. Not what is signed with the same keys for another use."""
+"""No type, `JWT`, or an access token of RFC 9068: not what the same keys sign for other purposes."""
 
 
 class Jwts:
@@ -30,9 +29,9 @@ class Jwts:
     async def caller(self, token: Token) -> Caller:
         audience, issuer = self._settings.jwt_audience, self._settings.jwt_issuer
         if audience is None or issuer is None:
-            raise unauthenticated("this server takes no JWTs; send an API key, or a token of one job")
+            raise unauthenticated("this server accepts no JWTs; send an API key or a job token")
         if token.kind not in _KINDS:
-            raise unauthenticated("the token is of a type (typ) that proves nobody's identity")
+            raise unauthenticated("the token has a type (typ) that is not for authentication")
         key, algorithm = await self._key(token)
         account = verified(token, key, algorithm=algorithm, audience=audience, issuer=issuer)["sub"]
         if (problem := name_problem(account, "the token's subject (sub)")) is not None:
@@ -44,7 +43,7 @@ class Jwts:
             await self._jwks.close()
 
     async def _key(self, token: Token) -> tuple[jwt.PyJWK | str, str]:
-        """What the token has to be signed with, and how; the secret never meets any algorithm but its own."""
+        """The key and the algorithm that the token must be signed with; the secret is used with HS256 only."""
         algorithm, kid = token.header.get("alg"), token.header.get("kid")
         if self._jwks is None:
             assert self._settings.jwt_secret is not None

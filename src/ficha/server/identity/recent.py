@@ -1,4 +1,4 @@
-"""A dictionary with a bound, for what strangers can make grow."""
+"""A bounded dictionary, for data that unauthenticated callers can make grow."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ V = TypeVar("V")
 
 
 class Recent(OrderedDict[K, V]):
-    """Holds at most so many entries: the one that was put longest ago makes room."""
+    """Holds at most `max_entries`; the entry that was put longest ago is evicted."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_entries: int) -> None:
         super().__init__()
-        self._most = most
+        self._max_entries = max_entries
 
     def put(self, key: K, value: V) -> None:
         self[key] = value
         self.move_to_end(key)
-        if len(self) > self._most:
+        if len(self) > self._max_entries:
             self.popitem(last=False)

@@ -1,5 +1,4 @@
-"""What identity is told once. A weak or half-made setting is refused when the server starts, and not when somebody
-shows a token."""
+"""The settings of authentication. Weak or incomplete ones are refused at the server's start, not at the first token."""
 
 from __future__ import annotations
 
@@ -10,29 +9,29 @@ import jwt
 
 SECRET_BYTES: Final = 32
 JOB_AUDIENCE: Final = "ficha:job"
-"""The audience of Ficha's own tokens, which no JWT from outside may have."""
+"""The audience of job tokens, which no JWT of users may have."""
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-_HOW: Final = "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
+_HINT: Final = "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
 
 
 class IdentitySettings(Protocol):
-    """Those of the server's settings that say how callers are known."""
+    """The part of the server's settings that concerns authentication."""
 
     @property
     def secret(self) -> str:
-        """Signs the tokens of jobs; the same in every process of one installation."""
+        """Signs job tokens; the same in every process of a deployment."""
 
     @property
     def jwt_secret(self) -> str | None:
-        """The secret of JWTs that are signed with HS256."""
+        """The secret of JWTs signed with HS256."""
 
     @property
     def jwt_jwks_url(self) -> str | None:
-        """Where the public keys of JWTs are that are signed with RS256, ES256 or EdDSA."""
+        """The URL of the public keys of JWTs signed with RS256, ES256 or EdDSA."""
 
     @property
     def jwt_audience(self) -> str | None:
-        """What `aud` of a JWT must be, or hold."""
+        """What `aud` of a JWT must be, or contain."""
 
     @property
     def jwt_issuer(self) -> str | None:
@@ -40,37 +39,37 @@ class IdentitySettings(Protocol):
 
     @property
     def attempts_per_hour(self) -> int:
-        """Failed attempts of one address, and with one key's hint, that are heard out."""
+        """How many failed attempts are allowed per address, and per key's hint."""
 
 
 def setting_problem(settings: IdentitySettings) -> str | None:
-    """Why nobody could be known safely by these settings, if so."""
+    """What is wrong or unsafe in these settings, if anything."""
     if len(settings.secret.encode()) < SECRET_BYTES:
-        return f"FICHA_SECRET must have at least {SECRET_BYTES} characters; {_HOW}"
+        return f"FICHA_SECRET must have at least {SECRET_BYTES} characters; {_HINT}"
     if settings.attempts_per_hour < 1:
         return f"FICHA_ATTEMPTS_PER_HOUR must be a whole number from 1 up, not {settings.attempts_per_hour}"
     secret, url = settings.jwt_secret, settings.jwt_jwks_url
     if secret is None and url is None:
         return None
     if secret is not None and url is not None:
-        # A server that takes both kinds can be talked into taking a public key for a shared secret.
+        # A server that accepts both can be tricked into using a public key as a shared secret.
         return "set FICHA_JWT_SECRET or FICHA_JWT_JWKS_URL, not both: a token has one kind of signature"
     if not settings.jwt_audience or not settings.jwt_issuer:
-        return "to accept JWTs, set FICHA_JWT_AUDIENCE and FICHA_JWT_ISSUER too: whom they are for, and whose they are"
+        return "to accept JWTs, set FICHA_JWT_AUDIENCE and FICHA_JWT_ISSUER too: what their aud and iss must be"
     if settings.jwt_audience == JOB_AUDIENCE:
-        return f"FICHA_JWT_AUDIENCE must not be {JOB_AUDIENCE}, which is that of Ficha's own tokens"
+        return f"FICHA_JWT_AUDIENCE must not be {JOB_AUDIENCE}, the audience of job tokens"
     return _secret_problem(secret) if secret is not None else _url_problem(url or "")
 
 
 def _secret_problem(secret: str) -> str | None:
     if len(secret.encode()) < SECRET_BYTES:
-        return f"FICHA_JWT_SECRET must have at least {SECRET_BYTES} bytes; {_HOW}"
+        return f"FICHA_JWT_SECRET must have at least {SECRET_BYTES} bytes; {_HINT}"
     try:
         jwt.get_algorithm_by_name("HS256").prepare_key(secret)
     except jwt.InvalidKeyError:
         return (
-            "FICHA_JWT_SECRET looks like a public key or a certificate, which is no secret; for tokens that are signed "
-            "with a key pair set FICHA_JWT_JWKS_URL"
+            "FICHA_JWT_SECRET looks like a public key or a certificate, which is no secret; for tokens signed with a "
+            "key pair set FICHA_JWT_JWKS_URL"
         )
     return None
 
@@ -83,9 +82,9 @@ def _url_problem(url: str) -> str | None:
         scheme, host, user = "", None, None
     if host is None or (scheme != "https" and not (scheme == "http" and host in _LOOPBACK)):
         return (
-            "FICHA_JWT_JWKS_URL must be an address that begins with https:// (or http:// on this machine): whoever can "
-            "change the answer can sign tokens"
+            "FICHA_JWT_JWKS_URL must begin with https:// (or http:// on this machine): anybody who can change the "
+            "response can sign tokens"
         )
     if user is not None:
-        return "FICHA_JWT_JWKS_URL must not hold a name and password; public keys are for everybody"
+        return "FICHA_JWT_JWKS_URL must not contain a name and password; public keys need none"
     return None
