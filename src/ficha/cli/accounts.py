@@ -9,11 +9,11 @@ import msgspec
 import typer
 
 from ..engine.views import AccountView, EntryView, Page
-from .backend import Desk, account_at, at_desk, check_account
-from .listing import list_at_desk
+from .backend import Backend, account_or_own, check_account, on_backend
+from .listing import list_on_backend
 from .options import LIMIT, After, App, AsJson, Database, Key, Limit, Reason
 from .output import credits as credits_of
-from .output import data, details, words
+from .output import data, details, echo
 
 app = typer.Typer(help="Accounts: open, credit, move to another plan, look at.", no_args_is_help=True)
 
@@ -51,15 +51,15 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Open an account."""
-    opened = at_desk(
+    opened = on_backend(
         app,
         database,
-        lambda desk: desk.open_account(account, plan=plan, credits=credits),
+        lambda backend: backend.open_account(account, plan=plan, credits=credits),
         needs="settings",
         acts=True,
         creates=True,
     )
-    _told(opened, as_json=as_json)
+    _report(opened, as_json=as_json)
 
 
 @app.command()
@@ -74,11 +74,11 @@ def grant(
 ) -> None:
     """Add credits."""
 
-    async def work(desk: Desk) -> AccountView:
-        await desk.grant(account, amount, reason=reason, key=key)
-        return await desk.account(account)
+    async def work(backend: Backend) -> AccountView:
+        await backend.grant(account, amount, reason=reason, key=key)
+        return await backend.account(account)
 
-    _told(at_desk(app, database, work), as_json=as_json)
+    _report(on_backend(app, database, work), as_json=as_json)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})  # Or a negative amount would be taken for an option.
@@ -93,11 +93,11 @@ def adjust(
 ) -> None:
     """Correct a balance, up or down, but never below zero."""
 
-    async def work(desk: Desk) -> AccountView:
-        await desk.adjust(account, amount, reason=reason, key=key)
-        return await desk.account(account)
+    async def work(backend: Backend) -> AccountView:
+        await backend.adjust(account, amount, reason=reason, key=key)
+        return await backend.account(account)
 
-    _told(at_desk(app, database, work), as_json=as_json)
+    _report(on_backend(app, database, work), as_json=as_json)
 
 
 @app.command()
@@ -109,8 +109,8 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Move an account to another plan."""
-    moved = at_desk(app, database, lambda desk: desk.change_plan(account, plan), needs="settings", acts=True)
-    _told(moved, as_json=as_json)
+    moved = on_backend(app, database, lambda backend: backend.change_plan(account, plan), needs="settings", acts=True)
+    _report(moved, as_json=as_json)
 
 
 @app.command()
@@ -118,10 +118,10 @@ def show(account: WhoOrMe = None, app: App = None, database: Database = None, as
     """Show an account: balance, plan, what it has active and what it spent."""
     check_account(account, database, "argument 'ACCOUNT'")
 
-    async def work(desk: Desk) -> AccountView:
-        return await desk.account(await account_at(desk, account))
+    async def work(backend: Backend) -> AccountView:
+        return await backend.account(await account_or_own(backend, account))
 
-    found = at_desk(app, database, work)
+    found = on_backend(app, database, work)
     if as_json:
         data(found)
     else:
@@ -137,10 +137,10 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List accounts, by name."""
-    list_at_desk(
+    list_on_backend(
         app,
         database,
-        lambda desk, cursor, most: desk.accounts(after=cursor, limit=most),
+        lambda backend, cursor, most: backend.accounts(after=cursor, limit=most),
         ACCOUNTS,
         after=after,
         limit=limit,
@@ -160,10 +160,10 @@ def ledger(
     """Show the lines of an account's ledger, newest first."""
     check_account(account, database, "argument 'ACCOUNT'")
 
-    async def page(desk: Desk, cursor: str | None, most: int) -> Page[EntryView]:
-        return await desk.ledger(await account_at(desk, account), before=cursor, limit=most)
+    async def page(backend: Backend, cursor: str | None, most: int) -> Page[EntryView]:
+        return await backend.ledger(await account_or_own(backend, account), before=cursor, limit=most)
 
-    list_at_desk(
+    list_on_backend(
         app,
         database,
         page,
@@ -175,8 +175,8 @@ def ledger(
     )
 
 
-def _told(account: AccountView, *, as_json: bool) -> None:
+def _report(account: AccountView, *, as_json: bool) -> None:
     if as_json:
         data(account)
     else:
-        words(f"{account.id} has {credits_of(account.balance)}, on plan {account.plan}")
+        echo(f"{account.id} has {credits_of(account.balance)}, on plan {account.plan}")

@@ -13,10 +13,10 @@ from ..engine.sweeper import SweepReport
 from ..engine.views import Hold, JobView, KeyView, Page
 from ..operations import BoundOperations
 from ..store.base import Stats
-from .backend import Desk, at_desk
-from .listing import list_at_desk
+from .backend import Backend, on_backend
+from .listing import list_on_backend
 from .options import LIMIT, Account, After, App, AsJson, Database, Limit
-from .output import credits, data, details, duration, words
+from .output import credits, data, details, duration, echo
 
 STUCK: Final[dict[str, Callable[[JobView], Any]]] = {
     "ID": lambda job: job.id,
@@ -46,10 +46,10 @@ KEYS: Final[dict[str, Callable[[KeyView], Any]]] = {
 def stats(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
     """Show figures over the active jobs."""
 
-    async def work(desk: Desk) -> tuple[Stats, float | None]:
-        return await desk.stats(), _stuck_s(desk)
+    async def work(backend: Backend) -> tuple[Stats, float | None]:
+        return await backend.stats(), _stuck_s(backend)
 
-    found, stuck_s = at_desk(app, database, work, needs="settings")
+    found, stuck_s = on_backend(app, database, work, needs="settings")
     if as_json:
         data({**msgspec.to_builtins(found), **({} if stuck_s is None else {"stuck_s": stuck_s})})
         return
@@ -72,22 +72,22 @@ def stuck(
     as_json: AsJson = False,
 ) -> None:
     """List held jobs that have been silent for too long, newest first."""
-    list_at_desk(
+    list_on_backend(
         app,
         database,
-        lambda desk, cursor, most: desk.stuck(after=cursor, limit=most),
+        lambda backend, cursor, most: backend.stuck(after=cursor, limit=most),
         STUCK,
         after=after,
         limit=limit,
         as_json=as_json,
-        nothing=lambda desk: f"no held job has been silent for {_too_long(_stuck_s(desk))}",
+        nothing=lambda backend: f"no held job has been silent for {_too_long(_stuck_s(backend))}",
         needs="settings",
     )
 
 
-def _stuck_s(desk: Desk) -> float | None:
+def _stuck_s(backend: Backend) -> float | None:
     """From when on a silent job is stuck; a server does not tell."""
-    return desk.engine.policy.stuck_ms / 1_000 if isinstance(desk, BoundOperations) else None
+    return backend.engine.policy.stuck_ms / 1_000 if isinstance(backend, BoundOperations) else None
 
 
 def _too_long(stuck_s: float | None) -> str:
@@ -102,21 +102,21 @@ def recover(
 ) -> None:
     """Do what time has made due: for one job, or one round over all of them, with expired keys and reservations."""
 
-    async def work(desk: Desk) -> Recovered | SweepReport:
-        return await desk.sweep() if job_id is None else await desk.recover(job_id)
+    async def work(backend: Backend) -> Recovered | SweepReport:
+        return await backend.sweep() if job_id is None else await backend.recover(job_id)
 
-    done = at_desk(app, database, work, needs="settings", acts=True)
+    done = on_backend(app, database, work, needs="settings", acts=True)
     if as_json:
         data(done)
     elif isinstance(done, Recovered):
         refund = f"; {credits(done.refunded)} refunded" if done.refunded else ""
-        words(f"job {done.job_id}: " + ("nothing was due" if done.act == "nothing" else f"{done.act}{refund}"))
+        echo(f"job {done.job_id}: " + ("nothing was due" if done.act == "nothing" else f"{done.act}{refund}"))
     elif not done:
-        words("nothing was due")
+        echo("nothing was due")
     else:
         counts = {**{f"jobs {act}": count for act, count in done.jobs.items()}}
         counts |= {"reservations expired": done.reservations, "keys forgotten": done.keys}
-        words(", ".join(f"{count} {what}" for what, count in counts.items() if count))
+        echo(", ".join(f"{count} {what}" for what, count in counts.items() if count))
 
 
 def reservations(
@@ -128,10 +128,10 @@ def reservations(
     as_json: AsJson = False,
 ) -> None:
     """List quota reservations, newest first."""
-    list_at_desk(
+    list_on_backend(
         app,
         database,
-        lambda desk, cursor, most: desk.reservations(account=account, after=cursor, limit=most),
+        lambda backend, cursor, most: backend.reservations(account=account, after=cursor, limit=most),
         RESERVATIONS,
         after=after,
         limit=limit,
@@ -152,14 +152,14 @@ def idempotency(
 ) -> None:
     """List idempotency keys and what they led to, by account and key."""
 
-    async def page(desk: Desk, cursor: str | None, most: int) -> Page[KeyView]:
-        if not isinstance(desk, BoundOperations):
-            return await desk.idempotency_keys(account=account, after=cursor, limit=most)
+    async def page(backend: Backend, cursor: str | None, most: int) -> Page[KeyView]:
+        if not isinstance(backend, BoundOperations):
+            return await backend.idempotency_keys(account=account, after=cursor, limit=most)
         # Neither a key nor a scope holds a slash, so the account may.
         start = None if cursor is None else tuple(cursor.rsplit("/", 2))
         if start is not None and len(start) != 3:
             raise typer.BadParameter(f"write --after ACCOUNT/KEY/SCOPE, not {cursor!r}")
-        keys = await desk.idempotency_keys(account=account, after=start, limit=most)
+        keys = await backend.idempotency_keys(account=account, after=start, limit=most)
         return Page(keys, "/".join((keys[-1].account, keys[-1].key, keys[-1].scope)) if len(keys) == most else None)
 
-    list_at_desk(app, database, page, KEYS, after=after, limit=limit, as_json=as_json, nothing="no idempotency keys")
+    list_on_backend(app, database, page, KEYS, after=after, limit=limit, as_json=as_json, nothing="no idempotency keys")

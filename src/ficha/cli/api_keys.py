@@ -9,10 +9,10 @@ import typer
 
 from ..core.records import ApiKeyScope
 from ..engine.views import ApiKeyView
-from .backend import at_desk
-from .listing import list_at_desk
+from .backend import on_backend
+from .listing import list_on_backend
 from .options import LIMIT, After, App, AsJson, Database, Limit
-from .output import data, text, words
+from .output import data, echo, text
 
 app = typer.Typer(help="API keys: make one, list them, revoke one.", no_args_is_help=True)
 
@@ -45,17 +45,17 @@ def create(
     if scope not in SCOPES:
         raise typer.BadParameter(f"--scope must be one of {', '.join(SCOPES)}, not {scope!r}")
     ttl_s = None if ttl_hours is None else ttl_hours * 3_600
-    made = at_desk(
+    made = on_backend(
         app,
         database,
-        lambda desk: desk.create_api_key(name, scope=scope, account=account, ttl_s=ttl_s),  # type: ignore[arg-type]
+        lambda backend: backend.create_api_key(name, scope=scope, account=account, ttl_s=ttl_s),  # type: ignore[arg-type]
     )
     if as_json:
         data(made)
         return
     text(f"{made.secret}\n")
     ends = "" if made.key.expires_at is None else f", until {made.key.expires_at:%Y-%m-%d %H:%M} UTC"
-    words(f"key {made.key.id} lives{ends}; keep it now, it cannot be shown again")
+    echo(f"key {made.key.id} lives{ends}; keep it now, it cannot be shown again")
 
 
 @app.command(name="list")
@@ -67,10 +67,10 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List all keys, newest first, also those that are expired or revoked."""
-    list_at_desk(
+    list_on_backend(
         app,
         database,
-        lambda desk, cursor, most: desk.api_keys(after=cursor, limit=most),
+        lambda backend, cursor, most: backend.api_keys(after=cursor, limit=most),
         COLUMNS,
         after=after,
         limit=limit,
@@ -87,8 +87,8 @@ def revoke(
     as_json: AsJson = False,
 ) -> None:
     """Revoke a key: from now on it opens nothing."""
-    key = at_desk(app, database, lambda desk: desk.revoke_api_key(key_id))
+    key = on_backend(app, database, lambda backend: backend.revoke_api_key(key_id))
     if as_json:
         data(key)
     else:
-        words(f"key {key.id} ({key.name}, {key.hint}…) is revoked")
+        echo(f"key {key.id} ({key.name}, {key.hint}…) is revoked")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..engine.views import AuditView
-from .listing import list_at_desk
+from .listing import list_on_backend
 from .options import LIMIT, After, App, AsJson, Database, Limit
 
 COLUMNS: Final[dict[str, Callable[[AuditView], Any]]] = {
@@ -27,10 +27,10 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """List what people did, newest first: by this command, and over HTTP as administrators."""
-    list_at_desk(
+    list_on_backend(
         app,
         database,
-        lambda desk, cursor, most: desk.audit(after=cursor, limit=most),
+        lambda backend, cursor, most: backend.audit(after=cursor, limit=most),
         COLUMNS,
         after=after,
         limit=limit,

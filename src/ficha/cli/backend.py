@@ -29,7 +29,7 @@ T = TypeVar("T")
 Needs = Literal["database", "settings", "tools"]
 """What of the application a command needs: only to know its database, also its plans and times, or its tools too."""
 
-Desk: TypeAlias = "BoundOperations | AsyncClient"
+Backend: TypeAlias = "BoundOperations | AsyncClient"
 """What a command works with."""
 
 SERVER_PAGE: Final = 100
@@ -38,10 +38,10 @@ TRIES: Final = 5
 """How often a server is asked before a person is told that it is away: a few seconds."""
 
 
-def at_desk(
+def on_backend(
     app: str | None,
     database: str | None,
-    work: Callable[[Desk], Awaitable[T]],
+    work: Callable[[Backend], Awaitable[T]],
     *,
     needs: Needs = "database",
     acts: bool = False,
@@ -54,7 +54,7 @@ def at_desk(
     """
     server = server_of(database)
     if server is None:
-        return at_database(app, database, work, needs=needs, acts=acts, creates=creates)
+        return on_database(app, database, work, needs=needs, acts=acts, creates=creates)
     # Imported only here: it takes as long as all the rest.
     from ..client import AsyncClient, Retries, ServerError
 
@@ -76,9 +76,9 @@ def server_of(database: str | None) -> str | None:
     return database if database.startswith(("http://", "https://")) else None
 
 
-def page_items(desk: Desk) -> int:
+def page_items(backend: Backend) -> int:
     """How much of a list can be asked for at once."""
-    return desk.limits.page_items if isinstance(desk, BoundOperations) else SERVER_PAGE
+    return backend.limits.page_items if isinstance(backend, BoundOperations) else SERVER_PAGE
 
 
 def check_account(account: str | None, database: str | None, parameter: str) -> None:
@@ -87,15 +87,15 @@ def check_account(account: str | None, database: str | None, parameter: str) -> 
         raise UsageError(f"Missing {parameter}")
 
 
-async def account_at(desk: Desk, account: str | None) -> str:
+async def account_or_own(backend: Backend, account: str | None) -> str:
     """The account that is meant: the one named, or that of the key."""
     if account is not None:
         return account
-    assert not isinstance(desk, BoundOperations)
-    return (await desk.account()).id
+    assert not isinstance(backend, BoundOperations)
+    return (await backend.account()).id
 
 
-def at_database(
+def on_database(
     app: str | None,
     database: str | None,
     work: Callable[[BoundOperations], Awaitable[T]],
@@ -112,8 +112,8 @@ def at_database(
     async def run() -> T:
         if found.database.startswith("memory:"):
             raise StoreError("a memory: database ends with its process; name a file or a PostgreSQL database")
-        async with found.lifeline(sweeps=False, creates=creates) as desk:
-            return await work(desk.acting(operator()))
+        async with found.lifeline(sweeps=False, creates=creates) as backend:
+            return await work(backend.acting(operator()))
 
     return asyncio.run(run())
 

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from .backend import Desk, account_at, at_desk, check_account
+from .backend import Backend, account_or_own, check_account, on_backend
 from .options import App, AsJson, Database, Key, Reason, Watch, tools
-from .output import data, details, words
+from .output import data, details, echo
 from .payload_input import parsed, source
-from .submit import Correlation, KeyHours, Payer, Session, told
+from .submit import Correlation, KeyHours, Payer, Session, report
 
 app = typer.Typer(help="Batches: many jobs submitted together.", no_args_is_help=True)
 
@@ -40,18 +40,18 @@ def submit(
     check_account(account, database, "option '--account'")
     wanted = list(_items(source(items if items == "-" else f"@{items}"), tool))
 
-    async def work(desk: Desk) -> int:
-        receipt = await desk.submit_batch(
+    async def work(backend: Backend) -> int:
+        receipt = await backend.submit_batch(
             wanted,
-            account=await account_at(desk, account),
+            account=await account_or_own(backend, account),
             idempotency_key=key,
             key_ttl_hours=key_hours,
             session=session,
             correlation_id=correlation_id,
         )
-        return await told(desk, receipt, watch=watch, as_json=as_json)
+        return await report(backend, receipt, watch=watch, as_json=as_json)
 
-    raise typer.Exit(at_desk(app, database, work, needs="tools", creates=True))
+    raise typer.Exit(on_backend(app, database, work, needs="tools", creates=True))
 
 
 def _items(text: str, tool: str | None) -> Iterator[tuple[str, Any]]:
@@ -73,7 +73,7 @@ def _items(text: str, tool: str | None) -> Iterator[tuple[str, Any]]:
 @app.command()
 def status(batch_id: BatchId, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
     """Show how far a batch is."""
-    found = at_desk(app, database, lambda desk: desk.batch(batch_id))
+    found = on_backend(app, database, lambda backend: backend.batch(batch_id))
     if as_json:
         data(found)
     else:
@@ -83,7 +83,7 @@ def status(batch_id: BatchId, app: App = None, database: Database = None, as_jso
 @app.command()
 def resume(batch_id: BatchId, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
     """Take up an interrupted batch: lost jobs return to the queue, dead letters run again and are charged anew."""
-    resumed = at_desk(app, database, lambda desk: desk.resume_batch(batch_id), needs="settings", acts=True)
+    resumed = on_backend(app, database, lambda backend: backend.resume_batch(batch_id), needs="settings", acts=True)
     _counted({"batch_id": batch_id, "resumed": resumed}, f"{resumed} jobs go on", as_json=as_json)
 
 
@@ -92,8 +92,8 @@ def cancel(
     batch_id: BatchId, reason: Reason = None, app: App = None, database: Database = None, as_json: AsJson = False
 ) -> None:
     """Cancel and refund the jobs of a batch that have not ended."""
-    cancelled = at_desk(
-        app, database, lambda desk: desk.cancel_batch(batch_id, reason=reason), needs="settings", acts=True
+    cancelled = on_backend(
+        app, database, lambda backend: backend.cancel_batch(batch_id, reason=reason), needs="settings", acts=True
     )
     _counted({"batch_id": batch_id, "cancelled": cancelled}, f"{cancelled} jobs were cancelled", as_json=as_json)
 
@@ -102,4 +102,4 @@ def _counted(document: dict[str, Any], sentence: str, *, as_json: bool) -> None:
     if as_json:
         data(document)
     else:
-        words(sentence)
+        echo(sentence)

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from ..core.outcomes import Discarded
 from ..engine.views import JobView
-from .backend import Desk, at_desk
-from .listing import each, list_at_desk
+from .backend import Backend, on_backend
+from .listing import each, list_on_backend
 from .options import LIMIT, Account, After, App, AsJson, Database, JobIds, Limit
 from .output import text
 
@@ -44,10 +44,10 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List failed jobs that nobody has dealt with, newest first."""
-    list_at_desk(
+    list_on_backend(
         app,
         database,
-        lambda desk, cursor, most: desk.dead_letters(account=account, after=cursor, limit=most),
+        lambda backend, cursor, most: backend.dead_letters(account=account, after=cursor, limit=most),
         COLUMNS,
         after=after,
         limit=limit,
@@ -60,27 +60,27 @@ def list_(
 def requeue(job_ids: JobIds, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
     """Run the work again, each as a new job that is charged anew, and print the new job's id."""
 
-    def say(done: Requeued) -> str:
+    def sentence(done: Requeued) -> str:
         text(f"{done.as_job}\n")
         return f"job {done.job_id} runs again"
 
-    async def work(desk: Desk) -> None:
+    async def work(backend: Backend) -> None:
         async def again(job_id: str) -> Requeued:
-            return Requeued(job_id, await desk.requeue(job_id))
+            return Requeued(job_id, await backend.requeue(job_id))
 
-        await each(job_ids, again, say, as_json=as_json)
+        await each(job_ids, again, sentence, as_json=as_json)
 
-    at_desk(app, database, work, needs="settings", acts=True)
+    on_backend(app, database, work, needs="settings", acts=True)
 
 
 @app.command()
 def discard(job_ids: JobIds, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
     """Take jobs off the list. They stay failed and refunded."""
 
-    def say(done: Discarded) -> str:
+    def sentence(done: Discarded) -> str:
         return f"job {done.job_id} " + ("is off the list" if done.changed else "was not on the list")
 
-    async def work(desk: Desk) -> None:
-        await each(job_ids, desk.discard, say, as_json=as_json)
+    async def work(backend: Backend) -> None:
+        await each(job_ids, backend.discard, sentence, as_json=as_json)
 
-    at_desk(app, database, work)
+    on_backend(app, database, work)

@@ -16,7 +16,7 @@ import typer
 
 from .logs import LogForm, configure
 from .options import App, Database
-from .output import failure, note, words
+from .output import echo, failure, note
 from .worker import run
 
 if TYPE_CHECKING:
@@ -87,32 +87,32 @@ async def _serving(app: Ficha, settings: Settings, sock: socket.socket) -> Async
     waiting.cancel()
     try:
         if started.is_set():
-            await _welcome(app, url_of(sock))
+            await _print_access(app, url_of(sock))
         yield
     finally:
         server.stop()
         await serving
 
 
-async def _welcome(app: Ficha, url: str) -> None:
+async def _print_access(app: Ficha, url: str) -> None:
     from ..store.connect import hidden
 
     tokens = [await _account(app, plan) for plan in app.policy.plans]
-    words(await _key(app, "dev admin", scope="admin"), "admin   ", "bold")
+    echo(await _key(app, "dev admin", scope="admin"), "admin   ", "bold")
     for name, tool in app.tools.items():
         fields = ", ".join(tool.schema().get("properties", {}))
-        words(f"{name}({fields})", "tool    ", "bold")
-    words(hidden(app.database), "data    ", "bold")
-    words(url, "server  ", "bold")
+        echo(f"{name}({fields})", "tool    ", "bold")
+    echo(hidden(app.database), "data    ", "bold")
+    echo(url, "server  ", "bold")
     login = f"-H 'Authorization: Bearer {tokens[0]}'"
     if (asked := _example(app)) is not None:
-        words(
+        echo(
             f"curl -s {url}/api/jobs {login} -H 'Content-Type: application/json' -d {shlex.quote(asked)}",
             "submit  ",
             "bold",
         )
-    words(f"curl -s '{url}/api/jobs?limit=1' {login}", "look    ", "bold")
-    words(f"curl -sN {url}/api/account/events {login}", "watch   ", "bold")
+    echo(f"curl -s '{url}/api/jobs?limit=1' {login}", "look    ", "bold")
+    echo(f"curl -sN {url}/api/account/events {login}", "watch   ", "bold")
 
 
 async def _account(app: Ficha, plan: str) -> str:
@@ -124,9 +124,9 @@ async def _account(app: Ficha, plan: str) -> str:
         account = await app.account(name)
     except NotFound:
         account = await app.open_account(name, plan=plan, credits=CREDITS)
-    words(f"{name}: {account.balance} credits, plan {account.plan}", "account ", "bold")
+    echo(f"{name}: {account.balance} credits, plan {account.plan}", "account ", "bold")
     token = await _key(app, f"dev {plan}", scope="user", account=name)
-    words(token, "token   ", "bold")
+    echo(token, "token   ", "bold")
     return token
 
 

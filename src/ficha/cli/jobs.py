@@ -11,8 +11,8 @@ import typer
 from ..core.outcomes import Finished
 from ..core.records import Status
 from ..engine.views import EventView, JobView
-from .backend import Desk, at_desk, page_items
-from .listing import each, list_at_desk
+from .backend import Backend, on_backend, page_items
+from .listing import each, list_on_backend
 from .options import LIMIT, Account, After, App, AsJson, Database, JobId, JobIds, Limit, Reason, tools
 from .output import credits, data, details, duration, table
 
@@ -95,10 +95,10 @@ def jobs(
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first."""
-    list_at_desk(
+    list_on_backend(
         app,
         database,
-        lambda desk, cursor, most: desk.jobs(
+        lambda backend, cursor, most: backend.jobs(
             account=account,
             statuses=cast(list[Status], status or []),
             tool=tool,
@@ -125,11 +125,11 @@ def job(
 ) -> None:
     """Show a job in full."""
 
-    async def work(desk: Desk) -> tuple[JobView, list[EventView]]:
-        found = await desk.job(job_id)
-        return found, await _events(desk, found.id) if history else []
+    async def work(backend: Backend) -> tuple[JobView, list[EventView]]:
+        found = await backend.job(job_id)
+        return found, await _events(backend, found.id) if history else []
 
-    found, events = at_desk(app, database, work)
+    found, events = on_backend(app, database, work)
     if as_json:
         data({**msgspec.to_builtins(found), "history": events} if history else found)
         return
@@ -138,11 +138,11 @@ def job(
         table(("AT", "EVENT", "DATA"), [(event.at, event.kind, event.data or None) for event in events])
 
 
-async def _events(desk: Desk, job_id: str) -> list[EventView]:
+async def _events(backend: Backend, job_id: str) -> list[EventView]:
     events: list[EventView] = []
-    most = page_items(desk)
+    most = page_items(backend)
     while True:
-        page = await desk.events(job=job_id, after=events[-1].number if events else 0, limit=most)
+        page = await backend.events(job=job_id, after=events[-1].number if events else 0, limit=most)
         events += page
         if len(page) < most:
             return events
@@ -157,12 +157,12 @@ def cancel(
 ) -> None:
     """Cancel jobs and refund them. One that has ended stays as it is."""
 
-    def say(done: Finished) -> str:
+    def sentence(done: Finished) -> str:
         if not done.changed:
             return f"job {done.job_id} was {done.status} already; nothing was changed"
         return f"job {done.job_id} is cancelled; {credits(done.refunded)} refunded"
 
-    async def work(desk: Desk) -> None:
-        await each(job_ids, lambda one: desk.cancel(one, reason=reason), say, as_json=as_json)
+    async def work(backend: Backend) -> None:
+        await each(job_ids, lambda one: backend.cancel(one, reason=reason), sentence, as_json=as_json)
 
-    at_desk(app, database, work, needs="settings", acts=True)
+    on_backend(app, database, work, needs="settings", acts=True)

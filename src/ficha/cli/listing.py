@@ -11,40 +11,40 @@ import typer
 from ..engine.views import Page
 from ..errors import Refused
 from ..operations import BoundOperations
-from .backend import Desk, Needs, at_desk, page_items
-from .output import data, failure, table, words
+from .backend import Backend, Needs, on_backend, page_items
+from .output import data, echo, failure, table
 
 T = TypeVar("T")
 Columns = Mapping[str, Callable[[T], Any]]
 
 
-def list_at_desk(
+def list_on_backend(
     app: str | None,
     database: str | None,
-    ask: Callable[[Desk, str | None, int], Awaitable[Page[T]]],
+    ask: Callable[[Backend, str | None, int], Awaitable[Page[T]]],
     columns: Columns[T],
     *,
     after: str | None,
     limit: int,
     as_json: bool,
-    nothing: str | Callable[[Desk], str],
+    nothing: str | Callable[[Backend], str],
     needs: Needs = "database",
 ) -> None:
     """A command that lists: `ask` gives a desk's page after a cursor; `nothing` is what is said of an empty list."""
 
-    async def work(desk: Desk) -> None:
+    async def work(backend: Backend) -> None:
         await listed(
-            lambda cursor, most: ask(desk, cursor, most),
+            lambda cursor, most: ask(backend, cursor, most),
             columns,
-            page=page_items(desk),
+            page=page_items(backend),
             after=after,
             limit=limit,
             as_json=as_json,
-            nothing=nothing if isinstance(nothing, str) else nothing(desk),
-            opaque=not isinstance(desk, BoundOperations),
+            nothing=nothing if isinstance(nothing, str) else nothing(backend),
+            opaque=not isinstance(backend, BoundOperations),
         )
 
-    at_desk(app, database, work, needs=needs)
+    on_backend(app, database, work, needs=needs)
 
 
 async def listed(
@@ -81,9 +81,9 @@ async def listed(
     if kept:
         _print(columns, kept)
     if after is not None and (opaque or not as_json):
-        words(f"there may be more: --after {after}")
+        echo(f"there may be more: --after {after}")
     elif not found and not as_json:
-        words(nothing)
+        echo(nothing)
 
 
 def _print(columns: Columns[T], items: Iterable[T]) -> None:
@@ -91,7 +91,7 @@ def _print(columns: Columns[T], items: Iterable[T]) -> None:
 
 
 async def each(
-    ids: Iterable[str], act: Callable[[str], Awaitable[T]], say: Callable[[T], str], *, as_json: bool
+    ids: Iterable[str], act: Callable[[str], Awaitable[T]], sentence: Callable[[T], str], *, as_json: bool
 ) -> None:
     """Does the same to each id, whatever becomes of the others; ends with 1 if one was refused."""
     refused = False
@@ -105,7 +105,7 @@ async def each(
             if as_json:
                 data(answer)
             else:
-                words(say(answer))
+                echo(sentence(answer))
     if refused:
         raise typer.Exit(1)
 

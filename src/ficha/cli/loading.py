@@ -15,7 +15,7 @@ from typing import Any, Final
 from ..app import Ficha
 
 DEFAULT_APP: Final = "app:app"
-_NOT_THEIRS: Final = ("<", str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"))
+_NOT_USER_CODE: Final = ("<", str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"))
 """Where lines of code are that a user did not write: made up while importing, Ficha's own, Python's own."""
 
 
@@ -69,7 +69,7 @@ def _broken(name: str, error: Exception) -> str:
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{_relative(error.filename)}:{error.lineno}: {type(error).__name__}: {error.msg}"
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [f for f in frames if not f.filename.startswith(_NOT_THEIRS) and "site-packages" not in f.filename]
+    theirs = [f for f in frames if not f.filename.startswith(_NOT_USER_CODE) and "site-packages" not in f.filename]
     where = f"{_relative(theirs[-1].filename)}:{theirs[-1].lineno}" if theirs else f"the module {name!r}"
     return f"{where}: {type(error).__name__}: {error}"
 

@@ -33,8 +33,8 @@ from . import (
 )
 from .listing import refusal
 from .loading import AppNotLoaded
-from .options import Spoken, UsageError
-from .output import failure, words
+from .options import ErrorForm, UsageError
+from .output import echo, failure
 
 app = typer.Typer(
     name="ficha",
@@ -110,7 +110,7 @@ def command() -> Any:
 
 def main() -> None:
     """Runs the command. An error is one line on standard error, never a traceback unless that was asked for."""
-    Spoken.as_json = False
+    ErrorForm.as_json = False
     try:
         code = command()(prog_name="ficha", standalone_mode=False)
     except UsageError as error:
@@ -126,29 +126,29 @@ def _wrong_use(error: Any) -> int:
     message = error.format_message()
     if message:  # Empty where no argument at all was given: then the help was shown.
         path = error.ctx.command_path if error.ctx is not None else "ficha"
-        words(f"{message.rstrip('.')}; see `{path} --help`", "error: ", "bold red")
+        echo(f"{message.rstrip('.')}; see `{path} --help`", "error: ", "bold red")
     return 2
 
 
 def _failed(error: Exception) -> int:
     match error:
         case Refused():
-            refusal(error, as_json=Spoken.as_json)
+            refusal(error, as_json=ErrorForm.as_json)
         case StoreError():
             retryable = isinstance(error, Transient | Unavailable)
-            failure("DATABASE", str(error), as_json=Spoken.as_json, retryable=retryable)
+            failure("DATABASE", str(error), as_json=ErrorForm.as_json, retryable=retryable)
         case AppNotLoaded():
-            failure("APPLICATION", str(error), as_json=Spoken.as_json)
+            failure("APPLICATION", str(error), as_json=ErrorForm.as_json)
         case _:
-            _failed_beyond(error)
+            _failed_otherwise(error)
     return 1
 
 
-def _failed_beyond(error: Exception) -> None:
+def _failed_otherwise(error: Exception) -> None:
     from ..client import ServerError, Unreachable  # Only here: it takes as long as all the rest.
 
     if isinstance(error, ServerError):
-        failure("SERVER", str(error), as_json=Spoken.as_json, retryable=isinstance(error, Unreachable))
+        failure("SERVER", str(error), as_json=ErrorForm.as_json, retryable=isinstance(error, Unreachable))
     else:
-        told = f"{type(error).__name__}: {error} (ficha --debug … shows where it came from)"
-        failure("UNEXPECTED", told, as_json=Spoken.as_json)
+        message = f"{type(error).__name__}: {error} (ficha --debug … shows where it came from)"
+        failure("UNEXPECTED", message, as_json=ErrorForm.as_json)

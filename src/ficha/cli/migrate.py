@@ -11,7 +11,7 @@ from ..store.connect import hidden, migrator_for, row_level_security_for
 from ..store.migrations import Migration, Migrator, path, script
 from .backend import database_of
 from .options import App, AsJson, Database
-from .output import data, text, words
+from .output import data, echo, text
 
 app = typer.Typer(help="Change the database's schema.", no_args_is_help=True)
 
@@ -65,11 +65,11 @@ def status(app: App = None, database: Database = None, as_json: AsJson = False) 
         data({"version": version, "newest": newest})
         return
     for migration in migrator.migrations:
-        words(f"{'applied' if migration.number <= version else 'pending'}  {_label(migration)}")
+        echo(f"{'applied' if migration.number <= version else 'pending'}  {_label(migration)}")
     if version > newest:
-        words(f"the database is at version {version}, newer than this release knows: upgrade ficha")
+        echo(f"the database is at version {version}, newer than this release knows: upgrade ficha")
     elif version < newest:
-        words("run `ficha migrate up`")
+        echo("run `ficha migrate up`")
 
 
 @app.command()
@@ -89,7 +89,7 @@ def rls(
         if as_json:
             data({"row_level_security": switch == "on"})
             return
-        words(f"row-level security is {switch} in {hidden(url)}")
+        echo(f"row-level security is {switch} in {hidden(url)}")
     else:
         raise typer.BadParameter("say on, off or sql")
 
@@ -107,8 +107,8 @@ def _move(migrator: Migrator, database: str, target: int, as_json: bool) -> None
         data({"applied": [migration.number for migration in applied], "version": target})
         return
     for migration in applied:
-        words(f"done  {_label(migration)}")
-    words(f"{hidden(database)} is at version {target}")
+        echo(f"done  {_label(migration)}")
+    echo(f"{hidden(database)} is at version {target}")
 
 
 def _label(migration: Migration) -> str:

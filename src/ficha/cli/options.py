@@ -11,14 +11,14 @@ UsageError: Final[Any] = typer.BadParameter.__bases__[0]
 """What every wrong use of the command line raises; the library itself has no public name for it."""
 
 
-class Spoken:
+class ErrorForm:
     """Whether the command that runs was asked for JSON: what an error wants to know, wherever it comes from."""
 
     as_json = False
 
 
-def _remember(value: bool) -> bool:
-    Spoken.as_json = value
+def _set_error_form(value: bool) -> bool:
+    ErrorForm.as_json = value
     return value
 
 
@@ -56,7 +56,7 @@ Database = Annotated[
     ),
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Print data as JSON: one document, lists one per line.", callback=_remember)
+    bool, typer.Option("--json", help="Print data as JSON: one document, lists one per line.", callback=_set_error_form)
 ]
 Account = Annotated[str | None, typer.Option("--account", help="Only those of this account.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="How many at most.")]

@@ -27,7 +27,7 @@ STYLES: Final = {
 }
 
 
-def words(text: str, label: str = "", style: str = "") -> None:
+def echo(text: str, label: str = "", style: str = "") -> None:
     """A sentence for whoever runs the command. Names and paths are shown as they are, brackets and all."""
     if not sys.stderr.isatty():
         print(label + printable(text), file=sys.stderr, flush=True)
@@ -40,16 +40,16 @@ def words(text: str, label: str = "", style: str = "") -> None:
 
 
 def note(text: str) -> None:
-    words(text, "note: ", "bold yellow")
+    echo(text, "note: ", "bold yellow")
 
 
 def failure(code: str, message: str, *, as_json: bool, retryable: bool = False, **more: Any) -> None:
     """An expected error: one line on standard error, as words or as JSON."""
     if as_json:
-        told = {"code": code, "message": message, "retryable": retryable, **more}
-        print(msgspec.json.encode(told).decode(), file=sys.stderr, flush=True)
+        error = {"code": code, "message": message, "retryable": retryable, **more}
+        print(msgspec.json.encode(error).decode(), file=sys.stderr, flush=True)
     else:
-        words(f"{message} [{code}]", "error: ", "bold red")
+        echo(f"{message} [{code}]", "error: ", "bold red")
 
 
 def data(value: Any) -> None:

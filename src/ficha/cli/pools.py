@@ -9,10 +9,10 @@ import typer
 
 from ..core.records import Pool
 from ..engine.views import Page, PoolView
-from .backend import Desk, at_desk
+from .backend import Backend, on_backend
 from .listing import listed
 from .options import App, AsJson, Database
-from .output import data, words
+from .output import data, echo
 
 app = typer.Typer(help="Pools: look at them, pause, resume, resize.", no_args_is_help=True)
 
@@ -31,25 +31,25 @@ COLUMNS: Final[dict[str, Callable[[PoolView], Any]]] = {
 def list_(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
     """List pools: slots, how many are busy, how many jobs are ready for one."""
 
-    async def work(desk: Desk) -> None:
+    async def work(backend: Backend) -> None:
         async def all_of_them(_after: str | None, _most: int) -> Page[PoolView]:
-            return Page(await desk.pools())
+            return Page(await backend.pools())
 
         await listed(all_of_them, COLUMNS, page=1, after=None, limit=1, as_json=as_json, nothing="no pools yet")
 
-    at_desk(app, database, work)
+    on_backend(app, database, work)
 
 
 @app.command()
 def pause(pool: Name, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
     """Start nothing new in a pool; what runs goes on."""
-    _change(app, database, lambda desk: desk.pause_pool(pool), "is paused", as_json=as_json)
+    _change(app, database, lambda backend: backend.pause_pool(pool), "is paused", as_json=as_json)
 
 
 @app.command()
 def resume(pool: Name, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
     """Let a paused pool start jobs again."""
-    _change(app, database, lambda desk: desk.resume_pool(pool), "is not paused", as_json=as_json)
+    _change(app, database, lambda backend: backend.resume_pool(pool), "is not paused", as_json=as_json)
 
 
 @app.command()
@@ -64,22 +64,22 @@ def resize(
     if slots != "declared" and not slots.isdecimal():
         raise typer.BadParameter(f"slots must be a whole number, or `declared`, not {slots!r}")
     wanted = None if slots == "declared" else int(slots)
-    _change(app, database, lambda desk: desk.resize_pool(pool, wanted), "", as_json=as_json)
+    _change(app, database, lambda backend: backend.resize_pool(pool, wanted), "", as_json=as_json)
 
 
 def _change(
     app: str | None,
     database: str | None,
-    act: Callable[[Desk], Awaitable[Pool | PoolView]],
+    act: Callable[[Backend], Awaitable[Pool | PoolView]],
     sentence: str,
     *,
     as_json: bool,
 ) -> None:
-    pool = at_desk(app, database, act)
+    pool = on_backend(app, database, act)
     # A server tells how many slots there are, and not how many the application declares.
     declared = {"declared": pool.slots} if isinstance(pool, Pool) else {}
     slots = pool.limit if isinstance(pool, Pool) else pool.slots
     if as_json:
         data({"name": pool.name, "slots": slots, **declared, "paused": pool.paused})
     else:
-        words(f"pool {pool.name} {sentence or ('has no limit' if slots is None else f'has {slots} slots')}")
+        echo(f"pool {pool.name} {sentence or ('has no limit' if slots is None else f'has {slots} slots')}")

@@ -14,8 +14,8 @@ import typer
 
 from .logs import LogForm, configure
 from .options import App, Database
-from .output import failure, note, words
-from .signals import leave_in, on_signals
+from .output import echo, failure, note
+from .signals import exit_in, on_signals
 
 if TYPE_CHECKING:
     from ..app import Ficha
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ficha.server")
 
-LEAVE_S: Final = 4.8
+EXIT_S: Final = 4.8
 """Beyond the grace, the process ends within this time, whatever it waits for."""
-AT_ONCE_S: Final = 1.5
+FORCED_EXIT_S: Final = 1.5
 """The same after a second signal."""
-KEYLESS: Final = (
+NO_KEYS: Final = (
     "nobody can log in yet: there is no API key, and no JWT is accepted; create one with: "
     "ficha apikey create first --scope admin"
 )
@@ -68,14 +68,14 @@ def serve(
         sock = listening(host, port)
     except NotServed as error:
         raise _failed("ADDRESS", error) from error
-    ready = partial(words, url_of(sock), "listening at ", "bold")
+    ready = partial(echo, url_of(sock), "listening at ", "bold")
     if processes == 1:
-        _serve_here(found, settings, grace, sock, ready, partial(_obey_signals, grace_s=grace))
+        _serve_here(found, settings, grace, sock, ready, partial(_stop_on_signals, grace_s=grace))
         return
     supervisor = Supervisor(
-        partial(_serve_there, app, database, log_form, grace), sock, processes, grace_s=grace, ready=ready
+        partial(_serve_in_child, app, database, log_form, grace), sock, processes, grace_s=grace, ready=ready
     )
-    _obey_signals(supervisor, grace_s=grace)
+    _stop_on_signals(supervisor, grace_s=grace)
     raise typer.Exit(supervisor.run())
 
 
@@ -90,8 +90,8 @@ def _check(app: Ficha, settings: Settings) -> None:
     from ..worker.completer import pause_s
 
     async def has_keys() -> bool:
-        async with app.lifeline(sweeps=False) as desk:
-            return bool((await desk.api_keys(limit=1)).items)
+        async with app.lifeline(sweeps=False) as backend:
+            return bool((await backend.api_keys(limit=1)).items)
 
     tries = 0
     while True:
@@ -104,7 +104,7 @@ def _check(app: Ficha, settings: Settings) -> None:
             time.sleep(wait_s)
             continue
         if not is_known:
-            note(KEYLESS)
+            note(NO_KEYS)
         return
 
 
@@ -129,7 +129,7 @@ def _serve_here(
         runner.run(served())
 
 
-def _serve_there(
+def _serve_in_child(
     app: str | None,
     database: str | None,
     log_form: LogForm,
@@ -147,14 +147,14 @@ def _serve_there(
     _serve_here(found, Settings.from_environment(), grace_s, sock, started, stop_with)
 
 
-def _obey_signals(server: Stoppable, *, grace_s: float) -> None:
+def _stop_on_signals(server: Stoppable, *, grace_s: float) -> None:
     def first(signal: str) -> None:
-        leave_in(grace_s + LEAVE_S)
+        exit_in(grace_s + EXIT_S)
         log.info("told to stop", extra={"signal": signal, "grace_s": grace_s})
         server.stop()
 
     def second(signal: str) -> None:
-        leave_in(AT_ONCE_S)
+        exit_in(FORCED_EXIT_S)
         log.warning("stopping at once", extra={"signal": signal})
         server.stop(at_once=True)
 

@@ -21,7 +21,7 @@ def on_signals(first: Callable[[str], None], second: Callable[[str], None]) -> N
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     for number in SIGNALS:
-        signal.signal(number, _leave_to_the_thread)
+        signal.signal(number, _do_nothing)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
 
     def listen() -> None:
@@ -34,12 +34,12 @@ def on_signals(first: Callable[[str], None], second: Callable[[str], None]) -> N
     threading.Thread(target=listen, name="ficha signals", daemon=True).start()
 
 
-def leave_in(seconds: float) -> None:
+def exit_in(seconds: float) -> None:
     """Ends the process then, whatever its threads wait for: nothing is flushed, as that may be what they wait for."""
     timer = threading.Timer(seconds, os._exit, (1,))
     timer.daemon = True
     timer.start()
 
 
-def _leave_to_the_thread(number: int, frame: object) -> None:
+def _do_nothing(number: int, frame: object) -> None:
     """Without a handler of the interpreter's own, nothing would be written to the pipe."""

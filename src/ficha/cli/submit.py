@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from ..engine.views import Receipt
-from .backend import Desk, account_at, at_desk, check_account
+from .backend import Backend, account_or_own, check_account, on_backend
 from .options import App, AsJson, Database, Key, Watch, tools
-from .output import credits, data, note, text, words
+from .output import credits, data, echo, note, text
 from .payload_input import payload as payload_of
 from .watch import watched
 
@@ -44,11 +44,11 @@ def submit(
     check_account(account, database, "option '--account'")
     fields = payload_of(payload, field or [])
 
-    async def work(desk: Desk) -> int:
-        receipt = await desk.submit(
+    async def work(backend: Backend) -> int:
+        receipt = await backend.submit(
             tool,
             fields,
-            account=await account_at(desk, account),
+            account=await account_or_own(backend, account),
             idempotency_key=key,
             key_ttl_hours=key_hours,
             reservation=reservation,
@@ -56,23 +56,23 @@ def submit(
             delay_s=delay,
             correlation_id=correlation_id,
         )
-        return await told(desk, receipt, watch=watch, as_json=as_json)
+        return await report(backend, receipt, watch=watch, as_json=as_json)
 
-    raise typer.Exit(at_desk(app, database, work, needs="tools", creates=True))
+    raise typer.Exit(on_backend(app, database, work, needs="tools", creates=True))
 
 
-async def told(desk: Desk, receipt: Receipt, *, watch: bool, as_json: bool) -> int:
+async def report(backend: Backend, receipt: Receipt, *, watch: bool, as_json: bool) -> int:
     """Says what a submit led to, or stays until that has ended; what the command ends with."""
     for warning in (*receipt.quota_warnings, receipt.cost_limit_warning):
         if warning is not None:
             note(warning)
     found = receipt.batch_id or receipt.job_id
     if not as_json:
-        words(_sentence(receipt))
+        echo(_sentence(receipt))
     if watch:
         if not as_json:
-            words(f"{'batch' if receipt.batch_id else 'job'} {found}")
-        return await watched(desk, found, as_json=as_json)
+            echo(f"{'batch' if receipt.batch_id else 'job'} {found}")
+        return await watched(backend, found, as_json=as_json)
     if as_json:
         data(receipt)
     else:

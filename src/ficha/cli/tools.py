@@ -6,9 +6,9 @@ from typing import Any
 
 from ..operations import BoundOperations
 from ..tools import Tool
-from .backend import Desk, application, at_desk, server_of
+from .backend import Backend, application, on_backend, server_of
 from .options import App, AsJson, Database
-from .output import data, table, words
+from .output import data, echo, table
 
 
 def tools(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
@@ -17,7 +17,7 @@ def tools(app: App = None, database: Database = None, as_json: AsJson = False) -
         found, _ = application(app, database, "tools")
         known = [_described(found.tools[name]) for name in sorted(found.tools)]
     else:
-        known = at_desk(app, database, _served)
+        known = on_backend(app, database, _served)
     if as_json:
         for tool in known:
             data(tool)
@@ -35,7 +35,7 @@ def tools(app: App = None, database: Database = None, as_json: AsJson = False) -
             ],
         )
     else:
-        words("the application declares no tools")
+        echo("the application declares no tools")
 
 
 def _described(tool: Tool) -> dict[str, Any]:
@@ -49,8 +49,8 @@ def _described(tool: Tool) -> dict[str, Any]:
     }
 
 
-async def _served(desk: Desk) -> list[dict[str, Any]]:
-    assert not isinstance(desk, BoundOperations)
+async def _served(backend: Backend) -> list[dict[str, Any]]:
+    assert not isinstance(backend, BoundOperations)
     return [
         {
             "name": tool.name,
@@ -60,5 +60,5 @@ async def _served(desk: Desk) -> list[dict[str, Any]]:
             "attempts": tool.attempts,
             "schema": tool.schema,
         }
-        for tool in await desk.tools()
+        for tool in await backend.tools()
     ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import typer
 
 from ..store.connect import hidden
-from .backend import at_database, database_of
+from .backend import database_of, on_database
 from .options import App, AsJson, Database
-from .output import data, words
+from .output import data, echo
 
 
 def verify(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
@@ -16,12 +16,12 @@ def verify(app: App = None, database: Database = None, as_json: AsJson = False) 
     Reads only, and may run while the database is in use. Exits with 1 if anything is wrong.
     """
     url = database_of(app, database)
-    found = at_database(app, database, lambda desk: desk.verify())
+    found = on_database(app, database, lambda backend: backend.verify())
     if as_json:
         data({"ok": not found, "violations": found})
     else:
         for sentence in found:
-            words(sentence, "wrong: ", "red")
-        words(f"{hidden(url)}: " + (f"{len(found)} things are wrong" if found else "all is well"))
+            echo(sentence, "wrong: ", "red")
+        echo(f"{hidden(url)}: " + (f"{len(found)} things are wrong" if found else "all is well"))
     if found:
         raise typer.Exit(1)

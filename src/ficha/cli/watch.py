@@ -17,16 +17,16 @@ from ..engine.views import BatchView, EventView, JobView
 from ..errors import NotFound
 from ..operations import BoundOperations
 from ..store.base import Unavailable
-from .backend import Desk, at_desk
+from .backend import Backend, on_backend
 from .jobs import standing, waiting
 from .options import App, AsJson, Database
-from .output import STYLES, credits, data, printable, result, shown, words
+from .output import STYLES, credits, data, echo, printable, result, shown
 
 SHORTEST_S: Final = 0.2
 LONGEST_S: Final = 2.0
 SHARE: Final = 0.05
 """Asked again after a twentieth of the time since something last changed: what moves fast is looked at often."""
-AWAY_S: Final = 30.0
+UNREACHABLE_S: Final = 30.0
 """How long a database that cannot be reached is waited for."""
 FAILED: Final = 1
 CANCELLED: Final = 3
@@ -42,79 +42,79 @@ def watch(
     as_json: AsJson = False,
 ) -> None:
     """Stay with a job or a batch until it has ended, and print its result."""
-    raise typer.Exit(at_desk(app, database, lambda desk: watched(desk, found, as_json=as_json)))
+    raise typer.Exit(on_backend(app, database, lambda backend: watched(backend, found, as_json=as_json)))
 
 
-async def watched(desk: Desk, found: str, *, as_json: bool) -> int:
+async def watched(backend: Backend, found: str, *, as_json: bool) -> int:
     """Shows how far it is until it has ended, then the result; what the command ends with."""
     try:
-        with _shower() as show:
-            last = await _end(desk, found, show)
+        with _display() as show:
+            last = await _watch_until_end(backend, found, show)
     except asyncio.CancelledError:
         # Only the watching ends here. (asyncio cancels the command's task for Ctrl-C, then raises KeyboardInterrupt.)
-        words(f"no longer watching; it goes on by itself. Watch it again: ficha watch {found}")
+        echo(f"no longer watching; it goes on by itself. Watch it again: ficha watch {found}")
         raise
     if isinstance(last, BatchView):
         return _batch_ended(last, as_json=as_json)
     return _job_ended(last, as_json=as_json)
 
 
-async def _end(desk: Desk, found: str, show: Callable[[Found], None]) -> Found:
-    told: object = None
+async def _watch_until_end(backend: Backend, found: str, show: Callable[[Found], None]) -> Found:
+    shown_partial: object = None
     # A server tells what happens to a job; a batch, and what is in a database, is looked at again and again.
-    live = not isinstance(desk, BoundOperations) and isinstance(await _look(desk, found), JobView)
-    async with aclosing(_followed(desk, found) if live else _polled(desk, found)) as looks:
-        async for now in looks:
+    live = not isinstance(backend, BoundOperations) and isinstance(await _read(backend, found), JobView)
+    async with aclosing(_followed(backend, found) if live else _polled(backend, found)) as states:
+        async for now in states:
             show(now)
             if _has_ended(now):
                 return now
-            if isinstance(now, JobView) and now.partial != told:
-                told = now.partial
-                words(f"so far: {shown(told)}")
+            if isinstance(now, JobView) and now.partial != shown_partial:
+                shown_partial = now.partial
+                echo(f"so far: {shown(shown_partial)}")
     raise AssertionError  # Whoever looks, looks to the end.
 
 
-async def _polled(desk: Desk, found: str) -> AsyncGenerator[Found]:
+async def _polled(backend: Backend, found: str) -> AsyncGenerator[Found]:
     """What there is, again and again."""
     seen: object = None
     changed_at = answered_at = time.monotonic()
     while True:
         try:
-            now = await _look(desk, found)
+            now = await _read(backend, found)
             answered_at = time.monotonic()
             state = (_state(now), now.partial if isinstance(now, JobView) else None)
             if state != seen:
                 seen, changed_at = state, time.monotonic()
             yield now
         except Unavailable:
-            if time.monotonic() - answered_at > AWAY_S:
+            if time.monotonic() - answered_at > UNREACHABLE_S:
                 raise
         await asyncio.sleep(min(LONGEST_S, max(SHORTEST_S, SHARE * (time.monotonic() - changed_at))))
 
 
-async def _followed(desk: Desk, job_id: str) -> AsyncGenerator[Found]:
+async def _followed(backend: Backend, job_id: str) -> AsyncGenerator[Found]:
     """A server's job, after each thing that happens to it."""
-    assert not isinstance(desk, BoundOperations)
+    assert not isinstance(backend, BoundOperations)
     now: JobView | None = None
-    async with aclosing(desk.watch(job_id)) as happenings:
-        async for happening in happenings:
-            if isinstance(happening, JobView):
-                now = happening
-            elif now is None or (isinstance(happening, EventView) and happening.kind == "log"):
+    async with aclosing(backend.watch(job_id)) as updates:
+        async for update in updates:
+            if isinstance(update, JobView):
+                now = update
+            elif now is None or (isinstance(update, EventView) and update.kind == "log"):
                 continue  # Its history, which is over; and what a handler writes down, which changes nothing.
-            elif isinstance(happening, EventView):
-                now = await desk.job(job_id)
+            elif isinstance(update, EventView):
+                now = await backend.job(job_id)
             else:
-                now = structs.replace(now, **structs.asdict(happening))
+                now = structs.replace(now, **structs.asdict(update))
             yield now
 
 
-async def _look(desk: Desk, found: str) -> Found:
+async def _read(backend: Backend, found: str) -> Found:
     try:
-        return await desk.job(found)
+        return await backend.job(found)
     except NotFound as no_job:
         try:
-            return await desk.batch(found)
+            return await backend.batch(found)
         except NotFound:
             raise no_job from None
 
@@ -134,11 +134,11 @@ def _line(now: Found) -> str:
     if isinstance(now, BatchView):
         counts = ", ".join(f"{count} {status}" for status, count in now.by_status.items() if count)
         return f"{now.progress} % of {now.total} jobs ended: {counts}"
-    words = standing(now)
-    return f"{now.status}: {words}" if words else now.status
+    state = standing(now)
+    return f"{now.status}: {state}" if state else now.status
 
 
-def _shower() -> AbstractContextManager[Callable[[Found], None]]:
+def _display() -> AbstractContextManager[Callable[[Found], None]]:
     return _Live() if sys.stderr.isatty() else nullcontext(_Lines().show)
 
 
@@ -151,7 +151,7 @@ class _Lines:
     def show(self, now: Found) -> None:
         if _state(now) != self._seen and not _has_ended(now):
             self._seen = _state(now)
-            words(_line(now))
+            echo(_line(now))
 
 
 class _Live(AbstractContextManager[Callable[[Found], None]]):
@@ -195,10 +195,10 @@ def _job_ended(job: JobView, *, as_json: bool) -> int:
         data(job)
     elif job.status == "completed":
         refund = f"; {credits(job.refunded)} refunded" if job.refunded else ""
-        words(f" in {_ran(job)}{refund}", "completed", STYLES["completed"])
+        echo(f" in {_ran(job)}{refund}", "completed", STYLES["completed"])
         result(job.result)
     else:
-        words(f": {job.error or 'no reason given'}; {credits(job.refunded)} refunded", job.status, STYLES[job.status])
+        echo(f": {job.error or 'no reason given'}; {credits(job.refunded)} refunded", job.status, STYLES[job.status])
     return {"completed": 0, "failed": FAILED}.get(job.status, CANCELLED)
 
 
@@ -206,8 +206,8 @@ def _batch_ended(batch: BatchView, *, as_json: bool) -> int:
     if as_json:
         data(batch)
     else:
-        words(_line(batch))
-        words(f"its jobs: ficha jobs --batch {batch.id}")
+        echo(_line(batch))
+        echo(f"its jobs: ficha jobs --batch {batch.id}")
     return FAILED if batch.by_status.get("failed") else CANCELLED if batch.by_status.get("cancelled") else 0
 
 

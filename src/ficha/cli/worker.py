@@ -14,16 +14,16 @@ import typer
 
 from .logs import LogForm, configure
 from .options import App, AsJson, Database
-from .signals import leave_in, on_signals
+from .signals import exit_in, on_signals
 
 if TYPE_CHECKING:
     from ..app import Ficha
 
 log = logging.getLogger("ficha.worker")
 
-LEAVE_S: Final = 5.0
+EXIT_S: Final = 5.0
 """Beyond the grace, the process ends within this time, whatever its handlers do."""
-AT_ONCE_S: Final = 1.0
+FORCED_EXIT_S: Final = 1.0
 """What a second signal leaves for handing jobs back."""
 HUNG: Final = 70
 """The exit code of a worker whose event loop was blocked beyond a job's time."""
@@ -81,7 +81,7 @@ def run(
         asyncio.run(_work(app, pools, concurrency, name, burst, max_seconds, grace_s, as_json, beside))
     except BaseException:
         # Threads that handlers left behind must not keep the process, which says first what is wrong.
-        leave_in(LEAVE_S)
+        exit_in(EXIT_S)
         raise
 
 
@@ -109,12 +109,12 @@ async def _work(
         runner.stop(in_s)
 
     def first(signal: str) -> None:
-        leave_in(grace_s + LEAVE_S - 0.5)
+        exit_in(grace_s + EXIT_S - 0.5)
         loop.call_soon_threadsafe(stop, grace_s)
         log.info("stopping", extra={"signal": signal, "grace_s": grace_s})
 
     def second(signal: str) -> None:
-        leave_in(AT_ONCE_S)
+        exit_in(FORCED_EXIT_S)
         loop.call_soon_threadsafe(stop, 0.0)
         log.warning("stopping at once", extra={"signal": signal})
 
@@ -149,7 +149,7 @@ async def _work(
             ran = await runner.run(burst=burst, max_seconds=max_seconds)
             log.info("worker stopped", extra={"worker": runner.name, "jobs": ran})
     finally:
-        await app.close(LEAVE_S / 2)
+        await app.close(EXIT_S / 2)
     if as_json:
         data({"worker": runner.name, "jobs": ran})
     # Threads that handlers left behind must not keep the process.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..engine.views import WorkerView
-from .listing import list_at_desk
+from .listing import list_on_backend
 from .options import LIMIT, After, App, AsJson, Database, Limit
 
 COLUMNS: Final[dict[str, Callable[[WorkerView], Any]]] = {
@@ -32,10 +32,10 @@ def workers(
     as_json: AsJson = False,
 ) -> None:
     """List all workers, alive or gone, by name: what became of their runs, and what they hold now."""
-    list_at_desk(
+    list_on_backend(
         app,
         database,
-        lambda desk, cursor, most: desk.workers(after=cursor, limit=most),
+        lambda backend, cursor, most: backend.workers(after=cursor, limit=most),
         COLUMNS,
         after=after,
         limit=limit,
