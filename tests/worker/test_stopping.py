@@ -168,7 +168,7 @@ async def test_whoever_cancels_a_worker_again_leaves_nothing_that_still_writes(t
         await asyncio.Event().wait()
 
     def writing() -> list[asyncio.Task[object]]:
-        return [task for task in asyncio.all_tasks() if task.get_name() == "ficha endings"]
+        return [task for task in asyncio.all_tasks() if task.get_name() == "ficha completer"]
 
     async with app:
         await app.open_account("ana", credits=100)
