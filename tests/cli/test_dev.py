@@ -71,13 +71,13 @@ def test_a_port_that_is_taken_is_said_and_the_next_one_used(shop: Callable[[], F
             used = int(re.findall(r":(\d+)$", server)[0])
             assert port < used < port + 20
             [note] = said["note:"]
-            assert note == f"note: port {port} is taken by another program, so it is {used}"
+            assert note == f"note: port {port} is taken by another program; using {used}"
 
 
 def test_others_may_reach_it_only_with_a_secret_that_was_set(
     process: Run, shop: Callable[[], Ficha], folder: Path
 ) -> None:
     said = process("dev", "--host", "0.0.0.0", "--port", "0", expect=1).err  # noqa: S104 (that is what is refused)
-    assert "at 0.0.0.0 others could reach it" in said
+    assert "0.0.0.0 can be reached from outside" in said
     assert "FICHA_SECRET is not set" in said
     assert not (folder / "ficha.db").exists()

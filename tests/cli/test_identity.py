@@ -27,7 +27,7 @@ def test_a_key_is_printed_once_listed_without_its_secret_and_revoked(ficha: Run,
     assert row[1:5] == ["web", f"{api_key_text.hint_of(secret)}…", "ana", "live"]
     assert (
         made.err
-        == f"key {key_id} lives, until {expires_at:%Y-%m-%d %H:%M} UTC; keep it now, it cannot be shown again\n"
+        == f"key {key_id} is valid, until {expires_at:%Y-%m-%d %H:%M} UTC; save it now, it cannot be shown again\n"
     )
     service = ficha("apikey", "create", "bot", "--scope", "service", "--json").data
     assert api_key_text.scope_of(service["secret"]) == "service"
@@ -78,7 +78,7 @@ def test_a_third_key_of_a_name_waits_for_one_to_be_revoked(ficha: Run, url: str)
 
 def test_every_changing_command_is_on_record_and_looking_is_not(ficha: Run, url: str, shop: Shop) -> None:
     ficha("migrate", "up")
-    assert ficha("audit").err == "nobody has done anything yet\n"
+    assert ficha("audit").err == "the audit log is empty\n"
     ficha("account", "create", "ana", "--credits", "50")
     ficha("account", "grant", "ana", "5", "--reason", "promo", "--key", "pay-1")
     ficha("account", "adjust", "ana", "-5", "--reason", "mistake")

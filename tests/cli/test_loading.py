@@ -36,17 +36,17 @@ def paint(job): ...
         ("\n\nx = = 1", "market:app", "market.py:3: SyntaxError: invalid syntax"),
         ("\x00", "market:app", "null bytes"),
         ("import json\njson.loads('{')", "market:app", "market.py:2: JSONDecodeError: Expecting property name"),
-        ("raise SystemExit(4)", "market:app", "the module 'market' ended the program while it was imported (exit 4)"),
+        ("raise SystemExit(4)", "market:app", "the module 'market' exited during its import (exit 4)"),
         (TWICE, "market:app", "market.py:7: ValueError: the tool 'draw' is declared twice; give one of them another"),
         (
             "from ficha import Ficha, Plan\napp = Ficha(plans=[Plan('a'), Plan('a')])",
             "market:app",
             "market.py:2: ValueError: the plan 'a' is declared twice",
         ),
-        ("", "market", "'market' does not say where the application is; write module:attribute, such as shop:app"),
-        ("", "market.py:app", "does not say where"),
-        ("", "./market:app", "does not say where"),
-        ("", ":app", "does not say where"),
+        ("", "market", "'market' is not the place of an application; write module:attribute, such as shop:app"),
+        ("", "market.py:app", "is not the place of an application"),
+        ("", "./market:app", "is not the place of an application"),
+        ("", ":app", "is not the place of an application"),
     ],
     ids=lambda value: repr(value)[:30],
 )
@@ -73,7 +73,7 @@ def test_a_broken_default_application_does_not_stop_whoever_names_the_database(
     refused = ficha("jobs", expect=1)
     assert refused.err == (
         "error: app.py:1: ZeroDivisionError: division by zero "
-        "(to do without it, name the database with --database) [APPLICATION]\n"
+        "(to run without it, name the database with --database) [APPLICATION]\n"
     )
     assert ficha("jobs", "--database", "sqlite:///ficha.db").err == "no jobs\n"
     assert ficha("recover", "--database", "sqlite:///ficha.db", expect=1).err.endswith("by zero [APPLICATION]\n")

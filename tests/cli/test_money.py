@@ -89,12 +89,12 @@ async def test_a_dead_letter_is_looked_at_run_again_and_put_away(ficha: Run, url
     assert [*dead[:4], dead[5]] == [job_id, "broken", "ana", "3", r"the provider said\n\x1b[31mno"]
     mixed = ficha("dead", "requeue", job_id, "nonsense", expect=1)
     again = mixed.out.strip()
-    assert mixed.err == f"job {job_id} runs again\nerror: there is no job 'nonsense': an id is a UUID. [NOT_FOUND]\n"
+    assert mixed.err == f"job {job_id} is requeued\nerror: there is no job 'nonsense': an id is a UUID. [NOT_FOUND]\n"
     assert ficha("job", again, "--json").data["requeue_of"] == job_id
     assert ficha("dead", "requeue", job_id, "--json", expect=1).error["code"] == "INVALID_STATE"
     async with shop() as app:
         await app.run_worker(burst=True)
-    assert ficha("dead", "discard", again).err == f"job {again} is off the list\n"
+    assert ficha("dead", "discard", again).err == f"job {again} is discarded\n"
     assert ficha("dead", "discard", again, "--json").data == {"job_id": again, "changed": False}
     assert ficha("dead", "list").err == "no dead letters\n"
     assert ficha("account", "show", "ana", "--json").data["balance"] == 10
@@ -110,7 +110,7 @@ async def test_a_lost_job_is_found_and_recovered(ficha: Run, url: str, shop: Sho
     await _lose(url)
     assert ficha("stats", "--json").data["by_status"] == {"starting": 2}
     assert ["starting", "2"] in ficha("stats").rows
-    assert ficha("stuck").err == "no held job has been silent for over 10 min\n"
+    assert ficha("stuck").err == "no held job is without a heartbeat for over 10 min\n"
     assert ficha("recover", jobs[0]).err == f"job {jobs[0]}: requeued\n"
     assert ficha("recover", jobs[0], "--json").data == {"job_id": jobs[0], "act": "nothing", "refunded": 0}
     assert ficha("recover").err == "1 jobs requeued\n"
@@ -137,7 +137,7 @@ async def test_a_batch_goes_in_whole_and_is_followed_resumed_and_cancelled(
         await app.run_worker(burst=True)
     assert ficha("batch", "status", batch, "--json").data["by_status"] == {"completed": 1, "failed": 1}
     assert ficha("watch", batch, expect=1).err.startswith("100 % of 2 jobs ended: ")
-    assert ficha("batch", "resume", batch).err == "1 jobs go on\n"
+    assert ficha("batch", "resume", batch).err == "1 jobs were resumed\n"
     assert ficha("batch", "cancel", batch, "--json").data == {"batch_id": batch, "cancelled": 1}
     assert len(ficha("jobs", "--batch", batch).rows) == 3
     assert ficha("watch", batch, "--json", expect=1).data["progress"] == 100

@@ -70,7 +70,7 @@ async def test_ctrl_c_ends_the_watching_and_not_the_job(ready: Shop, folder: Pat
         screen.press_ctrl_c()
         assert await asyncio.to_thread(screen.end) == 130
     (job,) = ficha("jobs", "--json").items
-    assert f"it goes on by itself. Watch it again: ficha watch {job['id']}" in screen.shown
+    assert f"it continues. Watch it again: ficha watch {job['id']}" in screen.shown
     assert "Traceback" not in screen.shown
     assert job["status"] == "queued"
 
@@ -106,7 +106,7 @@ async def test_interrupted_in_a_pipe_it_says_how_to_go_on(ready: Shop, folder: P
     watching.send_signal(signal.SIGINT)
     out, err = await asyncio.wait_for(watching.communicate(), 30)
     assert (watching.returncode, out) == (130, b"")
-    assert err.decode().startswith("no longer watching; it goes on by itself. Watch it again: ficha watch ")
+    assert err.decode().startswith("no longer watching, but it continues. Watch it again: ficha watch ")
 
 
 async def test_the_end_of_the_job_is_the_end_of_the_command(ready: Shop, ficha: Run) -> None:

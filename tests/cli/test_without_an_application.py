@@ -97,7 +97,7 @@ def test_the_database_is_the_applications_unless_another_is_named(
 
 
 def test_a_memory_database_is_refused(ficha: Run) -> None:
-    assert "ends with its process" in ficha("jobs", "--database", "memory:", expect=1).err
+    assert "exists only in its process" in ficha("jobs", "--database", "memory:", expect=1).err
 
 
 def test_a_setting_that_makes_no_sense_is_named(ficha: Run, monkeypatch: pytest.MonkeyPatch) -> None:

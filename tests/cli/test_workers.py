@@ -11,7 +11,7 @@ from tests.cli.running import Run
 @pytest.mark.req("B8")
 async def test_workers_are_listed_with_their_figures(ficha: Run, shop: Callable[[], Ficha]) -> None:
     ficha("migrate", "up")
-    assert (ficha("workers").out, ficha("workers").err) == ("", "no worker was ever here\n")
+    assert (ficha("workers").out, ficha("workers").err) == ("", "no workers yet\n")
     async with shop() as app:
         await app.open_account("ana", credits=100)
         for n in (1, 2):

@@ -151,7 +151,7 @@ def test_whoever_operates_a_server_has_the_same_commands(ficha: Run, server: Ser
     assert ficha("recover", again).err == f"job {again}: nothing was due\n"
     assert "jobs" in ficha("recover", "--json").data
     assert ficha("stats", "--json").data["stuck"] == 0
-    assert ficha("stuck").err == "no held job has been silent for too long\n"
+    assert ficha("stuck").err == "no held job is without a heartbeat for too long\n"
     assert ficha("idempotency", "--account", name).rows[0][:2] == [name, "dead"]
     assert ficha("reservations", "--account", name).err == "no reservations\n"
     assert {row[0] for row in ficha("workers").rows} >= {"tests"}

@@ -1,4 +1,4 @@
-"""The `ficha` command. Data goes to standard output (with `--json` for programs), words to standard error."""
+"""The `ficha` command. Data goes to standard output (with `--json` for programs), messages to standard error."""
 
 from .main import main
 

@@ -1,4 +1,4 @@
-"""`python -m ficha.cli`: the command where it is not on the path."""
+"""`python -m ficha.cli`: for where the `ficha` command is not on the path."""
 
 from .main import main
 

@@ -1,4 +1,4 @@
-"""`ficha account` and `ledger`: who pays, what they have, and every line of how it came about."""
+"""`ficha account` and `ledger`: accounts, their balances, and their ledger entries."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .options import LIMIT, After, App, AsJson, Database, Key, Limit, Reason
 from .output import credits as credits_of
 from .output import data, details, echo
 
-app = typer.Typer(help="Accounts: open, credit, move to another plan, look at.", no_args_is_help=True)
+app = typer.Typer(help="Accounts: open, credit, change plan, show.", no_args_is_help=True)
 
 Who = Annotated[str, typer.Argument(metavar="ACCOUNT", help="The account.")]
 WhoOrMe = Annotated[
-    str | None, typer.Argument(metavar="ACCOUNT", help="The account.", show_default="a server's: your own")
+    str | None, typer.Argument(metavar="ACCOUNT", help="The account. With --url, defaults to the key's own account.")
 ]
 
 ACCOUNTS: Final[dict[str, Callable[[AccountView], Any]]] = {
@@ -81,17 +81,17 @@ def grant(
     _report(on_backend(app, database, work), as_json=as_json)
 
 
-@app.command(context_settings={"ignore_unknown_options": True})  # Or a negative amount would be taken for an option.
+@app.command(context_settings={"ignore_unknown_options": True})  # So that a negative amount is not taken for an option.
 def adjust(
     account: Who,
-    amount: Annotated[int, typer.Argument(metavar="AMOUNT", help="Whole credits, also negative.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the record.")],
+    amount: Annotated[int, typer.Argument(metavar="AMOUNT", help="Whole credits; may be negative.")],
+    reason: Annotated[str, typer.Option("--reason", help="The reason, which is recorded.")],
     key: Key = None,
     app: App = None,
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Correct a balance, up or down, but never below zero."""
+    """Correct a balance, up or down, never below zero."""
 
     async def work(backend: Backend) -> AccountView:
         await backend.adjust(account, amount, reason=reason, key=key)
@@ -115,7 +115,7 @@ def plan(
 
 @app.command()
 def show(account: WhoOrMe = None, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """Show an account: balance, plan, what it has active and what it spent."""
+    """Show an account: balance, plan, active jobs and spending."""
     check_account(account, database, "argument 'ACCOUNT'")
 
     async def work(backend: Backend) -> AccountView:
@@ -157,7 +157,7 @@ def ledger(
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the lines of an account's ledger, newest first."""
+    """List the entries of an account's ledger, newest first."""
     check_account(account, database, "argument 'ACCOUNT'")
 
     async def page(backend: Backend, cursor: str | None, most: int) -> Page[EntryView]:
@@ -171,7 +171,7 @@ def ledger(
         after=after,
         limit=limit,
         as_json=as_json,
-        nothing=f"nothing was ever credited to or charged from {account or 'this account'}",
+        nothing=f"{account or 'this account'} has no ledger entries",
     )
 
 

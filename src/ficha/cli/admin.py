@@ -1,4 +1,4 @@
-"""`ficha stats`, `stuck`, `recover`, `reservations` and `idempotency`: for whoever keeps the system running."""
+"""`ficha stats`, `stuck`, `recover`, `reservations` and `idempotency`: for operators."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ KEYS: Final[dict[str, Callable[[KeyView], Any]]] = {
 
 
 def stats(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """Show figures over the active jobs."""
+    """Show statistics of the active jobs."""
 
     async def work(backend: Backend) -> tuple[Stats, float | None]:
         return await backend.stats(), _stuck_s(backend)
@@ -57,7 +57,7 @@ def stats(app: App = None, database: Database = None, as_json: AsJson = False) -
         {
             **{str(status): count for status, count in found.by_status.items()},
             **{f"at {name or 'no checkpoint'}": count for name, count in found.by_checkpoint.items()},
-            f"silent for {_too_long(stuck_s)}": found.stuck,
+            f"no heartbeat for {_too_long(stuck_s)}": found.stuck,
             "dead letters": found.dead,
             "average run": None if found.avg_run_s is None else f"{found.avg_run_s:.1f} s",
         }
@@ -71,7 +71,7 @@ def stuck(
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """List held jobs that have been silent for too long, newest first."""
+    """List held jobs without a heartbeat for too long, newest first."""
     list_on_backend(
         app,
         database,
@@ -80,13 +80,13 @@ def stuck(
         after=after,
         limit=limit,
         as_json=as_json,
-        nothing=lambda backend: f"no held job has been silent for {_too_long(_stuck_s(backend))}",
+        nothing=lambda backend: f"no held job is without a heartbeat for {_too_long(_stuck_s(backend))}",
         needs="settings",
     )
 
 
 def _stuck_s(backend: Backend) -> float | None:
-    """From when on a silent job is stuck; a server does not tell."""
+    """After how long without a heartbeat a job is stuck; not known of a server."""
     return backend.engine.policy.stuck_ms / 1_000 if isinstance(backend, BoundOperations) else None
 
 
@@ -100,7 +100,7 @@ def recover(
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Do what time has made due: for one job, or one round over all of them, with expired keys and reservations."""
+    """Recover what is due: one job, or all jobs, expired keys and reservations."""
 
     async def work(backend: Backend) -> Recovered | SweepReport:
         return await backend.sweep() if job_id is None else await backend.recover(job_id)
@@ -115,7 +115,7 @@ def recover(
         echo("nothing was due")
     else:
         counts = {**{f"jobs {act}": count for act, count in done.jobs.items()}}
-        counts |= {"reservations expired": done.reservations, "keys forgotten": done.keys}
+        counts |= {"reservations expired": done.reservations, "keys deleted": done.keys}
         echo(", ".join(f"{count} {what}" for what, count in counts.items() if count))
 
 
@@ -144,18 +144,18 @@ def idempotency(
     account: Account = None,
     limit: Limit = LIMIT,
     after: Annotated[
-        str | None, typer.Option("--after", metavar="ACCOUNT/KEY/SCOPE", help="Go on after this one.")
+        str | None, typer.Option("--after", metavar="ACCOUNT/KEY/SCOPE", help="Continue after this one.")
     ] = None,
     app: App = None,
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """List idempotency keys and what they led to, by account and key."""
+    """List idempotency keys and their jobs, by account and key."""
 
     async def page(backend: Backend, cursor: str | None, most: int) -> Page[KeyView]:
         if not isinstance(backend, BoundOperations):
             return await backend.idempotency_keys(account=account, after=cursor, limit=most)
-        # Neither a key nor a scope holds a slash, so the account may.
+        # Neither a key nor a scope contains a slash, so the account may.
         start = None if cursor is None else tuple(cursor.rsplit("/", 2))
         if start is not None and len(start) != 3:
             raise typer.BadParameter(f"write --after ACCOUNT/KEY/SCOPE, not {cursor!r}")

@@ -1,4 +1,4 @@
-"""`ficha apikey`: what callers over HTTP prove themselves with."""
+"""`ficha apikey`: the credentials of callers over HTTP."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .listing import list_on_backend
 from .options import LIMIT, After, App, AsJson, Database, Limit
 from .output import data, echo, text
 
-app = typer.Typer(help="API keys: make one, list them, revoke one.", no_args_is_help=True)
+app = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True)
 
 SCOPES: Final = get_args(ApiKeyScope)
 
@@ -31,17 +31,17 @@ COLUMNS: Final[dict[str, Callable[[ApiKeyView], Any]]] = {
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for. Two keys of one name may live at once.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for. Two live keys may have one name.")],
     scope: Annotated[str, typer.Option("--scope", help=f"What it may do: {', '.join(SCOPES)}.")] = "user",
-    account: Annotated[str | None, typer.Option("--account", help="Whom a user's key speaks for.")] = None,
+    account: Annotated[str | None, typer.Option("--account", help="The account of a user's key.")] = None,
     ttl_hours: Annotated[
-        float | None, typer.Option("--ttl-hours", help="When it expires.", show_default="never")
+        float | None, typer.Option("--ttl-hours", help="Hours until it expires.", show_default="never")
     ] = None,
     app: App = None,
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key and print it. It is shown this once; only a digest is kept."""
+    """Create a key and print it. It is shown only now; the database keeps a digest."""
     if scope not in SCOPES:
         raise typer.BadParameter(f"--scope must be one of {', '.join(SCOPES)}, not {scope!r}")
     ttl_s = None if ttl_hours is None else ttl_hours * 3_600
@@ -55,7 +55,7 @@ def create(
         return
     text(f"{made.secret}\n")
     ends = "" if made.key.expires_at is None else f", until {made.key.expires_at:%Y-%m-%d %H:%M} UTC"
-    echo(f"key {made.key.id} lives{ends}; keep it now, it cannot be shown again")
+    echo(f"key {made.key.id} is valid{ends}; save it now, it cannot be shown again")
 
 
 @app.command(name="list")
@@ -66,7 +66,7 @@ def list_(
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """List all keys, newest first, also those that are expired or revoked."""
+    """List all keys, expired and revoked ones too, newest first."""
     list_on_backend(
         app,
         database,
@@ -86,7 +86,7 @@ def revoke(
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Revoke a key: from now on it opens nothing."""
+    """Revoke a key: it is refused from now on."""
     key = on_backend(app, database, lambda backend: backend.revoke_api_key(key_id))
     if as_json:
         data(key)

@@ -26,7 +26,7 @@ def audit(
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what people did, newest first: by this command, and over HTTP as administrators."""
+    """List the audit log, newest first: changes by this command, and by administrators over HTTP."""
     list_on_backend(
         app,
         database,
@@ -35,5 +35,5 @@ def audit(
         after=after,
         limit=limit,
         as_json=as_json,
-        nothing="nobody has done anything yet",
+        nothing="the audit log is empty",
     )

@@ -1,8 +1,8 @@
-"""Where a command meets the data: an application's operations on its database, with nothing of its own going on beside
-them; or a server's, over HTTP. To the command they are the same.
+"""What a command works on: an application's operations on its database, or a server's over HTTP. To most commands they
+are the same.
 
-Opening a `Ficha` declares its pools and begins to sweep. A command that somebody types does neither: it may run an old
-copy of the application, or none at all, beside the processes that know better.
+Opening a `Ficha` declares its pools and starts its sweeper. A command does neither: it may have an old copy of the
+application, or none, and must not override the processes that run beside it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Needs = Literal["database", "settings", "tools"]
-"""What of the application a command needs: only to know its database, also its plans and times, or its tools too."""
+"""What a command needs of the application: its database only, its plans and times too, or also its tools."""
 
 Backend: TypeAlias = "BoundOperations | AsyncClient"
-"""What a command works with."""
+"""The operations of a command: on a database, or of a server."""
 
 SERVER_PAGE: Final = 100
-"""How much of a list a server is asked for at once."""
+"""How many items of a list are requested from a server at once."""
 TRIES: Final = 5
-"""How often a server is asked before a person is told that it is away: a few seconds."""
+"""How many attempts are made to reach a server: a few seconds."""
 
 
 def on_backend(
@@ -47,15 +47,15 @@ def on_backend(
     acts: bool = False,
     creates: bool = False,
 ) -> T:
-    """Runs the work of a command to its end, at the server that is meant, or else at the database.
+    """Runs a command's work on the chosen server, or else on the database.
 
-    acts: it changes something by the application's settings, so it is said when they are not known.
-    creates: an embedded database that is not there yet is made.
+    acts: it changes something by the application's settings, so a note is printed if they are not known.
+    creates: creates an embedded database that does not exist.
     """
     server = server_of(database)
     if server is None:
         return on_database(app, database, work, needs=needs, acts=acts, creates=creates)
-    # Imported only here: it takes as long as all the rest.
+    # Only here: its import takes as long as all the rest.
     from ..client import AsyncClient, Retries, ServerError
 
     async def run() -> T:
@@ -70,25 +70,25 @@ def on_backend(
 
 
 def server_of(database: str | None) -> str | None:
-    """The server that a command is for; None if it is for a database. What is typed stands above the environment."""
+    """The server that a command is for; None if it is for a database. The option takes precedence over FICHA_URL."""
     if database is None:
         return os.environ.get("FICHA_URL") or None
     return database if database.startswith(("http://", "https://")) else None
 
 
 def page_items(backend: Backend) -> int:
-    """How much of a list can be asked for at once."""
+    """How many items of a list can be requested at once."""
     return backend.limits.page_items if isinstance(backend, BoundOperations) else SERVER_PAGE
 
 
 def check_account(account: str | None, database: str | None, parameter: str) -> None:
-    """Who pays need only be left unsaid to a server, which knows whose key it is."""
+    """The account may be left out only for a server, which knows the key's account."""
     if account is None and server_of(database) is None:
         raise UsageError(f"Missing {parameter}")
 
 
 async def account_or_own(backend: Backend, account: str | None) -> str:
-    """The account that is meant: the one named, or that of the key."""
+    """The given account, or else that of the key."""
     if account is not None:
         return account
     assert not isinstance(backend, BoundOperations)
@@ -104,14 +104,14 @@ def on_database(
     acts: bool = False,
     creates: bool = False,
 ) -> T:
-    """The same for a command that needs the database itself."""
+    """Runs a command's work on the database."""
     found, why_plain = application(app, database, needs)
     if acts and why_plain is not None:
         note(f"{why_plain}, so the standard settings were used; name your application with --app or FICHA_APP")
 
     async def run() -> T:
         if found.database.startswith("memory:"):
-            raise StoreError("a memory: database ends with its process; name a file or a PostgreSQL database")
+            raise StoreError("a memory: database exists only in its process; name a file or a PostgreSQL database")
         async with found.lifeline(sweeps=False, creates=creates) as backend:
             return await work(backend.acting(operator()))
 
@@ -119,16 +119,16 @@ def on_database(
 
 
 def operator() -> str:
-    """Who types: the name under which what a command changes is found in the audit log."""
+    """The name of the command's user in the audit log."""
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # A user id without a name, as containers have them.
+    except (KeyError, OSError):  # A user id without a name, as in containers.
         user = "somebody"
     return printable(f"cli {user}@{socket.gethostname()}")[:NAME_LENGTH]
 
 
 def application(app: str | None, database: str | None, needs: Needs) -> tuple[Ficha, str | None]:
-    """The application that a command is for, with its database; and if it is only a plain one, why."""
+    """The application of a command, with its database; and if it is one with standard settings, why."""
     _check_database(app, database, needs)
     if needs == "database" and database is not None:
         return _plain(database), "only the database was named"
@@ -140,7 +140,7 @@ def application(app: str | None, database: str | None, needs: Needs) -> tuple[Fi
         return _plain(database), str(absent)
     except AppNotLoaded as error:
         if needs == "database" and app is None:
-            raise AppNotLoaded(f"{error} (to do without it, name the database with --database)") from error
+            raise AppNotLoaded(f"{error} (to run without it, name the database with --database)") from error
         raise
     if database is not None:
         found.database = database
@@ -148,23 +148,23 @@ def application(app: str | None, database: str | None, needs: Needs) -> tuple[Fi
 
 
 def _check_database(app: str | None, database: str | None, needs: Needs) -> None:
-    """That a database is meant. A server in the environment alone is in the way only of a command that would otherwise
-    take some file at hand for the server's data; an application names its database itself."""
+    """Refuses a server where a database is needed. FICHA_URL alone is refused only if no database is named either: else
+    the command would use the default file instead of the server's data."""
     server = server_of(database)
     if server is None:
         return
     named = app or os.environ.get("FICHA_DATABASE_URL") or needs == "tools"
     if database is not None or not named:
-        raise StoreError(f"{server} is a server, and this needs the database itself; name that with --database")
+        raise StoreError(f"{server} is a server, but this command needs the database; name it with --database")
 
 
 def _plain(database: str | None) -> Ficha:
     try:
         return Ficha(database)
-    except ValueError as error:  # A setting in the environment that makes no sense.
+    except ValueError as error:  # An invalid setting in the environment.
         raise AppNotLoaded(str(error)) from error
 
 
 def database_of(app: str | None, database: str | None) -> str:
-    """The URL of the database that a command is for."""
+    """The URL of a command's database."""
     return application(app, database, "database")[0].database

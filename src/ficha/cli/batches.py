@@ -1,4 +1,4 @@
-"""`ficha batch`: many jobs submitted together, all or none, then watched, resumed or cancelled as one."""
+"""`ficha batch`: many jobs submitted together, all or none; watched, resumed or cancelled together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def submit(
     account: Payer = None,
     tool: Annotated[
         str | None,
-        typer.Option("--tool", help="The tool of all jobs: then each line is a payload.", autocompletion=tools),
+        typer.Option("--tool", help="The tool of all jobs; each line is then a payload.", autocompletion=tools),
     ] = None,
     key: Key = None,
     key_hours: KeyHours = None,
@@ -55,7 +55,7 @@ def submit(
 
 
 def _items(text: str, tool: str | None) -> Iterator[tuple[str, Any]]:
-    # Not splitlines(), which also breaks at characters that JSON allows within a text.
+    # Not splitlines(), which also splits at characters that JSON allows in strings.
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -72,7 +72,7 @@ def _items(text: str, tool: str | None) -> Iterator[tuple[str, Any]]:
 
 @app.command()
 def status(batch_id: BatchId, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """Show how far a batch is."""
+    """Show a batch's progress."""
     found = on_backend(app, database, lambda backend: backend.batch(batch_id))
     if as_json:
         data(found)
@@ -82,9 +82,9 @@ def status(batch_id: BatchId, app: App = None, database: Database = None, as_jso
 
 @app.command()
 def resume(batch_id: BatchId, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """Take up an interrupted batch: lost jobs return to the queue, dead letters run again and are charged anew."""
+    """Resume an interrupted batch: lost jobs return to the queue, dead letters are requeued and charged again."""
     resumed = on_backend(app, database, lambda backend: backend.resume_batch(batch_id), needs="settings", acts=True)
-    _counted({"batch_id": batch_id, "resumed": resumed}, f"{resumed} jobs go on", as_json=as_json)
+    _counted({"batch_id": batch_id, "resumed": resumed}, f"{resumed} jobs were resumed", as_json=as_json)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`ficha dead`: failed jobs that somebody should look at."""
+"""`ficha dead`: dead letters, which are failed jobs that were neither requeued nor discarded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .listing import each, list_on_backend
 from .options import LIMIT, Account, After, App, AsJson, Database, JobIds, Limit
 from .output import text
 
-app = typer.Typer(help="Dead letters: look at them, run them again, or put them away.", no_args_is_help=True)
+app = typer.Typer(help="Dead letters: list, requeue or discard them.", no_args_is_help=True)
 
 COLUMNS: Final[dict[str, Callable[[JobView], Any]]] = {
     "ID": lambda job: job.id,
@@ -28,7 +28,7 @@ COLUMNS: Final[dict[str, Callable[[JobView], Any]]] = {
 
 
 class Requeued(Struct):
-    """A dead letter and the job that its work goes on as."""
+    """A dead letter and the new job for its work."""
 
     job_id: str
     as_job: str
@@ -43,7 +43,7 @@ def list_(
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """List failed jobs that nobody has dealt with, newest first."""
+    """List failed jobs that were neither requeued nor discarded, newest first."""
     list_on_backend(
         app,
         database,
@@ -58,11 +58,11 @@ def list_(
 
 @app.command()
 def requeue(job_ids: JobIds, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """Run the work again, each as a new job that is charged anew, and print the new job's id."""
+    """Run jobs again, each as a new job with a new charge, and print the new ids."""
 
     def sentence(done: Requeued) -> str:
         text(f"{done.as_job}\n")
-        return f"job {done.job_id} runs again"
+        return f"job {done.job_id} is requeued"
 
     async def work(backend: Backend) -> None:
         async def again(job_id: str) -> Requeued:
@@ -75,10 +75,10 @@ def requeue(job_ids: JobIds, app: App = None, database: Database = None, as_json
 
 @app.command()
 def discard(job_ids: JobIds, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """Take jobs off the list. They stay failed and refunded."""
+    """Remove jobs from the list. They stay failed and refunded."""
 
     def sentence(done: Discarded) -> str:
-        return f"job {done.job_id} " + ("is off the list" if done.changed else "was not on the list")
+        return f"job {done.job_id} " + ("is discarded" if done.changed else "was not on the list")
 
     async def work(backend: Backend) -> None:
         await each(job_ids, backend.discard, sentence, as_json=as_json)

@@ -1,5 +1,5 @@
-"""`ficha dev`: everything in one process, for whoever writes an application: an embedded database, demo accounts with
-their keys, a server on this machine alone, and a worker."""
+"""`ficha dev`: everything in one process, for development: an embedded database, demo accounts with keys, a server on
+loopback, and a worker."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def dev(
     port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="If it is taken, the next free one.")] = 8_000,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Handlers at a time.")] = 10,
 ) -> None:
-    """Run your application here: makes the database, an account of each plan and keys for them, and runs a server and a
-    worker until Ctrl-C."""
+    """Run your application for development: create the database, an account with a key for each plan, and run a server
+    and a worker until Ctrl-C."""
     from ..server.serving import NotServed
     from ..server.settings import SettingError, Settings
     from .backend import application
 
     found, _ = application(app, database, "tools")
     try:
-        # A secret that is made up at each start is for this machine alone.
+        # A random secret at each start is allowed on loopback only.
         settings = Settings.passing() if host in LOOPBACK else Settings.from_environment()
         sock = _listening(host, port)
     except SettingError as error:
-        why = "" if host in LOOPBACK else f"at {host} others could reach it, so leave --host out or set a secret: "
+        why = "" if host in LOOPBACK else f"{host} can be reached from outside, so leave --host out or set a secret: "
         failure("SETTINGS", f"{why}{error}", as_json=False)
         raise typer.Exit(1) from error
     except NotServed as error:
@@ -61,7 +61,7 @@ def dev(
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """At this port, or at the next one that is free."""
+    """A socket at this port, or at the next free one."""
     from ..server.serving import PortTaken, listening
 
     for tried in range(port, min(port + PORTS_TRIED, 65_536)):
@@ -70,7 +70,7 @@ def _listening(host: str, port: int) -> socket.socket:
         except PortTaken:
             continue
         if tried != port:
-            note(f"port {port} is taken by another program, so it is {tried}")
+            note(f"port {port} is taken by another program; using {tried}")
         return found
     raise PortTaken(f"no port from {port} on is free; choose another with --port")
 
@@ -116,7 +116,7 @@ async def _print_access(app: Ficha, url: str) -> None:
 
 
 async def _account(app: Ficha, plan: str) -> str:
-    """An account of the plan, and a key for it."""
+    """Opens and prints an account of the plan, with a new key; returns the key."""
     from ..errors import NotFound
 
     name = f"demo-{plan}"
@@ -131,7 +131,7 @@ async def _account(app: Ficha, plan: str) -> str:
 
 
 async def _key(app: Ficha, name: str, **of: Any) -> str:
-    """A fresh key of this name. Only its digest is kept, so the one of an earlier start cannot be shown again."""
+    """A new key of this name. Earlier ones cannot be shown again, because only their digests are kept."""
     after: str | None = None
     while True:
         page = await app.api_keys(after=after, limit=100)
@@ -144,7 +144,7 @@ async def _key(app: Ficha, name: str, **of: Any) -> str:
 
 
 def _example(app: Ficha) -> str | None:
-    """A submit of the first tool for which a payload can be made up from its schema."""
+    """A submit of the first tool whose schema allows an invented payload."""
     from ..tools import PayloadMismatch
 
     for name, tool in app.tools.items():

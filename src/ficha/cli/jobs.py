@@ -1,4 +1,4 @@
-"""`ficha jobs`, `job` and `cancel`: what there is, one of them in full, and its end."""
+"""`ficha jobs`, `job` and `cancel`: list jobs, show one in full, cancel them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _known(values: list[Status] | None) -> list[Status] | None:
 
 
 Statuses = Annotated[
-    # The names, checked here: a list of literals is more than the library can read from a type.
+    # Checked in the callback, because the library cannot read a list of literals from a type.
     list[str] | None,
     typer.Option(
         "--status",
@@ -49,7 +49,7 @@ COLUMNS: Final[dict[str, Callable[[JobView], Any]]] = {
 
 
 def standing(job: JobView) -> str:
-    """How it stands with a job, in a few words."""
+    """The state of a job, in a few words."""
     match job.status:
         case "queued":
             return waiting(job)
@@ -66,10 +66,10 @@ def standing(job: JobView) -> str:
 def waiting(job: JobView) -> str:
     """Where a queued job stands and what it waits for."""
     reasons = {
-        "account_limit": "its account is at its limit",
+        "account_limit": "its account is at its plan's limit",
         "pool_full": f"the pool {job.pool} is full",
         "pool_paused": f"the pool {job.pool} is paused",
-        "schedule": "its time has not come",
+        "schedule": "it is not due yet",
         "place": "",
         None: "",
     }
@@ -118,7 +118,7 @@ def jobs(
 
 def job(
     job_id: JobId,
-    history: Annotated[bool, typer.Option("--history", help="Also what happened to it, event by event.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Also show its events.")] = False,
     app: App = None,
     database: Database = None,
     as_json: AsJson = False,
@@ -155,7 +155,7 @@ def cancel(
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel jobs and refund them. One that has ended stays as it is."""
+    """Cancel jobs and refund them. Jobs that have ended are not changed."""
 
     def sentence(done: Finished) -> str:
         if not done.changed:

@@ -1,4 +1,4 @@
-"""Lists: page after page from the database, up to a limit, in whichever form they are wanted; and acts on several."""
+"""Lists, read page by page up to a limit; and actions on several ids."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def list_on_backend(
     nothing: str | Callable[[Backend], str],
     needs: Needs = "database",
 ) -> None:
-    """A command that lists: `ask` gives a desk's page after a cursor; `nothing` is what is said of an empty list."""
+    """Runs a list command. `ask` reads the page after a cursor; `nothing` is the message for an empty list."""
 
     async def work(backend: Backend) -> None:
         await listed(
@@ -58,9 +58,9 @@ async def listed(
     nothing: str,
     opaque: bool = False,
 ) -> None:
-    """Prints up to `limit` items. `ask` gives the page after a cursor; `page` is the most that it gives at once.
+    """Prints up to `limit` items. `ask` reads the page after a cursor; `page` is its largest size.
 
-    opaque: where to go on cannot be read from the last item, so that programs are told as well.
+    opaque: the cursor is not the last item's id, so it is printed even with `--json`.
     """
     kept: list[T] = []
     left, found = limit, 0
@@ -93,7 +93,7 @@ def _print(columns: Columns[T], items: Iterable[T]) -> None:
 async def each(
     ids: Iterable[str], act: Callable[[str], Awaitable[T]], sentence: Callable[[T], str], *, as_json: bool
 ) -> None:
-    """Does the same to each id, whatever becomes of the others; ends with 1 if one was refused."""
+    """Acts on each id, even if others are refused; exits with 1 if one was."""
     refused = False
     for given in ids:
         try:

@@ -1,4 +1,4 @@
-"""From `module:attribute` to the application: found, imported and checked, with words for each way that can fail."""
+"""Loads the application at `module:attribute`, with a clear error for each way that can fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..app import Ficha
 
 DEFAULT_APP: Final = "app:app"
 _NOT_USER_CODE: Final = ("<", str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"))
-"""Where lines of code are that a user did not write: made up while importing, Ficha's own, Python's own."""
+"""Prefixes of files that are not the user's code: the import machinery, Ficha, the standard library."""
 
 
 class AppNotLoaded(Exception):
@@ -24,14 +24,14 @@ class AppNotLoaded(Exception):
 
 
 class Absent(AppNotLoaded):
-    """There is no such application. (One that is there but broken is a plain `AppNotLoaded`.)"""
+    """There is no such application. (One that exists but fails is a plain `AppNotLoaded`.)"""
 
 
 def load(path: str) -> Ficha:
-    """The application at `module:attribute`, with the current directory first among the places to look."""
+    """The application at `module:attribute`, searched first in the current directory."""
     name, _, attribute = path.partition(":")
     if not name or not attribute or "/" in path or name.endswith(".py"):
-        raise AppNotLoaded(f"{path!r} does not say where the application is; write module:attribute, such as shop:app")
+        raise AppNotLoaded(f"{path!r} is not the place of an application; write module:attribute, such as shop:app")
     module = _imported(name)
     found: Any = module
     for part in attribute.split("."):
@@ -49,7 +49,7 @@ def _imported(name: str) -> ModuleType:
     if sys.path[:1] != [here]:
         sys.path.insert(0, here)
     try:
-        # What the module prints while it is imported is not the command's data.
+        # What the module prints during its import is not the command's data.
         with contextlib.redirect_stdout(sys.stderr):
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -57,15 +57,13 @@ def _imported(name: str) -> ModuleType:
             raise Absent(f"there is no module {error.name!r} in {here} or among the installed packages") from None
         raise AppNotLoaded(_broken(name, error)) from error
     except SystemExit as error:
-        raise AppNotLoaded(
-            f"the module {name!r} ended the program while it was imported (exit {error.code})"
-        ) from error
+        raise AppNotLoaded(f"the module {name!r} exited during its import (exit {error.code})") from error
     except Exception as error:
         raise AppNotLoaded(_broken(name, error)) from error
 
 
 def _broken(name: str, error: Exception) -> str:
-    """Which line of the user's own code it was, and what it said."""
+    """The line of the user's code that failed, and the error."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{_relative(error.filename)}:{error.lineno}: {type(error).__name__}: {error.msg}"
     frames = traceback.extract_tb(error.__traceback__)

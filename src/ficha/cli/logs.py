@@ -1,4 +1,4 @@
-"""What a process of ours says while it runs: JSON lines for programs, the same fields for people in a terminal."""
+"""The log of `ficha` processes: JSON lines, or text with the same fields in a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class LogForm(StrEnum):
-    """How log lines are written: `auto` is for people in a terminal and JSON elsewhere."""
+    """How log lines are written: `auto` is text in a terminal and JSON elsewhere."""
 
     auto = "auto"
     json = "json"
@@ -20,7 +20,7 @@ class LogForm(StrEnum):
 
 
 def configure(form: LogForm, level: str = "info") -> None:
-    """Sends every line of Python's logging to standard error, in one form, with its extra fields."""
+    """Sends all of Python's logging to standard error, in one form, with its extra fields."""
     import structlog
 
     for_people = form is LogForm.text or (form is LogForm.auto and sys.stderr.isatty())
@@ -50,12 +50,12 @@ def configure(form: LogForm, level: str = "info") -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # It would tell the address of every request, and keys stand in some of them.
+    # It would log the URL of every request, and some contain keys.
     logging.getLogger("httpx").setLevel(max(logging.WARNING, root.level))
 
 
 def _tracebacks() -> structlog.typing.Processor:
-    """Exceptions as JSON, without the values of variables, which may be anybody's secrets."""
+    """Exceptions as JSON, without the values of variables, which may be secrets."""
     import structlog
     from structlog.tracebacks import ExceptionDictTransformer
 

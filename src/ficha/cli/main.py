@@ -1,4 +1,4 @@
-"""The command's entry: its verbs in the order of the help, and how an error reaches a person."""
+"""The command's entry point: its verbs in the order of the help, and how errors are shown."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ app.command(rich_help_panel=DATABASE)(verify.verify)
 
 
 class Debug:
-    """Whether errors are shown with where they came from."""
+    """Whether errors are shown with their tracebacks."""
 
     wanted = False
 
@@ -97,19 +97,19 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", envvar="FICHA_DEBUG", help="Show where errors come from.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", envvar="FICHA_DEBUG", help="Show tracebacks of errors.")] = False,
 ) -> None:
     Debug.wanted = debug
 
 
 @cache
 def command() -> Any:
-    """The verbs put together, once: that takes longer than most of them run."""
+    """The assembled command, cached: assembling takes longer than most verbs run."""
     return get_command(app)
 
 
 def main() -> None:
-    """Runs the command. An error is one line on standard error, never a traceback unless that was asked for."""
+    """Runs the command. An error is one line on standard error; `--debug` shows its traceback."""
     ErrorForm.as_json = False
     try:
         code = command()(prog_name="ficha", standalone_mode=False)
@@ -124,7 +124,7 @@ def main() -> None:
 
 def _wrong_use(error: Any) -> int:
     message = error.format_message()
-    if message:  # Empty where no argument at all was given: then the help was shown.
+    if message:  # Empty if no argument was given: then the help was shown.
         path = error.ctx.command_path if error.ctx is not None else "ficha"
         echo(f"{message.rstrip('.')}; see `{path} --help`", "error: ", "bold red")
     return 2
@@ -145,10 +145,10 @@ def _failed(error: Exception) -> int:
 
 
 def _failed_otherwise(error: Exception) -> None:
-    from ..client import ServerError, Unreachable  # Only here: it takes as long as all the rest.
+    from ..client import ServerError, Unreachable  # Only here: its import takes as long as all the rest.
 
     if isinstance(error, ServerError):
         failure("SERVER", str(error), as_json=ErrorForm.as_json, retryable=isinstance(error, Unreachable))
     else:
-        message = f"{type(error).__name__}: {error} (ficha --debug … shows where it came from)"
+        message = f"{type(error).__name__}: {error} (ficha --debug … shows the traceback)"
         failure("UNEXPECTED", message, as_json=ErrorForm.as_json)

@@ -1,4 +1,4 @@
-"""`ficha migrate`: the database's schema, up and down, or as SQL for another tool."""
+"""`ficha migrate`: migrates the database's schema up and down, or prints the SQL for another tool."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .backend import database_of
 from .options import App, AsJson, Database
 from .output import data, echo, text
 
-app = typer.Typer(help="Change the database's schema.", no_args_is_help=True)
+app = typer.Typer(help="Migrate the database's schema.", no_args_is_help=True)
 
 Target = Annotated[int | None, typer.Option("--to", min=0, help="The version to go to.")]
 
 
 @app.command()
 def up(app: App = None, database: Database = None, to: Target = None, as_json: AsJson = False) -> None:
-    """Bring the schema to the newest version, or up to --to."""
+    """Migrate the schema to the newest version, or up to --to."""
     url = database_of(app, database)
     migrator = migrator_for(url)
     version = asyncio.run(migrator.version())
@@ -31,7 +31,7 @@ def up(app: App = None, database: Database = None, to: Target = None, as_json: A
 
 @app.command()
 def down(app: App = None, database: Database = None, to: Target = None, as_json: AsJson = False) -> None:
-    """Undo the last migration, or all above --to. Data that only the newer schema holds is lost."""
+    """Undo the last migration, or all above --to. Data that only the newer schema has is lost."""
     url = database_of(app, database)
     migrator = migrator_for(url)
     version = asyncio.run(migrator.version())
@@ -48,7 +48,7 @@ def sql(
     start: Annotated[int, typer.Option("--from", min=0, help="The version to start from.")] = 0,
     to: Target = None,
 ) -> None:
-    """Print the SQL from one version to another, for people who use another migration tool. Changes nothing."""
+    """Print the SQL from one version to another, for other migration tools. Changes nothing."""
     url = database_of(app, database)
     migrator = migrator_for(url)
     text(script(path(migrator.migrations, start, _known(migrator, to))))
@@ -56,7 +56,7 @@ def sql(
 
 @app.command()
 def status(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """Show which version the database has and which there is. Changes nothing."""
+    """Show the database's version and the newest one. Changes nothing."""
     url = database_of(app, database)
     migrator = migrator_for(url)
     version = asyncio.run(migrator.version())
@@ -91,7 +91,7 @@ def rls(
             return
         echo(f"row-level security is {switch} in {hidden(url)}")
     else:
-        raise typer.BadParameter("say on, off or sql")
+        raise typer.BadParameter("write on, off or sql")
 
 
 def _known(migrator: Migrator, to: int | None) -> int:

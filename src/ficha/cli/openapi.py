@@ -1,4 +1,4 @@
-"""`ficha openapi`: the description of the HTTP API, for those who make clients of it."""
+"""`ficha openapi`: prints the OpenAPI document, for making clients."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ def openapi() -> None:
     from ..server import Settings, asgi
     from .output import text
 
-    # The document is the same for every application: what its tools take is told by GET /api/tools.
+    # The document is the same for every application: GET /api/tools has the schemas of its tools.
     text(json.dumps(asgi(Ficha("memory:"), Settings.passing()).openapi(), indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""The options that many commands share, and what a shell offers as their values."""
+"""The options that many commands share, and their shell completion."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import typer
 
 WHERE: Final = "Where"
 UsageError: Final[Any] = typer.BadParameter.__bases__[0]
-"""What every wrong use of the command line raises; the library itself has no public name for it."""
+"""The base of all usage errors; the library has no public name for it."""
 
 
 class ErrorForm:
-    """Whether the command that runs was asked for JSON: what an error wants to know, wherever it comes from."""
+    """Whether the running command has `--json`, so that errors from anywhere are printed as JSON too."""
 
     as_json = False
 
@@ -56,16 +56,17 @@ Database = Annotated[
     ),
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Print data as JSON: one document, lists one per line.", callback=_set_error_form)
+    bool,
+    typer.Option(
+        "--json", help="Print data as JSON: one document, or one per line for lists.", callback=_set_error_form
+    ),
 ]
 Account = Annotated[str | None, typer.Option("--account", help="Only those of this account.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="How many at most.")]
-After = Annotated[str | None, typer.Option("--after", help="Go on after this one: the last of the list before.")]
-Key = Annotated[
-    str | None, typer.Option("--key", help="Your own name for this call: a repeat with the same key changes nothing.")
-]
-Reason = Annotated[str | None, typer.Option("--reason", help="Why, for the record.")]
+After = Annotated[str | None, typer.Option("--after", help="Continue after this one: the last of the previous list.")]
+Key = Annotated[str | None, typer.Option("--key", help="Idempotency key: a repeat with the same key changes nothing.")]
+Reason = Annotated[str | None, typer.Option("--reason", help="The reason, which is recorded.")]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job.")]
 JobIds = Annotated[list[str], typer.Argument(metavar="JOB...", help="One job or several.")]
-Watch = Annotated[bool, typer.Option("--watch", help="Stay and show how far it is, until it has ended.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Show its progress until it has ended.")]
 LIMIT: Final = 50

@@ -1,8 +1,8 @@
-"""How the command speaks: data on standard output, words for people on standard error.
+"""The command's output: data on standard output, messages for people on standard error.
 
-Data has three forms: JSON for programs that ask for it, tables in a terminal, and in a pipe plain lines whose fields
-are separated by tabs. Only a terminal ever gets colours, frames or movement. What other people wrote (errors, names)
-is shown with its control characters spelled out, so that it can neither break a line nor steer a terminal.
+Data has three forms: JSON with `--json`, tables in a terminal, and in a pipe plain lines with fields separated by tabs.
+Only a terminal gets colours, frames or progress bars. Text from others (errors, names) is shown with its control
+characters escaped, so that it can neither break a line nor control the terminal.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ STYLES: Final = {
 
 
 def echo(text: str, label: str = "", style: str = "") -> None:
-    """A sentence for whoever runs the command. Names and paths are shown as they are, brackets and all."""
+    """Prints a message for people. Brackets in names and paths are no markup."""
     if not sys.stderr.isatty():
         print(label + printable(text), file=sys.stderr, flush=True)
         return
-    # Rich takes longer to import than most commands take to run, so only a terminal pays for it.
+    # Rich takes longer to import than most commands take to run, so it is imported for a terminal only.
     from rich.console import Console
     from rich.text import Text
 
@@ -44,7 +44,7 @@ def note(text: str) -> None:
 
 
 def failure(code: str, message: str, *, as_json: bool, retryable: bool = False, **more: Any) -> None:
-    """An expected error: one line on standard error, as words or as JSON."""
+    """Prints an expected error: one line on standard error, as text or as JSON."""
     if as_json:
         error = {"code": code, "message": message, "retryable": retryable, **more}
         print(msgspec.json.encode(error).decode(), file=sys.stderr, flush=True)
@@ -53,20 +53,20 @@ def failure(code: str, message: str, *, as_json: bool, retryable: bool = False, 
 
 
 def data(value: Any) -> None:
-    """A line of JSON, in UTF-8 whatever the terminal's encoding is."""
+    """Prints a line of JSON, in UTF-8 whatever the terminal's encoding is."""
     sys.stdout.flush()
     sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
     sys.stdout.flush()
 
 
 def text(value: str) -> None:
-    """Plain text that is itself the data."""
+    """Prints plain text as the data."""
     sys.stdout.write(value)
     sys.stdout.flush()
 
 
 def result(value: Any) -> None:
-    """Any JSON value as the answer: set out over lines in a terminal, one line in a pipe."""
+    """Prints a JSON value: indented in a terminal, on one line in a pipe."""
     if sys.stdout.isatty():
         text(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
     else:
@@ -74,7 +74,7 @@ def result(value: Any) -> None:
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Rows of values. In a pipe: no titles, one line per row, fields separated by tabs, nothing cut off."""
+    """Prints rows of values. In a pipe: no titles, one line per row, fields separated by tabs, nothing cut off."""
     if not sys.stdout.isatty():
         text("".join("\t".join(map(shown, row)) + "\n" for row in rows))
         return
@@ -84,7 +84,7 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     kept = [list(row) for row in rows]
     grid = Table(box=None, header_style="bold", pad_edge=False)
     for number, title in enumerate(titles):
-        # An id is for copying, so it is never broken over two lines; a date is short enough.
+        # An id is for copying, so it is never wrapped; a date is short enough.
         whole = title in ("ID", "JOB") or any(isinstance(row[number], datetime) for row in kept)
         grid.add_column(title, overflow="fold", no_wrap=whole)
     for row in kept:
@@ -103,7 +103,7 @@ def _cell(title: str, value: Any) -> Text:
 
 
 def details(pairs: Mapping[str, Any]) -> None:
-    """One thing, field by field; what is not known is left out."""
+    """Prints one thing, field by field; empty fields are left out."""
     known = [(name, value) for name, value in pairs.items() if value is not None and value != ()]
     if not sys.stdout.isatty():
         text("".join(f"{name}\t{shown(value)}\n" for name, value in known))
@@ -122,7 +122,7 @@ def details(pairs: Mapping[str, Any]) -> None:
 
 
 def shown(value: Any) -> str:
-    """A value for people."""
+    """A value as text for people."""
     match value:
         case None:
             return ""
@@ -141,7 +141,7 @@ def shown(value: Any) -> str:
 
 
 def moment(at: datetime) -> str:
-    """Local time; with its distance from UTC where it goes into a pipe, and so perhaps into another place."""
+    """Local time; in a pipe with the offset from UTC, because it may be read elsewhere."""
     local = at.astimezone()
     return f"{local:%Y-%m-%d %H:%M:%S}" if sys.stdout.isatty() else local.isoformat(timespec="seconds")
 
@@ -153,7 +153,7 @@ def printable(value: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time as people say it: 8 s, 3 min, 2 h."""
+    """A rounded length of time: 8 s, 3 min, 2 h."""
     if seconds < 90:
         return f"{max(0, round(seconds))} s"
     if seconds < 90 * 60:

@@ -1,4 +1,4 @@
-"""What a person types as a payload: JSON, a file of it, standard input, or fields one by one."""
+"""Payloads on the command line: JSON, a file, standard input, or single fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 
 def payload(given: str | None, fields: list[str]) -> dict[str, Any]:
-    """The payload that the argument and the fields make together; a field stands above the argument."""
+    """The payload of the argument and the fields together; fields take precedence."""
     whole = {} if given is None else parsed(source(given), "the payload")
     if not isinstance(whole, dict):
         raise typer.BadParameter('the payload must be a JSON object, such as {"image": "cat.png"}')
@@ -18,7 +18,7 @@ def payload(given: str | None, fields: list[str]) -> dict[str, Any]:
 
 
 def source(given: str) -> str:
-    """The text that is meant: itself, that of `@file`, or that of standard input for `-`."""
+    """The text itself, that of `@file`, or standard input for `-`."""
     try:
         if given == "-":
             return sys.stdin.buffer.read().decode("utf-8-sig")
@@ -33,7 +33,7 @@ def source(given: str) -> str:
 
 
 def parsed(text: str, what: str) -> Any:
-    """JSON, or an error that shows where it stops being JSON."""
+    """The parsed JSON, or an error that shows where it is wrong."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -46,7 +46,7 @@ def parsed(text: str, what: str) -> Any:
     except RecursionError:
         raise typer.BadParameter(f"{what} is nested too deep") from None
     except ValueError as error:
-        raise typer.BadParameter(f"{what} is not JSON that can be taken: {error}") from error
+        raise typer.BadParameter(f"{what} is not acceptable JSON: {error}") from error
 
 
 def _field(given: str) -> tuple[str, Any]:

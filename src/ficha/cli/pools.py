@@ -1,4 +1,4 @@
-"""`ficha pools`: slots shared by tools, looked at, paused and resized on all machines at once."""
+"""`ficha pools`: lists, pauses and resizes pools, on all machines at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .listing import listed
 from .options import App, AsJson, Database
 from .output import data, echo
 
-app = typer.Typer(help="Pools: look at them, pause, resume, resize.", no_args_is_help=True)
+app = typer.Typer(help="Pools: list, pause, resume, resize.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="POOL", help="The pool.")]
 
@@ -29,7 +29,7 @@ COLUMNS: Final[dict[str, Callable[[PoolView], Any]]] = {
 
 @app.command(name="list")
 def list_(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """List pools: slots, how many are busy, how many jobs are ready for one."""
+    """List pools: slots, busy slots, ready jobs."""
 
     async def work(backend: Backend) -> None:
         async def all_of_them(_after: str | None, _most: int) -> Page[PoolView]:
@@ -42,20 +42,20 @@ def list_(app: App = None, database: Database = None, as_json: AsJson = False) -
 
 @app.command()
 def pause(pool: Name, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """Start nothing new in a pool; what runs goes on."""
+    """Pause a pool: it starts no more jobs; running ones continue."""
     _change(app, database, lambda backend: backend.pause_pool(pool), "is paused", as_json=as_json)
 
 
 @app.command()
 def resume(pool: Name, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """Let a paused pool start jobs again."""
+    """Resume a paused pool."""
     _change(app, database, lambda backend: backend.resume_pool(pool), "is not paused", as_json=as_json)
 
 
 @app.command()
 def resize(
     pool: Name,
-    slots: Annotated[str, typer.Argument(metavar="SLOTS|declared", help="How many; or what the application says.")],
+    slots: Annotated[str, typer.Argument(metavar="SLOTS|declared", help="How many; or as the application declares.")],
     app: App = None,
     database: Database = None,
     as_json: AsJson = False,
@@ -76,7 +76,7 @@ def _change(
     as_json: bool,
 ) -> None:
     pool = on_backend(app, database, act)
-    # A server tells how many slots there are, and not how many the application declares.
+    # A server reports the number of slots, but not how many the application declares.
     declared = {"declared": pool.slots} if isinstance(pool, Pool) else {}
     slots = pool.limit if isinstance(pool, Pool) else pool.slots
     if as_json:

@@ -1,4 +1,4 @@
-"""`ficha serve`: the application over HTTP, in one process or several, until it is told to stop."""
+"""`ficha serve`: serves the application over HTTP, in one process or several, until stopped."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("ficha.server")
 
 EXIT_S: Final = 4.8
-"""Beyond the grace, the process ends within this time, whatever it waits for."""
+"""How long after the grace the process exits at the latest, whatever it waits for."""
 FORCED_EXIT_S: Final = 1.5
 """The same after a second signal."""
 NO_KEYS: Final = (
-    "nobody can log in yet: there is no API key, and no JWT is accepted; create one with: "
+    "nobody can authenticate yet: there is no API key, and JWTs are not accepted; create a key with: "
     "ficha apikey create first --scope admin"
 )
 
@@ -41,14 +41,14 @@ def serve(
     port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 is any free one.")] = 8_000,
     processes: Annotated[int, typer.Option("--processes", min=1, max=256, help="On the same port.")] = 1,
     grace: Annotated[
-        float, typer.Option("--grace", min=0, help="Seconds that requests get to end after SIGTERM or Ctrl-C.")
+        float, typer.Option("--grace", min=0, help="Seconds for requests to end after SIGTERM or Ctrl-C.")
     ] = 30.0,
     log_form: Annotated[LogForm, typer.Option("--log", help="How log lines are written.")] = LogForm.auto,
 ) -> None:
     """Serve your application over HTTP. Needs FICHA_SECRET. SIGTERM or Ctrl-C lets requests under way end within the
     grace; a second one stops at once.
 
-    Exits with 0 when told to stop.
+    Exits with 0 when stopped.
     """
     from ..server.serving import NotServed, listening, url_of
     from ..server.settings import SettingError, Settings
@@ -61,7 +61,7 @@ def serve(
     except SettingError as error:
         raise _failed("SETTINGS", error) from error
     if processes > 1 and found.database.startswith("memory:"):
-        raise typer.BadParameter("each process would have a memory: database of its own; name a file or PostgreSQL")
+        raise typer.BadParameter("each process would have a separate memory: database; name a file or PostgreSQL")
     configure(log_form)
     _check(found, settings)
     try:
@@ -85,7 +85,7 @@ def _failed(code: str, error: Exception) -> typer.Exit:
 
 
 def _check(app: Ficha, settings: Settings) -> None:
-    """That the database is there and as it must be, before anybody is asked to connect."""
+    """Checks the database and its schema before the server listens."""
     from ..store.base import Unavailable
     from ..worker.completer import pause_s
 
@@ -100,7 +100,7 @@ def _check(app: Ficha, settings: Settings) -> None:
         except Unavailable as error:
             tries += 1
             wait_s = pause_s(tries)
-            log.warning("the database is away", extra={"error": str(error), "again_in_s": round(wait_s, 1)})
+            log.warning("the database is unreachable", extra={"error": str(error), "again_in_s": round(wait_s, 1)})
             time.sleep(wait_s)
             continue
         if not is_known:
@@ -121,7 +121,7 @@ def _serve_here(
     server = ServerProcess(app, settings, grace_s=grace_s, started=started)
 
     async def served() -> None:
-        # Only now: the loop has taken hold of signals for itself when it began.
+        # Only now, because the loop installed its own signal handling when it started.
         stop_with(server)
         await server.serve(sockets=[sock])
 
@@ -138,7 +138,7 @@ def _serve_in_child(
     started: Callable[[], None],
     stop_with: Callable[[Stoppable], None],
 ) -> None:
-    """The same in a process of its own, which begins with nothing."""
+    """Serves in a child process, which starts without any state."""
     from ..server.settings import Settings
     from .backend import application
 
@@ -150,7 +150,7 @@ def _serve_in_child(
 def _stop_on_signals(server: Stoppable, *, grace_s: float) -> None:
     def first(signal: str) -> None:
         exit_in(grace_s + EXIT_S)
-        log.info("told to stop", extra={"signal": signal, "grace_s": grace_s})
+        log.info("stop requested", extra={"signal": signal, "grace_s": grace_s})
         server.stop()
 
     def second(signal: str) -> None:

@@ -1,6 +1,6 @@
-"""Signals that always get through: also when a handler blocks the event loop, and whatever it blocks it with.
+"""Signal handling that works even while a handler blocks the event loop.
 
-The interpreter writes each signal's number to a pipe the moment it arrives; a thread reads it there.
+The interpreter writes each signal's number to a pipe the moment it arrives; a thread reads the pipe.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 def on_signals(first: Callable[[str], None], second: Callable[[str], None]) -> None:
     """Calls `first` on the first signal and `second` on each further one, on a thread, with the signal's name.
 
-    For a program's main thread, once.
+    Call it once, on the main thread.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -35,11 +35,11 @@ def on_signals(first: Callable[[str], None], second: Callable[[str], None]) -> N
 
 
 def exit_in(seconds: float) -> None:
-    """Ends the process then, whatever its threads wait for: nothing is flushed, as that may be what they wait for."""
+    """Exits the process then, whatever its threads wait for. Nothing is flushed: they may be waiting for just that."""
     timer = threading.Timer(seconds, os._exit, (1,))
     timer.daemon = True
     timer.start()
 
 
 def _do_nothing(number: int, frame: object) -> None:
-    """Without a handler of the interpreter's own, nothing would be written to the pipe."""
+    """The interpreter writes to the pipe only for signals that have a Python handler."""

@@ -1,4 +1,4 @@
-"""`ficha submit`: one job, from what a person types; and what it came to, for those who wait."""
+"""`ficha submit`: submits one job, and with --watch shows its result."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from .output import credits, data, echo, note, text
 from .payload_input import payload as payload_of
 from .watch import watched
 
-Payer = Annotated[str | None, typer.Option("--account", help="Who pays.", show_default="a server's: you")]
-Session = Annotated[str | None, typer.Option("--session", help="Your own name for a visit, for later lists.")]
-Correlation = Annotated[str | None, typer.Option("--correlation-id", help="Carried along to logs and traces.")]
-KeyHours = Annotated[float | None, typer.Option("--key-hours", help="How long the key is remembered.")]
+Payer = Annotated[
+    str | None,
+    typer.Option("--account", help="Account to charge. With --url, defaults to the key's own account."),
+]
+Session = Annotated[str | None, typer.Option("--session", help="A name to group and list jobs by.")]
+Correlation = Annotated[str | None, typer.Option("--correlation-id", help="An id for logs and traces.")]
+KeyHours = Annotated[float | None, typer.Option("--key-hours", help="Hours that the idempotency key is kept.")]
 
 
 def submit(
@@ -27,14 +30,16 @@ def submit(
     ] = None,
     field: Annotated[
         list[str] | None,
-        typer.Option("--field", metavar="NAME=VALUE", help="A field of the payload: JSON, or else text. Repeatable."),
+        typer.Option("--field", metavar="NAME=VALUE", help="A field of the payload: JSON, else text. Repeatable."),
     ] = None,
     key: Key = None,
     key_hours: KeyHours = None,
     delay: Annotated[float, typer.Option("--delay", help="Seconds before it may start.")] = 0.0,
     session: Session = None,
     correlation_id: Correlation = None,
-    reservation: Annotated[str | None, typer.Option("--reservation", help="The quota slot it stands on.")] = None,
+    reservation: Annotated[
+        str | None, typer.Option("--reservation", help="The quota reservation that it uses.")
+    ] = None,
     watch: Watch = False,
     app: App = None,
     database: Database = None,
@@ -62,7 +67,7 @@ def submit(
 
 
 async def report(backend: Backend, receipt: Receipt, *, watch: bool, as_json: bool) -> int:
-    """Says what a submit led to, or stays until that has ended; what the command ends with."""
+    """Prints what was submitted, or with `watch` waits for its end; returns the exit code."""
     for warning in (*receipt.quota_warnings, receipt.cost_limit_warning):
         if warning is not None:
             note(warning)

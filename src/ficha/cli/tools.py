@@ -1,4 +1,4 @@
-"""`ficha tools`: what an application sells: names, prices, fields, and the JSON Schema of each payload."""
+"""`ficha tools`: lists an application's tools: names, prices, fields, and each payload's JSON Schema."""
 
 from __future__ import annotations
 

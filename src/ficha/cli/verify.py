@@ -1,4 +1,4 @@
-"""`ficha verify`: every invariant, on a live database."""
+"""`ficha verify`: checks every invariant on a live database."""
 
 from __future__ import annotations
 

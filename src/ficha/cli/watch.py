@@ -1,4 +1,4 @@
-"""`ficha watch`: stays with a job or a batch until it has ended. Live in a terminal, else a line for each change."""
+"""`ficha watch`: shows a job or a batch until it has ended: a progress bar in a terminal, else a line per change."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from .output import STYLES, credits, data, echo, printable, result, shown
 SHORTEST_S: Final = 0.2
 LONGEST_S: Final = 2.0
 SHARE: Final = 0.05
-"""Asked again after a twentieth of the time since something last changed: what moves fast is looked at often."""
+"""It polls again after a twentieth of the time since the last change: what changes fast is read often."""
 UNREACHABLE_S: Final = 30.0
-"""How long a database that cannot be reached is waited for."""
+"""How long it waits for an unreachable database."""
 FAILED: Final = 1
 CANCELLED: Final = 3
-"""What the command ends with when the job did."""
+"""The exit codes for a failed and a cancelled job."""
 
 Found = JobView | BatchView
 
@@ -41,18 +41,18 @@ def watch(
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stay with a job or a batch until it has ended, and print its result."""
+    """Show a job or a batch until it has ended, and print its result."""
     raise typer.Exit(on_backend(app, database, lambda backend: watched(backend, found, as_json=as_json)))
 
 
 async def watched(backend: Backend, found: str, *, as_json: bool) -> int:
-    """Shows how far it is until it has ended, then the result; what the command ends with."""
+    """Shows progress until the end, then the result; returns the exit code."""
     try:
         with _display() as show:
             last = await _watch_until_end(backend, found, show)
     except asyncio.CancelledError:
-        # Only the watching ends here. (asyncio cancels the command's task for Ctrl-C, then raises KeyboardInterrupt.)
-        echo(f"no longer watching; it goes on by itself. Watch it again: ficha watch {found}")
+        # Only watching ends here. (On Ctrl-C asyncio cancels the command's task, then raises KeyboardInterrupt.)
+        echo(f"no longer watching, but it continues. Watch it again: ficha watch {found}")
         raise
     if isinstance(last, BatchView):
         return _batch_ended(last, as_json=as_json)
@@ -61,7 +61,7 @@ async def watched(backend: Backend, found: str, *, as_json: bool) -> int:
 
 async def _watch_until_end(backend: Backend, found: str, show: Callable[[Found], None]) -> Found:
     shown_partial: object = None
-    # A server tells what happens to a job; a batch, and what is in a database, is looked at again and again.
+    # A server streams a job's events; batches, and jobs in a database, are polled.
     live = not isinstance(backend, BoundOperations) and isinstance(await _read(backend, found), JobView)
     async with aclosing(_followed(backend, found) if live else _polled(backend, found)) as states:
         async for now in states:
@@ -71,11 +71,11 @@ async def _watch_until_end(backend: Backend, found: str, show: Callable[[Found],
             if isinstance(now, JobView) and now.partial != shown_partial:
                 shown_partial = now.partial
                 echo(f"so far: {shown(shown_partial)}")
-    raise AssertionError  # Whoever looks, looks to the end.
+    raise AssertionError  # Both generators go on until the end.
 
 
 async def _polled(backend: Backend, found: str) -> AsyncGenerator[Found]:
-    """What there is, again and again."""
+    """The job or batch, polled."""
     seen: object = None
     changed_at = answered_at = time.monotonic()
     while True:
@@ -93,7 +93,7 @@ async def _polled(backend: Backend, found: str) -> AsyncGenerator[Found]:
 
 
 async def _followed(backend: Backend, job_id: str) -> AsyncGenerator[Found]:
-    """A server's job, after each thing that happens to it."""
+    """A server's job, after each of its events."""
     assert not isinstance(backend, BoundOperations)
     now: JobView | None = None
     async with aclosing(backend.watch(job_id)) as updates:
@@ -101,7 +101,7 @@ async def _followed(backend: Backend, job_id: str) -> AsyncGenerator[Found]:
             if isinstance(update, JobView):
                 now = update
             elif now is None or (isinstance(update, EventView) and update.kind == "log"):
-                continue  # Its history, which is over; and what a handler writes down, which changes nothing.
+                continue  # Events before the first state, and log lines, change nothing.
             elif isinstance(update, EventView):
                 now = await backend.job(job_id)
             else:
@@ -124,7 +124,7 @@ def _has_ended(now: Found) -> bool:
 
 
 def _state(now: Found) -> object:
-    """What makes a new line when it changes. An estimate changes all the time and says nothing new."""
+    """What makes a new line when it changes. The estimate is left out: it changes all the time."""
     if isinstance(now, BatchView):
         return now.by_status
     return now.status, now.position, now.waiting_for, now.checkpoint, now.progress
@@ -143,7 +143,7 @@ def _display() -> AbstractContextManager[Callable[[Found], None]]:
 
 
 class _Lines:
-    """A line for each change: for logs and pipes."""
+    """Prints a line for each change, for logs and pipes."""
 
     def __init__(self) -> None:
         self._seen: object = None
@@ -155,7 +155,7 @@ class _Lines:
 
 
 class _Live(AbstractContextManager[Callable[[Found], None]]):
-    """One line that changes in its place: the position while it waits, then a bar."""
+    """One updating line: the position while it waits, then a progress bar."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -169,7 +169,7 @@ class _Live(AbstractContextManager[Callable[[Found], None]]):
             console=Console(stderr=True),
             transient=True,
         )
-        # Without a total the bar only moves to and fro, as long as nothing has begun.
+        # Without a total, the bar only pulses: until the job starts.
         self._task = self._progress.add_task("", total=None)
 
     def __enter__(self) -> Callable[[Found], None]:

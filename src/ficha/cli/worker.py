@@ -1,4 +1,4 @@
-"""`ficha worker`: runs jobs until it is told to stop, the queue is empty, or its time is up."""
+"""`ficha worker`: runs jobs until it is stopped, the queue is empty, or its time is up."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 log = logging.getLogger("ficha.worker")
 
 EXIT_S: Final = 5.0
-"""Beyond the grace, the process ends within this time, whatever its handlers do."""
+"""How long after the grace the process exits at the latest, whatever its handlers do."""
 FORCED_EXIT_S: Final = 1.0
-"""What a second signal leaves for handing jobs back."""
+"""How long after a second signal jobs may be handed back."""
 HUNG: Final = 70
-"""The exit code of a worker whose event loop was blocked beyond a job's time."""
+"""The exit code of a worker whose event loop was blocked beyond a job's timeout."""
 
 
 def worker(
     app: App = None,
     database: Database = None,
     pools: Annotated[
-        list[str] | None, typer.Option("--pools", help="What to serve: names, also separated by commas.")
+        list[str] | None, typer.Option("--pools", help="The pools to serve; names may be separated by commas.")
     ] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Handlers at a time.")] = 10,
     name: Annotated[str | None, typer.Option("--name", envvar="WORKER_ID", help="The worker's name.")] = None,
@@ -42,21 +42,21 @@ def worker(
         float | None, typer.Option("--max-seconds", min=0.001, help="Claim nothing more after this time.")
     ] = None,
     grace: Annotated[
-        float, typer.Option("--grace", min=0, help="Seconds that jobs get to end after SIGTERM or Ctrl-C.")
+        float, typer.Option("--grace", min=0, help="Seconds for jobs to end after SIGTERM or Ctrl-C.")
     ] = 30.0,
     log_form: Annotated[LogForm, typer.Option("--log", help="How log lines are written.")] = LogForm.auto,
     log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
     as_json: AsJson = False,
 ) -> None:
-    """Run jobs. SIGTERM or Ctrl-C lets those under way end within the grace and hands the rest back; a second one
-    stops at once.
+    """Run jobs. SIGTERM or Ctrl-C lets running jobs end within the grace and hands the rest back; a second one stops at
+    once.
 
-    Exits with 0 when told to stop, when the queue is empty (--burst) or when the time is up (--max-seconds).
+    Exits with 0 when stopped, when the queue is empty (--burst) or when the time is up (--max-seconds).
     """
     from .backend import application
 
     if log_level not in ("debug", "info", "warning", "error"):
-        raise typer.BadParameter(f"--log-level is debug, info, warning or error, not {log_level}")
+        raise typer.BadParameter(f"--log-level must be debug, info, warning or error, not {log_level}")
     found, _ = application(app, database, "tools")
     configure(log_form, log_level)
     served = None if pools is None else [pool for given in pools for pool in given.split(",") if pool]
@@ -75,12 +75,12 @@ def run(
     as_json: bool = False,
     beside: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
 ) -> None:
-    """Runs a worker to its end, and then the process. `beside` is entered once the application is open, and left before
-    it is closed."""
+    """Runs a worker, then exits the process. `beside` is entered once the application is open, and left before it is
+    closed."""
     try:
         asyncio.run(_work(app, pools, concurrency, name, burst, max_seconds, grace_s, as_json, beside))
     except BaseException:
-        # Threads that handlers left behind must not keep the process, which says first what is wrong.
+        # Threads left by handlers must not keep the process alive; but first the error is printed.
         exit_in(EXIT_S)
         raise
 
@@ -129,7 +129,7 @@ async def _work(
                 raise
             tries += 1
             wait_s = pause_s(tries)
-            log.warning("the database is away", extra={"error": str(error), "again_in_s": round(wait_s, 1)})
+            log.warning("the database is unreachable", extra={"error": str(error), "again_in_s": round(wait_s, 1)})
             try:
                 await asyncio.wait_for(stopped.wait(), wait_s)
             except TimeoutError:
@@ -152,7 +152,7 @@ async def _work(
         await app.close(EXIT_S / 2)
     if as_json:
         data({"worker": runner.name, "jobs": ran})
-    # Threads that handlers left behind must not keep the process.
+    # Threads left by handlers must not keep the process alive.
     sys.stdout.flush()
     os._exit(0)
 

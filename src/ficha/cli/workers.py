@@ -1,4 +1,4 @@
-"""`ficha workers`: who works, or did, and what became of their runs."""
+"""`ficha workers`: lists workers and how their runs ended."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def workers(
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """List all workers, alive or gone, by name: what became of their runs, and what they hold now."""
+    """List all workers, alive or gone, by name: how their runs ended, and what they hold now."""
     list_on_backend(
         app,
         database,
@@ -40,6 +40,6 @@ def workers(
         after=after,
         limit=limit,
         as_json=as_json,
-        nothing="no worker was ever here",
+        nothing="no workers yet",
         needs="settings",
     )

@@ -1,6 +1,6 @@
-"""For tests: a clock that is moved by hand, and the suite that every store passes.
+"""For tests: a clock that tests set, and the conformance suite of stores.
 
-Nothing here imports pytest, so that applications can use the clock without it.
+Nothing here imports pytest, so applications can use the clock without it.
 """
 
 from .clock import ManualClock

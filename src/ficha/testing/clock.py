@@ -1,4 +1,4 @@
-"""Time that stands still until a test moves it."""
+"""A clock that stands still until a test moves it."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ class ManualClock:
         return self.now
 
     def advance(self, seconds: float) -> None:
-        """Moves on, to the nearest microsecond; a negative number moves back."""
+        """Moves the clock, to the nearest microsecond; a negative number moves it back."""
         self.now += round(seconds * 1_000_000)

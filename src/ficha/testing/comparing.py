@@ -1,7 +1,7 @@
-"""Values in a form in which `==` says whether two stores mean the same.
+"""Converts values to a form in which `==` tells whether two stores return the same.
 
-A store may keep JSON in a form of its own, with other spaces and another order of names, so JSON texts count as what
-they say. Everything else counts to the letter: a whole number is an int, an identifier a str, a truth value a bool.
+A store may change the spaces and the order of keys in JSON, so JSON texts are compared as parsed values. Everything
+else must be equal exactly, types included: an integer is an int, an id a str, a boolean a bool.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _JSON_TEXTS: Final[dict[type[Struct], frozenset[str]]] = {
     Step: frozenset({"result"}),
     StepSaved: frozenset({"result"}),
 }
-"""The fields that hold a JSON text, or texts by key."""
+"""The fields that hold a JSON text, or JSON texts by key."""
 
 _KEPT: Final = frozenset({str, int, type(None)})
-"""The exact types of plain values; a bool is no number here."""
+"""The exact types that are compared as they are; a bool is not taken for an int."""
 
 
 def comparable(value: Any) -> Any:
-    """Any record, outcome, snapshot, state or answer, in plain values."""
+    """Any record, outcome, snapshot, state or query result, in plain values."""
     if type(value) in _KEPT:
         return value
     match value:
         case State():
-            # Lines of different owners have no order among each other.
+            # Entries and events of different owners have no order among each other.
             plain = _fields(value)
             return {**plain, "entries": _entries(value.entries), "events": _events(value.events)}
         case Event(data=data):
@@ -84,7 +84,7 @@ def _json_texts(value: Any) -> Any:
 
 
 def _json_value(value: Any) -> Any:
-    """Parsed JSON, with truth values told apart from numbers; 1e3 and 1000 are the same number."""
+    """Parsed JSON, with booleans distinct from numbers; 1e3 and 1000 are equal."""
     match value:
         case dict():
             return {key: _json_value(one) for key, one in value.items()}

@@ -1,7 +1,7 @@
-"""Drives a store the way the engine does, and remembers what it must hold by now.
+"""Drives a store as the engine does, and checks what it holds.
 
-Every group that commits is also applied to `expected`, a plain state in memory. `check` then compares the store with
-it along every way that leads to a record, so a test only has to make things happen.
+Every commit is also applied to `expected`, a state in memory. `check` compares the store with it through every query
+that reads a record, so a test only has to run commands.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ POLICY = Policy(
 
 
 class Driver:
-    """A store, its clock, and what the store must hold."""
+    """A store, its clock, and the state that the store must hold."""
 
     def __init__(self, store: Store, clock: ManualClock, policy: Policy = POLICY) -> None:
         self.store = store
@@ -72,20 +72,20 @@ class Driver:
         self._ids += 1
         return f"{self._ids:08x}-0000-7000-8000-{self._ids:012x}"
 
-    # Transactions
+    # Commit groups
 
     async def run(self, *commands: c.Command) -> list[Outcome]:
-        """The commands as one group; gives their outcomes."""
+        """Runs the commands as one commit group, and returns their outcomes."""
         return await self._transact(needs(commands), lambda snapshot: decide(snapshot, commands, self.policy))
 
     async def one(self, command: c.Command, kind: type[T]) -> T:
-        """One command that leads to an outcome of this kind."""
+        """Runs one command, whose outcome must be of this kind."""
         (outcome,) = await self.run(command)
         assert isinstance(outcome, kind), f"{command} led to {outcome}"
         return outcome
 
     async def write(self, changes: Changes) -> None:
-        """Rows that no command made; from now on `check` no longer asks whether they make sense together."""
+        """Writes rows that no command made; from now on `check` skips the invariants."""
         self._by_hand = True
         wanted = Needs(
             accounts={account.id for account in changes.accounts},
@@ -98,7 +98,7 @@ class Driver:
         await self._transact(wanted, lambda snapshot: (changes, []))
 
     async def load(self, wanted: Needs) -> Snapshot:
-        """What a group with these needs is given; it changes nothing."""
+        """The snapshot that a commit group with these needs gets; changes nothing."""
         seen: list[Snapshot] = []
 
         def look(snapshot: Snapshot) -> Decision:
@@ -135,13 +135,13 @@ class Driver:
                     continue
         raise AssertionError(f"no end of conflicts for {group}")
 
-    # Questions
+    # Queries
 
     async def read(self, query: Query[T]) -> T:
         return await self.store.read(query)
 
     async def rows(self) -> dict[str, JobRow]:
-        """All jobs there must be, by id, read from the store."""
+        """All expected jobs, by id, read from the store."""
         return {row.job.id: row for row in await self.read(GetJobs(tuple(self.expected.jobs)))}
 
     async def audit(self) -> list[AuditLine]:
@@ -150,12 +150,12 @@ class Driver:
         return [numbered.line for numbered in reversed(found)]
 
     async def check(self) -> None:
-        """The store holds what it must, along every way that leads to it, and no invariant is broken."""
+        """Checks that every query returns what the store must hold, and that no invariant is broken."""
         expected = self.expected
         state = await self.read(GetState(texts=True))
         assert self._by_hand or [*violations(state), *uncounted_runs(state)] == []
         found, wanted = comparable(state), comparable(expected)
-        # Audit lines are nobody's part of the state; that a key was used may be noted of any, known or not.
+        # `GetState` has no audit lines. The use of a key may be recorded even if the key does not exist.
         found["audit"] = comparable(await self.audit())
         wanted["api_key_uses"] = {key: use for key, use in wanted["api_key_uses"].items() if key in expected.api_keys}
         for part in wanted:
@@ -204,7 +204,7 @@ class Driver:
 
 
 def apply(state: State, changes: Changes) -> None:
-    """Writes changes into a state in memory: what any store must make of them."""
+    """Applies changes to a state in memory, as any store must."""
     state.accounts.update({account.id: account for account in changes.accounts})
     state.jobs.update({change.after.id: change.after for change in changes.jobs})
     state.payloads.update(changes.payloads)

@@ -1,6 +1,6 @@
-"""The suite that every store passes, with nothing skipped.
+"""The conformance suite: every store passes all of it.
 
-Subclass it in a test file and give it one fixture, `driver`, that opens a fresh empty store on a `ManualClock`:
+Subclass it in a test file, with one fixture, `driver`, that opens an empty store on a `ManualClock`:
 
     class TestMyStore(StoreConformance):
         @pytest.fixture
@@ -16,7 +16,7 @@ The tests are coroutines; pytest-asyncio runs them (`asyncio_mode = "auto"`, or 
 `pytest.register_assert_rewrite("ficha.testing")` before the import makes failures show what differs.
 """
 
-from .batches import BatchConformance
+from .commit_groups import CommitGroupConformance
 from .due import DueConformance
 from .events import EventConformance
 from .figures import FigureConformance
@@ -32,7 +32,7 @@ class StoreConformance(
     RecordConformance,
     TextConformance,
     LoadingConformance,
-    BatchConformance,
+    CommitGroupConformance,
     ListingConformance,
     EventConformance,
     DueConformance,

@@ -1,4 +1,4 @@
-"""What is due, exactly at its edge by the clock, and nothing once it was seen to."""
+"""What is due: from the exact microsecond, and no longer once it was handled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .scenes import finish, lease, new_job, one_in_each_place, open_house, submi
 MILLISECOND = 1_000
 SECOND = 1_000_000
 NEVER_MS = 10**9
-"""Longer than any of these tests looks ahead."""
+"""Longer than any of these tests lasts."""
 
 
 async def due(driver: Driver, *, stuck_ms: int = NEVER_MS, max_age_ms: int = NEVER_MS, limit: int = 500) -> Due:
@@ -33,7 +33,7 @@ async def assert_due_from(
 
 
 class DueConformance:
-    """The sweeper's question."""
+    """The sweeper's query."""
 
     async def test_nothing_is_due_in_an_empty_store(self, driver: Driver) -> None:
         assert await due(driver) == Due(driver.clock(), [], [], [])
@@ -113,7 +113,7 @@ class DueConformance:
         await assert_due_from(driver, driver.clock() + 500 * MILLISECOND, job_id)
 
     async def test_a_job_that_was_started_once_is_not_due_for_its_wait(self, driver: Driver) -> None:
-        # It is not cancelled any more, so naming it would only hide others behind the limit.
+        # It is not cancelled any more, so returning it would only take the place of others within the limit.
         await open_house(driver)
         recovered = await lease(driver, max_wait_ms=500)
         driver.clock.now = recovered.expires_at

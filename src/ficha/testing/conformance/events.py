@@ -1,4 +1,4 @@
-"""The events: listed by whom they are about, and how far their numbers go."""
+"""Events: listed by job and by account, and their last number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .scenes import one_in_each_place, open_house, submit
 
 
 class EventConformance:
-    """Questions about events."""
+    """Queries of events."""
 
     async def test_events_are_listed_oldest_first_with_numbers_that_rise(self, driver: Driver) -> None:
         places = await one_in_each_place(driver)

@@ -1,4 +1,4 @@
-"""Questions about many jobs at once: who waits, the figures, and the whole state in parts."""
+"""Queries over many jobs: waiting jobs, statistics, and the whole state in parts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FigureConformance:
         await open_house(driver)
         names = ["A", "a", "ana's", 'b"c', "z,z", "~", "é", "\N{OLD ITALIC LETTER A}", "\uffee"]
         await driver.run(*(c.OpenAccount(name, "free", 100) for name in names))
-        # Many share a rank, and then the ids say who comes first, whoever was made first.
+        # Many have the same rank; then the id decides the order, not the time of creation.
         owners = [*names, "ana", "ana", "ana", "bob"]
         for pool in ("gpu", "cpu"):
             ids = sorted((driver.new_id() for _ in owners), reverse=True)
@@ -53,7 +53,7 @@ class FigureConformance:
         stats = await driver.read(GetStats(3_600_000))
         assert stats.by_status == {"queued": 7, "starting": 1, "running": 2}
         assert stats.by_checkpoint == {"": 2, "HALF": 1}
-        # The dead one and not those that were discarded or requeued.
+        # Dead letters, without those that were discarded or requeued.
         assert (stats.stuck, stats.dead) == (0, 1)
         runs = [
             (job.finished_at - job.started_at) / 1_000_000
@@ -118,7 +118,7 @@ class FigureConformance:
 
 
 def _who_waits(driver: Driver) -> tuple[dict[str, list[Key]], dict[str, list[Key]]]:
-    """By pool the ready jobs, and by account the parked ones, as the rules have them."""
+    """The ready jobs by pool, and the parked ones by account, according to the rules."""
     ready: dict[str, list[Key]] = {}
     parked: dict[str, list[Key]] = {}
     for job in driver.expected.jobs.values():

@@ -1,4 +1,4 @@
-"""API keys and the audit log; and what a batch would be decided on, looked at without being run."""
+"""API keys, the audit log, and the snapshot that a command would be decided on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONG = "\N{OLD ITALIC LETTER A}'\"\\{}[],\n" * 30
 
 
 class IdentityConformance:
-    """Who may call, and who did what."""
+    """API keys, the audit log, snapshots."""
 
     async def test_there_are_no_keys_and_no_lines_in_an_empty_store(self, driver: Driver) -> None:
         assert await driver.read(ListApiKeys()) == ApiKeyList(driver.clock(), [])

@@ -1,4 +1,4 @@
-"""The lists of the read side: every filter, the order, and pages without gaps or repeats."""
+"""List queries: every filter, the order, and pages without gaps or repeats."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ T = TypeVar("T")
 
 
 class _Page(Protocol):
-    """Makes the question for a page of so many, after the last one of the page before."""
+    """Makes the query for a page of this size, after the last item of the page before."""
 
     def __call__(self, last: Any, limit: int, /) -> Query[Any]: ...
 
 
 async def assert_pages(driver: Driver, expected: list[T], page: _Page, *sizes: int) -> None:
-    """Pages of any size, put one after the other, give the whole list once."""
+    """Checks that pages of any size together give the whole list once."""
     for size in sizes or (1, 2, 3, len(expected) or 1, len(expected) + 1):
         found: list[T] = []
         while part := await driver.read(page(found[-1] if found else None, size)):
@@ -52,7 +52,7 @@ async def assert_pages(driver: Driver, expected: list[T], page: _Page, *sizes: i
 
 
 class ListingConformance:
-    """Questions that list rows."""
+    """Queries that list rows."""
 
     async def test_jobs_are_found_by_id_and_unknown_ids_left_out(self, driver: Driver) -> None:
         places = await one_in_each_place(driver)
@@ -172,7 +172,7 @@ class ListingConformance:
         names = ["z", "a", "m", "Z", "10", "9", "ä"]
         await driver.run(*(c.SaveStep(held.job.id, 1, name, f'"{name}"') for name in names))
         await driver.run(c.SaveStep(other.job.id, 1, "a", "1"))
-        # A clock that was set back does not change the order.
+        # The order does not change if the clock is set back.
         driver.clock.advance(-5)
         await driver.run(c.SaveStep(held.job.id, 1, "y", "2"), c.SaveStep(held.job.id, 1, "b", "3"))
         steps = await driver.read(ListSteps(held.job.id))
@@ -308,7 +308,7 @@ def _is_silent(job: Job, before_at: int) -> bool:
 
 
 async def _many_jobs(driver: Driver) -> Places:
-    """Jobs in every place, of several accounts, tools, sessions and batches; some were heard of later than others."""
+    """Jobs in every place, of several accounts, tools, sessions and batches, with heartbeats of different times."""
     places = await one_in_each_place(driver)
     batch_id = driver.new_id()
     await driver.run(

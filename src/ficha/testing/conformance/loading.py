@@ -1,4 +1,4 @@
-"""A batch is given exactly what its needs name: neither less, which fails a rule, nor anything else."""
+"""A commit group gets exactly the rows that its needs name: with less a rule would fail, and it gets no more."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def assert_loaded(driver: Driver, wanted: Needs, expected: Snapshot) -> No
 
 
 class LoadingConformance:
-    """What `transact` hands to `decide`."""
+    """What `transact` passes to `decide`."""
 
     async def test_no_needs_load_nothing_but_the_time(self, driver: Driver) -> None:
         await one_in_each_place(driver)
@@ -146,7 +146,7 @@ class LoadingConformance:
         await assert_loaded(driver, Needs(accounts={"bob"}, parked_of={"bob"}, owned_jobs={first}), snapshot)
 
     async def test_an_account_named_without_a_job_has_an_empty_list_of_parked_jobs(self, driver: Driver) -> None:
-        # Rules add to the list the jobs that are parked within the batch, so it has to be there.
+        # Rules add the jobs that are parked within the commit group to this list, so it must exist.
         await open_house(driver)
         await submit(driver, "bob")
         await submit(driver, "bob")
@@ -221,7 +221,7 @@ class LoadingConformance:
         again = await lease(driver, pool="gpu", payload='{"again": true}')
         await driver.run(c.SaveCheckpoint(again.job.id, 1, "HALF", 50, '{"page": 3}'))
         driver.clock.advance(60)
-        # All that follow were created at one instant, so among equals of priority the id decides.
+        # All that follow are created at the same instant, so for equal priorities the id decides.
         ids = [driver.new_id() for _ in range(6)]
         shuffled = [ids[place] for place in (3, 0, 5, 1, 4, 2)]
         await driver.run(

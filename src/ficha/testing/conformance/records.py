@@ -1,4 +1,4 @@
-"""Every record reads back as it was written, wherever it is kept."""
+"""Every record reads back as it was written, in whichever table it is."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .scenes import finish, lease, new_job, one_in_each_place, open_house, submi
 
 
 class RecordConformance:
-    """Records, through every place."""
+    """Records, with jobs in every place."""
 
     async def test_a_job_reads_back_the_same_in_every_place(self, driver: Driver) -> None:
         places = await one_in_each_place(driver)
@@ -145,7 +145,7 @@ class RecordConformance:
                 reservations=[Reservation(driver.new_id(), "big", "active", big, big, driver.new_id())],
             )
         )
-        # A refund is never refused, so a balance may pass the largest that credits can be added up to.
+        # A refund is never refused, so a balance may exceed the largest that a grant can reach.
         await driver.write(Changes(accounts=[Account("more", "pro", 0, MAX_BALANCE + MAX_AMOUNT)]))
         years_ms = 20 * 365 * 86_400_000
         await driver.run(c.Credit("ana", MAX_AMOUNT, "grant"))
@@ -265,7 +265,7 @@ class RecordConformance:
 
     async def test_the_newest_of_equal_contents_answers(self, driver: Driver) -> None:
         await open_house(driver)
-        # Both were submitted before either had a result, and both end in one batch.
+        # Both were submitted before either had a result, and both end in one commit group.
         first, second = [await submit(driver, pool="cpu", content_hash="same") for _ in range(2)]
         await driver.run(c.Claim("w1", ("cpu",), limit=2))
         await driver.run(c.Finish(first, c.Completed('"one"'), 1), c.Finish(second, c.Completed('"two"'), 1))

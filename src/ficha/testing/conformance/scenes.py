@@ -1,4 +1,4 @@
-"""What the tests of the suite start from: commands with their usual values, and one job in every place."""
+"""Set-up for the suite: commands with default values, and one job in every place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def new_job(job_id: str, **changes: Any) -> c.NewJob:
 
 @contextmanager
 def raises(kind: type[Exception]) -> Iterator[list[Exception]]:
-    """The block raises this error, which is then in the list."""
+    """Checks that the block raises this error, and puts it into the list."""
     caught: list[Exception] = []
     try:
         yield caught
@@ -41,13 +41,13 @@ async def open_house(driver: Driver) -> None:
 
 
 async def submit(driver: Driver, account_id: str = "ana", **changes: Any) -> str:
-    """Submits one job, to the pool gpu unless told otherwise, and gives its id."""
+    """Submits one job, by default to the pool gpu, and returns its id."""
     job = new_job(driver.new_id(), **changes)
     return (await driver.one(c.Submit(account_id, (job,)), Submitted)).job_id
 
 
 async def lease(driver: Driver, account_id: str = "ana", *, worker: str = "w1", **changes: Any) -> Lease:
-    """Submits one job, to the pool cpu unless told otherwise, and claims it. Nothing else may be ready there."""
+    """Submits one job, by default to the pool cpu, and claims it. Nothing else may be ready there."""
     job_id = await submit(driver, account_id, **({"pool": "cpu"} | changes))
     pool = driver.expected.jobs[job_id].pool
     (held,) = (await driver.one(c.Claim(worker, (pool,)), Claimed)).leases
@@ -60,7 +60,7 @@ async def finish(driver: Driver, held: Lease, ending: c.Ending) -> Finished:
 
 
 def see(name: str, **changes: Any) -> c.RegisterWorker:
-    """A worker's word about itself."""
+    """The registration of a worker."""
     usual: dict[str, Any] = {"host": "host", "pid": 7, "pools": ("gpu", "cpu"), "concurrency": 10, "version": "1.0"}
     return c.RegisterWorker(name, **(usual | {"heartbeat_ms": 10_000} | changes))
 
@@ -71,7 +71,7 @@ def api_key(key_id: str, name: str = "ci", **changes: Any) -> c.CreateApiKey:
 
 
 class Places(Struct, frozen=True):
-    """The ids of jobs, by where each stands or how it ended."""
+    """The ids of jobs, by their place or their end."""
 
     ready: str
     ageing: str
@@ -93,7 +93,7 @@ class Places(Struct, frozen=True):
 
 
 async def one_in_each_place(driver: Driver) -> Places:
-    """Opens the house and brings one job to each place, over several instants."""
+    """Opens accounts and pools and brings one job to each place, at several instants."""
     await open_house(driver)
     ended = await _ended(driver)
     retried = await lease(driver, max_attempts=3, backoff_ms=500_000, backoff_max_ms=500_000)
@@ -102,7 +102,7 @@ async def one_in_each_place(driver: Driver) -> Places:
     driver.clock.advance(driver.policy.lease_ms / 1_000)
     assert (await driver.one(c.Recover(recovered.job.id), Recovered)).act == "requeued"
     driver.clock.advance(0.000_001)
-    # The recovered job is ready in cpu, where leases are made; so these go to other pools.
+    # The recovered job is ready in cpu, where `lease` claims; so these go to other pools.
     await driver.run(c.DeclarePool("tpu", 3))
     starting = await lease(driver, pool="tpu", worker="w2")
     running = await lease(driver, pool="tpu")

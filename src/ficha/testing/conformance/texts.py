@@ -1,4 +1,4 @@
-"""Texts and JSON read back as they were written, whatever stands in them and however long they are."""
+"""Texts and JSON read back as they were written, whatever their characters and length."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class TextConformance:
 
     async def test_long_texts_read_back_whole(self, driver: Driver) -> None:
         await open_house(driver)
-        # A counter in it, so that no part of the text can stand for another, and hardly anything to compress.
+        # With a counter in it, so that no part of the text equals another and little can be compressed.
         long = "".join(f"{number * 7919:x} ç🚀" for number in range(LONG // 8))[:LONG]
         document = json.dumps({"text": long[: LONG // 2], "more": [long[LONG // 2 :]]}, ensure_ascii=False)
         held = await lease(driver, payload=document, content_hash="long", max_attempts=2)

@@ -1,4 +1,4 @@
-"""Workers: what they said about themselves, what became of their runs, what they hold."""
+"""Workers: their registration, how their runs ended, what they hold."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ STUCK_MS = 60_000
 
 
 async def tallies(driver: Driver, name: str) -> dict[str, tuple[int, int]]:
-    """By kind the runs of a worker, and the microseconds that they took."""
+    """The number of a worker's runs by kind, and the microseconds that they took."""
     [found] = [worker for worker in (await driver.read(ListWorkers(STUCK_MS))).workers if worker.name == name]
     return {tally.kind: (tally.runs, tally.busy_us) for tally in found.tallies}
 
 
 class WorkerConformance:
-    """The list of workers, and its figures."""
+    """The list of workers, and their counts."""
 
     async def test_nobody_works_in_an_empty_store(self, driver: Driver) -> None:
         assert await driver.read(ListWorkers(STUCK_MS)) == WorkerList(driver.clock(), [])
@@ -147,7 +147,7 @@ class WorkerConformance:
 
 
 def _workers(driver: Driver) -> list[WorkerCounts]:
-    """All workers there must be, as the rules have them."""
+    """All expected workers, according to the rules."""
     state = driver.expected
     names = sorted(state.workers.keys() | {worker for worker, _ in state.tallies})
     held = [job.place.worker for job in state.jobs.values() if job.place is not None and hasattr(job.place, "worker")]

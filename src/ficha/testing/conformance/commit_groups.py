@@ -1,4 +1,4 @@
-"""A batch is one transaction: all of it or nothing, marked, and alone with what it changes."""
+"""A commit group is one transaction: all or nothing, with a marker, and isolated from others."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .scenes import lease, new_job, one_in_each_place, open_house, raises, submi
 
 
 class _Refused(Exception):
-    """Raised by a test's own rules."""
+    """Raised by a test in place of the rules."""
 
 
 def _led_by(owner: str) -> Decide:
     return lambda snapshot: (Changes(leaders=[Leader("duty", owner, 1)]), [])
 
 
-class BatchConformance:
-    """Atomicity, markers, many at once."""
+class CommitGroupConformance:
+    """Atomicity, markers, concurrency."""
 
     async def test_nothing_is_written_when_deciding_fails(self, driver: Driver) -> None:
         places = await one_in_each_place(driver)
@@ -52,7 +52,7 @@ class BatchConformance:
             accounts=[Account("new", "pro", driver.clock())],
             leaders=[Leader("duty", "owner", driver.clock())],
             events=[Event(job_id, "ana", "late", driver.clock())],
-            # The job was charged before: a second charge must be impossible, even for a bug.
+            # The job is charged already: a second charge must be impossible, even with a bug.
             entries=[
                 Entry("ana", number + 1, "adjust", 1, 1_000, driver.clock()),
                 Entry("ana", number + 2, "charge", -5, 995, driver.clock(), job_id),
@@ -184,7 +184,7 @@ class BatchConformance:
         assert not (await driver.one(c.Submit("ana", (second,), "other", key="k"), Submitted)).idempotent_hit
         assert (await driver.one(c.Submit("ana", (second,), "other", key="k"), Submitted)).idempotent_hit
         driver.clock.advance(86_400)
-        # Gone and back again within one batch.
+        # Removed and added again within one commit group.
         await driver.run(c.ForgetKey("ana", "submit", "k"), c.Submit("ana", (third,), "third", key="k"))
         await driver.check()
         assert driver.expected.keys["ana", "submit", "k"].job_id == third.id
