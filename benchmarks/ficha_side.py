@@ -9,10 +9,9 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from ficha import Ficha, Plan, Pool, Refused, Request
+from ficha import Ficha, Lease, Plan, Pool, Refused, SubmitRequest
 from ficha.core.commands import Ending
 from ficha.core.outcomes import Finished
-from ficha.engine.views import Lease
 from ficha.store.base import GetState
 from ficha.store.postgres import PostgresStore
 
@@ -76,7 +75,8 @@ class FichaSide(Peer):
 
     async def submit_many(self, numbers: Sequence[int]) -> None:
         requests = [
-            Request(tool="upscale", payload=payload(n), account=account(n), idempotency_key=f"key-{n}") for n in numbers
+            SubmitRequest(tool="upscale", payload=payload(n), account=account(n), idempotency_key=f"key-{n}")
+            for n in numbers
         ]
         _none_refused(await self._app.submit_many(requests))
 

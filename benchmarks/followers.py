@@ -19,10 +19,9 @@ from typing import Any, Final
 import typer
 from msgspec import json
 
-from ficha import Ficha, Plan, Pool
+from ficha import Ficha, Lease, Plan, Pool
 from ficha.core.commands import Note
 from ficha.core.outcomes import Held
-from ficha.engine.views import Lease
 from ficha.operations.base import answer
 from ficha.server.streams import follow_job
 

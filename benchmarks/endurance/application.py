@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ficha import Ficha, Plan, Pool, Refused, Request
+from ficha import Ficha, Plan, Pool, Refused, SubmitRequest
 from ficha.core.commands import OpenAccount
 from ficha.core.outcomes import AccountChanged
 from ficha.store.postgres import PostgresStore
@@ -50,8 +50,8 @@ def owner(number: int, accounts: int) -> str:
     return f"account-{number % accounts}"
 
 
-def request(account: str, key: str) -> Request:
-    return Request(tool="upscale", payload=payload(0), account=account, idempotency_key=key)
+def request(account: str, key: str) -> SubmitRequest:
+    return SubmitRequest(tool="upscale", payload=payload(0), account=account, idempotency_key=key)
 
 
 def none_refused(answers: Sequence[object]) -> None:

@@ -12,8 +12,7 @@ from typing import TypeVar
 
 import uvloop
 
-from ficha import Ficha
-from ficha.engine.views import Lease
+from ficha import Ficha, Lease
 
 from ..ficha_side import POOL
 from ..peer import Wrong

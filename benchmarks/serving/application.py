@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ficha import Ficha, Plan, Pool, Request
+from ficha import Ficha, Plan, Pool, SubmitRequest
 
 from ..databases import Kind
 from ..endurance.application import migrate, none_refused
@@ -85,7 +85,7 @@ async def opened(kind: Kind, waiting: int) -> AsyncIterator[Shop]:
             names = [account(number) for number in range(ACCOUNTS)]
             await asyncio.gather(*(behind.open_account(name, plan="pro", credits=PLENTY) for name in names))
             made = await asyncio.gather(*(behind.create_api_key(name, account=name) for name in names))
-            requests = [Request(tool=WAITS, payload={}, account=account(number)) for number in range(waiting)]
+            requests = [SubmitRequest(tool=WAITS, payload={}, account=account(number)) for number in range(waiting)]
             receipts = await behind.submit_many(requests)
             none_refused(receipts)
         yield Shop(url, [one.secret for one in made], [one.job_id for one in receipts])

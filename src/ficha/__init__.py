@@ -3,31 +3,78 @@
 from . import errors
 from .app import Ficha
 from .checkpoint_manager import CheckpointManager
+from .core.outcomes import Discarded, Recovered
 from .core.policy import Plan
 from .core.records import Pool
 from .engine.committer import CommitLimits
+from .engine.sweeper import SweepReport
+from .engine.views import (
+    AccountView,
+    ApiKeyView,
+    AuditView,
+    BatchView,
+    EntryView,
+    EventView,
+    FinishView,
+    Hold,
+    JobView,
+    KeyView,
+    Lease,
+    NewApiKey,
+    Page,
+    PoolView,
+    Quote,
+    Receipt,
+    Wait,
+    WorkerView,
+)
 from .errors import *  # noqa: F403 (every exception is public; its file lists them)
-from .operations import LeaseName, Request
+from .operations import LeaseName
+from .requests import BatchRequest, SubmitRequest
+from .store.base import Stats
 from .validation import Limits
 from .worker import Accepted, Cancel, FinalError, JobContext, Partial, Retry, StepMismatch, ThreadJobContext
 
 __all__ = [
     "Accepted",
+    "AccountView",
+    "ApiKeyView",
+    "AuditView",
+    "BatchRequest",
+    "BatchView",
     "Cancel",
     "CheckpointManager",
     "CommitLimits",
+    "Discarded",
+    "EntryView",
+    "EventView",
     "Ficha",
     "FinalError",
+    "FinishView",
+    "Hold",
     "JobContext",
+    "JobView",
+    "KeyView",
+    "Lease",
     "LeaseName",
     "Limits",
+    "NewApiKey",
+    "Page",
     "Partial",
     "Plan",
     "Pool",
-    "Request",
+    "PoolView",
+    "Quote",
+    "Receipt",
+    "Recovered",
     "Retry",
+    "Stats",
     "StepMismatch",
+    "SubmitRequest",
+    "SweepReport",
     "ThreadJobContext",
+    "Wait",
+    "WorkerView",
 ]
 __all__ += errors.__all__
 __all__.sort()

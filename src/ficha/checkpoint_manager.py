@@ -14,9 +14,8 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from .app import Ficha
-from .core.outcomes import Finished
 from .core.states import FINAL
-from .engine.views import JobView, Lease
+from .engine.views import FinishView, JobView, Lease
 from .errors import InvalidState, Refused
 from .operations import LeaseOperations
 from .worker.context import JobContext, ThreadJobContext
@@ -121,11 +120,11 @@ class CheckpointManager:
             self.job.stop()
             raise answer
 
-    def complete(self, result: Any = None, *, delivered: int | None = None, of: int | None = None) -> Finished:
+    def complete(self, result: Any = None, *, delivered: int | None = None, of: int | None = None) -> FinishView:
         """Completes the job. With `delivered` of `of`, what was not delivered is refunded."""
         return self._end(self._held().finish(self._hold(), result, delivered=delivered, of=of))
 
-    def fail(self, error: str, *, final: bool = False) -> Finished:
+    def fail(self, error: str, *, final: bool = False) -> FinishView:
         """Says that the work failed: retried while the tool has attempts left (unless `final`), else refunded."""
         return self._end(self._held().fail(self._hold(), error, final=final))
 
@@ -216,7 +215,7 @@ class CheckpointManager:
             raise RuntimeError("the job was not started; call start() first")
         return self._lease
 
-    def _end(self, coroutine: Coroutine[Any, Any, Finished]) -> Finished:
+    def _end(self, coroutine: Coroutine[Any, Any, FinishView]) -> FinishView:
         finished = self._call(coroutine)
         self._has_ended = True
         return finished

@@ -11,8 +11,7 @@ import apsw
 import msgspec
 import pytest
 
-from ficha import Ficha, InvalidArgument, InvalidState, NotFound, Refused, api_key_text
-from ficha.engine.views import NewApiKey
+from ficha import Ficha, InvalidArgument, InvalidState, NewApiKey, NotFound, Refused, api_key_text
 from ficha.ids import new_id
 from ficha.store.base import GetApiKey
 from tests.support.shop import World, state

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ficha import Ficha, InsufficientCredits, Request
-from ficha.engine.views import AuditView
+from ficha import AuditView, Ficha, InsufficientCredits, SubmitRequest
 from ficha.store.base import StoreError
 from tests.support.shop import World, balance, claim_one, state
 
@@ -141,8 +140,8 @@ async def test_many_who_act_at_once_each_leave_their_lines(world: World) -> None
 
 
 async def test_many_submits_in_a_name_are_told_one_by_one(app: Ficha) -> None:
-    requests = [Request(tool="upscale", payload={"image": f"{n}"}, account="ana") for n in range(5)]
-    refused = Request(tool="upscale", payload={"image": "x"}, account="nobody")
+    requests = [SubmitRequest(tool="upscale", payload={"image": f"{n}"}, account="ana") for n in range(5)]
+    refused = SubmitRequest(tool="upscale", payload={"image": "x"}, account="nobody")
     results = await app.acting("boss").submit_many([*requests, refused])
     jobs = [line.details["job_id"] for line in reversed((await app.audit()).items)]
     assert sorted(jobs) == sorted(receipt.job_id for receipt in results[:5])

@@ -18,15 +18,15 @@ from ficha import (
     InsufficientCredits,
     InvalidArgument,
     InvalidPayload,
+    Lease,
     Limits,
     NotFound,
     Refused,
-    Request,
+    SubmitRequest,
     TooLarge,
     UnknownTool,
 )
 from ficha.core import commands as c
-from ficha.engine.views import Lease
 from ficha.ids import new_id
 from tests.support.shop import World, claim_one, state
 
@@ -324,7 +324,7 @@ async def test_payloads_that_are_no_json(app: Ficha) -> None:
         ("endless", knot, "nested too deep"),
     ]
     await walk(app, [(name, submit(bad, tool="anything"), InvalidPayload, words) for name, bad, words in cases])
-    many = await app.submit_many([Request(tool="anything", payload=bad, account="ana") for _, bad, _ in cases])
+    many = await app.submit_many([SubmitRequest(tool="anything", payload=bad, account="ana") for _, bad, _ in cases])
     assert all(isinstance(answer, InvalidPayload) for answer in many)
     await walk(
         app,

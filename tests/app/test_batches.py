@@ -2,7 +2,7 @@
 
 import pytest
 
-from ficha import CommitLimits, Ficha, InvalidArgument, NotFound, Overloaded, Refused, Request, TooLarge
+from ficha import CommitLimits, Ficha, InvalidArgument, NotFound, Overloaded, Refused, SubmitRequest, TooLarge
 from ficha.store.base import Unavailable
 from tests.support.shop import World, balance, state
 
@@ -95,12 +95,12 @@ async def test_a_batch_that_does_not_exist_is_not_found(app: Ficha) -> None:
 async def test_many_submits_are_each_answered_in_their_order(app: Ficha) -> None:
     answers = await app.submit_many(
         [
-            Request(tool="upscale", payload={"image": "x"}, account="ana", idempotency_key="k"),
-            Request(tool="nope", account="ana"),
-            Request(tool="upscale", payload={"image": 7}, account="ana"),
-            Request(tool="upscale", payload={"image": "x"}, account="nobody"),
-            Request(tool="upscale", payload={"image": "x"}, account="ana", idempotency_key="k"),
-            Request(tool="images", payload={"n": 5}, account="ana"),
+            SubmitRequest(tool="upscale", payload={"image": "x"}, account="ana", idempotency_key="k"),
+            SubmitRequest(tool="nope", account="ana"),
+            SubmitRequest(tool="upscale", payload={"image": 7}, account="ana"),
+            SubmitRequest(tool="upscale", payload={"image": "x"}, account="nobody"),
+            SubmitRequest(tool="upscale", payload={"image": "x"}, account="ana", idempotency_key="k"),
+            SubmitRequest(tool="images", payload={"n": 5}, account="ana"),
         ]
     )
     assert [getattr(answer, "code", None) for answer in answers] == [

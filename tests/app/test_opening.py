@@ -12,9 +12,8 @@ import apsw
 import asyncpg
 import pytest
 
-from ficha import Ficha, Overloaded, Pool
+from ficha import Ficha, Lease, Overloaded, Pool
 from ficha.core import commands as c
-from ficha.engine.views import Lease
 from ficha.store.base import CommitUnknown, SchemaMismatch, StoreError, Unavailable
 from tests.support.postgres import Server
 from tests.support.shop import claim_one, shop, state

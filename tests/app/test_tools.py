@@ -6,8 +6,7 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel, Field
 
-from ficha import Ficha, InvalidArgument, InvalidPayload, InvalidState, JobContext, LeaseLost, Limits, TooLarge
-from ficha.engine.views import Lease
+from ficha import Ficha, InvalidArgument, InvalidPayload, InvalidState, JobContext, Lease, LeaseLost, Limits, TooLarge
 from tests.support.shop import World, balance, claim_one, history, state
 
 

@@ -16,7 +16,7 @@ from ficha import (
     NotFound,
     QuotaExceeded,
     RateLimited,
-    Request,
+    SubmitRequest,
 )
 from ficha.core import commands as c
 from tests.support.shop import World, balance, claim_one, history, ledger, state
@@ -430,7 +430,7 @@ async def test_the_hourly_limit_of_a_plan_holds_and_says_when_to_come_back(
 ) -> None:
     world.clock.now += 1_800_000_000 - world.clock.now % 3_600_000_000
     await app.open_account("busy", plan=plan, credits=10_000)
-    requests = [Request(tool="upscale", payload={"image": str(n)}, account="busy") for n in range(per_hour + 2)]
+    requests = [SubmitRequest(tool="upscale", payload={"image": str(n)}, account="busy") for n in range(per_hour + 2)]
     answers = await app.submit_many(requests)
     assert [isinstance(answer, RateLimited) for answer in answers] == [False] * per_hour + [True, True]
     assert (answers[-1].retryable, answers[-1].retry_after_s) == (True, 1_800)

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ficha import Accepted, Cancel, Ficha, FinalError, InvalidArgument, JobContext, Pool, Retry
+from ficha import Accepted, Cancel, Ficha, FinalError, InvalidArgument, JobContext, Pool, Retry, WorkerView
 from ficha.core.commands import RegisterWorker
-from ficha.engine.views import WorkerView
 from tests.support.shop import World, claim_one
 
 WORD = RegisterWorker("w1", "host", 7, ("gpu",), 4, "1.0", heartbeat_ms=10_000)

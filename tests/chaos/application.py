@@ -12,13 +12,12 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from ficha import FinalError, JobContext, LeaseLost, Partial, Plan, Refused
+from ficha import FinalError, JobContext, Lease, LeaseLost, Partial, Plan, Refused
 from ficha.app import Ficha
 from ficha.core.commands import Ending
 from ficha.core.outcomes import Finished
 from ficha.core.records import Status
 from ficha.engine.committer import CommitLimits
-from ficha.engine.views import Lease
 from ficha.operations import LeaseOperations, StandingClaim
 from tests.chaos.records import Record
 

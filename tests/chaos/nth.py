@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ficha.engine.views import Lease
+from ficha import Lease
 from ficha.store.base import GetState
 from ficha.store.sqlite import wal
 from tests.chaos.actors import insist

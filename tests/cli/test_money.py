@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ficha import Ficha
-from ficha.engine.views import Lease
+from ficha import Ficha, Lease
 from tests.cli.running import Run
 
 Shop = Callable[[], Ficha]

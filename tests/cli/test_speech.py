@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ficha import Ficha, Request
+from ficha import Ficha, SubmitRequest
 from ficha.cli.output import duration
 from tests.cli.conftest import FICHA
 from tests.cli.running import Run
@@ -23,7 +23,7 @@ async def full(shop: Shop, folder: Path) -> list[str]:
     """The ids of 2,500 jobs, newest first: more than a page holds."""
     async with shop() as app:
         await app.open_account("ana", credits=10_000)
-        requests = [Request(tool="images", account="ana", session=str(number)) for number in range(2_500)]
+        requests = [SubmitRequest(tool="images", account="ana", session=str(number)) for number in range(2_500)]
         receipts = await app.submit_many(requests)
     return sorted((receipt.job_id for receipt in receipts), reverse=True)
 

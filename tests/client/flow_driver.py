@@ -182,6 +182,7 @@ def receipt(**fields: Any) -> dict[str, Any]:
         "jobs": 1,
         "quota_warnings": [],
         "cost_limit_warning": None,
+        "rate": {"limit": 10, "left": 9, "resets_s": 60},
         "job": None,
         **fields,
     }

@@ -18,17 +18,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from ficha import NotFound, Refused
+from ficha import EventView, JobView, NotFound, Refused
 from ficha.client import AsyncClient, Client, Retries, ServerError, Unreachable
-from ficha.engine.views import EventView, JobView
 from tests.client.flow_driver import JOB_ID, account, event, hold, job, receipt
 from tests.client.scripted_server import HANG_UP, http, live, wire
 
 TOKEN = "ficha_user_CANARYcanaryCANARYcanary"  # noqa: S105 (made up)
 QUICK = Retries(backoff_s=0.001, backoff_max_s=0.001)
-RECEIPT = http(
-    201, msgspec.json.encode(receipt()), RateLimit_Policy='"submits";q=10;w=3600', RateLimit='"submits";r=9;t=60'
-)
+RECEIPT = http(201, msgspec.json.encode(receipt()))
 JOB = http(200, msgspec.json.encode(job()))
 
 Call = Callable[..., Any]

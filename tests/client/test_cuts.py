@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ficha import EventView, JobView
 from ficha.client import Client, Retries
-from ficha.engine.views import EventView, JobView
 from tests.client.cutting_proxy import proxy
 from tests.support.server_process import Served
 

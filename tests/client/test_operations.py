@@ -49,6 +49,8 @@ def test_an_operation_takes_what_the_inner_one_takes(name: str) -> None:
     assert ours.keys() == theirs.keys() - NOT_OVER_HTTP.get(name, set())
     for known, parameter in ours.items():
         assert parameter.kind == theirs[known].kind
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            assert parameter.annotation == theirs[known].annotation
         if known == "account":
             continue  # That of the key, if none is named.
         assert parameter.default == theirs[known].default

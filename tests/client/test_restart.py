@@ -7,8 +7,8 @@ from contextlib import aclosing
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ficha import EventView, JobView
 from ficha.client import AsyncClient, Client
-from ficha.engine.views import EventView, JobView
 from tests.client.test_walk import finish
 from tests.support.server_process import Served, served
 

@@ -14,18 +14,19 @@ import httpx
 import pytest
 
 from ficha import (
+    EventView,
     IdempotencyMismatch,
     InsufficientCredits,
     InvalidArgument,
     InvalidPayload,
     InvalidState,
+    JobView,
     NotFound,
     QuotaExceeded,
     Refused,
     UnknownTool,
 )
 from ficha.client import AsyncClient, Client, Wait
-from ficha.engine.views import EventView, JobView
 from tests.support.server_process import Served
 
 CURL = shutil.which("curl") or "curl"

@@ -6,10 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from ficha import NotFound, Refused
+from ficha import EventView, JobView, NotFound, Refused
 from ficha.client import Client, Wait
 from ficha.client.effects import Answer, Open, Read
-from ficha.engine.views import EventView, JobView
 from tests.client.flow_driver import JOB_ID, LOST, REFUSED, FlowDriver, Trial, event, job, ok, problem, receipt
 
 LIVE = Answer(200, {"content-type": "text/event-stream; charset=utf-8"})
@@ -96,7 +95,7 @@ class Server:
         query = dict(step.query)
         if step.path.endswith("/events"):
             found = [event(number) for number in range(int(query["after"]) + 1, last + 1)][: int(query["limit"])]
-            return ok({"items": found, "next": found[-1]["number"] if len(found) == int(query["limit"]) else None})
+            return ok({"items": found, "next": str(found[-1]["number"]) if len(found) == int(query["limit"]) else None})
         self.looks += 1
         etag = f'W/"{hash(str(view))}"'
         if step.headers.get("If-None-Match") == etag:

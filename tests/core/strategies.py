@@ -287,11 +287,11 @@ _CHECKPOINTS = _make(
         Checkpoints({"HALF": ("NEARLY", "AWAY"), "NEARLY": (), "AWAY": ("HALF",)}, first=("HALF",)),
     ),
 )
-_STEPS = _make(c.SaveStep, job_id=_HELD, epoch=_EPOCHS, name=_pick("fetch", "paint"), result=_pick('"x"', '"y"'))
+_STEPS = _make(c.SaveStep, job_id=_HELD, epoch=_EPOCHS, name=_pick("fetch", "paint"), result_json=_pick('"x"', '"y"'))
 _REPORTS = _make(
-    c.Report, job_id=_HELD, epoch=_EPOCHS, progress=_pick(None, 10, 90), partial=_pick(None, "[1]", "[1, 2]")
+    c.Report, job_id=_HELD, epoch=_EPOCHS, progress=_pick(None, 10, 90), partial_json=_pick(None, "[1]", "[1, 2]")
 )
-_NOTES = _make(c.Note, job_id=_HELD, epoch=_EPOCHS, text=_pick("so far so good"))
+_NOTES = _make(c.Note, job_id=_HELD, epoch=_EPOCHS, line=_pick("so far so good"))
 _FINISHES = _make(c.Finish, job_id=_HELD, ending=_ENDINGS, epoch=_EPOCHS, jitter=_pick(0.0, 0.25, 0.999))
 _CALL_BACKS = _make(c.Finish, job_id=_found("away", "held", "any"), ending=_ENDINGS)
 _CANCELS = _make(c.Cancel, job_id=_ACTIVE, account_id=_OWNERS, reason=_pick(None, "enough"))

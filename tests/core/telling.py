@@ -43,7 +43,7 @@ def told(outcome: o.Outcome) -> Told:
         case o.Held():
             return outcome.status, {"until": outcome.expires_at, "deadline": outcome.deadline_at}
         case o.StepSaved():
-            return outcome.result, {}
+            return outcome.result_json, {}
         case o.Finished():
             facts = {"refunded": outcome.refunded, "balance": outcome.new_balance, "due": outcome.due_at}
             return outcome.status if outcome.changed else "unchanged", {**facts, "status": outcome.status}

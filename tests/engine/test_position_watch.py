@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 import pytest
 
+from ficha import Wait
 from ficha.core import commands as c
 from ficha.engine import position_watch
 from ficha.engine.position_watch import PositionWatch, Watched
 from ficha.engine.queries import Queries
-from ficha.engine.views import Wait
 from ficha.store.base import Unavailable
 from tests.engine.engine_setup import StoreSetup, claimed, one, opened, submitted
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ficha import EventView
 from ficha.client import Client, Wait
-from ficha.engine.views import EventView
 from tests.support.server_process import ROOT, Served, served
 
 SCRIPT = ROOT / "examples/shell_worker/worker.sh"

@@ -9,10 +9,9 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from ficha import Ficha, Refused, Request
+from ficha import Ficha, Lease, Refused, SubmitRequest
 from ficha.core.commands import Failed
 from ficha.core.invariants import overfull_pools, violations
-from ficha.engine.views import Lease
 from ficha.store.base import GetState
 from tests.races.roles import Gate
 
@@ -75,9 +74,9 @@ class Meddler:
     def account(self) -> str:
         return self.choice.choice(ACCOUNTS)
 
-    def request(self, **further: Any) -> Request:
+    def request(self, **further: Any) -> SubmitRequest:
         tool = self.choice.choice(("draw", "paint", "read", "sketch", "print_images", "embed"))
-        return Request(tool=tool, payload={"number": self.choice.randint(1, 8)}, account=self.account, **further)
+        return SubmitRequest(tool=tool, payload={"number": self.choice.randint(1, 8)}, account=self.account, **further)
 
     async def submit(self, **further: Any) -> None:
         request = self.request(**further)

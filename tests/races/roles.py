@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from ficha import Ficha, Refused
+from ficha import Ficha, Lease, Refused
 from ficha.core.commands import Failed
-from ficha.engine.views import Lease
 
 Gate = Callable[[], Awaitable[None]]
 """Where a racer waits for the others."""

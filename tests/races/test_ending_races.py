@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from ficha import Request
+from ficha import SubmitRequest
 from tests.races.application import COST, application
 from tests.races.history import most_at_once, whole
 from tests.races.race_processes import RaceProcesses
@@ -20,7 +20,7 @@ async def test_of_twenty_who_end_the_same_job_at_once_one_is_told_that_it_did(
 ) -> None:
     async with application(database) as app:
         await app.open_account("ana", plan="open", credits=ROUNDS * COST)
-        await app.submit_many([Request(tool="read", account="ana")] * ROUNDS)
+        await app.submit_many([SubmitRequest(tool="read", account="ana")] * ROUNDS)
         leases = await app.claim("default", limit=ROUNDS, worker="worker-1")
 
     def rounds(number: int) -> list[list[tuple[str, dict[str, object]]]]:
@@ -57,7 +57,7 @@ async def test_a_job_that_is_claimed_and_cancelled_at_once_is_cancelled_and_refu
     jobs = 8
     async with application(database) as app:
         await app.open_account("ana", plan="open", credits=jobs * COST)
-        await app.submit_many([Request(tool="read", account="ana")] * jobs)
+        await app.submit_many([SubmitRequest(tool="read", account="ana")] * jobs)
         ids = [job.id for job in (await app.jobs(account="ana")).items]
 
     cancel_all = [("cancel", {"job_id": job_id}) for job_id in ids]

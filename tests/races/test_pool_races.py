@@ -2,7 +2,7 @@
 
 import pytest
 
-from ficha import Request
+from ficha import SubmitRequest
 from tests.races.application import COST, SLOTS, application
 from tests.races.history import most_at_once, most_slots_held, whole
 from tests.races.race_processes import RaceProcesses
@@ -16,7 +16,7 @@ async def test_a_pool_of_three_slots_never_has_four_jobs_in_them(processes: Race
     async with application(database) as app:
         await app.open_account("ana", plan="open", credits=JOBS * COST)
         await app.submit_many(
-            Request(tool=("draw", "paint")[number % 2], payload={"number": number}, account="ana")
+            SubmitRequest(tool=("draw", "paint")[number % 2], payload={"number": number}, account="ana")
             for number in range(JOBS)
         )
 

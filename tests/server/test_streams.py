@@ -16,9 +16,8 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.types import Message
 
-from ficha import Ficha, Plan, Pool, Refused
+from ficha import Ficha, Lease, Plan, Pool, Refused
 from ficha.engine import event_tail, position_watch
-from ficha.engine.views import Lease
 from ficha.server import streams
 from ficha.server.streams import KEEP_ALIVE, RECONNECT, EventStream, await_end, follow_account, follow_job
 from ficha.store import base

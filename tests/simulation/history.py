@@ -131,7 +131,7 @@ class History:
                             f"it is {job.status} with {job.refunded}"
                         )
                     completed = outcome.changed and isinstance(getattr(command, "ending", None), c.Completed)
-                    if completed and state.results.get(job_id) != command.ending.result:
+                    if completed and state.results.get(job_id) != command.ending.result_json:
                         yield f"the result that completed job {job_id} is not the one stored"
                 case o.Recovered(job_id=job_id, act=("failed" | "cancelled") as status, refunded=refunded):
                     job = state.jobs[job_id]
@@ -156,8 +156,9 @@ class History:
         for _, outcome in self.told:
             if isinstance(outcome, o.StepSaved):
                 stored = state.steps.get((outcome.job_id, outcome.name))
-                if stored is None or stored.result != outcome.result:
-                    yield f"{outcome.name} of job {outcome.job_id} was told as {outcome.result}, stored is {stored}"
+                if stored is None or stored.result != outcome.result_json:
+                    told = outcome.result_json
+                    yield f"{outcome.name} of job {outcome.job_id} was told as {told}, stored is {stored}"
 
 
 def unfinished(state: State) -> Iterator[str]:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
-from ficha import Ficha, JobContext, Plan, Pool
+from ficha import Ficha, JobContext, Lease, Plan, Pool
 from ficha.core.dataset import State
-from ficha.engine.views import Lease
 from ficha.store.base import GetState, Store
 from ficha.testing import ManualClock
 

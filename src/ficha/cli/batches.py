@@ -2,72 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from .backend import Backend, account_or_own, check_account, on_backend
-from .options import App, AsJson, Database, Key, Reason, Watch, tools
+from .backend import on_backend
+from .options import App, AsJson, Database, Reason
 from .output import data, details, echo
-from .payload_input import parsed, source
-from .submit import Correlation, KeyHours, Payer, Session, report
+from .submit import submit_batch
 
 app = typer.Typer(help="Batches: many jobs submitted together.", no_args_is_help=True)
 
 BatchId = Annotated[str, typer.Argument(metavar="BATCH", help="The batch.")]
 
 
-@app.command()
-def submit(
-    items: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines, or - for standard input.")],
-    account: Payer = None,
-    tool: Annotated[
-        str | None,
-        typer.Option("--tool", help="The tool of all jobs; each line is then a payload.", autocompletion=tools),
-    ] = None,
-    key: Key = None,
-    key_hours: KeyHours = None,
-    session: Session = None,
-    correlation_id: Correlation = None,
-    watch: Watch = False,
-    app: App = None,
-    database: Database = None,
-    as_json: AsJson = False,
-) -> None:
-    """Submit a job for each line, all or none, and print the batch's id. A line is {"tool": …, "payload": {…}}."""
-    check_account(account, database, "option '--account'")
-    wanted = list(_items(source(items if items == "-" else f"@{items}"), tool))
-
-    async def work(backend: Backend) -> int:
-        receipt = await backend.submit_batch(
-            wanted,
-            account=await account_or_own(backend, account),
-            idempotency_key=key,
-            key_ttl_hours=key_hours,
-            session=session,
-            correlation_id=correlation_id,
-        )
-        return await report(backend, receipt, watch=watch, as_json=as_json)
-
-    raise typer.Exit(on_backend(app, database, work, needs="tools", creates=True))
-
-
-def _items(text: str, tool: str | None) -> Iterator[tuple[str, Any]]:
-    # Not splitlines(), which also splits at characters that JSON allows in strings.
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        item = parsed(line, f"line {number}")
-        if tool is not None:
-            yield tool, item
-        elif isinstance(item, dict) and "tool" in item and item.keys() <= {"tool", "payload"}:
-            yield item["tool"], item.get("payload", {})
-        else:
-            raise typer.BadParameter(
-                f'line {number} must be {{"tool": …, "payload": {{…}}}}; or name one tool for all lines with --tool'
-            )
+app.command(name="submit")(submit_batch)
 
 
 @app.command()

@@ -27,7 +27,7 @@ COLUMNS: Final[dict[str, Callable[[JobView], Any]]] = {
 }
 
 
-class Requeued(Struct):
+class RequeuedAs(Struct):
     """A dead letter and the new job for its work."""
 
     job_id: str
@@ -60,13 +60,13 @@ def list_(
 def requeue(job_ids: JobIds, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
     """Run jobs again, each as a new job with a new charge, and print the new ids."""
 
-    def sentence(done: Requeued) -> str:
+    def sentence(done: RequeuedAs) -> str:
         text(f"{done.as_job}\n")
         return f"job {done.job_id} is requeued"
 
     async def work(backend: Backend) -> None:
-        async def again(job_id: str) -> Requeued:
-            return Requeued(job_id, await backend.requeue(job_id))
+        async def again(job_id: str) -> RequeuedAs:
+            return RequeuedAs(job_id, await backend.requeue(job_id))
 
         await each(job_ids, again, sentence, as_json=as_json)
 

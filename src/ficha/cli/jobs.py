@@ -8,9 +8,8 @@ from typing import Annotated, Any, Final, cast, get_args
 import msgspec
 import typer
 
-from ..core.outcomes import Finished
 from ..core.records import Status
-from ..engine.views import EventView, JobView
+from ..engine.views import EventView, FinishView, JobView
 from .backend import Backend, on_backend, page_items
 from .listing import each, list_on_backend
 from .options import LIMIT, Account, After, App, AsJson, Database, JobId, JobIds, Limit, Reason, tools
@@ -157,7 +156,7 @@ def cancel(
 ) -> None:
     """Cancel jobs and refund them. Jobs that have ended are not changed."""
 
-    def sentence(done: Finished) -> str:
+    def sentence(done: FinishView) -> str:
         if not done.changed:
             return f"job {done.job_id} was {done.status} already; nothing was changed"
         return f"job {done.job_id} is cancelled; {credits(done.refunded)} refunded"

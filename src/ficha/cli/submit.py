@@ -1,21 +1,23 @@
-"""`ficha submit`: submits one job, and with --watch shows its result."""
+"""`ficha submit` and `ficha batch submit`: submit one job or many, and with --watch show what came of them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
 
 from ..engine.views import Receipt
+from ..requests import BatchRequest, SubmitRequest, batch_items
 from .backend import Backend, account_or_own, check_account, on_backend
 from .options import App, AsJson, Database, Key, Watch, tools
 from .output import credits, data, echo, note, text
+from .payload_input import parsed, source
 from .payload_input import payload as payload_of
 from .watch import watched
 
 Payer = Annotated[
-    str | None,
-    typer.Option("--account", help="Account to charge. With --url, defaults to the key's own account."),
+    str | None, typer.Option("--account", help="Account to charge. With --url, defaults to the key's own account.")
 ]
 Session = Annotated[str | None, typer.Option("--session", help="A name to group and list jobs by.")]
 Correlation = Annotated[str | None, typer.Option("--correlation-id", help="An id for logs and traces.")]
@@ -50,9 +52,9 @@ def submit(
     fields = payload_of(payload, field or [])
 
     async def work(backend: Backend) -> int:
-        receipt = await backend.submit(
-            tool,
-            fields,
+        request = SubmitRequest(
+            tool=tool,
+            payload=fields,
             account=await account_or_own(backend, account),
             idempotency_key=key,
             key_ttl_hours=key_hours,
@@ -61,9 +63,59 @@ def submit(
             delay_s=delay,
             correlation_id=correlation_id,
         )
-        return await report(backend, receipt, watch=watch, as_json=as_json)
+        return await report(backend, await backend.submit_request(request), watch=watch, as_json=as_json)
 
     raise typer.Exit(on_backend(app, database, work, needs="tools", creates=True))
+
+
+def submit_batch(
+    items: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines, or - for standard input.")],
+    account: Payer = None,
+    tool: Annotated[
+        str | None,
+        typer.Option("--tool", help="The tool of all jobs; each line is then a payload.", autocompletion=tools),
+    ] = None,
+    key: Key = None,
+    key_hours: KeyHours = None,
+    session: Session = None,
+    correlation_id: Correlation = None,
+    watch: Watch = False,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Submit a job for each line, all or none, and print the batch's id. A line is {"tool": …, "payload": {…}}."""
+    check_account(account, database, "option '--account'")
+    wanted = batch_items(_items(source(items if items == "-" else f"@{items}"), tool))
+
+    async def work(backend: Backend) -> int:
+        request = BatchRequest(
+            items=wanted,
+            account=await account_or_own(backend, account),
+            idempotency_key=key,
+            key_ttl_hours=key_hours,
+            session=session,
+            correlation_id=correlation_id,
+        )
+        return await report(backend, await backend.submit_batch_request(request), watch=watch, as_json=as_json)
+
+    raise typer.Exit(on_backend(app, database, work, needs="tools", creates=True))
+
+
+def _items(text: str, tool: str | None) -> Iterator[tuple[str, Any]]:
+    # Not splitlines(), which also splits at characters that JSON allows in strings.
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        item = parsed(line, f"line {number}")
+        if tool is not None:
+            yield tool, item
+        elif isinstance(item, dict) and "tool" in item and item.keys() <= {"tool", "payload"}:
+            yield item["tool"], item.get("payload", {})
+        else:
+            raise typer.BadParameter(
+                f'line {number} must be {{"tool": …, "payload": {{…}}}}; or name one tool for all lines with --tool'
+            )
 
 
 async def report(backend: Backend, receipt: Receipt, *, watch: bool, as_json: bool) -> int:

@@ -4,22 +4,67 @@
 again is written once. Nothing here opens a database.
 """
 
-from ..engine.views import Wait
+from ..core.outcomes import Discarded, Recovered
+from ..engine.sweeper import SweepReport
+from ..engine.views import (
+    AccountView,
+    ApiKeyView,
+    AuditView,
+    BatchView,
+    EntryView,
+    EventView,
+    FinishView,
+    Hold,
+    JobToken,
+    JobView,
+    KeyView,
+    NewApiKey,
+    Page,
+    PoolView,
+    Quote,
+    Receipt,
+    ToolView,
+    Wait,
+    WorkerView,
+)
+from ..requests import BatchRequest, SubmitRequest
+from ..store.base import Stats
 from .clients import AsyncClient, Client
 from .errors import BadAnswer, ServerError, Unreachable
-from .jobs import JobToken, Tool
 from .retries import Retries
 from .watching import Happening
 
 __all__ = [
+    "AccountView",
+    "ApiKeyView",
     "AsyncClient",
+    "AuditView",
     "BadAnswer",
+    "BatchRequest",
+    "BatchView",
     "Client",
+    "Discarded",
+    "EntryView",
+    "EventView",
+    "FinishView",
     "Happening",
+    "Hold",
     "JobToken",
+    "JobView",
+    "KeyView",
+    "NewApiKey",
+    "Page",
+    "PoolView",
+    "Quote",
+    "Receipt",
+    "Recovered",
     "Retries",
     "ServerError",
-    "Tool",
+    "Stats",
+    "SubmitRequest",
+    "SweepReport",
+    "ToolView",
     "Unreachable",
     "Wait",
+    "WorkerView",
 ]

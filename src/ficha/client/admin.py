@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from .. import validation as arg
 from ..core.outcomes import Discarded, Recovered
 from ..engine.sweeper import SweepReport
-from ..engine.views import JobView, KeyView, Page, PoolView, WorkerView
+from ..engine.views import JobView, KeyView, Page, PoolView, Requeued, Whole, WorkerView
 from ..store.base import Stats
 from .effects import Flow
 from .operation import operation
 from .requests import RequestMethods, segment
-
-
-class _Pools(Struct):
-    items: list[PoolView]
-
-
-class _Requeued(Struct):
-    job_id: str
 
 
 class AdminMethods(RequestMethods):
@@ -53,7 +45,7 @@ class AdminMethods(RequestMethods):
     @operation
     def requeue(self, job_id: str) -> Flow[str]:
         """Runs a dead letter's work again, as a new job that is charged anew; returns the new job's id."""
-        return (yield from self.post(f"/api/admin/dead/{arg.job_id(job_id)}/requeue", _Requeued)).job_id
+        return (yield from self.post(f"/api/admin/dead/{arg.job_id(job_id)}/requeue", Requeued)).job_id
 
     @operation
     def discard(self, job_id: str) -> Flow[Discarded]:
@@ -63,7 +55,7 @@ class AdminMethods(RequestMethods):
     @operation
     def pools(self) -> Flow[list[PoolView]]:
         """All pools: slots, how many are busy, how many jobs are ready."""
-        return (yield from self.get("/api/admin/pools", _Pools)).items
+        return (yield from self.get("/api/admin/pools", Whole[PoolView])).items
 
     @operation
     def pause_pool(self, pool: str) -> Flow[PoolView]:

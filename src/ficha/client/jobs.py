@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, Unpack
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .. import validation as arg
-from ..core.outcomes import Finished, Rate, Refusal
-from ..core.records import Status
 from ..core.states import FINAL
-from ..engine.views import EventView, Hold, JobView, Page, Quote, Receipt, instant
+from ..engine.views import EventView, FinishView, Hold, JobToken, JobView, Page, Quote, Receipt, ToolView, Whole
 from ..ids import new_id
-from .effects import READ_S, Flow, Stream
+from ..requests import BatchRequest, JobFilter, SubmitOptions, SubmitRequest
+from .effects import READ_S, Flow, Send, Stream
 from .operation import iteration, operation
-from .requests import RequestMethods, date, json, posted
-from .watching import Events, Happening, JobWatch
+from .requests import RequestMethods, checked, posted
+from .watching import Happening, JobWatch
 
 OWN_KEY_HOURS: Final = 1.0
 """A key that the client makes by itself is only good for its own tries, and long enough for them."""
@@ -26,70 +24,12 @@ LONGEST_WAIT_S: Final = 30.0
 """As long as a server lets a submit wait for the job's end."""
 
 
-class JobToken(Struct, frozen=True):
-    """A token that is good for one job and a short while: for a browser."""
-
-    token: str
-    expires_at: datetime
-
-    def __repr__(self) -> str:
-        return f"JobToken(expires_at={self.expires_at!r})"
-
-
-class Tool(Struct, frozen=True, kw_only=True):
-    """A kind of job, as a server sells it. `price` is None where it depends on the payload."""
-
-    name: str
-    description: str | None = None
-    pool: str
-    schema: dict[str, Any]
-    price: int | None
-    timeout_s: float
-    max_wait_s: float | None = None
-    attempts: int
-    max_items: int | None
-    dedupe: bool
-
-
-class _Tools(Struct):
-    items: list[Tool]
-
-
 class _Active(Struct):
     job: JobView | None
 
 
-class _Waited(Struct):
-    job_id: str
+class _Waited(Receipt, frozen=True, kw_only=True):
     job: JobView | None = None
-
-
-class _Quoted(Struct, kw_only=True):
-    """A quote as it is sent; why it would be refused comes as a problem's words."""
-
-    admitted: bool
-    cost: int
-    jobs: int
-    priority: int | None
-    position: int | None
-    estimated_wait_s: float | None
-    balance: int
-    new_balance: int | None
-    quota_warnings: tuple[str, ...]
-    cost_limit_warning: str | None
-    code: str | None
-    detail: str | None
-
-
-class _Ended(Struct, kw_only=True):
-    """A finish as it is sent: with a date."""
-
-    job_id: str
-    status: Status
-    changed: bool
-    refunded: int
-    new_balance: int | None
-    due_at: datetime | None
 
 
 class JobMethods(RequestMethods):
@@ -100,45 +40,29 @@ class JobMethods(RequestMethods):
         payload: Mapping[str, Any] | None = None,
         *,
         account: str | None = None,
-        idempotency_key: str | None = None,
-        key_ttl_hours: float | None = None,
-        reservation: str | None = None,
-        session: str | None = None,
-        batch: str | None = None,
-        run_at: datetime | None = None,
-        delay_s: float = 0.0,
-        correlation_id: str | None = None,
+        **options: Unpack[SubmitOptions],
     ) -> Flow[Receipt]:
         """Creates and charges a job (or, where the tool splits large requests, a batch of them).
 
-        However often it is tried, there is one job: without a key, the client makes one for all its tries.
+        The options are those of `SubmitRequest`. However often it is tried, there is one job: without a key, the client
+        makes one for all its tries.
         """
-        body = self.keyed(
-            tool=tool,
-            payload=json(payload),
-            account=account,
-            idempotency_key=idempotency_key,
-            key_ttl_hours=key_ttl_hours,
-            reservation=reservation,
-            session=session,
-            batch=batch,
-            run_at=date(run_at),
-            delay_s=delay_s,
-            correlation_id=correlation_id,
-        )
-        return self.submitted("/api/jobs", body)
+        return self._submitted("/api/jobs", _request(tool, payload, account, options))
 
-    def keyed(self, **body: Any) -> dict[str, Any]:
-        """The body of a submit. It always has a key, so that it can be sent again."""
-        if body["idempotency_key"] is None:
-            body["idempotency_key"] = new_id()
-            body["key_ttl_hours"] = body["key_ttl_hours"] or max(OWN_KEY_HOURS, self.retries.give_up_s / 1_800)
-        return body
+    @operation
+    def submit_request(self, request: SubmitRequest) -> Flow[Receipt]:
+        """The same, from a request."""
+        return self._submitted("/api/jobs", request)
 
-    def submitted(self, path: str, body: dict[str, Any]) -> Flow[Receipt]:
+    def _submitted(self, path: str, request: SubmitRequest | BatchRequest) -> Flow[Receipt]:
         """Sends a submit, which has a key and so may be sent again."""
-        answer = yield from self.ask(posted(path, body, harmless=True))
-        return self.fit({**self.read(answer.body, dict), "rate": _rate(answer.headers)}, Receipt)
+        return self.decoded(self._sent(path, request), Receipt)
+
+    def _sent(self, path: str, request: SubmitRequest | BatchRequest, **headers: str) -> Send:
+        if request.idempotency_key is None:
+            hours = request.key_ttl_hours or max(OWN_KEY_HOURS, self.retries.give_up_s / 1_800)
+            request = replace(request, idempotency_key=new_id(), key_ttl_hours=hours)
+        return posted(path, checked(request), harmless=True, headers=headers)
 
     @operation
     def submit_and_wait(
@@ -148,31 +72,14 @@ class JobMethods(RequestMethods):
         *,
         timeout_s: float | None = None,
         account: str | None = None,
-        idempotency_key: str | None = None,
-        key_ttl_hours: float | None = None,
-        reservation: str | None = None,
-        session: str | None = None,
-        batch: str | None = None,
-        correlation_id: str | None = None,
+        **options: Unpack[SubmitOptions],
     ) -> Flow[JobView]:
         """Submits a job and waits for its end, which for a short one is a single request; `TimeoutError` if it has not
         ended in time. Of a request that was split it is the first job."""
-        body = self.keyed(
-            tool=tool,
-            payload=json(payload),
-            account=account,
-            idempotency_key=idempotency_key,
-            key_ttl_hours=key_ttl_hours,
-            reservation=reservation,
-            session=session,
-            batch=batch,
-            correlation_id=correlation_id,
-        )
         began_at = self.clock()
         wait_s = LONGEST_WAIT_S if timeout_s is None else min(timeout_s, LONGEST_WAIT_S)
-        request = posted("/api/jobs", body, harmless=True, headers={"Prefer": f"wait={int(wait_s)}"})
-        answer = yield from self.ask(structs.replace(request, read_s=READ_S + wait_s))
-        waited = self.read(answer.body, _Waited)
+        request = self._sent("/api/jobs", _request(tool, payload, account, options), Prefer=f"wait={int(wait_s)}")
+        waited = yield from self.decoded(replace(request, read_s=READ_S + wait_s), _Waited)
         if waited.job is not None and waited.job.status in FINAL:
             return waited.job
         ends_at = float("inf") if timeout_s is None else began_at + timeout_s
@@ -185,26 +92,18 @@ class JobMethods(RequestMethods):
         payload: Mapping[str, Any] | None = None,
         *,
         account: str | None = None,
-        reservation: str | None = None,
-        session: str | None = None,
-        run_at: datetime | None = None,
-        delay_s: float = 0.0,
-        batch: str | None = None,
+        **options: Unpack[SubmitOptions],
     ) -> Flow[Quote]:
         """What a submit would cost, whether it would be admitted, and where it would stand. Changes nothing."""
-        body = {
-            "tool": tool,
-            "payload": json(payload),
-            "account": account,
-            "reservation": reservation,
-            "session": session,
-            "run_at": date(run_at),
-            "delay_s": delay_s,
-            "batch": batch,
-        }
-        found = structs.asdict((yield from self.post("/api/quote", _Quoted, body, harmless=True)))
-        code, detail = found.pop("code"), found.pop("detail")
-        return Quote(**found, refusal=None if code is None else Refusal(code, detail))
+        return self.quoted(_request(tool, payload, account, options))
+
+    @operation
+    def quote_request(self, request: SubmitRequest) -> Flow[Quote]:
+        """The same, from a request."""
+        return self.quoted(request)
+
+    def quoted(self, request: SubmitRequest) -> Flow[Quote]:
+        return self.decoded(posted("/api/quote", checked(request), harmless=True), Quote)
 
     @operation
     def wait(self, job_id: str, timeout_s: float | None = None) -> Flow[JobView]:
@@ -227,31 +126,11 @@ class JobMethods(RequestMethods):
         return self.get(f"/api/jobs/{arg.job_id(job_id)}", JobView)
 
     @operation
-    def jobs(
-        self,
-        *,
-        account: str | None = None,
-        statuses: Iterable[Status] = (),
-        tool: str | None = None,
-        pool: str | None = None,
-        batch: str | None = None,
-        session: str | None = None,
-        after: str | None = None,
-        limit: int = 50,
-    ) -> Flow[Page[JobView]]:
+    def jobs(self, **asked: Unpack[JobFilter]) -> Flow[Page[JobView]]:
         """A page of jobs, newest first; `after` is the `next` of the page before."""
-        return self.get(
-            "/api/jobs",
-            Page[JobView],
-            account=account,
-            status=list(statuses),
-            tool=tool,
-            pool=pool,
-            batch=batch,
-            session=session,
-            cursor=after,
-            limit=limit,
-        )
+        query: dict[str, Any] = {**asked}
+        statuses, after = query.pop("statuses", ()), query.pop("after", None)
+        return self.get("/api/jobs", Page[JobView], status=list(statuses), cursor=after, **query)
 
     @operation
     def active_job(self, *, account: str | None = None) -> Flow[JobView | None]:
@@ -265,21 +144,12 @@ class JobMethods(RequestMethods):
         """The history of a job or of all jobs of an account, oldest first, after the event number `after`."""
         path = "/api/account/events" if job is None else f"/api/jobs/{arg.job_id(job)}/events"
         whose = account if job is None else None
-        return (yield from self.get(path, Events, account=whose, after=after, limit=limit)).items
+        return (yield from self.get(path, Page[EventView], account=whose, after=after, limit=limit)).items
 
     @operation
-    def cancel(self, job_id: str, *, reason: str | None = None) -> Flow[Finished]:
+    def cancel(self, job_id: str, *, reason: str | None = None) -> Flow[FinishView]:
         """Cancels an active job and refunds it. An ended job stays as it is."""
-        path = f"/api/jobs/{arg.job_id(job_id)}/cancel"
-        ended = yield from self.post(path, _Ended, {"reason": reason}, harmless=True)
-        return Finished(
-            job_id=ended.job_id,
-            status=ended.status,
-            changed=ended.changed,
-            refunded=ended.refunded,
-            new_balance=ended.new_balance,
-            due_at=None if ended.due_at is None else instant(ended.due_at),
-        )
+        return self.post(f"/api/jobs/{arg.job_id(job_id)}/cancel", FinishView, {"reason": reason}, harmless=True)
 
     @operation
     def job_token(self, job_id: str, *, ttl_s: float | None = None) -> Flow[JobToken]:
@@ -287,9 +157,9 @@ class JobMethods(RequestMethods):
         return self.post(f"/api/jobs/{arg.job_id(job_id)}/token", JobToken, {"ttl_s": ttl_s}, harmless=True)
 
     @operation
-    def tools(self) -> Flow[list[Tool]]:
+    def tools(self) -> Flow[list[ToolView]]:
         """What can be submitted, by name, with the schema of each payload."""
-        return (yield from self.get("/api/tools", _Tools)).items
+        return (yield from self.get("/api/tools", Whole[ToolView])).items
 
     @operation
     def reserve(self, account: str | None = None, *, ttl_s: float | None = None) -> Flow[Hold]:
@@ -315,8 +185,7 @@ class JobMethods(RequestMethods):
         return self.get("/api/reservations", Page[Hold], account=account, cursor=after, limit=limit)
 
 
-def _rate(headers: Mapping[str, str]) -> Rate | None:
-    """The plan's jobs per hour and what is left of them, which a server tells beside the receipt."""
-    policy = re.search(r"q=(\d+)", headers.get("ratelimit-policy", ""))
-    left = re.search(r"r=(\d+);t=(\d+)", headers.get("ratelimit", ""))
-    return None if policy is None or left is None else Rate(int(policy[1]), int(left[1]), int(left[2]))
+def _request(
+    tool: str, payload: Mapping[str, Any] | None, account: str | None, options: SubmitOptions
+) -> SubmitRequest:
+    return SubmitRequest(tool=tool, payload={} if payload is None else payload, account=account, **options)

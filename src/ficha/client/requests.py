@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC
 from itertools import count
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import replace
 
 from .. import validation as arg
 from ..core.outcomes import Refusal
 from ..errors import Refused
+from ..requests import BatchRequest, Body, SubmitRequest
 from .effects import Answer, Flow, Pause, Send
 from .errors import BadAnswer, ServerError, Unreachable
 from .problems import trouble_of
 from .retries import Retries, pause_s
 
 T = TypeVar("T")
+Submitting = TypeVar("Submitting", bound=SubmitRequest | BatchRequest)
 
 _JSON: Final = {"Content-Type": "application/json"}
 _ANY_SIZE: Final = arg.Limits(payload_bytes=2**31)
@@ -82,13 +85,6 @@ class RequestMethods:
         except msgspec.DecodeError as error:
             raise self._bad(error) from None
 
-    def fit(self, value: Any, kind: type[T]) -> T:
-        """The same for what was read already."""
-        try:
-            return msgspec.convert(value, kind)
-        except msgspec.ValidationError as error:
-            raise self._bad(error) from None
-
     def _bad(self, error: Exception) -> BadAnswer:
         words = "is it a Ficha server, and of the same release?"
         return BadAnswer(f"{self.url} answered what is not understood here ({error}); {words}")
@@ -102,8 +98,11 @@ def _told(trouble: Refused | ServerError, request: Send) -> Refused | ServerErro
     return trouble
 
 
-def posted(path: str, body: Mapping[str, Any], *, harmless: bool, headers: Mapping[str, str] | None = None) -> Send:
-    given = {name: value for name, value in body.items() if value is not None}
+def posted(
+    path: str, body: Body | Mapping[str, Any], *, harmless: bool, headers: Mapping[str, str] | None = None
+) -> Send:
+    """A request to do something; what is None in the body is left out."""
+    given = body if isinstance(body, Body) else {name: value for name, value in body.items() if value is not None}
     text = msgspec.json.encode(given)
     return Send(method="POST", path=path, body=text, headers=_JSON | dict(headers or {}), harmless=harmless)
 
@@ -118,19 +117,18 @@ def fields(query: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def json(value: Any) -> msgspec.Raw:
-    """A payload as JSON, checked as the server will check it: no value is bent into JSON on the way."""
-    found = {} if value is None else value
-    if not isinstance(found, dict):
-        words = "the payload must be a JSON object (a dict); nothing was changed."
-        raise Refused.of(Refusal("INVALID_PAYLOAD", words))
-    return msgspec.Raw(arg.json(found, "the payload", _ANY_SIZE.payload_bytes, _ANY_SIZE))
-
-
-def date(value: datetime | None) -> datetime | None:
-    """A date without a zone is taken for UTC, as in-process."""
-    arg.date(value, "run_at")
-    return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+def checked(request: Submitting) -> Submitting:
+    """A submit, checked as the server will check it: no value is bent into JSON on the way, and a date without a zone
+    is taken for UTC."""
+    for payload in [request.payload] if isinstance(request, SubmitRequest) else [one.payload for one in request.items]:
+        if not isinstance(payload, dict):
+            words = "the payload must be a JSON object (a dict); nothing was changed."
+            raise Refused.of(Refusal("INVALID_PAYLOAD", words))
+        arg.json(payload, "the payload", _ANY_SIZE.payload_bytes, _ANY_SIZE)
+    arg.date(request.run_at, "run_at")
+    if request.run_at is None or request.run_at.tzinfo is not None:
+        return request
+    return replace(request, run_at=request.run_at.replace(tzinfo=UTC))
 
 
 def segment(name: str) -> str:

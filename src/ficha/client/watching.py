@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from msgspec import Struct
-
 from ..core.states import FINAL
-from ..engine.views import EventView, JobView, Wait
+from ..engine.views import EventView, JobView, Page, Wait
 from ..errors import Refused
 from .effects import Answer, Emit, Flow, Open, Pause, Read, Ride, Send, Step
 from .errors import Unreachable
@@ -40,11 +38,6 @@ Happening: TypeAlias = EventView | Wait | JobView
 Telling: TypeAlias = Generator[Step | Emit[Happening], Any, T]
 Came = Literal["ended", "broken", "later", "nothing"]
 """What came of a stream: it told the end; it broke; the server asked to come back later; nothing is to be had of it."""
-
-
-class Events(Struct, frozen=True):
-    items: list[EventView]
-    next: int | None = None
 
 
 class JobWatch:
@@ -197,7 +190,7 @@ class JobWatch:
                 harmless=True,
             )
             answer = yield from self._calls.ask(request, until=self._ends_at)
-            page = self._calls.read(answer.body, Events)
+            page = self._calls.read(answer.body, Page[EventView])
             for event in page.items:
                 yield from self._tell_event(event)
             if page.next is None:

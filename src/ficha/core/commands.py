@@ -118,7 +118,7 @@ class SaveStep(Command, frozen=True):
     job_id: str
     epoch: int
     name: str
-    result: str
+    result_json: str
 
 
 class Report(Command, frozen=True):
@@ -127,7 +127,7 @@ class Report(Command, frozen=True):
     job_id: str
     epoch: int
     progress: int | None = None
-    partial: str | None = None
+    partial_json: str | None = None
 
 
 class Note(Command, frozen=True):
@@ -135,13 +135,13 @@ class Note(Command, frozen=True):
 
     job_id: str
     epoch: int
-    text: str
+    line: str
 
 
 class Completed(Struct, frozen=True, gc=False, tag=True):
     """All of it worked. With `delivered` below the job's units, the rest is refunded."""
 
-    result: str
+    result_json: str
     delivered: int | None = None
     of: int | None = None
 

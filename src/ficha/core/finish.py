@@ -76,7 +76,7 @@ def _keep_late_word(ws: Workspace, job: Job, ending: Ending) -> None:
 
 def unchanged(ws: Workspace, job: Job) -> Finished:
     """The answer to a word about a job that has ended."""
-    return Finished(job.id, job.status, changed=False, refunded=job.refunded, new_balance=ws.owner(job).balance)
+    return Finished(job, changed=False, refunded=job.refunded, new_balance=ws.owner(job).balance)
 
 
 def _complete(ws: Workspace, job: Job, ending: Completed) -> Finished:
@@ -88,12 +88,12 @@ def _complete(ws: Workspace, job: Job, ending: Completed) -> Finished:
     delivered = of if ending.delivered is None else max(0, min(ending.delivered, of))
     job = states.completed(job, delivered, ws.now)
     ws.put_job(job)
-    ws.put_result(job.id, ending.result)
+    ws.put_result(job.id, ending.result_json)
     refunded = ledger.refund(ws, job, ledger.undelivered(job.charged, delivered, of), "partial")
     if delivered == of:
         ws.add_event(job, "completed")
         if job.content_hash is not None:
-            ws.put_content(Content(job.tool, job.content_hash, job.id, ending.result))
+            ws.put_content(Content(job.tool, job.content_hash, job.id, ending.result_json))
     else:
         ws.add_event(job, "completed", delivered=delivered, of=of, refunded=refunded)
     return _ended(ws, job, refunded)
@@ -124,7 +124,9 @@ def cancel_now(ws: Workspace, job: Job, reason: str | None) -> Finished:
 
 def _ended(ws: Workspace, job: Job, refunded: int) -> Finished:
     promote(ws, job.account_id)
-    return Finished(job.id, job.status, True, refunded, ws.owner(job).balance)
+    ended = ws.job(job.id)
+    assert ended is not None
+    return Finished(ended, True, refunded, ws.owner(job).balance)
 
 
 def _retry(ws: Workspace, job: Job, after_ms: int, *, failed: bool, error: str | None) -> Finished:
@@ -134,7 +136,7 @@ def _retry(ws: Workspace, job: Job, after_ms: int, *, failed: bool, error: str |
     ws.put_job(job)
     ws.add_event(job, "retried", error=error, attempts=job.attempts, due_at=due_at)
     promote(ws, job.account_id)
-    return Finished(job.id, job.status, True, 0, ws.owner(job).balance, due_at)
+    return Finished(job, True, 0, ws.owner(job).balance)
 
 
 def _accept(ws: Workspace, job: Job, ref: str) -> Finished | Refusal:
@@ -143,7 +145,7 @@ def _accept(ws: Workspace, job: Job, ref: str) -> Finished | Refusal:
     job = states.accepted(job, job.place, ref, ws.now)
     ws.put_job(job)
     ws.add_event(job, "accepted", ref=ref)
-    return Finished(job.id, job.status, True, 0, ws.owner(job).balance)
+    return Finished(job, True, 0, ws.owner(job).balance)
 
 
 def take_back(ws: Workspace, job: Job, reason: str, *, lost: bool) -> Finished:
@@ -162,7 +164,7 @@ def take_back(ws: Workspace, job: Job, reason: str, *, lost: bool) -> Finished:
         ws.add_event(job, "recovered", **said)
     else:
         ws.add_event(job, "returned", **said)
-    return Finished(job.id, job.status, True, 0, ws.owner(job).balance)
+    return Finished(job, True, 0, ws.owner(job).balance)
 
 
 def _hours(ws: Workspace) -> int:

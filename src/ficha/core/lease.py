@@ -57,9 +57,9 @@ def save_step(ws: Workspace, command: SaveStep) -> StepSaved | Refusal:
     earlier = ws.step(job.id, command.name)
     if earlier is not None:
         return StepSaved(job.id, command.name, earlier)
-    ws.put_step(Step(job.id, command.name, command.result, ws.now))
+    ws.put_step(Step(job.id, command.name, command.result_json, ws.now))
     ws.add_event(job, "step", name=command.name)
-    return StepSaved(job.id, command.name, command.result)
+    return StepSaved(job.id, command.name, command.result_json)
 
 
 def report(ws: Workspace, command: Report) -> Held | Refusal:
@@ -69,9 +69,9 @@ def report(ws: Workspace, command: Report) -> Held | Refusal:
         return job
     before = job.checkpoint or Checkpoint("", 0, "{}", ws.now)
     progress = before.progress if command.progress is None else command.progress
-    partial = before.partial if command.partial is None else command.partial
+    partial = before.partial if command.partial_json is None else command.partial_json
     job = replace(job, checkpoint=replace(before, progress=progress, partial=partial))
-    if command.partial is None:
+    if command.partial_json is None:
         ws.add_event(job, "progress", progress=progress)
     else:
         ws.add_event(job, "partial", progress=progress)
@@ -83,7 +83,7 @@ def note(ws: Workspace, command: Note) -> Held | Refusal:
     job = held_job(ws, command.job_id, command.epoch)
     if isinstance(job, Refusal):
         return job
-    ws.add_event(job, "log", text=command.text)
+    ws.add_event(job, "log", text=command.line)
     return _extended(ws, job)
 
 

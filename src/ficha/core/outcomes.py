@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from .codes import CODES, Code
-from .records import ApiKey, Job, Pool, Reservation, Status, Worker
+from .records import ApiKey, Job, Parked, Pool, Reservation, Status, Worker
 
 
 class Refusal(Struct, frozen=True, gc=False):
@@ -87,19 +87,29 @@ class StepSaved(Struct, frozen=True, gc=False):
 
     job_id: str
     name: str
-    result: str
+    result_json: str
 
 
 class Finished(Struct, frozen=True, gc=False):
-    """What the job is now. `changed` is False when it had ended before and this call changed nothing."""
+    """The job as it is now. `changed` is False when it had ended before and this call changed nothing."""
 
-    job_id: str
-    status: Status
+    job: Job
     changed: bool
     refunded: int
-    new_balance: int | None = None
-    due_at: int | None = None
-    """When a retried job becomes claimable again."""
+    new_balance: int
+
+    @property
+    def job_id(self) -> str:
+        return self.job.id
+
+    @property
+    def status(self) -> Status:
+        return self.job.status
+
+    @property
+    def due_at(self) -> int | None:
+        """When a retried job becomes claimable again."""
+        return self.job.place.due_at if isinstance(self.job.place, Parked) else None
 
 
 class ReservationChanged(Struct, frozen=True, gc=False):

@@ -2,6 +2,5 @@
 
 from .bound import AllOperations, BoundOperations
 from .leases import LeaseName, LeaseOperations, StandingClaim
-from .submits import Request
 
-__all__ = ["AllOperations", "BoundOperations", "LeaseName", "LeaseOperations", "Request", "StandingClaim"]
+__all__ = ["AllOperations", "BoundOperations", "LeaseName", "LeaseOperations", "StandingClaim"]

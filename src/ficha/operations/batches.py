@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from .. import validation as arg
 from ..core import commands as c
@@ -14,41 +13,29 @@ from ..core.states import ACTIVE
 from ..engine.views import BatchView, Receipt
 from ..errors import Refused
 from ..ids import new_id
-from .submits import Request, SubmitOperations
+from ..requests import BatchOptions, BatchRequest, batch_items
+from .submits import SubmitOperations
 
 
 class BatchOperations(SubmitOperations):
     async def submit_batch(
-        self,
-        items: Iterable[tuple[str, Mapping[str, Any]]],
-        *,
-        account: str,
-        idempotency_key: str | None = None,
-        key_ttl_hours: float | None = None,
-        session: str | None = None,
-        run_at: datetime | None = None,
-        correlation_id: str | None = None,
+        self, items: Iterable[tuple[str, Mapping[str, Any]]], *, account: str, **options: Unpack[BatchOptions]
     ) -> Receipt:
         """Creates and charges a job for each (tool, payload), all of them or none."""
+        return await self.submit_batch_request(BatchRequest(items=batch_items(items), account=account, **options))
+
+    async def submit_batch_request(self, request: BatchRequest) -> Receipt:
+        """The same, from a request."""
         jobs: list[c.NewJob] = []
         digest = hashlib.sha256()
-        for name, payload in items:
-            tool = self._tool(name)
-            text = self._payload(payload)
+        for item in request.items:
+            tool = self._tool(item.tool)
+            text = self._payload(item.payload)
             digest.update(f"{tool.name}\n{text}\n".encode())
-            jobs += self._new_jobs(tool, payload, text)
+            jobs += self._new_jobs(tool, item.payload, text)
             self._limit_jobs(len(jobs))
         if not jobs:
             raise arg.invalid("a batch needs at least one item")
-        request = Request(
-            tool=jobs[0].tool,
-            account=account,
-            idempotency_key=idempotency_key,
-            key_ttl_hours=key_ttl_hours,
-            session=session,
-            run_at=run_at,
-            correlation_id=correlation_id,
-        )
         command = self._command(request, tuple(jobs), digest.hexdigest(), new_id())
         return await self._receipt(await self._ask(command, Submitted))
 

@@ -17,7 +17,7 @@ from ..core.lease import lost
 from ..core.outcomes import Claimed, Finished, Held, Recovered, Seen, StepSaved
 from ..core.records import Worker
 from ..engine.committer import StandingTicket
-from ..engine.views import Lease, moment
+from ..engine.views import FinishView, Lease, finish_view, moment
 from ..engine.wakeups import cancellations
 from ..errors import Refused
 from ..store.base import GetJobs
@@ -144,7 +144,7 @@ class LeaseOperations(Operations):
         """Stores a step's result and returns it, or the one stored before under that name."""
         text = arg.json(result, "the step's result", self.limits.result_bytes, self.limits)
         command = c.SaveStep(lease.job_id, lease.epoch, arg.name(name, "a step"), text)
-        return json.decode((await self._ask(command, StepSaved)).result)
+        return json.decode((await self._ask(command, StepSaved)).result_json)
 
     async def report(self, lease: AnyLease, *, progress: int | None = None, partial: Any = None) -> datetime:
         """Tells those who watch how far the job is, and what of its result is there; returns when the lease ends."""
@@ -164,13 +164,14 @@ class LeaseOperations(Operations):
 
     async def finish(
         self, lease: AnyLease, result: Any = None, *, delivered: int | None = None, of: int | None = None
-    ) -> Finished:
+    ) -> FinishView:
         """Completes a job. With `delivered` of `of` (3 of 4 images), what was not delivered is refunded."""
         return await self._finish(lease, self.completed(result, delivered, of))
 
-    async def finish_many(self, finished: Iterable[tuple[AnyLease, Any]]) -> list[Finished | Refused]:
+    async def finish_many(self, finished: Iterable[tuple[AnyLease, Any]]) -> list[FinishView | Refused]:
         """Completes many jobs, each with its result."""
-        return await self.end_many([(lease, self.completed(result)) for lease, result in finished])
+        answers = await self.end_many([(lease, self.completed(result)) for lease, result in finished])
+        return [answer if isinstance(answer, Refused) else finish_view(answer) for answer in answers]
 
     async def end_many(self, ends: Iterable[tuple[AnyLease, c.Ending]]) -> list[Finished | Refused]:
         """Says of many runs how each ended."""
@@ -184,12 +185,12 @@ class LeaseOperations(Operations):
             arg.count(delivered, "delivered", 2**31)
         return c.Completed(arg.json(result, "the result", self.limits.result_bytes, self.limits), delivered, of)
 
-    async def fail(self, lease: AnyLease, error: str, *, final: bool = False) -> Finished:
+    async def fail(self, lease: AnyLease, error: str, *, final: bool = False) -> FinishView:
         """Says that the run failed: retried while the tool has attempts left (unless `final`), else failed and
         refunded."""
         return await self._finish(lease, c.Failed(arg.text(error), final))
 
-    async def retry(self, lease: AnyLease, after_s: float, *, reason: str | None = None) -> Finished:
+    async def retry(self, lease: AnyLease, after_s: float, *, reason: str | None = None) -> FinishView:
         """Puts the job back for a while; it does not count as a failure."""
         return await self._finish(lease, self.retry_later(after_s, reason))
 
@@ -197,7 +198,7 @@ class LeaseOperations(Operations):
         """The ending of a run that is to be run again, checked."""
         return c.RetryLater(arg.milliseconds(after_s, "after_s"), None if reason is None else arg.text(reason))
 
-    async def accept(self, lease: AnyLease, ref: str) -> Finished:
+    async def accept(self, lease: AnyLease, ref: str) -> FinishView:
         """Says that an external provider has the work: the job keeps its slot, the worker is free."""
         return await self._finish(lease, self.accepted(ref))
 
@@ -205,7 +206,7 @@ class LeaseOperations(Operations):
         """The ending of a run whose work a provider has, checked."""
         return c.AcceptedByProvider(arg.name(ref, "a provider's reference"))
 
-    async def give_up(self, lease: AnyLease, reason: str) -> Finished:
+    async def give_up(self, lease: AnyLease, reason: str) -> FinishView:
         """Cancels the job from inside its run, with a refund."""
         return await self._finish(lease, self.cancelled(reason))
 
@@ -213,11 +214,11 @@ class LeaseOperations(Operations):
         """The ending of a run that makes no sense any more, checked."""
         return c.CancelledByHandler(arg.text(reason))
 
-    async def time_out(self, lease: AnyLease) -> Finished:
+    async def time_out(self, lease: AnyLease) -> FinishView:
         """Says that the run took as long as the job may run: failed and refunded."""
         return await self._finish(lease, c.TimedOut())
 
-    async def hand_back(self, lease: AnyLease, reason: str, *, lost: bool = False) -> Finished:
+    async def hand_back(self, lease: AnyLease, reason: str, *, lost: bool = False) -> FinishView:
         """Returns the job to the queue at once, because the worker stops; `lost` if the run took its process down,
         which counts as a recovery."""
         return await self._finish(lease, self.interrupted(reason, lost=lost))
@@ -226,14 +227,14 @@ class LeaseOperations(Operations):
         """The ending of a run that was broken off, checked."""
         return c.Interrupted(arg.text(reason), lost)
 
-    async def _finish(self, lease: AnyLease, ending: c.Ending) -> Finished:
-        return await self._ask(_finish(lease, ending), Finished)
+    async def _finish(self, lease: AnyLease, ending: c.Ending) -> FinishView:
+        return finish_view(await self._ask(_finish(lease, ending), Finished))
 
-    async def finish_job(self, job_id: str, ending: c.Ending, *, epoch: int | None = None) -> Finished:
+    async def finish_job(self, job_id: str, ending: c.Ending, *, epoch: int | None = None) -> FinishView:
         """How a run ended, by job id: for call-backs that prove themselves otherwise than by a lease."""
         checked = None if epoch is None else arg.epoch(epoch)
         jitter = random.random()  # noqa: S311 (jitter, not a secret)
-        return await self._ask(c.Finish(arg.job_id(job_id), ending, checked, jitter), Finished)
+        return finish_view(await self._ask(c.Finish(arg.job_id(job_id), ending, checked, jitter), Finished))
 
 
 class StandingClaim:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
+
+from msgspec.structs import replace
 
 from ..core.outcomes import Refusal, Submitted
 from ..engine.views import Quote
 from ..errors import Refused
-from .submits import Request, SubmitOperations
+from ..requests import SubmitOptions, SubmitRequest
+from .submits import SubmitOperations
 
 
 class QuoteOperations(SubmitOperations):
@@ -19,27 +21,19 @@ class QuoteOperations(SubmitOperations):
         payload: Mapping[str, Any] | None = None,
         *,
         account: str,
-        reservation: str | None = None,
-        session: str | None = None,
-        run_at: datetime | None = None,
-        delay_s: float = 0.0,
-        batch: str | None = None,
+        **options: Unpack[SubmitOptions],
     ) -> Quote:
         """What a submit with the same arguments would cost, whether it would be admitted, and where it would stand.
 
-        What is no submit at all (an unknown tool or account, a payload that does not fit) is refused as there.
+        An idempotency key is left out of account. What is no submit at all (an unknown tool or account, a payload that
+        does not fit) is refused as there.
         """
-        request = Request(
-            tool=tool,
-            payload={} if payload is None else payload,
-            account=account,
-            reservation=reservation,
-            session=session,
-            run_at=run_at,
-            delay_s=delay_s,
-            batch=batch,
-        )
-        command = self.submit_command(request)
+        given: Mapping[str, Any] = {} if payload is None else payload
+        return await self.quote_request(SubmitRequest(tool=tool, payload=given, account=account, **options))
+
+    async def quote_request(self, request: SubmitRequest) -> Quote:
+        """The same, from a request."""
+        command = self.submit_command(replace(request, idempotency_key=None))
         changes, outcome = await self.engine.preview(command)
         if isinstance(outcome, Refusal):
             payer = await self.queries.account(command.account_id)

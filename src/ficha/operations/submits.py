@@ -5,51 +5,22 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Final
-
-from msgspec import Struct
+from typing import Any, Final, Unpack
 
 from .. import validation as arg
 from ..core import commands as c
 from ..core.outcomes import Finished, Refusal, ReservationChanged, Submitted
-from ..core.records import Status
 from ..engine.positions import QueueStanding
-from ..engine.views import EventView, Hold, JobView, Page, Receipt, hold_view, receipt
+from ..engine.views import EventView, FinishView, Hold, JobView, Page, Receipt, finish_view, hold_view, receipt
 from ..errors import Refused
 from ..ids import new_id
-from ..store.base import ListEvents, ListJobs, StoreError
+from ..requests import BatchRequest, JobFilter, SubmitOptions, SubmitRequest, jobs_query
+from ..store.base import ListEvents, StoreError
 from ..tools import PayloadMismatch, Tool
 from .base import Operations, answer
 
 SLICES: Final = 6
 """A large submit goes in by slices, so many at a time: one is checked while the database writes another."""
-
-
-class Request(Struct, frozen=True, kw_only=True):
-    """One submit.
-
-    tool, payload, account: what, with which fields, and who pays.
-    idempotency_key: the caller's own name for this submit; a repeat gets the first job.
-    key_ttl_hours: how long the key is remembered. Defaults to the application's setting, 24 hours.
-    reservation: the quota slot that it stands on.
-    session: the caller's own name for a visit, for later lists.
-    run_at, delay_s: not to be started before.
-    correlation_id: carried along to logs and traces.
-    batch: a batch of the same account that it joins.
-    """
-
-    tool: str
-    payload: Mapping[str, Any] = {}
-    account: str
-    idempotency_key: str | None = None
-    key_ttl_hours: float | None = None
-    reservation: str | None = None
-    session: str | None = None
-    run_at: datetime | None = None
-    delay_s: float = 0.0
-    correlation_id: str | None = None
-    batch: str | None = None
 
 
 class SubmitOperations(Operations):
@@ -59,42 +30,26 @@ class SubmitOperations(Operations):
         payload: Mapping[str, Any] | None = None,
         *,
         account: str,
-        idempotency_key: str | None = None,
-        key_ttl_hours: float | None = None,
-        reservation: str | None = None,
-        session: str | None = None,
-        run_at: datetime | None = None,
-        delay_s: float = 0.0,
-        correlation_id: str | None = None,
-        batch: str | None = None,
         connection: Any = None,
+        **options: Unpack[SubmitOptions],
     ) -> Receipt:
         """Creates and charges a job (or, where the tool splits large requests, a batch of them).
 
-        With `batch`, the id of a batch of the same account, it joins that one.
+        The options are those of `SubmitRequest`.
         With `connection`, an asyncpg connection inside a transaction, the submit takes part in that transaction: it
         stands or falls with it, and the account stays locked until then.
         """
-        request = Request(
-            tool=tool,
-            payload={} if payload is None else payload,
-            account=account,
-            idempotency_key=idempotency_key,
-            key_ttl_hours=key_ttl_hours,
-            reservation=reservation,
-            session=session,
-            run_at=run_at,
-            delay_s=delay_s,
-            correlation_id=correlation_id,
-            batch=batch,
-        )
-        command = self.submit_command(request)
+        request = SubmitRequest(tool=tool, payload={} if payload is None else payload, account=account, **options)
         if connection is not None:
-            outcome = await self.engine.call_within(connection, self._said(command))
+            outcome = await self.engine.call_within(connection, self._said(self.submit_command(request)))
             return receipt(answer(outcome, Submitted), None)
-        return await self._receipt(await self._ask(command, Submitted))
+        return await self.submit_request(request)
 
-    async def submit_many(self, requests: Iterable[Request]) -> list[Receipt | Refused]:
+    async def submit_request(self, request: SubmitRequest) -> Receipt:
+        """The same, from a request."""
+        return await self._receipt(await self._ask(self.submit_command(request), Submitted))
+
+    async def submit_many(self, requests: Iterable[SubmitRequest]) -> list[Receipt | Refused]:
         """Submits each by itself and returns, in order, its receipt or the exception that says why not."""
         wanted = list(requests)
         turns = asyncio.Semaphore(SLICES)
@@ -109,7 +64,7 @@ class SubmitOperations(Operations):
         slices = await asyncio.gather(*(submit(start) for start in range(0, len(wanted), size)))
         return [result for results in slices for result in results]
 
-    async def _submit_slice(self, requests: Sequence[Request]) -> list[Receipt | Refused]:
+    async def _submit_slice(self, requests: Sequence[SubmitRequest]) -> list[Receipt | Refused]:
         results: list[Receipt | Refused | None] = [None] * len(requests)
         commands: dict[int, c.Submit] = {}
         for index, request in enumerate(requests):
@@ -136,18 +91,33 @@ class SubmitOperations(Operations):
         standing = await self.engine.positions.of_new(outcome.job_id)
         return None if standing is None else standing.position
 
-    def submit_command(self, request: Request) -> c.Submit:
+    def submit_command(self, request: SubmitRequest) -> c.Submit:
         """The command that a request stands for, checked as far as it can be without the database."""
         tool = self._tool(request.tool)
         payload = self._payload(request.payload)
         jobs = self._new_jobs(tool, request.payload, payload)
         fingerprint = _digest(tool.name, payload)
-        if request.batch is not None:
-            return self._command(request, jobs, fingerprint, arg.job_id(request.batch, "batch"))
-        return self._command(request, jobs, fingerprint, new_id() if len(jobs) > 1 else None)
+        joined, reservation = request.batch, request.reservation
+        batch_id = arg.job_id(joined, "batch") if joined is not None else new_id() if len(jobs) > 1 else None
+        return self._command(
+            request,
+            jobs,
+            fingerprint,
+            batch_id,
+            reservation_id=None if reservation is None else arg.job_id(reservation, "reservation"),
+            delay_ms=arg.milliseconds(request.delay_s, "delay_s"),
+            joins=joined is not None,
+        )
 
     def _command(
-        self, request: Request, jobs: tuple[c.NewJob, ...], fingerprint: str, batch_id: str | None
+        self,
+        request: SubmitRequest | BatchRequest,
+        jobs: tuple[c.NewJob, ...],
+        fingerprint: str,
+        batch_id: str | None,
+        reservation_id: str | None = None,
+        delay_ms: int = 0,
+        joins: bool = False,
     ) -> c.Submit:
         hours = request.key_ttl_hours
         return c.Submit(
@@ -156,13 +126,13 @@ class SubmitOperations(Operations):
             fingerprint=fingerprint,
             key=None if request.idempotency_key is None else arg.key(request.idempotency_key),
             key_ttl_ms=None if hours is None else max(1, arg.milliseconds(hours, "key_ttl_hours", 3_600, "hours")),
-            reservation_id=None if request.reservation is None else arg.job_id(request.reservation, "reservation"),
+            reservation_id=reservation_id,
             session=arg.optional_name(request.session, "a session"),
             batch_id=batch_id,
             correlation_id=arg.optional_name(request.correlation_id, "a correlation id"),
             run_at=arg.date(request.run_at, "run_at"),
-            delay_ms=arg.milliseconds(request.delay_s, "delay_s"),
-            joins=request.batch is not None,
+            delay_ms=delay_ms,
+            joins=joins,
         )
 
     def _tool(self, name: Any) -> Tool:
@@ -223,31 +193,9 @@ class SubmitOperations(Operations):
             raise Refused.of(Refusal("NOT_FOUND", f"there is no job {job_id}."))
         return view
 
-    async def jobs(
-        self,
-        *,
-        account: str | None = None,
-        statuses: Iterable[Status] = (),
-        tool: str | None = None,
-        pool: str | None = None,
-        batch: str | None = None,
-        session: str | None = None,
-        after: str | None = None,
-        limit: int = 50,
-    ) -> Page[JobView]:
+    async def jobs(self, **asked: Unpack[JobFilter]) -> Page[JobView]:
         """A page of jobs, newest first; `after` is the `next` of the page before."""
-        return await self.queries.jobs(
-            ListJobs(
-                account_id=arg.optional_name(account, "an account"),
-                statuses=arg.statuses(statuses),
-                tool=arg.optional_name(tool, "a tool"),
-                pool=arg.optional_name(pool, "a pool"),
-                batch_id=None if batch is None else arg.job_id(batch, "batch"),
-                session=arg.optional_name(session, "a session"),
-                before=None if after is None else arg.job_id(after),
-                limit=arg.count(limit, "limit", self.limits.page_items),
-            )
-        )
+        return await self.queries.jobs(jobs_query(asked, self.limits))
 
     async def position(self, job_id: str) -> QueueStanding | None:
         """Where a waiting job stands, from a shared look at the queue: cheap however many ask and wait."""
@@ -269,11 +217,11 @@ class SubmitOperations(Operations):
             )
         )
 
-    async def cancel(self, job_id: str, *, account: str | None = None, reason: str | None = None) -> Finished:
+    async def cancel(self, job_id: str, *, account: str | None = None, reason: str | None = None) -> FinishView:
         """Cancels an active job and refunds it; with `account`, only if it is theirs. An ended job stays as it is."""
         words = None if reason is None else arg.text(reason)
         owner = arg.optional_name(account, "an account")
-        return await self._ask(c.Cancel(arg.job_id(job_id), owner, words), Finished)
+        return finish_view(await self._ask(c.Cancel(arg.job_id(job_id), owner, words), Finished))
 
     async def reserve(self, account: str, *, ttl_s: float | None = None) -> Hold:
         """Holds one slot of the account's quota for a while, before the job exists."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ..requests import BatchRequest, Body, SubmitRequest
 from . import wire as s
 
 _JOB: Final = "0198f1a2-7c3e-7d4b-9a51-3f6c2e8b7a10"
 
-EXAMPLES: Final[dict[type[s.Body], dict[str, Any]]] = {
-    s.SubmitBody: {"tool": "upscale", "payload": {"image": "cat.png", "scale": 2}, "idempotency_key": "order-1042"},
-    s.QuoteBody: {"tool": "upscale", "payload": {"image": "cat.png", "scale": 4}},
-    s.BatchBody: {
+EXAMPLES: Final[dict[type[Body], dict[str, Any]]] = {
+    SubmitRequest: {"tool": "upscale", "payload": {"image": "cat.png", "scale": 2}, "idempotency_key": "order-1042"},
+    BatchRequest: {
         "items": [
             {"tool": "thumbnail", "payload": {"image": "cat.png"}},
             {"tool": "thumbnail", "payload": {"image": "dog.png"}},
@@ -30,8 +30,7 @@ EXAMPLES: Final[dict[type[s.Body], dict[str, Any]]] = {
     s.LogBody: {"job_id": _JOB, "epoch": 1, "text": "tile 7 of 12"},
     s.WorkerFinishBody: {"job_id": _JOB, "epoch": 1, "outcome": "completed", "result": {"image": "cat-2x.png"}},
     s.OpenAccountBody: {"account": "ana", "plan": "pro", "credits": 100},
-    s.GrantBody: {"amount": 50, "reason": "payment 7731", "key": "payment-7731"},
-    s.AdjustBody: {"amount": -5, "reason": "credited twice by hand"},
+    s.CreditBody: {"amount": 50, "reason": "payment 7731", "key": "payment-7731"},
     s.PlanBody: {"plan": "pro"},
     s.ResizeBody: {"slots": 5},
     s.ApiKeyBody: {"name": "web backend", "scope": "service", "ttl_s": 7776000},

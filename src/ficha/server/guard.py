@@ -134,6 +134,7 @@ def _check_query(request: Request) -> None:
     route: APIRoute = request.scope["route"]
     known = {field.alias for field in route.dependant.query_params}
     for dependency in route.dependant.dependencies:
+        known |= {field.alias for field in dependency.query_params}
         known |= {"token"} if isinstance(dependency.call, Guard) and dependency.call.in_query else set()
     if unknown := sorted(request.query_params.keys() - known):
         there = f"it has: {', '.join(sorted(known))}" if known else "it has none"

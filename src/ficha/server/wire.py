@@ -8,82 +8,21 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from ..core.records import Status
-from ..engine.views import AccountView, ApiKeyView, EventView, JobView, PoolView
+from ..engine.views import AccountView, JobView, PoolView, Receipt
+from ..requests import Body, Name, Seconds
+from ..store.base import Stats
 
-Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Count = Annotated[int, Meta(ge=1)]
 Credits = Annotated[int, Meta(ge=-(10**12), le=10**12)]
-Seconds = Annotated[float, Meta(ge=0)]
 Epoch = Annotated[int, Meta(ge=0, lt=2**31)]
 Percent = Annotated[int, Meta(ge=0, le=100)]
 
 
-class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The base of all bodies: a field that nobody knows is a mistake that is told."""
-
-
-class SubmitBody(Body, frozen=True):
-    """One submit. `account` is for service and admin keys; a user's own account is known."""
-
-    tool: Name
-    payload: dict[str, Any] = {}
-    account: Name | None = None
-    idempotency_key: str | None = None
-    key_ttl_hours: Seconds | None = None
-    reservation: str | None = None
-    session: Name | None = None
-    batch: str | None = None
-    run_at: datetime | None = None
-    delay_s: Seconds = 0.0
-    correlation_id: Name | None = None
-
-
-class QuoteBody(Body, frozen=True):
-    """A submit that is only asked about."""
-
-    tool: Name
-    payload: dict[str, Any] = {}
-    account: Name | None = None
-    reservation: str | None = None
-    session: Name | None = None
-    batch: str | None = None
-    run_at: datetime | None = None
-    delay_s: Seconds = 0.0
-
-
-class SubmitAnswer(Struct, frozen=True, kw_only=True):
+class SubmitAnswer(Receipt, frozen=True, kw_only=True):
     """What a submit led to. `job` is there when the caller asked to wait (`Prefer: wait=…`)."""
 
-    success: bool
-    job_id: str
-    status: Status
-    idempotent_hit: bool
-    position: int | None
-    priority: int
-    cost: int
-    new_balance: int
-    batch_id: str | None
-    jobs: int
-    quota_warnings: tuple[str, ...]
-    cost_limit_warning: str | None
+    success: bool = True
     job: JobView | None = None
-
-
-class QuoteAnswer(Struct, frozen=True, kw_only=True):
-    """What a submit would lead to. If it would not be admitted, `code` and `detail` say why."""
-
-    admitted: bool
-    cost: int
-    jobs: int
-    priority: int | None
-    position: int | None
-    estimated_wait_s: float | None
-    balance: int
-    new_balance: int | None
-    quota_warnings: tuple[str, ...]
-    cost_limit_warning: str | None
-    code: str | None
-    detail: str | None
 
 
 class ReasonBody(Body, frozen=True):
@@ -92,24 +31,6 @@ class ReasonBody(Body, frozen=True):
 
 class TokenBody(Body, frozen=True):
     ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = 900.0
-
-
-class TokenAnswer(Struct, frozen=True, kw_only=True):
-    """A token that lets a browser see, follow and cancel one job."""
-
-    token: str
-    expires_at: datetime
-
-
-class FinishAnswer(Struct, frozen=True, kw_only=True):
-    """What the job is now. `changed` is false when it had ended before and this call changed nothing."""
-
-    job_id: str
-    status: Status
-    changed: bool
-    refunded: int
-    new_balance: int | None
-    due_at: datetime | None
 
 
 class ActiveAnswer(Struct, frozen=True, kw_only=True):
@@ -122,41 +43,9 @@ class ActiveAnswer(Struct, frozen=True, kw_only=True):
     job: JobView | None
 
 
-class EventsAnswer(Struct, frozen=True, kw_only=True):
-    """A part of a history, oldest first; pass `next` as `after` to go on."""
-
-    items: list[EventView]
-    next: int | None
-
-
 class ReserveBody(Body, frozen=True):
     account: Name | None = None
     ttl_s: Seconds | None = None
-
-
-class BatchItem(Body, frozen=True):
-    tool: Name
-    payload: dict[str, Any] = {}
-
-
-class BatchBody(Body, frozen=True):
-    """Many jobs, all of them or none."""
-
-    items: Annotated[list[BatchItem], Meta(min_length=1)]
-    account: Name | None = None
-    idempotency_key: str | None = None
-    key_ttl_hours: Seconds | None = None
-    session: Name | None = None
-    run_at: datetime | None = None
-    correlation_id: Name | None = None
-
-
-class CancelledAnswer(Struct, frozen=True):
-    cancelled: int
-
-
-class ResumedAnswer(Struct, frozen=True):
-    resumed: int
 
 
 class PlanLimits(Struct, frozen=True, kw_only=True):
@@ -173,25 +62,6 @@ class AccountAnswer(AccountView, frozen=True, kw_only=True):
     """An account, with what its plan allows; `limits` is null where the application no longer declares the plan."""
 
     limits: PlanLimits | None
-
-
-class ToolAnswer(Struct, frozen=True, kw_only=True):
-    """A tool: `schema` is the payload's JSON Schema; `price` is null where it depends on the payload."""
-
-    name: str
-    description: str | None
-    pool: str
-    schema: dict[str, Any]
-    price: int | None
-    timeout_s: float
-    max_wait_s: float | None
-    attempts: int
-    max_items: int | None
-    dedupe: bool
-
-
-class ToolsAnswer(Struct, frozen=True):
-    items: list[ToolAnswer]
 
 
 class CheckAnswer(Struct, frozen=True, kw_only=True):
@@ -337,29 +207,10 @@ class HealthAnswer(Struct, frozen=True, kw_only=True):
     database: str
 
 
-class StatsAnswer(Struct, frozen=True, kw_only=True):
+class StatsAnswer(Stats, frozen=True, kw_only=True):
     """Figures over the active jobs. `avg_run_s`: from first start to completion, over the latest completions."""
 
     total: int
-    stuck: int
-    dead: int
-    by_status: dict[Status, int]
-    by_checkpoint: dict[str, int]
-    avg_run_s: float | None
-
-
-class SweepAnswer(Struct, frozen=True, kw_only=True):
-    """What was done: jobs by what became of them."""
-
-    jobs: dict[str, int]
-    reservations: int
-    keys: int
-
-
-class RecoveredAnswer(Struct, frozen=True, kw_only=True):
-    job_id: str
-    act: str
-    refunded: int
 
 
 class OpenAccountBody(Body, frozen=True):
@@ -368,17 +219,12 @@ class OpenAccountBody(Body, frozen=True):
     credits: Annotated[int, Meta(ge=0, le=10**12)] = 0
 
 
-class GrantBody(Body, frozen=True):
-    """A repeat with the same `key` (or Idempotency-Key header) changes nothing."""
+class CreditBody(Body, frozen=True):
+    """A grant adds from 1 up; a correction may take away, and needs a `reason`. A repeat with the same `key` (or
+    Idempotency-Key header) changes nothing."""
 
-    amount: Annotated[int, Meta(ge=1, le=10**12)]
-    reason: str | None = None
-    key: str | None = None
-
-
-class AdjustBody(Body, frozen=True):
     amount: Credits
-    reason: str
+    reason: str | None = None
     key: str | None = None
 
 
@@ -386,40 +232,8 @@ class PlanBody(Body, frozen=True):
     plan: Name
 
 
-class PlanAnswer(Struct, frozen=True, kw_only=True):
-    name: str
-    priority: int
-    max_running: int | None
-    max_active: int | None
-    per_hour: int | None
-    daily_limit: int | None
-    daily_warning: int | None
-    monthly_limit: int | None
-    monthly_warning: int | None
-    ageing_s: float | None
-
-
-class PlansAnswer(Struct, frozen=True):
-    items: list[PlanAnswer]
-
-
-class PoolsAnswer(Struct, frozen=True):
-    items: list[PoolView]
-
-
 class ResizeBody(Body, frozen=True):
     slots: Annotated[int, Meta(ge=0, lt=2**31)] | None
-
-
-class RequeuedAnswer(Struct, frozen=True):
-    """The new job that does the dead letter's work again."""
-
-    job_id: str
-
-
-class DiscardedAnswer(Struct, frozen=True):
-    job_id: str
-    changed: bool
 
 
 class ApiKeyBody(Body, frozen=True):
@@ -429,13 +243,6 @@ class ApiKeyBody(Body, frozen=True):
     scope: Literal["user", "service", "admin"] = "user"
     account: Name | None = None
     ttl_s: Annotated[float, Meta(gt=0)] | None = None
-
-
-class ApiKeyAnswer(Struct, frozen=True):
-    """A new key. `secret` is shown this once."""
-
-    secret: str
-    key: ApiKeyView
 
 
 class ProbeAnswer(Struct, frozen=True):

@@ -6,20 +6,24 @@ One struct per shape: the operations return them, the server sends them, the cli
 from .accounts import AccountView, EntryView, Hold, KeyView, account_view, entry_view, hold_view, key_view
 from .api_keys import ApiKeyView, AuditView, NewApiKey, api_key_view, audit_view
 from .dates import instant, moment, moment_if_any
-from .figures import BatchView, PoolView, WorkerView, batch_view, pool_view, worker_view
-from .jobs import EventView, JobView, Wait, event_view, job_view
+from .figures import BatchCancelled, BatchResumed, BatchView, PoolView, WorkerView, batch_view, pool_view, worker_view
+from .jobs import EventView, JobToken, JobView, ToolView, Wait, event_view, job_view
 from .leases import Lease
 from .lists import Page, Whole
-from .submits import Quote, Receipt, receipt
+from .submits import FinishView, Quote, Receipt, Requeued, finish_view, receipt
 
 __all__ = [
     "AccountView",
     "ApiKeyView",
     "AuditView",
+    "BatchCancelled",
+    "BatchResumed",
     "BatchView",
     "EntryView",
     "EventView",
+    "FinishView",
     "Hold",
+    "JobToken",
     "JobView",
     "KeyView",
     "Lease",
@@ -28,6 +32,8 @@ __all__ = [
     "PoolView",
     "Quote",
     "Receipt",
+    "Requeued",
+    "ToolView",
     "Wait",
     "Whole",
     "WorkerView",
@@ -37,6 +43,7 @@ __all__ = [
     "batch_view",
     "entry_view",
     "event_view",
+    "finish_view",
     "hold_view",
     "instant",
     "job_view",

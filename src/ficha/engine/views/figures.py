@@ -39,6 +39,18 @@ def batch_view(counts: BatchCounts) -> BatchView:
     )
 
 
+class BatchCancelled(Struct, frozen=True):
+    """How many jobs of a batch were cancelled."""
+
+    cancelled: int
+
+
+class BatchResumed(Struct, frozen=True):
+    """How many jobs of a batch go on."""
+
+    resumed: int
+
+
 class PoolView(Struct, frozen=True, kw_only=True):
     """A pool: its slots (None for no limit), how many are busy, how many jobs are ready for one."""
 

@@ -141,3 +141,30 @@ def event_view(numbered: NumberedEvent) -> EventView:
     return EventView(
         number=numbered.number, job_id=event.job_id, kind=event.kind, data=event.data or {}, at=moment(event.at)
     )
+
+
+class JobToken(Struct, frozen=True):
+    """A token with which a browser can see, follow and cancel one job for a short while, and nothing else."""
+
+    token: str
+    expires_at: datetime
+
+    def __repr__(self) -> str:
+        """Without the text: whoever has it can use it."""
+        return f"JobToken(expires_at={self.expires_at!r})"
+
+
+class ToolView(Struct, frozen=True, kw_only=True):
+    """A kind of job, as it is sold: `schema` is the payload's JSON Schema; `price` is None where it depends on the
+    payload."""
+
+    name: str
+    description: str | None
+    pool: str
+    schema: dict[str, Any]
+    price: int | None
+    timeout_s: float
+    max_wait_s: float | None
+    attempts: int
+    max_items: int | None
+    dedupe: bool

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from msgspec import Struct
 
-from ...core.outcomes import Rate, Refusal, Submitted
+from ...core.outcomes import Finished, Rate, Refusal, Submitted
 from ...core.records import Status
+from .dates import moment_if_any
 
 
 class Receipt(Struct, frozen=True, kw_only=True):
@@ -25,7 +28,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     jobs: int
     quota_warnings: tuple[str, ...]
     cost_limit_warning: str | None
-    rate: Rate | None
+    rate: Rate | None = None
 
 
 def receipt(outcome: Submitted, position: int | None) -> Receipt:
@@ -63,3 +66,34 @@ class Quote(Struct, frozen=True, kw_only=True):
     refusal: Refusal | None
     quota_warnings: tuple[str, ...]
     cost_limit_warning: str | None
+
+
+class FinishView(Struct, frozen=True, kw_only=True):
+    """What a finish or a cancel made of a job. `changed` is False when it had ended before and nothing was changed.
+
+    due_at: when a job that is to be run again becomes claimable.
+    """
+
+    job_id: str
+    status: Status
+    changed: bool
+    refunded: int
+    new_balance: int
+    due_at: datetime | None
+
+
+def finish_view(outcome: Finished) -> FinishView:
+    return FinishView(
+        job_id=outcome.job_id,
+        status=outcome.status,
+        changed=outcome.changed,
+        refunded=outcome.refunded,
+        new_balance=outcome.new_balance,
+        due_at=moment_if_any(outcome.due_at),
+    )
+
+
+class Requeued(Struct, frozen=True):
+    """The new job that does a dead letter's work again."""
+
+    job_id: str

@@ -2,7 +2,6 @@
 
 from .authenticator import Identity
 from .callers import Caller, Scope
-from .job_tokens import JobToken
 from .settings import IdentitySettings
 
-__all__ = ["Caller", "Identity", "IdentitySettings", "JobToken", "Scope"]
+__all__ = ["Caller", "Identity", "IdentitySettings", "Scope"]

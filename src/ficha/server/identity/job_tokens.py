@@ -11,10 +11,11 @@ import hmac
 import math
 import time
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 import jwt
 
+from ...engine.views import JobToken
 from ...validation import invalid
 from .callers import Caller
 from .settings import JOB_AUDIENCE
@@ -25,15 +26,6 @@ TTL_S: Final = 900.0
 MAX_TTL_S: Final = 86_400.0
 _ISSUER: Final = "ficha"
 _LABEL: Final = b"ficha: tokens of one job, 1"
-
-
-class JobToken(NamedTuple):
-    token: str
-    expires_at: datetime
-
-    def __repr__(self) -> str:
-        """Without the token, which is a credential."""
-        return f"JobToken(expires_at={self.expires_at!r})"
 
 
 class JobTokens:

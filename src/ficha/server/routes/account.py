@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
 from ...core.policy import Plan
-from ...engine.views import AccountView, EntryView, Page
+from ...engine.views import AccountView, EntryView, EventView, Page
 from .. import wire as s
 from ..guard import Account, Call
 from ..openapi import gives
@@ -56,7 +56,7 @@ async def ledger_page(call: Call, account: str, cursor: str | None, limit: int) 
 
 
 @routes.get("/events", summary="Follow all jobs of the account")
-@gives(s.EventsAnswer, "NOT_ACCEPTABLE", "NOT_FOUND")
+@gives(Page[EventView], "NOT_ACCEPTABLE", "NOT_FOUND")
 async def events(
     call: Account,
     account: ForAccount = None,

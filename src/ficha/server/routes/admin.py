@@ -11,7 +11,10 @@ import msgspec
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from ... import validation as arg
 from ...core import commands as c
+from ...core.outcomes import Discarded
+from ...core.policy import Plan
 from ...engine.views import (
     AccountView,
     ApiKeyView,
@@ -20,8 +23,11 @@ from ...engine.views import (
     Hold,
     JobView,
     KeyView,
+    NewApiKey,
     Page,
     PoolView,
+    Requeued,
+    Whole,
     WorkerView,
 )
 from .. import wire as s
@@ -62,7 +68,7 @@ async def ledger(call: Admin, account: str, cursor: Cursor = None, limit: Limit 
 @routes.post("/accounts/{account:path}/grant", summary="Add credits")
 @gives(AccountView, c.Credit)
 async def grant(
-    call: Admin, account: str, asked: Annotated[s.GrantBody, body(s.GrantBody)], idempotency_key: Key = None
+    call: Admin, account: str, asked: Annotated[s.CreditBody, body(s.CreditBody)], idempotency_key: Key = None
 ) -> Response:
     """Adds credits. With a key (a payment's id, say) a repeat adds nothing."""
     key = one_key(idempotency_key, asked.key)
@@ -73,10 +79,12 @@ async def grant(
 @routes.post("/accounts/{account:path}/adjust", summary="Correct a balance")
 @gives(AccountView, c.Credit)
 async def adjust(
-    call: Admin, account: str, asked: Annotated[s.AdjustBody, body(s.AdjustBody)], idempotency_key: Key = None
+    call: Admin, account: str, asked: Annotated[s.CreditBody, body(s.CreditBody)], idempotency_key: Key = None
 ) -> Response:
     """Corrects a balance, up or down but never below zero."""
     key = one_key(idempotency_key, asked.key)
+    if asked.reason is None:
+        raise arg.invalid("a correction needs a `reason`")
     await call.acting.adjust(account, asked.amount, reason=asked.reason, key=key)
     return answer(await call.app.account(account))
 
@@ -96,18 +104,17 @@ async def account(call: Admin, account: str) -> Response:
 
 
 @routes.get("/plans", summary="List plans")
-@gives(s.PlansAnswer)
+@gives(Whole[Plan])
 async def plans(call: Admin) -> Response:
     """The plans that the application declares."""
-    declared = call.app.policy.plans.values()
-    return answer(s.PlansAnswer([s.PlanAnswer(**msgspec.structs.asdict(plan)) for plan in declared]))
+    return answer(Whole([*call.app.policy.plans.values()]))
 
 
 @routes.get("/pools", summary="List pools")
-@gives(s.PoolsAnswer)
+@gives(Whole[PoolView])
 async def pools(call: Admin) -> Response:
     """All pools: slots, how many are busy, how many jobs are ready."""
-    return answer(s.PoolsAnswer(await call.app.pools()))
+    return answer(Whole(await call.app.pools()))
 
 
 @routes.post("/pools/{pool:path}/pause", summary="Start nothing new in a pool")
@@ -146,17 +153,16 @@ async def dead(call: Admin, account: ForAccount = None, cursor: Cursor = None, l
 
 
 @routes.post("/dead/{job_id}/requeue", summary="Run a dead letter again")
-@gives(s.RequeuedAnswer, c.Requeue, status=201)
+@gives(Requeued, c.Requeue, status=201)
 async def requeue(call: Admin, job_id: str) -> Response:
     """Does the work again as a new job, charged anew."""
-    return answer(s.RequeuedAnswer(await call.acting.requeue(job_id)), 201)
+    return answer(Requeued(await call.acting.requeue(job_id)), 201)
 
 
 @routes.post("/dead/{job_id}/discard", summary="Take a job off the dead-letter list")
-@gives(s.DiscardedAnswer, c.Discard)
+@gives(Discarded, c.Discard)
 async def discard(call: Admin, job_id: str) -> Response:
-    outcome = await call.acting.discard(job_id)
-    return answer(s.DiscardedAnswer(outcome.job_id, outcome.changed))
+    return answer(await call.acting.discard(job_id))
 
 
 @routes.get("/workers", summary="List workers")
@@ -201,11 +207,11 @@ async def api_keys(call: Admin, cursor: Cursor = None, limit: Limit = 50) -> Res
 
 
 @routes.post("/api-keys", summary="Create an API key")
-@gives(s.ApiKeyAnswer, c.CreateApiKey, status=201)
+@gives(NewApiKey, c.CreateApiKey, status=201)
 async def create_api_key(call: Admin, asked: Annotated[s.ApiKeyBody, body(s.ApiKeyBody)]) -> Response:
     """Creates a key and shows it this once. Two keys of one name may live side by side, to replace one by the other."""
     made = await call.acting.create_api_key(asked.name, scope=asked.scope, account=asked.account, ttl_s=asked.ttl_s)
-    return answer(s.ApiKeyAnswer(made.secret, made.key), 201)
+    return answer(made, 201)
 
 
 @routes.post("/api-keys/{key_id}/revoke", summary="Revoke an API key")

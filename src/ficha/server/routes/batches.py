@@ -7,13 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from ...engine.views import BatchView
+from ...engine.views import BatchCancelled, BatchResumed, BatchView
+from ...requests import BatchRequest
 from .. import wire as s
 from ..guard import Account, Call
 from ..openapi import gives
 from ..request_body import body
 from ..responses import answer
-from .jobs import SUBMITS, one_key, submitted
+from .jobs import SUBMITS, in_full, submitted
 from .parameters import Key
 
 routes = APIRouter(prefix="/api/batches", tags=["batches"])
@@ -22,18 +23,10 @@ routes = APIRouter(prefix="/api/batches", tags=["batches"])
 @routes.post("", summary="Submit a batch")
 @gives(s.SubmitAnswer, *SUBMITS, status=201, also=200)
 async def submit(
-    call: Account, asked: Annotated[s.BatchBody, body(s.BatchBody)], idempotency_key: Key = None
+    call: Account, asked: Annotated[BatchRequest, body(BatchRequest)], idempotency_key: Key = None
 ) -> Response:
     """Creates and charges a job for each item, all of them or none."""
-    receipt = await call.app.submit_batch(
-        [(item.tool, item.payload) for item in asked.items],
-        account=call.account(asked.account),
-        idempotency_key=one_key(idempotency_key, asked.idempotency_key),
-        key_ttl_hours=asked.key_ttl_hours,
-        session=asked.session,
-        run_at=asked.run_at,
-        correlation_id=asked.correlation_id or call.correlation_id,
-    )
+    receipt = await call.app.submit_batch_request(in_full(call, asked, idempotency_key))
     return await submitted(call, receipt, None)
 
 
@@ -51,20 +44,20 @@ async def own_batch(call: Call, batch_id: str) -> BatchView:
 
 
 @routes.post("/{batch_id}/cancel", summary="Cancel a batch")
-@gives(s.CancelledAnswer, "NOT_FOUND")
+@gives(BatchCancelled, "NOT_FOUND")
 async def cancel(
     call: Account, batch_id: str, asked: Annotated[s.ReasonBody, body(s.ReasonBody, optional=True)]
 ) -> Response:
     """Cancels and refunds the batch's active jobs."""
     found = await own_batch(call, batch_id)
     operations = call.acting if call.caller.scope == "admin" else call.app
-    return answer(s.CancelledAnswer(await operations.cancel_batch(found.id, reason=asked.reason)))
+    return answer(BatchCancelled(await operations.cancel_batch(found.id, reason=asked.reason)))
 
 
 @routes.post("/{batch_id}/resume", summary="Resume a batch")
-@gives(s.ResumedAnswer, "NOT_FOUND")
+@gives(BatchResumed, "NOT_FOUND")
 async def resume(call: Account, batch_id: str) -> Response:
     """Takes up an interrupted batch: jobs whose worker was lost go on, failed ones run again as new, paid jobs."""
     found = await own_batch(call, batch_id)
     operations = call.acting if call.caller.scope == "admin" else call.app
-    return answer(s.ResumedAnswer(await operations.resume_batch(found.id)))
+    return answer(BatchResumed(await operations.resume_batch(found.id)))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Header, Query
+from msgspec.structs import asdict, replace
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ... import validation as arg
 from ...core.commands import Cancel, Submit
-from ...core.outcomes import Finished, Refusal
 from ...core.records import Status
-from ...engine.views import JobView, Page, Receipt, moment
+from ...engine.views import EventView, FinishView, JobToken, JobView, Page, Quote, Receipt
+from ...requests import BatchRequest, SubmitRequest
 from .. import wire as s
 from ..guard import Account, Call, OneJob, Stream
 from ..openapi import gives
@@ -21,7 +22,7 @@ from ..problems import EdgeError
 from ..request_body import body
 from ..responses import answer, job_answer, rate_headers
 from ..streams import EventStream, await_end, follow_job
-from .parameters import Cursor, ForAccount, Key, Limit
+from .parameters import Cursor, ForAccount, Key, Limit, Names
 
 routes = APIRouter(prefix="/api", tags=["jobs"])
 
@@ -29,6 +30,7 @@ SUBMITS: Final = (Submit, "INVALID_PAYLOAD", "UNKNOWN_TOOL")
 """What may refuse a submit: its rule, and the checks of its tool and payload."""
 _WAIT: Final = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})\"?\s*(?:$|[,;])")
 
+Submitting = TypeVar("Submitting", bound=SubmitRequest | BatchRequest)
 Prefer = Annotated[
     str | None, Header(description="`wait=20`: answer when the job has ended, or after so many seconds.")
 ]
@@ -38,25 +40,23 @@ Prefer = Annotated[
 @gives(s.SubmitAnswer, *SUBMITS, status=201, also=200)
 async def submit(
     call: Account,
-    asked: Annotated[s.SubmitBody, body(s.SubmitBody)],
+    asked: Annotated[SubmitRequest, body(SubmitRequest)],
     idempotency_key: Key = None,
     prefer: Prefer = None,
 ) -> Response:
     """Creates and charges a job: 201. A repeat with the same idempotency key gets the first job: 200."""
-    receipt = await call.app.submit(
-        asked.tool,
-        asked.payload,
+    receipt = await call.app.submit_request(in_full(call, asked, idempotency_key))
+    return await submitted(call, receipt, prefer)
+
+
+def in_full(call: Call, asked: Submitting, idempotency_key: str | None) -> Submitting:
+    """The request with what the caller and the headers add to it."""
+    return replace(
+        asked,
         account=call.account(asked.account),
         idempotency_key=one_key(idempotency_key, asked.idempotency_key),
-        key_ttl_hours=asked.key_ttl_hours,
-        reservation=asked.reservation,
-        session=asked.session,
-        batch=asked.batch,
-        run_at=asked.run_at,
-        delay_s=asked.delay_s,
         correlation_id=asked.correlation_id or call.correlation_id,
     )
-    return await submitted(call, receipt, prefer)
 
 
 async def submitted(call: Call, receipt: Receipt, prefer: str | None) -> Response:
@@ -66,21 +66,9 @@ async def submitted(call: Call, receipt: Receipt, prefer: str | None) -> Respons
     if (wait_s := _wait_s(prefer, call.settings.wait_s)) is not None:
         job = await await_end(call.app, receipt.job_id, wait_s)
         headers["Preference-Applied"] = f"wait={wait_s:g}"
-    told = s.SubmitAnswer(
-        success=True,
-        job_id=receipt.job_id,
-        status=receipt.status if job is None else job.status,
-        idempotent_hit=receipt.idempotent_hit,
-        position=receipt.position if job is None else job.position,
-        priority=receipt.priority,
-        cost=receipt.cost,
-        new_balance=receipt.new_balance,
-        batch_id=receipt.batch_id,
-        jobs=receipt.jobs,
-        quota_warnings=receipt.quota_warnings,
-        cost_limit_warning=receipt.cost_limit_warning,
-        job=job,
-    )
+    if job is not None:
+        receipt = replace(receipt, status=job.status, position=job.position)
+    told = s.SubmitAnswer(**asdict(receipt), job=job)
     return answer(told, 200 if receipt.idempotent_hit else 201, headers)
 
 
@@ -103,47 +91,18 @@ def _wait_s(prefer: str | None, most: float) -> float | None:
 
 
 @routes.post("/quote", summary="Ask what a submit would lead to")
-@gives(s.QuoteAnswer, "INVALID_PAYLOAD", "NOT_FOUND", "UNKNOWN_TOOL")
-async def quote(call: Account, asked: Annotated[s.QuoteBody, body(s.QuoteBody)]) -> Response:
+@gives(Quote, "INVALID_PAYLOAD", "NOT_FOUND", "UNKNOWN_TOOL")
+async def quote(call: Account, asked: Annotated[SubmitRequest, body(SubmitRequest)]) -> Response:
     """What a submit would cost, whether it would be admitted, and where it would stand. Changes nothing."""
-    found = await call.app.quote(
-        asked.tool,
-        asked.payload,
-        account=call.account(asked.account),
-        reservation=asked.reservation,
-        session=asked.session,
-        batch=asked.batch,
-        run_at=asked.run_at,
-        delay_s=asked.delay_s,
-    )
-    refusal: Refusal | None = found.refusal
-    return answer(
-        s.QuoteAnswer(
-            admitted=found.admitted,
-            cost=found.cost,
-            jobs=found.jobs,
-            priority=found.priority,
-            position=found.position,
-            estimated_wait_s=found.estimated_wait_s,
-            balance=found.balance,
-            new_balance=found.new_balance,
-            quota_warnings=found.quota_warnings,
-            cost_limit_warning=found.cost_limit_warning,
-            code=None if refusal is None else refusal.code,
-            detail=None if refusal is None else refusal.message,
-        )
-    )
+    return answer(await call.app.quote_request(replace(asked, account=call.account(asked.account))))
 
 
 @routes.get("/jobs", summary="List jobs")
 @gives(Page[JobView], "NOT_FOUND")
 async def jobs(
     call: Account,
+    names: Names,
     status: Annotated[list[Status] | None, Query(description="Only those in these states; may be repeated.")] = None,
-    tool: Annotated[str | None, Query()] = None,
-    pool: Annotated[str | None, Query()] = None,
-    batch: Annotated[str | None, Query()] = None,
-    session: Annotated[str | None, Query()] = None,
     account: ForAccount = None,
     cursor: Cursor = None,
     limit: Limit = 50,
@@ -152,10 +111,7 @@ async def jobs(
     page = await call.app.jobs(
         account=call.account_if_any(account),
         statuses=status or (),
-        tool=tool,
-        pool=pool,
-        batch=batch,
-        session=session,
+        **names,
         after=call.cursor("jobs", cursor),
         limit=limit,
     )
@@ -202,40 +158,28 @@ async def job(
 
 
 @routes.post("/jobs/{job_id}/cancel", summary="Cancel a job")
-@gives(s.FinishAnswer, Cancel)
+@gives(FinishView, Cancel)
 async def cancel(
     call: OneJob, job_id: str, asked: Annotated[s.ReasonBody, body(s.ReasonBody, optional=True)]
 ) -> Response:
     """Cancels an active job, refunds it and tells a running handler. A job that has ended stays as it is."""
     call.check_job(job_id)
     operations = call.acting if call.caller.scope == "admin" else call.app
-    return answer(finished(await operations.cancel(job_id, account=call.owner, reason=asked.reason)))
-
-
-def finished(outcome: Finished) -> s.FinishAnswer:
-    return s.FinishAnswer(
-        job_id=outcome.job_id,
-        status=outcome.status,
-        changed=outcome.changed,
-        refunded=outcome.refunded,
-        new_balance=outcome.new_balance,
-        due_at=None if outcome.due_at is None else moment(outcome.due_at),
-    )
+    return answer(await operations.cancel(job_id, account=call.owner, reason=asked.reason))
 
 
 @routes.post("/jobs/{job_id}/token", summary="Make a token for one job")
-@gives(s.TokenAnswer, "NOT_FOUND", status=201)
+@gives(JobToken, "NOT_FOUND", status=201)
 async def token(
     call: Account, job_id: str, asked: Annotated[s.TokenBody, body(s.TokenBody, optional=True)]
 ) -> Response:
     """A short-lived token with which a browser can see, follow and cancel this job, and nothing else."""
     job = await call.job(job_id)
-    made = call.request.app.state.identity.job_tokens.issue(job.id, job.account, asked.ttl_s)
-    return answer(s.TokenAnswer(token=made.token, expires_at=made.expires_at), 201)
+    return answer(call.request.app.state.identity.job_tokens.issue(job.id, job.account, asked.ttl_s), 201)
 
 
 @routes.get("/jobs/{job_id}/events", summary="Follow a job")
-@gives(s.EventsAnswer, "NOT_ACCEPTABLE", "NOT_FOUND")
+@gives(Page[EventView], "NOT_ACCEPTABLE", "NOT_FOUND")
 async def events(
     call: Stream,
     job_id: str,
@@ -250,9 +194,9 @@ async def events(
     return answer(await history(call, after, limit, job=job.id))
 
 
-async def history(call: Call, after: int, limit: int, **of: Any) -> s.EventsAnswer:
+async def history(call: Call, after: int, limit: int, **of: Any) -> Page[EventView]:
     found = await call.app.events(after=after, limit=limit, **of)
-    return s.EventsAnswer(items=found, next=found[-1].number if len(found) == limit else None)
+    return Page(found, str(found[-1].number) if len(found) == limit else None)
 
 
 def resume_after(last_event_id: str | None, after: int) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from inspect import Parameter, Signature
+from typing import Annotated, Any
 
-from fastapi import Header, Query
+from fastapi import Depends, Header, Query
+
+from ...requests import JobNames
 
 Limit = Annotated[int, Query(ge=1, le=1_000, description="How many at most.")]
 Cursor = Annotated[str | None, Query(max_length=2_000, description="The `next` of the page before.")]
@@ -14,3 +17,17 @@ ForAccount = Annotated[
 Key = Annotated[
     str | None, Header(alias="Idempotency-Key", description="Your own name for this call: a repeat changes nothing.")
 ]
+
+
+def _job_names(**given: Any) -> dict[str, Any]:
+    return given
+
+
+_job_names.__signature__ = Signature(  # type: ignore[attr-defined]  # What FastAPI reads the parameters off.
+    [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, Query()])
+        for name in JobNames.__annotations__
+    ]
+)
+Names = Annotated[JobNames, Depends(_job_names)]
+"""A parameter for each of the names that jobs are listed by."""

@@ -10,14 +10,15 @@ from starlette.responses import Response
 from ... import validation as arg
 from ...core import commands as c
 from ...core.refusals import no_pool
-from ...engine.views import PoolView
+from ...engine.views import FinishView, PoolView
 from ...errors import Refused
+from ...requests import SubmitRequest
 from .. import wire as s
 from ..guard import Account, Call, Service
 from ..openapi import gives
 from ..request_body import body
 from ..responses import answer
-from .jobs import SUBMITS, Prefer, active_job, finished, submit
+from .jobs import SUBMITS, Prefer, active_job, submit
 from .parameters import ForAccount, Key
 from .workers import claimed
 
@@ -53,7 +54,7 @@ def _check(pools: list[PoolView]) -> s.CheckAnswer:
 @gives(s.SubmitAnswer, *SUBMITS, status=201, also=200)
 async def enqueue(
     call: Account,
-    asked: Annotated[s.SubmitBody, body(s.SubmitBody)],
+    asked: Annotated[SubmitRequest, body(SubmitRequest)],
     idempotency_key: Key = None,
     prefer: Prefer = None,
 ) -> Response:
@@ -70,10 +71,10 @@ async def process_next(call: Service, asked: Annotated[s.NextBody, body(s.NextBo
 
 
 @routes.post("/finish", summary="Say how a job ended")
-@gives(s.FinishAnswer, c.Finish, "INVALID_PAYLOAD")
+@gives(FinishView, c.Finish, "INVALID_PAYLOAD")
 async def finish(call: Service, asked: Annotated[s.QueueFinishBody, body(s.QueueFinishBody)]) -> Response:
     """Sets the final state, once. A second, late or concurrent finish changes nothing and says so."""
-    return answer(finished(await call.app.finish_job(asked.job_id, _ending(call, asked), epoch=asked.epoch)))
+    return answer(await call.app.finish_job(asked.job_id, _ending(call, asked), epoch=asked.epoch))
 
 
 def _ending(call: Call, asked: s.QueueFinishBody) -> c.Ending:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from fastapi import APIRouter
+from msgspec.structs import asdict
 from starlette.responses import Response
 
 from ...core.commands import Recover
+from ...core.outcomes import Recovered
 from ...engine.sweeper import SweepReport
-from ...engine.views import BatchView, JobView, Page
+from ...engine.views import BatchResumed, BatchView, JobView, Page
 from ...store.base import StoreError
 from .. import wire as s
 from ..guard import Call, Service
@@ -44,16 +46,7 @@ async def database_answers(call: Call) -> bool:
 async def processing_stats(call: Service) -> Response:
     """How many there are, how many are stuck, by status and by checkpoint, and the average time."""
     stats = await call.app.stats()
-    return answer(
-        s.StatsAnswer(
-            total=sum(stats.by_status.values()),
-            stuck=stats.stuck,
-            dead=stats.dead,
-            by_status=stats.by_status,
-            by_checkpoint=stats.by_checkpoint,
-            avg_run_s=stats.avg_run_s,
-        )
-    )
+    return answer(s.StatsAnswer(**asdict(stats), total=sum(stats.by_status.values())))
 
 
 @routes.get("/stuck", summary="List stuck jobs")
@@ -65,36 +58,31 @@ async def stuck(call: Service, cursor: Cursor = None, limit: Limit = 50) -> Resp
 
 
 @routes.post("/recover-stuck", summary="Recover all stuck jobs")
-@gives(s.SweepAnswer)
+@gives(SweepReport)
 async def recover_stuck(call: Service) -> Response:
     """One round of recovery and clean-up, now."""
-    return answer(_told(await call.acting.sweep()))
+    return answer(await call.acting.sweep())
 
 
 @routes.post("/cleanup-old", summary="Fail what is too old")
-@gives(s.SweepAnswer)
+@gives(SweepReport)
 async def cleanup_old(call: Service) -> Response:
     """The same round: it fails what was started longer ago than a job may take, and clears expired keys away."""
-    return answer(_told(await call.acting.sweep()))
-
-
-def _told(report: SweepReport) -> s.SweepAnswer:
-    return s.SweepAnswer(jobs=report.jobs, reservations=report.reservations, keys=report.keys)
+    return answer(await call.acting.sweep())
 
 
 @routes.post("/recover/{job_id}", summary="Recover one job")
-@gives(s.RecoveredAnswer, Recover)
+@gives(Recovered, Recover)
 async def recover(call: Service, job_id: str) -> Response:
     """Does whatever is due for one job by now; nothing, if nothing is."""
-    outcome = await call.acting.recover(job_id)
-    return answer(s.RecoveredAnswer(job_id=outcome.job_id, act=outcome.act, refunded=outcome.refunded))
+    return answer(await call.acting.recover(job_id))
 
 
 @routes.post("/resume-batch/{batch_id}", summary="Resume a batch")
-@gives(s.ResumedAnswer, "NOT_FOUND")
+@gives(BatchResumed, "NOT_FOUND")
 async def resume_batch(call: Service, batch_id: str) -> Response:
     """Takes up an interrupted batch."""
-    return answer(s.ResumedAnswer(await call.acting.resume_batch(batch_id)))
+    return answer(BatchResumed(await call.acting.resume_batch(batch_id)))
 
 
 @routes.get("/batch-status/{batch_id}", summary="Look at a batch")

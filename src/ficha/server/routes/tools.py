@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from ...engine.views import ToolView, Whole
 from ...tools import Tool
-from .. import wire as s
 from ..guard import Account
 from ..openapi import gives
 from ..responses import answer
@@ -15,20 +15,20 @@ routes = APIRouter(prefix="/api", tags=["jobs"])
 
 
 @routes.get("/tools", summary="List tools")
-@gives(s.ToolsAnswer)
+@gives(Whole[ToolView])
 async def tools(call: Account) -> Response:
     """All tools, by name."""
     # A tool never changes once it is declared, and to make its schema takes longer than all else here.
-    known: dict[str, s.ToolAnswer] = call.request.app.state.tools
+    known: dict[str, ToolView] = call.request.app.state.tools
     for name, tool in call.app.tools.items():
         if name not in known:
             known[name] = _told(tool)
-    return answer(s.ToolsAnswer([told for _, told in sorted(known.items())]))
+    return answer(Whole([told for _, told in sorted(known.items())]))
 
 
-def _told(tool: Tool) -> s.ToolAnswer:
+def _told(tool: Tool) -> ToolView:
     schema = tool.schema()
-    return s.ToolAnswer(
+    return ToolView(
         name=tool.name,
         description=schema.get("description"),
         pool=tool.pool,

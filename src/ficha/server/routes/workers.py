@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from ... import validation as arg
 from ...core import commands as c
-from ...engine.views import Lease
+from ...engine.views import FinishView, Lease
 from ...errors import Refused
 from ...operations.leases import LeaseName
 from .. import wire as s
@@ -19,7 +19,6 @@ from ..guard import Call, Service
 from ..openapi import gives
 from ..request_body import body
 from ..responses import answer
-from .jobs import finished
 
 routes = APIRouter(prefix="/api/worker", tags=["worker protocol"])
 
@@ -130,11 +129,11 @@ async def log(call: Service, asked: Annotated[s.LogBody, body(s.LogBody)]) -> Re
 
 
 @routes.post("/finish", summary="Say how a run ended")
-@gives(s.FinishAnswer, c.Finish, "INVALID_PAYLOAD")
+@gives(FinishView, c.Finish, "INVALID_PAYLOAD")
 async def finish(call: Service, asked: Annotated[s.WorkerFinishBody, body(s.WorkerFinishBody)]) -> Response:
     """Ends a run, in one of the ways in which one can end."""
     lease = _lease(asked)
-    return answer(finished(await call.app.finish_job(lease.job_id, _ending(call, asked), epoch=lease.epoch)))
+    return answer(await call.app.finish_job(lease.job_id, _ending(call, asked), epoch=lease.epoch))
 
 
 def _ending(call: Call, asked: s.WorkerFinishBody) -> c.Ending:

@@ -167,7 +167,7 @@ class CommitGroupConformance:
         )
         outcomes += await driver.run(c.SaveStep(held.job.id, 1, "pay", '{"paid": 3}'))
         saved = [outcome for outcome in outcomes if isinstance(outcome, StepSaved)]
-        assert [json.loads(outcome.result) for outcome in saved] == [{"paid": 1}] * 3
+        assert [json.loads(outcome.result_json) for outcome in saved] == [{"paid": 1}] * 3
         await driver.check()
 
     async def test_a_forgotten_key_is_gone_and_can_be_used_again(self, driver: Driver) -> None:

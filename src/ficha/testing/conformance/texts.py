@@ -131,7 +131,7 @@ class TextConformance:
                 c.SaveCheckpoint(held.job.id, 1, "HALF", 50, text), c.SaveStep(held.job.id, 1, "download", text)
             )
             again = await driver.one(c.SaveStep(held.job.id, 1, "download", '"other"'), StepSaved)
-            assert json.loads(again.result) == value
+            assert json.loads(again.result_json) == value
             await driver.check()
             await finish(driver, held, c.Completed(text))
             await submit(driver, "eva", content_hash=f"hash of {text[:50]}")

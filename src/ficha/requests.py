@@ -1,0 +1,122 @@
+"""What is asked for when jobs are submitted or listed: the same in-process, over HTTP, in a client and in a terminal.
+
+`SubmitRequest` and `BatchRequest` are the bodies of their routes as they stand. The `…Options` are what Python calls
+take by name, field by field the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Annotated, Any, TypedDict
+
+from msgspec import Meta, Struct
+
+from . import validation as arg
+from .core.records import Status
+from .store.base import ListJobs
+from .validation import Limits
+
+Name = Annotated[str, Meta(min_length=1, max_length=255)]
+Seconds = Annotated[float, Meta(ge=0)]
+
+
+class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The base of all that is sent to a server: a field that nobody knows is a mistake that is told."""
+
+
+class BatchOptions(TypedDict, total=False):
+    """What a submit of one job or of many takes."""
+
+    idempotency_key: str | None
+    key_ttl_hours: float | None
+    session: str | None
+    run_at: datetime | None
+    correlation_id: str | None
+
+
+class SubmitOptions(BatchOptions, total=False):
+    """What a submit of one job takes beside."""
+
+    reservation: str | None
+    batch: str | None
+    delay_s: float
+
+
+class _Submitting(Body, frozen=True, kw_only=True):
+    account: Name | None = None
+    idempotency_key: str | None = None
+    key_ttl_hours: Seconds | None = None
+    session: Name | None = None
+    run_at: datetime | None = None
+    correlation_id: Name | None = None
+
+
+class SubmitRequest(_Submitting, frozen=True, kw_only=True):
+    """One submit.
+
+    tool, payload: what, with which fields.
+    account: who pays. Over HTTP, only for service and admin keys; a user's own account is known.
+    idempotency_key: the caller's own name for this submit; a repeat gets the first job.
+    key_ttl_hours: how long the key is remembered. Defaults to the application's setting, 24 hours.
+    session: the caller's own name for a visit, for later lists.
+    run_at, delay_s: not to be started before.
+    correlation_id: carried along to logs and traces.
+    reservation: the quota slot that it stands on.
+    batch: a batch of the same account that it joins.
+    """
+
+    tool: Name
+    payload: Mapping[str, Any] = {}
+    reservation: str | None = None
+    batch: str | None = None
+    delay_s: Seconds = 0.0
+
+
+class BatchItem(Body, frozen=True, kw_only=True):
+    tool: Name
+    payload: Mapping[str, Any] = {}
+
+
+class BatchRequest(_Submitting, frozen=True, kw_only=True):
+    """Many jobs, all of them or none; the rest is as in a submit of one."""
+
+    items: Annotated[list[BatchItem], Meta(min_length=1)]
+
+
+def batch_items(items: Iterable[tuple[str, Mapping[str, Any]]]) -> list[BatchItem]:
+    """The items of a batch, from tools and payloads."""
+    return [BatchItem(tool=tool, payload=payload) for tool, payload in items]
+
+
+class JobNames(TypedDict, total=False):
+    """What jobs are listed by: only those with this tool, pool, batch or session."""
+
+    tool: str | None
+    pool: str | None
+    batch: str | None
+    session: str | None
+
+
+class JobFilter(JobNames, total=False):
+    """Which jobs are listed: those for which all of it is so. `after` is the `next` of the page before."""
+
+    account: str | None
+    statuses: Iterable[Status]
+    after: str | None
+    limit: int
+
+
+def jobs_query(asked: JobFilter, limits: Limits) -> ListJobs:
+    """The question to the store, checked."""
+    after, batch = asked.get("after"), asked.get("batch")
+    return ListJobs(
+        account_id=arg.optional_name(asked.get("account"), "an account"),
+        statuses=arg.statuses(asked.get("statuses", ())),
+        tool=arg.optional_name(asked.get("tool"), "a tool"),
+        pool=arg.optional_name(asked.get("pool"), "a pool"),
+        batch_id=None if batch is None else arg.job_id(batch, "batch"),
+        session=arg.optional_name(asked.get("session"), "a session"),
+        before=None if after is None else arg.job_id(after),
+        limit=arg.count(asked.get("limit", 50), "limit", limits.page_items),
+    )
