@@ -26,7 +26,7 @@ def test_a_person_opens_an_account_buys_submits_cancels_and_sees_the_refund(serv
         receipt = submitted.json()
         assert receipt.keys() == {
             *("success", "job_id", "status", "idempotent_hit", "position", "priority", "cost", "new_balance"),
-            *("batch_id", "jobs", "quota_warnings", "cost_limit_warning", "job"),
+            *("batch_id", "jobs", "quota_warnings", "cost_limit_warning", "rate", "job"),
         }
         assert (receipt["success"], receipt["status"], receipt["cost"], receipt["new_balance"]) == (
             True,
@@ -105,14 +105,14 @@ def test_a_quote_tells_what_a_submit_would_and_changes_nothing(server: Served, n
     with server.client(server.account(name, credits=9)) as user:
         before = user.get("/api/account").json()
         quote = user.post("/api/quote", json=SUBMIT).json()
-        assert (quote["admitted"], quote["cost"], quote["new_balance"], quote["code"]) == (True, 5, 4, None)
+        assert (quote["admitted"], quote["cost"], quote["new_balance"], quote["refusal"]) == (True, 5, 4, None)
         assert quote["position"] >= 1
         assert user.get("/api/account").json() == before
         receipt = user.post("/api/jobs", json=SUBMIT).json()
         assert (receipt["cost"], receipt["new_balance"], receipt["priority"]) == (5, 4, quote["priority"])
 
         dear = user.post("/api/quote", json=SUBMIT).json()
-        assert (dear["admitted"], dear["code"], dear["balance"]) == (False, "INSUFFICIENT_CREDITS", 4)
+        assert (dear["admitted"], dear["refusal"]["code"], dear["balance"]) == (False, "INSUFFICIENT_CREDITS", 4)
 
 
 def test_a_poller_is_told_nothing_twice(server: Served, name: str) -> None:

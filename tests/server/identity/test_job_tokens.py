@@ -19,14 +19,15 @@ HOLDER = Caller("job", "ana", JOB, name=f"job token {JOB}")
 
 
 async def test_a_token_is_for_its_job_in_the_header_and_in_the_address(shared: Identity) -> None:
-    text, expires_at = shared.job_tokens.issue(JOB, "ana")
+    issued = shared.job_tokens.issue(JOB, "ana")
+    text, expires_at = issued.token, issued.expires_at
     assert await shown(shared, text) == HOLDER
     assert await shared.caller(None, token=text, peer=PEER) == HOLDER
     assert abs(expires_at - datetime.now(UTC) - timedelta(minutes=15)) < timedelta(seconds=5)
 
 
 async def test_every_process_with_the_secret_takes_it_and_no_other(identity_with: Make) -> None:
-    text, _ = identity_with().job_tokens.issue(JOB, "ana")
+    text = identity_with().job_tokens.issue(JOB, "ana").token
     assert await shown(identity_with(), text) == HOLDER
     await refusal(identity_with(secret=SERVER_SECRET[::-1]), text)
 
@@ -39,7 +40,8 @@ def test_it_lives_for_a_day_at_most(shared: Identity, ttl_s: float) -> None:
 
 @pytest.mark.parametrize("ttl_s", [5e-324, 0.1, 1, 900.0, 86_400])
 async def test_it_lives_as_long_as_is_said(shared: Identity, ttl_s: float) -> None:
-    text, expires_at = shared.job_tokens.issue(JOB, "ana", ttl_s)
+    issued = shared.job_tokens.issue(JOB, "ana", ttl_s)
+    text, expires_at = issued.token, issued.expires_at
     assert (await shown(shared, text)).job == JOB
     assert -1 <= expires_at.timestamp() - time.time() - ttl_s <= 1
 
@@ -48,7 +50,7 @@ async def test_an_expired_one_is_refused(shared: Identity, monkeypatch: pytest.M
     past = time.time() - 1_000
     with monkeypatch.context() as patched:
         patched.setattr("ficha.server.identity.job_tokens.time.time", lambda: past)
-        text, _ = shared.job_tokens.issue(JOB, "ana")
+        text = shared.job_tokens.issue(JOB, "ana").token
     assert "expired" in (await refusal(shared, text)).message
 
 
@@ -57,7 +59,7 @@ async def test_a_job_token_is_no_users_token_and_the_other_way_round_even_with_o
 ) -> None:
     """Whoever sets the same secret for both has still two keys, two types and two audiences."""
     both = identity_with(secret=JWT_SECRET, jwt_secret=JWT_SECRET, jwt_audience=AUDIENCE, jwt_issuer=ISSUER)
-    text, _ = both.job_tokens.issue(JOB, "ana")
+    text = both.job_tokens.issue(JOB, "ana").token
     assert (await shown(both, text)).scope == "job"
     assert (await shown(both, shared_token())).scope == "user"
     as_job = {"aud": JOB_AUDIENCE, "iss": "ficha", "job": JOB}
@@ -81,7 +83,7 @@ async def test_the_derived_key_signs_no_users_token(identity_with: Make) -> None
 
 
 async def test_nothing_else_may_be_in_the_address(shared: Identity) -> None:
-    text, _ = shared.job_tokens.issue(JOB, "ana")
+    text = shared.job_tokens.issue(JOB, "ana").token
     for token in (shared_token(), "ficha_user_" + "a" * 33, "", "a.b.c", "x" * 100_000):
         with pytest.raises(Refused) as caught:
             await shared.caller(None, token=token, peer=PEER)
