@@ -151,11 +151,17 @@ def test_an_id_that_is_none_names_nothing(user: httpx.Client, path: str, found: 
         {"cursor": "x" * 3_000},
         {"tool": "a\u0000b"},
         {"account": ""},
+        {"account": ["", "somebody"]},
+        {"limit": [1, 1]},
     ],
     ids=str,
 )
 def test_a_parameter_out_of_its_range_is_told(user: httpx.Client, parameters: dict[str, Any]) -> None:
     refused(user.get("/api/jobs", params=parameters), 422, "INVALID_ARGUMENT")
+
+
+def test_a_parameter_that_takes_many_values_may_be_repeated(user: httpx.Client) -> None:
+    assert user.get("/api/jobs", params={"status": ["queued", "running"], "limit": 1}).status_code == 200
 
 
 def test_a_cursor_is_good_for_its_own_list_only(user: httpx.Client) -> None:

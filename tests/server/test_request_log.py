@@ -186,7 +186,7 @@ async def test_what_goes_wrong_is_answered_with_words_and_logged_with_its_place_
     assert (line.levelname, line.message, line.error, line.status) == ("ERROR", "request failed", "RuntimeError", 500)
     assert line.correlation_id == answer.headers["x-correlation-id"]
     assert "json.decoder.JSONDecodeError" in line.traceback
-    assert "test_access.py" in line.traceback
+    assert "test_request_log.py" in line.traceback
     assert CANARY not in answer.text
     assert CANARY not in str(vars(line))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin
 
 from fastapi import Depends
 from fastapi.routing import APIRoute
@@ -128,7 +129,8 @@ class Guard:
 
 
 def _check_query(request: Request) -> None:
-    """Refuses parameters that the route does not have; otherwise a typing error would be ignored silently."""
+    """Refuses parameters that the route does not have, or takes once and was given twice: a mistake would be ignored
+    silently."""
     if not request.query_params:
         return
     route: APIRoute = request.scope["route"]
@@ -139,6 +141,15 @@ def _check_query(request: Request) -> None:
     if unknown := sorted(request.query_params.keys() - known):
         there = f"it has: {', '.join(sorted(known))}" if known else "it has none"
         raise arg.invalid(f"this route has no parameter {unknown[0][:80]!r}; {there}")
+    if len(request.query_params.multi_items()) > len(request.query_params):
+        many = {field.alias for field in route.dependant.query_params if _takes_many(field.field_info.annotation)}
+        times = Counter(name for name, _ in request.query_params.multi_items() if name not in many)
+        if repeated := sorted(name for name, count in times.items() if count > 1):
+            raise arg.invalid(f"the parameter {repeated[0]!r} was given more than once")
+
+
+def _takes_many(annotation: object) -> bool:
+    return any(get_origin(kind) is list for kind in (annotation, *get_args(annotation)))
 
 
 ANONYMOUS: Final = Caller(scope="user", account=None, job=None, name="anybody", key_id=None)
