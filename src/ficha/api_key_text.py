@@ -1,7 +1,7 @@
-"""The text of an API key: `ficha_<scope>_`, 27 random characters, 6 of a checksum.
+"""The text of an API key: `ficha_<scope>_`, 27 random characters, 6 characters of checksum.
 
-The beginning lets scanners for leaked secrets find one, underscores let a double click select all of it, and the
-checksum tells a typing error from a key that is not known, without a question to the database.
+The prefix lets scanners for leaked secrets find keys, underscores let a double click select a whole key, and the
+checksum tells a typing error from an unknown key without a query.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from .core.records import ApiKeyScope
 
 _DIGITS: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _RANDOM: Final = 27
-"""Characters that hold 160 random bits."""
+"""How many characters hold 160 random bits."""
 _CHECKSUM: Final = 6
 _HINT: Final = 6
-"""Random characters that are shown, and kept, to tell keys apart: 36 of the bits, which leaves 124."""
+"""How many random characters are stored and shown to tell keys apart: 36 of the bits, which leaves 124 secret."""
 
 
 def new_secret(scope: ApiKeyScope) -> str:
@@ -32,12 +32,12 @@ def hint_of(secret: str) -> str:
 
 
 def digest_of(secret: str) -> str:
-    """What is stored. So much chance needs no slow hash."""
+    """What is stored. 160 random bits need no slow hash."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def scope_of(text: Any) -> ApiKeyScope | None:
-    """The scope that a well-formed key names; None for anything else."""
+    """The scope in a well-formed key; None for anything else."""
     if not isinstance(text, str) or not text.isascii():
         return None
     for scope in get_args(ApiKeyScope):

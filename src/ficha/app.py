@@ -1,4 +1,4 @@
-"""`Ficha`: where a user declares plans, pools and tools, and what they call."""
+"""`Ficha`: an application's plans, pools and tools, and all operations."""
 
 from __future__ import annotations
 
@@ -43,38 +43,38 @@ if TYPE_CHECKING:
 
 DEFAULT_URL: Final = "sqlite:///ficha.db"
 DEFAULT_POOL: Final = "default"
-LIFELINE_GRACE_S: Final = 2.0
+CLOSE_GRACE_S: Final = 2.0
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 class Ficha(AllOperations):
-    """An application: what it sells, and the database where it keeps it.
+    """An application: its plans, pools and tools, and its database.
 
-    Use it as `async with Ficha(...) as app`. An embedded database is migrated by itself when it is opened; PostgreSQL
-    by `ficha migrate up`.
+    Use it as `async with Ficha(...) as app`. Opening migrates an embedded database; `ficha migrate up` migrates
+    PostgreSQL.
 
     database: a URL, `sqlite:///file.db`, `postgresql://…` or `memory:`. Defaults to FICHA_DATABASE_URL, then to
         `sqlite:///ficha.db`.
-    plans: what accounts may do. Defaults to one plan, "default", that limits nothing.
-    pools: slots shared by tools. A pool "default" without a limit is always there.
-    first_job_boost: taken off the priority of an account's first job ever. Defaults to 0.
+    plans: what accounts may do. Defaults to one plan, "default", without limits.
+    pools: slots shared by tools. There is always a pool "default" without a limit.
+    first_job_boost: subtracted from the priority of an account's first job ever. Defaults to 0.
     lease_s: how long a worker holds a job without a heartbeat. Defaults to JOB_LOCK_TTL_MS, then to 60.
     heartbeat_s: how often a worker sends one. Defaults to JOB_HEARTBEAT_INTERVAL_MS, then to 10, but to no more than a
         third of the lease.
-    max_recoveries: lost runs after which a job is taken for poison. Defaults to 3.
+    max_recoveries: lost runs after which a job is dead-lettered. Defaults to 3.
     stuck_s: a held job whose last heartbeat is older is recovered. Defaults to 600.
     max_age_s: a job first started longer ago is failed. Defaults to 86,400.
-    key_ttl_s: how long an idempotency key is remembered. Defaults to 86,400.
+    key_ttl_s: how long an idempotency key is kept. Defaults to 86,400.
     reservation_ttl_s: how long a reservation holds its slot. Defaults to 300.
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     sweep_s: how often recovery and clean-up run. Defaults to 1.
-    sweep_by_itself: whether they run in the background; on the back of calls they do in any case. Defaults to True.
-    on_work: a function, plain or async, that is called with pool names when a call of this process made jobs of theirs
-        ready: to start a worker somewhere. Defaults to none.
-    limits: the sizes that are taken (see `Limits`).
-    commit_limits: how calls share transactions and how long they wait (see `CommitLimits`).
-    store: a store of one's own, in place of a database's URL.
+    sweep_by_itself: whether they run on a timer; otherwise they run only after calls. Defaults to True.
+    on_work: a function, plain or async, that is called with the names of pools when a call of this process made their
+        jobs ready, so that it can start a worker. Defaults to none.
+    limits: the largest sizes accepted (see `Limits`).
+    commit_limits: how calls share a commit and how long they wait (see `CommitLimits`).
+    store: a custom store, in place of a database's URL.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class Ficha(AllOperations):
         fatal: type[Exception] | tuple[type[Exception], ...] = (),
         stop_grace: float = 5.0,
     ) -> Callable[[Handler], Handler]:
-        """Declares a function as a tool; its signature is the payload's schema, the options are those of `Tool`."""
+        """Declares a function as a tool; its signature is the payload's schema. `Tool` describes the options."""
 
         def declare(handler: Handler) -> Handler:
             called = _tool_name(name, handler)
@@ -222,13 +222,13 @@ class Ficha(AllOperations):
         return self._engine is not None
 
     def asgi(self, settings: Settings | None = None) -> ASGIApp:
-        """The application over HTTP, to be served or to be mounted into a FastAPI or Starlette application. It opens
-        this one with its lifespan or, mounted, at the first request, unless it is open already.
+        """The ASGI application, to be served, or mounted into a FastAPI or Starlette application. Its lifespan opens
+        this application; mounted, the first request does, unless it is open already.
 
-        settings: secrets and limits. Default to the environment's, with a secret that ends with the process if none is
-            set there.
+        settings: secrets and limits. Default to the environment's; without FICHA_SECRET, with a random secret that this
+            process forgets.
         """
-        # Most who use an application do not serve it, and the server takes longer to import than all else.
+        # Only here: most processes do not serve, and the server takes longer to import than all else.
         from .server import asgi
 
         return asgi(self, settings)
@@ -263,9 +263,9 @@ class Ficha(AllOperations):
         burst: bool = False,
         max_seconds: float | None = None,
     ) -> int:
-        """Runs jobs in this process until cancelled, and returns how many; what then still runs is handed back.
+        """Runs jobs in this process until cancelled, and returns how many. Jobs still running then are handed back.
 
-        pools: what it serves. Defaults to all declared pools.
+        pools: the pools to serve. Defaults to all declared pools.
         concurrency: handlers at a time. Defaults to 10.
         worker: its name. Defaults to WORKER_ID, then to the host's name and the process id.
         burst: return when the queue is empty. max_seconds: claim nothing more after this time.
@@ -280,11 +280,11 @@ class Ficha(AllOperations):
         name: str | None = None,
         hung: Callable[[], None] | None = None,
     ) -> Worker:
-        """A worker, not yet running, for whoever wants to `stop` it: `run_worker` says what the arguments mean.
+        """A worker that does not run yet, and can be stopped; `run_worker` describes the arguments.
 
-        hung: called, on another thread, when a handler blocks the event loop beyond its time.
+        hung: called, on another thread, when a handler has blocked the event loop beyond its timeout.
         """
-        has_lifeline = self._store is None and not self.database.startswith("memory:")
+        has_own_thread = self._store is None and not self.database.startswith("memory:")
         return Worker(
             self,
             self.tools,
@@ -292,17 +292,17 @@ class Ficha(AllOperations):
             concurrency=arg.count(concurrency, "concurrency", self.limits.claim_jobs),
             name=arg.name(worker_name(name), "a worker's name"),
             heartbeat_s=self.heartbeat_s,
-            lifeline=partial(self.lifeline, sweeps=False) if has_lifeline else None,
+            open_operations=partial(self.separate_operations, sweeps=False) if has_own_thread else None,
             hung=hung,
         )
 
     @asynccontextmanager
-    async def lifeline(self, *, sweeps: bool = True, creates: bool = True) -> AsyncIterator[BoundOperations]:
-        """All operations over a connection of their own: for a thread or a command beside the application, which may be
-        open or not. Declares no pools, and hears no hints.
+    async def separate_operations(self, *, sweeps: bool = True, creates: bool = True) -> AsyncIterator[BoundOperations]:
+        """All operations over a separate connection, for a thread or a command, whether the application is open or not.
+        Declares no pools, and listens to no wake-ups.
 
-        sweeps: whether clean-up runs on the back of calls; an application that is open does that already. creates:
-        whether an embedded database that is not there is made.
+        sweeps: whether calls trigger sweeps, as in an open application. creates: whether to create an embedded database
+        that does not exist.
         """
         store = await connect(self.database) if creates else store_for(self.database)
         try:
@@ -313,12 +313,12 @@ class Ficha(AllOperations):
             try:
                 yield BoundOperations(engine, tools=self.tools, limits=self.limits, default_plan=self.default_plan)
             finally:
-                await engine.stop(LIFELINE_GRACE_S)
+                await engine.stop(CLOSE_GRACE_S)
         finally:
             await store.close()
 
     async def close(self, grace_s: float = 10.0) -> None:
-        """Answers or refuses every call under way, then ends the connections."""
+        """Answers or refuses every call under way, then closes the connections."""
         engine = self._engine
         if engine is None:
             return
@@ -326,7 +326,7 @@ class Ficha(AllOperations):
             await engine.stop(grace_s)
             await engine.store.close()
         finally:
-            # Only now: calls that are being answered still look at them.
+            # Only now: calls under way still use them.
             self._engine = self._queries = None
 
     async def __aenter__(self) -> Self:
@@ -341,7 +341,7 @@ class Ficha(AllOperations):
 def _tool_name(name: str | None, handler: Callable[..., Any]) -> str:
     found = name or getattr(handler, "__name__", None)
     if found is None:
-        raise ValueError(f"{handler!r} has no name of its own; give it a name: app.tool(name=…)")
+        raise ValueError(f"{handler!r} has no name; give it one: app.tool(name=…)")
     if (problem := name_problem(found, "a tool's name")) is not None:
         raise ValueError(f"tool {found!r}: {problem}")
     return str(found)

@@ -1,6 +1,6 @@
-"""`CheckpointManager`: a job's checkpoints for code that already exists and owns its own loop, such as a Celery task.
+"""`CheckpointManager`: a job's checkpoints for existing code that runs elsewhere, such as a Celery task.
 
-What must stay out: anything that a worker of ours does. Here somebody else decides when the job runs.
+What must stay out: anything that a Ficha worker does. Here other code decides when the job runs.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ log = logging.getLogger("ficha.checkpoint_manager")
 
 T = TypeVar("T")
 
-LOOK_S: Final = 0.5
-"""How often `start(wait_s=…)` looks whether the job has become free."""
+RETRY_S: Final = 0.5
+"""How often `start(wait_s=…)` tries to claim the job."""
 
 
 class CheckpointManager:
@@ -42,11 +42,11 @@ class CheckpointManager:
             ...
             manager.complete({"image": url})
 
-    An exception that leaves the block fails the job; a block that is left with the job neither complete nor failed
-    hands it back.
+    An exception that leaves the block fails the job; a block that ends with the job neither completed nor failed hands
+    it back.
 
-    app: the application; its tools and settings are used, over a connection of the manager's own.
-    worker: the name under which the job is held. Defaults to WORKER_ID, then to the host's name and the process id.
+    app: the application; its tools and settings are used, over a separate connection.
+    worker: the name of the lease's owner. Defaults to WORKER_ID, then to the host's name and the process id.
     """
 
     def __init__(self, app: Ficha, job_id: str, *, worker: str | None = None) -> None:
@@ -72,61 +72,61 @@ class CheckpointManager:
 
     @property
     def can_resume(self) -> bool:
-        """Whether an earlier run saved a checkpoint to go on from."""
+        """Whether an earlier run saved a checkpoint to resume from."""
         return self.resume_point is not None
 
     @property
     def resume_point(self) -> str | None:
-        """The checkpoint that was saved last, by this run or an earlier one."""
+        """The last saved checkpoint, of this run or an earlier one."""
         return self._call(self._view()).checkpoint
 
     @property
     def resume_data(self) -> Any:
-        """The data saved with it."""
+        """The data saved with that checkpoint."""
         return self._call(self._view()).resume_data
 
     @property
     def cancelled(self) -> bool:
-        """Whether the job was cancelled or lost meanwhile: the code should stop, and can write nothing more."""
+        """Whether the job was cancelled or its lease lost: the code should stop, and can write nothing more."""
         return self._job is not None and self._job.cancelled
 
-    # What the code does
+    # What the code calls
 
     def start(self, *, wait_s: float = 0.0) -> Self:
-        """Takes the job and says that the work begins.
+        """Claims and starts the job.
 
-        While it cannot be taken (somebody else holds it, perhaps a process that died and whose lease has not run out
-        yet; its account is at its limit; its time has not come) this is refused, or is tried again for `wait_s`.
+        While it cannot be claimed (another process holds it, perhaps one that died and whose lease has not expired; its
+        account is at its plan's limit; it is not due), this is refused, after retries for `wait_s`.
         """
         until = time.monotonic() + wait_s
         while True:
             try:
-                self._lease = self._call(self._take())
+                self._lease = self._call(self._claim())
                 break
             except InvalidState as refused:
                 if refused.details.get("status") in FINAL or time.monotonic() >= until:
                     raise
-                time.sleep(LOOK_S)
+                time.sleep(RETRY_S)
         return self
 
     def save_checkpoint(self, name: str, *, progress: int = 0, data: Any = None) -> None:
-        """Stores where the job can go on from, with its data, in one act; it is a sign of life too."""
+        """Stores in one write where the job can resume, and with which data; it renews the lease too."""
         self.job.checkpoint(name, progress=progress, data=data)
 
     def heartbeat(self) -> None:
         """Renews the lease now; raises LeaseLost if it is lost. It is renewed in the background anyway."""
-        (answer,) = self._call(self._held().heartbeat(self._hold()))
+        (answer,) = self._call(self._open_operations().heartbeat(self._held_lease()))
         if isinstance(answer, Refused):
             self.job.stop()
             raise answer
 
     def complete(self, result: Any = None, *, delivered: int | None = None, of: int | None = None) -> FinishView:
         """Completes the job. With `delivered` of `of`, what was not delivered is refunded."""
-        return self._end(self._held().finish(self._hold(), result, delivered=delivered, of=of))
+        return self._end(self._open_operations().finish(self._held_lease(), result, delivered=delivered, of=of))
 
     def fail(self, error: str, *, final: bool = False) -> FinishView:
-        """Says that the work failed: retried while the tool has attempts left (unless `final`), else refunded."""
-        return self._end(self._held().fail(self._hold(), error, final=final))
+        """Fails the job: it is retried while the tool has attempts left (unless `final`), else refunded."""
+        return self._end(self._open_operations().fail(self._held_lease(), error, final=final))
 
     # Opening and closing
 
@@ -136,7 +136,7 @@ class CheckpointManager:
 
         def run() -> None:
             try:
-                asyncio.run(self._serve(ready))
+                asyncio.run(self._run_loop(ready))
             except BaseException as error:
                 errors.append(error)
             finally:
@@ -157,7 +157,7 @@ class CheckpointManager:
                 if isinstance(error, Exception):
                     self.fail(str(error) or type(error).__name__)
                 else:
-                    self._end(self._held().hand_back(self._lease, "left without an end"))
+                    self._end(self._open_operations().hand_back(self._lease, "left without complete() or fail()"))
         except Refused as refused:
             log.info("job %s: %s", self._job_id, refused)
         finally:
@@ -168,9 +168,9 @@ class CheckpointManager:
             self._thread.join()
             self._loop = None
 
-    async def _serve(self, ready: threading.Event) -> None:
+    async def _run_loop(self, ready: threading.Event) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        async with self._app.lifeline() as self._operations:
+        async with self._app.separate_operations() as self._operations:
             ready.set()
             while not self._stop.is_set():
                 try:
@@ -191,26 +191,26 @@ class CheckpointManager:
             self._job.stop()
 
     async def _view(self) -> JobView:
-        operations = self._held()
+        operations = self._open_operations()
         view = await operations.queries.job(self._job_id)
         if view is None:
             raise RuntimeError(f"there is no job {self._job_id}")
         return view
 
-    async def _take(self) -> Lease:
-        operations = self._held()
+    async def _claim(self) -> Lease:
+        operations = self._open_operations()
         lease = await operations.claim_job(self._job_id, worker=self._worker)
         self._job = ThreadJobContext(
             JobContext(facts_of(lease), LeaseWriter(operations, lease)), asyncio.get_running_loop()
         )
         return lease
 
-    def _held(self) -> LeaseOperations:
+    def _open_operations(self) -> LeaseOperations:
         if self._operations is None or self._loop is None:
             raise RuntimeError("the manager is not open; use `with CheckpointManager(...) as manager:`")
         return self._operations
 
-    def _hold(self) -> Lease:
+    def _held_lease(self) -> Lease:
         if self._lease is None:
             raise RuntimeError("the job was not started; call start() first")
         return self._lease

@@ -1,5 +1,4 @@
-"""The plans, pools and tools that an application declares, checked when it does: what cannot work is refused at once,
-and not when somebody pays for it."""
+"""Checks the plans, pools and tools that an application declares: errors show at once, not at the first submit."""
 
 from __future__ import annotations
 
@@ -19,17 +18,17 @@ from .tools import Isolation, Tool
 
 NAME_LENGTH: Final = 255
 PRIORITY_BOUND: Final = 1_000
-"""Plans, tools and boosts stay within ±1,000, so that their sum always fits the rank."""
-SLOTS_MOST: Final = 1_000_000
+"""Plans, tools and boosts are limited to ±1,000, so that their sum always fits the rank."""
+MAX_SLOTS: Final = 1_000_000
 LONGEST_S: Final = 100 * 365 * 86_400
-"""A hundred years: the longest duration that is taken."""
-JOBS_PER_CALL_MOST: Final = 1_000
+"""A hundred years: the longest duration accepted."""
+MAX_JOBS_PER_CALL: Final = 1_000
 LINGER_MS_MOST: Final = 60_000
 LINGER_MS: Final = 20
-CHECKPOINTS_MOST: Final = 1_000
+MAX_CHECKPOINTS: Final = 1_000
 
 CheckpointOrder = Sequence[str] | Mapping[str, Iterable[str]]
-"""A line of checkpoints, or for each of them those that may follow it."""
+"""Checkpoints in order, or for each of them those that may follow it."""
 
 
 def checked_plans(plans: Iterable[Plan]) -> Mapping[str, Plan]:
@@ -39,7 +38,7 @@ def checked_plans(plans: Iterable[Plan]) -> Mapping[str, Plan]:
             raise ValueError(f"{plan!r} is not a Plan; write Plan(name, …)")
         if plan.name in known:
             raise ValueError(f"the plan {plan.name!r} is declared twice")
-        for problem in _problems(plan):
+        for problem in _plan_problems(plan):
             raise ValueError(f"plan {plan.name!r}: {problem}")
         known[plan.name] = plan
     if not known:
@@ -56,15 +55,15 @@ def checked_pools(pools: Iterable[Pool]) -> dict[str, Pool]:
             raise ValueError(f"pool {pool.name!r}: {problem}")
         if pool.name in known:
             raise ValueError(f"the pool {pool.name!r} is declared twice")
-        if pool.slots is not None and not is_whole(pool.slots, 0, SLOTS_MOST):
+        if pool.slots is not None and not is_whole(pool.slots, 0, MAX_SLOTS):
             raise ValueError(
-                f"pool {pool.name!r}: slots must be a whole number from 0 to {SLOTS_MOST} or None, not {pool.slots!r}"
+                f"pool {pool.name!r}: slots must be a whole number from 0 to {MAX_SLOTS} or None, not {pool.slots!r}"
             )
         known[pool.name] = pool
     return known
 
 
-def _problems(plan: Plan) -> Iterable[str]:
+def _plan_problems(plan: Plan) -> Iterable[str]:
     if (problem := name_problem(plan.name, "its name")) is not None:
         yield problem
     if not is_whole(plan.priority, -PRIORITY_BOUND, PRIORITY_BOUND):
@@ -90,7 +89,7 @@ def declared_tool(
     fatal: Any,
     **options: Any,
 ) -> Tool:
-    """The tool that a handler and its options make; `longest_s` is how long a job may run at all."""
+    """The tool of a handler and its options; `longest_s` is the longest that any job may run."""
     payload = payload_of(name, handler, takes_several=options["jobs_per_call"] is not None)
     try:
         tool = Tool(
@@ -102,14 +101,14 @@ def declared_tool(
             asked=_fields_asked(options["cost"]),
             **options,
         )
-        for problem in chain(_unfit_numbers(tool, longest_s), _unfit_fields(tool), _unfit_running(tool)):
+        for problem in chain(_number_problems(tool, longest_s), _field_problems(tool), _running_problems(tool)):
             raise ValueError(problem)
     except ValueError as error:
         raise ValueError(f"tool {name!r}: {error}") from error
     return tool
 
 
-def _unfit_numbers(tool: Tool, longest_s: float) -> Iterator[str]:
+def _number_problems(tool: Tool, longest_s: float) -> Iterator[str]:
     if not callable(tool.cost) and isinstance(tool.cost_of({}), Refusal):
         yield f"cost must be whole credits from 0 up, not {tool.cost!r}"
     if not is_seconds(tool.timeout) or tool.timeout > longest_s:
@@ -130,7 +129,7 @@ def _unfit_numbers(tool: Tool, longest_s: float) -> Iterator[str]:
         yield f"stop_grace must be a number of seconds, 0 or from a millisecond up, not {tool.stop_grace!r}"
 
 
-def _unfit_fields(tool: Tool) -> Iterator[str]:
+def _field_problems(tool: Tool) -> Iterator[str]:
     if not isinstance(tool.dedupe, bool):
         yield f"dedupe must be True or False, not {tool.dedupe!r}"
     if tool.max_items is not None and tool.items is None:
@@ -141,26 +140,28 @@ def _unfit_fields(tool: Tool) -> Iterator[str]:
         if field is None:
             yield f"its payload has no field {tool.items!r}"
         elif not _counts(field):
-            yield f"its field {tool.items!r} counts nothing: items must name a whole number or a list"
+            yield f"its field {tool.items!r} is neither a whole number nor a list, which items must name"
     known = tool.payload.names
     for name in sorted((tool.asked or frozenset()) - known):
-        # What a cost function has a default for, or what an open payload may hold, need not be there.
+        # A field may be missing if the cost function has a default for it, or if the payload may have any field.
         if not tool.payload.is_open and inspect.signature(tool.cost).parameters[name].default is Parameter.empty:  # type: ignore[arg-type]
-            yield f"its cost asks for {name!r}, which its payload does not have"
+            yield f"its cost function has a parameter {name!r}, which its payload does not have"
 
 
 def _counts(schema: Mapping[str, Any]) -> bool:
-    """Whether a field may be a whole number or a list, as far as its schema tells."""
+    """Whether a field may be a whole number or a list, according to its schema."""
     choices = schema.get("anyOf") or schema.get("oneOf")
     return any(map(_counts, choices)) if choices else schema.get("type", "array") in ("integer", "array")
 
 
 def _fields_asked(cost: Any) -> frozenset[str] | None:
-    """The fields that a cost function asks for by name; None if it takes whatever there is."""
+    """The fields that a cost function has as parameters; None if it takes all."""
     if not callable(cost):
         return frozenset()
     if inspect.iscoroutinefunction(cost):
-        raise ValueError("its cost is a coroutine function; a price must be there at once, so write a plain function")
+        raise ValueError(
+            "its cost is a coroutine function; a submit needs the price at once, so write a plain function"
+        )
     parameters = inspect.signature(cost).parameters.values()
     for parameter in parameters:
         if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.POSITIONAL_ONLY):
@@ -170,7 +171,7 @@ def _fields_asked(cost: Any) -> frozenset[str] | None:
     return frozenset(parameter.name for parameter in parameters)
 
 
-def _unfit_running(tool: Tool) -> Iterator[str]:
+def _running_problems(tool: Tool) -> Iterator[str]:
     if tool.isolation not in get_args(Isolation):
         yield f"isolation must be 'auto' or 'process', not {tool.isolation!r}"
     is_process = tool.isolation == "process"
@@ -186,8 +187,8 @@ def _unfit_running(tool: Tool) -> Iterator[str]:
         yield f"linger_ms must be a whole number from 0 to {LINGER_MS_MOST}, not {tool.linger_ms!r}"
     if tool.jobs_per_call is None and tool.linger_ms != LINGER_MS:
         yield "linger_ms needs jobs_per_call"
-    if tool.jobs_per_call is not None and not is_whole(tool.jobs_per_call, 1, JOBS_PER_CALL_MOST):
-        yield f"jobs_per_call must be a whole number from 1 to {JOBS_PER_CALL_MOST} or None, not {tool.jobs_per_call!r}"
+    if tool.jobs_per_call is not None and not is_whole(tool.jobs_per_call, 1, MAX_JOBS_PER_CALL):
+        yield f"jobs_per_call must be a whole number from 1 to {MAX_JOBS_PER_CALL} or None, not {tool.jobs_per_call!r}"
     if tool.jobs_per_call is not None and is_process:
         yield "jobs_per_call does not go with isolation='process'"
     kind: Any
@@ -197,12 +198,12 @@ def _unfit_running(tool: Tool) -> Iterator[str]:
 
 
 def _import_problem(handler: Any) -> str | None:
-    """Why a new process could not find the handler by the name of its module and its own, if so.
+    """Why a new process could not import the handler by its module and name, if so.
 
-    Whether it is really there cannot be asked yet: a decorated function gets its name only after this.
+    It cannot be looked up yet: a decorated function is bound to its name only after this.
     """
     if not inspect.isfunction(handler):
-        return f"{handler!r} is no function with a name of its own"
+        return f"{handler!r} is not a named function"
     name = handler.__qualname__
     if "<lambda>" in name:
         return "a lambda has no name; write a function at the top of a module"
@@ -210,21 +211,21 @@ def _import_problem(handler: Any) -> str | None:
 
 
 def declared_checkpoints(order: CheckpointOrder) -> Checkpoints:
-    """The order of a tool's checkpoints, whichever way it was written."""
+    """The order of a tool's checkpoints, from a list or a mapping."""
     if isinstance(order, Mapping):
         follow = {name: _names(after, f"what may follow {name!r}") for name, after in order.items()}
     else:
         line = _names(order, "checkpoints")
         follow = {name: line[at : at + 1] for at, name in enumerate(line, 1)}
-    if not 1 <= len(follow) <= CHECKPOINTS_MOST:
-        raise ValueError(f"checkpoints must name from 1 to {CHECKPOINTS_MOST} of them; leave the option out for any")
+    if not 1 <= len(follow) <= MAX_CHECKPOINTS:
+        raise ValueError(f"checkpoints must have 1 to {MAX_CHECKPOINTS} names; leave the option out to allow any")
     followers = {name for after in follow.values() for name in after}
     for name in (*follow, *followers):
         if (problem := name_problem(name, f"the checkpoint {name!r}")) is not None:
             raise ValueError(problem)
         if name not in follow:
             raise ValueError(f"the checkpoint {name!r} follows another but is not declared; add {name!r}: []")
-    # Where each follows another, as in a loop, a job begins with the one that is named first.
+    # If every one follows another, as in a cycle, a job begins with the first that is named.
     first = tuple(name for name in follow if name not in followers) or tuple(follow)[:1]
     declared = Checkpoints(follow, first)
     for name in follow:
@@ -243,16 +244,16 @@ def _names(value: Any, what: str) -> tuple[Any, ...]:
 
 
 def name_problem(value: Any, what: str) -> str | None:
-    """Why this cannot be the name of anything, if so."""
+    """Why this is not a valid name, if so."""
     if not isinstance(value, str) or not 1 <= len(value) <= NAME_LENGTH:
         return f"{what} must be text of 1 to {NAME_LENGTH} characters"
     if (problem := text_problem(value, what)) is not None:
         return problem
-    return None if value.isprintable() else f"{what} holds a control character"
+    return None if value.isprintable() else f"{what} contains a control character"
 
 
 def is_whole(value: Any, least: int, most: int) -> bool:
-    """Whether this is a whole number in the range; a truth value is none."""
+    """Whether this is a whole number in the range; a boolean is not."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 

@@ -1,4 +1,4 @@
-"""Ids: UUIDv7, in rising order within a process, so that ids sort as the things were made."""
+"""Ids: UUIDv7, increasing within a process, so that ids sort by time of creation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _last = 0
 
 
 def new_id() -> str:
-    """A fresh UUIDv7. The 12 bits after the milliseconds count up within one millisecond instead of being drawn."""
+    """A new UUIDv7. The 12 bits after the milliseconds are a counter instead of random bits."""
     global _last
     with _lock:
         _last = max(_last + 1, time.time_ns() // 1_000_000 << 12)

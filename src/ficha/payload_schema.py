@@ -1,7 +1,7 @@
-"""A handler's signature as the schema of its payload: what JSON text fits, and the values that the handler gets.
+"""A handler's signature as the schema of its payload: which JSON is valid, and the values that the handler gets.
 
-Pydantic reads it, strictly: a text is no number. What JSON has no form for (a date, a UUID, a model) comes from its
-usual JSON form.
+Pydantic parses in strict mode: a string is not accepted as a number. Types that JSON does not have (a date, a UUID, a
+model) are parsed from their usual JSON form.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticUndefined, SchemaError, core_schema
 
-PROBLEMS_TOLD: Final = 10
+PROBLEMS_SHOWN: Final = 10
 PROBLEMS_READ: Final = 1_000
-"""With more problems than this, only their number is told: to spell out a hundred thousand takes half a second."""
+"""Beyond this many problems, only their number is shown: to format a hundred thousand takes half a second."""
 
 
 class Payload:
-    """What a tool takes.
+    """The payload of a tool.
 
-    names: the fields that its handler knows by name.
-    is_open: it takes others too.
+    names: the fields that its handler has as parameters.
+    is_open: whether it accepts others too.
     is_item: it describes one item of the list that a handler of several jobs asks for beside them.
     """
 
@@ -53,36 +53,36 @@ class Payload:
         return self._validate(text, strict=True)
 
     def fields(self, value: Any) -> Mapping[str, Any]:
-        """The fields by name of what `read` returned, those that were left out included."""
+        """The fields by name of what `read` returned, defaults included."""
         return value if isinstance(value, dict) else {name: getattr(value, name) for name in self.names}
 
     def json(self, value: Any) -> Any:
-        """What `read` returned as JSON again, with the fields that were left out."""
+        """What `read` returned as JSON again, defaults included."""
         return self._adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
 
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of what `read` takes."""
+        """The JSON Schema of what `read` accepts."""
         schema = self._adapter.json_schema(schema_generator=_JsonSchema)
         if "$ref" not in schema:
             return schema
-        # A model that holds itself stands among the definitions; a form or a check wants its properties on top.
+        # A recursive model is one of the definitions; forms and validators need its properties at the top.
         found = schema["$defs"][schema["$ref"].rpartition("/")[2]]
         return {**found, "$defs": schema["$defs"]}
 
 
 def payload_of(name: str, handler: Callable[..., Any], *, takes_several: bool = False) -> Payload:
-    """What the handler takes after the job, or after its several jobs; an error if that can be no payload."""
+    """The payload that the handler takes after the job (or jobs); raises if its parameters cannot be one."""
     try:
         parameters = list(inspect.signature(handler).parameters.values())
         if not parameters or parameters[0].kind in (Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD):
             first = "the jobs" if takes_several else "the job"
-            raise TypeError(f"its handler takes no argument by its place; its first one must be {first}")
+            raise TypeError(f"its handler has no positional parameter; the first one must be {first}")
         payload = _of_several(handler, parameters[1:]) if takes_several else _of_one(handler, parameters)
         payload.schema()
     except (PydanticSchemaGenerationError, PydanticUserError, PydanticUndefinedAnnotation, SchemaError) as error:
-        # What pydantic says after its first sentence is advice on models, and there is none here.
-        words = " ".join(str(error).partition("\n\n")[0].split()).partition(". ")[0]
-        raise ValueError(f"tool {name!r}: no payload can have these types: {words}") from error
+        # After its first sentence, pydantic's message is advice on models, which does not apply here.
+        reason = " ".join(str(error).partition("\n\n")[0].split()).partition(". ")[0]
+        raise ValueError(f"tool {name!r}: a payload cannot have these types: {reason}") from error
     except (TypeError, ValueError) as error:
         raise type(error)(f"tool {name!r}: {error}") from error
     return payload
@@ -96,12 +96,12 @@ def _of_one(handler: Callable[..., Any], parameters: list[Parameter]) -> Payload
     for parameter in fields.values():
         _refuse_unnamed(parameter)
         _refuse_aliases(parameter, hints[parameter.name])
-    taken = first.name if first.kind is Parameter.POSITIONAL_OR_KEYWORD else None
+    reserved = first.name if first.kind is Parameter.POSITIONAL_OR_KEYWORD else None
 
     class Signature:
-        """Reads to a dict of just these fields, whatever their names.
+        """Parses to a dict of exactly these fields, whatever their names.
 
-        A model made from them would not do: it keeps names such as `copy`, `model_…` and `_any` for itself.
+        A pydantic model would not do: it reserves names such as `copy`, `model_…` and `_any`.
         """
 
         @classmethod
@@ -109,8 +109,8 @@ def _of_one(handler: Callable[..., Any], parameters: list[Parameter]) -> Payload
             read = {name: _field(parameter, make.generate_schema(hints[name])) for name, parameter in fields.items()}
             if others is None:
                 return core_schema.typed_dict_schema(read, extra_behavior="forbid")
-            if taken is not None:
-                read[taken] = core_schema.typed_dict_field(make.generate_schema(_TAKEN), required=False)
+            if reserved is not None:
+                read[reserved] = core_schema.typed_dict_field(make.generate_schema(_RESERVED), required=False)
             return core_schema.typed_dict_schema(
                 read, extra_behavior="allow", extras_schema=make.generate_schema(others)
             )
@@ -147,12 +147,12 @@ def _field_names(kind: Any) -> frozenset[str] | None:
         return frozenset(kind.model_fields)
     if isinstance(kind, type) and is_dataclass(kind):
         return frozenset(kind.__dataclass_fields__)
-    # Only a TypedDict says which of its keys are required.
+    # Only a TypedDict has this attribute.
     return kind.__required_keys__ | kind.__optional_keys__ if hasattr(kind, "__required_keys__") else None
 
 
 def _hints(handler: Callable[..., Any], parameters: list[Parameter]) -> dict[str, Any]:
-    """The types of these parameters alone: what the job is annotated with need not exist when the program runs."""
+    """The types of these parameters only: the annotation of the job may not exist at run time."""
     function: Any = handler
     while isinstance(function, functools.partial):
         function = function.func
@@ -168,12 +168,12 @@ def _hints(handler: Callable[..., Any], parameters: list[Parameter]) -> dict[str
     try:
         return get_type_hints(signature, getattr(inspect.unwrap(function), "__globals__", {}), include_extras=True)
     except NameError as error:
-        raise TypeError(f"{error}: the types of a handler's fields must be known where its module is") from None
+        raise TypeError(f"{error}: the types of a handler's parameters must be names of its module") from None
 
 
 def _refuse_unnamed(parameter: Parameter) -> None:
     if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.POSITIONAL_ONLY):
-        raise TypeError(f"its handler takes {parameter}; a payload's fields are named")
+        raise TypeError(f"its handler has the parameter {parameter}; a payload's fields are passed by name")
     if isinstance(parameter.default, FieldInfo):
         raise TypeError(
             f"the default of {parameter.name} is a Field; write {parameter.name}: Annotated[…, Field(…)] = default, so "
@@ -188,33 +188,33 @@ def _refuse_aliases(parameter: Parameter, hint: Any) -> None:
         if note.alias is not None or note.validation_alias is not None:
             raise TypeError(f"the Field of {parameter.name} has an alias; a field has its parameter's name")
         if note.default is not PydanticUndefined or note.default_factory is not None:
-            raise TypeError(f"the Field of {parameter.name} has a default; it belongs behind the parameter")
+            raise TypeError(f"the Field of {parameter.name} has a default; write it as the parameter's default")
 
 
 def _refuse(value: Any) -> NoReturn:
-    raise PydanticCustomError("taken", "No field can have this name, which is that of the handler's first parameter")
+    raise PydanticCustomError("reserved", "This name is reserved: it is that of the handler's first parameter")
 
 
-_TAKEN: Final = Annotated[Any, AfterValidator(_refuse), WithJsonSchema({"not": {}})]
+_RESERVED: Final = Annotated[Any, AfterValidator(_refuse), WithJsonSchema({"not": {}})]
 
 
 class _JsonSchema(GenerateJsonSchema):
-    """A default that JSON has no form for is left out without a word."""
+    """Leaves out defaults that JSON cannot express, without a warning."""
 
     ignored_warning_kinds: Final = {"skipped-choice", "non-serializable-default"}  # type: ignore[misc]
 
 
 def problems(error: ValidationError) -> str:
-    """What does not fit, one sentence for each field, without the values: they may be large, or nobody's business."""
+    """What does not fit, one sentence for each field, without the values, which may be large or secret."""
     count = error.error_count()
     if count > PROBLEMS_READ:
         return f"{count} problems, too many to name"
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [
+    shown = [
         _cut(".".join(map(str, problem["loc"])), 100) + (": " if problem["loc"] else "") + _cut(problem["msg"], 300)
-        for problem in found[:PROBLEMS_TOLD]
+        for problem in found[:PROBLEMS_SHOWN]
     ]
-    return "; ".join(told) + (f"; and {count - PROBLEMS_TOLD} more" if count > PROBLEMS_TOLD else "")
+    return "; ".join(shown) + (f"; and {count - PROBLEMS_SHOWN} more" if count > PROBLEMS_SHOWN else "")
 
 
 def _cut(text: str, length: int) -> str:

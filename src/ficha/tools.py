@@ -1,4 +1,4 @@
-"""Tools: kinds of job, with all that their jobs have in common."""
+"""Tools: kinds of job, and what all jobs of a kind have in common."""
 
 from __future__ import annotations
 
@@ -20,39 +20,37 @@ Isolation = Literal["auto", "process"]
 
 
 class PayloadMismatch(Exception):
-    """The payload does not fit the tool's handler, or not any more; the message names each field that does not."""
+    """The payload does not fit the tool's handler (any more); the message names each field that does not."""
 
 
 class Tool(Struct, frozen=True, kw_only=True):
     """A kind of job. Its handler's signature is the schema of its payload.
 
-    cost: credits for one job: a number, or a function that takes the payload's fields by name (those it asks for), as
-        the handler gets them.
-    pool: whose slots and workers it uses. Defaults to "default".
+    cost: credits for one job: a number, or a function with some of the payload's fields as parameters, which get the
+        handler's values.
+    pool: the pool whose slots and workers it uses. Defaults to "default".
     timeout: seconds in `starting` or `running` before a job is failed and refunded. Defaults to 600.
-    max_wait: seconds in the queue before a job is cancelled and refunded. Defaults to no bound.
-    attempts: runs before an error is final. Defaults to 1: the first error is.
-    backoff, backoff_max: seconds before the first retry, doubling up to the second number. Chance takes off up to half
-        of each, so that jobs that failed together do not come back together. Default to 1 and 300.
-    priority: added to the plan's priority; a positive number serves the tool later. Defaults to 0.
-    items: the payload's field that says how many things are asked for: a number, or a list of them.
-    max_items: larger requests are split at submit into jobs of at most this many, as one batch.
-    dedupe: the same payload is computed once; later submits get the stored result, free.
+    max_wait: seconds in the queue before a job is cancelled and refunded. Defaults to no limit.
+    attempts: how often a job may run before an error is final. Defaults to 1: the first error is.
+    backoff, backoff_max: seconds before the first retry, doubling up to the second number. Random jitter shortens each
+        by up to half, so that jobs that failed together do not retry together. Default to 1 and 300.
+    priority: added to the plan's priority; a larger number is served later. Defaults to 0.
+    items: the payload's field with the number of items requested, or with a list of them.
+    max_items: submits with more items are split into jobs of at most this many, as one batch.
+    dedupe: the same payload is computed once; later submits get the stored result free of charge.
     isolation: where the handler runs. "auto": a coroutine on the worker's loop, a plain function in a thread;
         "process": in a child process, for code that keeps a core busy or may crash. Defaults to "auto".
-    memory_mb: what a child process may use, in MiB. Defaults to no limit. Only with isolation="process".
-    recycle_after: jobs after which a child process is replaced. Defaults to never. Only with isolation="process".
-    jobs_per_call: up to so many jobs are handed to one call, `handler(jobs)` or `handler(jobs, payloads: list[Model])`;
-        each still has its own outcome, charge and lease. Defaults to one job a call.
+    memory_mb: the memory limit of a child process, in MiB. Defaults to none. Only with isolation="process".
+    recycle_after: a child process is replaced after this many jobs. Defaults to never. Only with isolation="process".
+    jobs_per_call: up to so many jobs are handed to one call, `handler(jobs)` or `handler(jobs, payloads: list[Model])`; each
+        still has its own outcome, charge and lease. Defaults to one job a call.
     linger_ms: how long a call that is not full waits for more jobs. Defaults to 20.
-    checkpoints: those that a handler may save. A list of names is a line: a job begins with the first, and each may
-        follow only the one before it. A mapping gives for each name those that may follow it; a job begins with one
-        that follows no other. The same name may be saved again, and one that lies behind the job changes nothing.
-        Defaults to any name in any order.
-    fatal: an exception class, or several, that running again cannot help: the job fails at once, whatever attempts are
-        left, as it does for `FinalError`.
-    stop_grace: seconds that a cancelled handler gets to clean up before it is abandoned (a thread) or killed (a
-        process). Defaults to 5.
+    checkpoints: the names that a handler may save. In a list, a job begins with the first, and each may follow only the
+        one before it. A mapping gives for each name those that may follow it; a job begins with one that follows no
+        other. A name may be saved again; one before the job's last changes nothing. Defaults to any name in any order.
+    fatal: an exception class, or several, for which a retry cannot help: the job fails at once, as for `FinalError`.
+    stop_grace: seconds for a cancelled handler to clean up before it is abandoned (a thread) or killed (a process).
+        Defaults to 5.
     """
 
     name: str
@@ -78,7 +76,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     fatal: tuple[type[Exception], ...] = ()
     stop_grace: float = 5.0
     asked: frozenset[str] | None = None
-    """The fields that a cost function asks for; None if it takes whatever there is."""
+    """The fields that a cost function has as parameters; None if it takes all."""
     is_async: bool = False
     """Whether its handler is a coroutine function."""
 
@@ -96,16 +94,16 @@ class Tool(Struct, frozen=True, kw_only=True):
         return self.payload.is_item
 
     def arguments(self, text: str) -> Any:
-        """What the handler gets for a payload: its keyword arguments, with the defaults; or, if it takes several jobs,
-        the item for its list of payloads. A payload that does not (or no longer) fit raises PayloadMismatch."""
+        """What the handler gets for a payload: its keyword arguments, with the defaults; or, if it takes several jobs
+        per call, the item for its list of payloads. Raises PayloadMismatch if the payload does not fit."""
         try:
             return self.payload.read(text)
         except ValidationError as error:
             raise PayloadMismatch(f"the payload does not fit tool {self.name}: {problems(error)}") from None
 
     def cost_of(self, value: Any) -> int | Refusal:
-        """What a payload costs; `value` is what the handler would get. A cost that makes no sense is refused before
-        anything is charged."""
+        """What a payload costs; `value` is what the handler would get. An invalid cost is refused before anything is
+        charged."""
         cost: Any = self.cost
         if callable(cost):
             fields = self.payload.fields(value)
@@ -114,13 +112,13 @@ class Tool(Struct, frozen=True, kw_only=True):
         if isinstance(cost, bool) or not isinstance(cost, int) or not 0 <= cost <= MAX_AMOUNT:
             return Refusal(
                 "INVALID_PAYLOAD",
-                f"the cost of tool {self.name} came out as {_short(cost)}; it must be a whole number from 0 to "
+                f"the cost function of tool {self.name} returned {_short(cost)}; it must be a whole number from 0 to "
                 f"{MAX_AMOUNT}.",
             )
         return cost
 
     def units_of(self, payload: Mapping[str, Any], value: Any) -> int | Refusal:
-        """How many things a payload asks for; `value` is what the handler would get."""
+        """How many items a payload requests; `value` is what the handler would get."""
         if self.items is None:
             return 1
         asked = self._asked(self.items, payload, value)
@@ -135,11 +133,11 @@ class Tool(Struct, frozen=True, kw_only=True):
         return payload[items] if items in payload else self.payload.json(value).get(items, 1)
 
     def jobs_for(self, units: int) -> int:
-        """How many jobs so many things are split into."""
+        """How many jobs this many items are split into."""
         return 1 if self.max_items is None else -(-units // self.max_items)
 
     def parts(self, payload: Mapping[str, Any], value: Any, units: int) -> list[tuple[Mapping[str, Any], int]]:
-        """The payload as one job or, where the tool splits, as several: each with its count."""
+        """The payloads of the job, or of the several jobs that it is split into, each with its number of items."""
         if self.items is None or self.max_items is None or units <= self.max_items:
             return [(payload, units)]
         asked = self._asked(self.items, payload, value)

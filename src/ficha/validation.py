@@ -1,4 +1,4 @@
-"""What callers may pass: names, keys, amounts and JSON, checked at the edge with words that say what to do."""
+"""Checks the arguments of callers: names, keys, amounts and JSON. Errors say what to do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXT_LENGTH: Final = 10_000
 
 
 class Limits(Struct, frozen=True):
-    """The sizes that are taken. All can be changed.
+    """The largest sizes accepted. All can be changed.
 
     payload_bytes: one payload, as JSON. Defaults to 256 KiB.
     result_bytes: one result, step result or checkpoint data, as JSON. Defaults to 1 MiB.
@@ -45,7 +45,7 @@ def invalid(message: str) -> Refused:
 
 
 def name(value: Any, what: str) -> str:
-    """A name that people chose: an account, a worker, a pool, a session."""
+    """A name chosen by people: of an account, a worker, a pool, a session."""
     if (problem := name_problem(value, what)) is not None:
         raise invalid(problem)
     return str(value)
@@ -56,11 +56,11 @@ def optional_name(value: Any, what: str) -> str | None:
 
 
 def text(value: Any) -> str:
-    """Free text, such as an error or a reason; a longer one is cut, with a mark that shows it."""
+    """Free text, such as an error or a reason; if too long, it is cut and ends with "…"."""
     words = str(value)
     if len(words) > TEXT_LENGTH:
         words = words[:TEXT_LENGTH] + "…"
-    # An error is passed on as well as it can be: what cannot be stored is replaced, not refused.
+    # An error must never be refused: characters that cannot be stored are replaced.
     return words.replace("\x00", "�").encode("utf-8", "replace").decode("utf-8")
 
 
@@ -68,13 +68,13 @@ def key(value: Any) -> str:
     """An idempotency key."""
     if not isinstance(value, str) or _KEY.fullmatch(value) is None:
         raise invalid(
-            "an idempotency key has 1 to 255 characters out of A-Z a-z 0-9 . _ ~ -; for example a UUID or a commit hash"
+            "an idempotency key must be 1 to 255 of the characters A-Z a-z 0-9 . _ ~ -, such as a UUID or a commit hash"
         )
     return value
 
 
 def job_id(value: Any, what: str = "job") -> str:
-    """The id of a job, batch or reservation, in its one spelling. What is no id names nothing."""
+    """The id of a job, batch or reservation, in canonical form. Anything but a UUID is not found."""
     try:
         return str(uuid.UUID(value))
     except (ValueError, AttributeError, TypeError):
@@ -82,7 +82,7 @@ def job_id(value: Any, what: str = "job") -> str:
 
 
 def amount(value: Any, what: str = "the amount") -> int:
-    """Whole credits; the rules judge the range."""
+    """Whole credits; the rules check the range."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise invalid(f"{what} must be a whole number of credits, not {value!r}")
     if abs(value) >= 2**63:
@@ -97,7 +97,7 @@ def count(value: Any, what: str, most: int) -> int:
 
 
 def cursor(value: Any, what: str) -> int | None:
-    """A number to read on from: an entry's or event's, or the `next` of a page."""
+    """A number to continue after: an entry's or event's, or the `next` of a page."""
     number = int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,19}", value) else value
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**63):
         raise invalid(f"{what} must be a whole number from 0 up, not {value!r}")
@@ -106,7 +106,7 @@ def cursor(value: Any, what: str) -> int | None:
 
 def epoch(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
-        raise invalid(f"an epoch is a whole number, not {value!r}")
+        raise invalid(f"an epoch must be a whole number, not {value!r}")
     return value
 
 
@@ -117,7 +117,7 @@ def percent(value: Any) -> int:
 
 
 def milliseconds(value: Any, what: str, unit_s: int = 1, unit: str = "seconds") -> int:
-    """A duration as a caller gives it, in seconds or another unit, as whole milliseconds."""
+    """A duration in seconds or another unit, as whole milliseconds."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value * unit_s <= LONGEST_S:
         raise invalid(f"{what} must be a number of {unit} from 0 to a hundred years, not {value!r}")
     return int(value * unit_s * 1_000)
@@ -130,7 +130,7 @@ def date(value: Any, what: str) -> int | None:
         raise invalid(f"{what} must be a datetime, not {value!r}")
     try:
         at = instant(value)
-        moment(at)  # Whoever looks at the job must be able to be told.
+        moment(at)  # The job's view must be able to show it.
     except OverflowError:
         raise invalid(f"{what} must be a datetime within the years 1 to 9999 of UTC, not {value!r}") from None
     return at
@@ -154,16 +154,16 @@ def names(values: Any, what: str) -> tuple[str, ...]:
 
 
 def statuses(values: Any) -> tuple[Status, ...]:
-    """The states to look for; none for all."""
+    """The states to filter by; empty for all."""
     known = get_args(Status)
     found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
     if isinstance(values, str) or not all(isinstance(value, str) and value in known for value in found):
-        raise invalid(f"statuses must be a list out of {', '.join(known)}, not {values!r}")
+        raise invalid(f"statuses must be a list of {', '.join(known)}, not {values!r}")
     return found
 
 
 def key_cursor(value: Any) -> tuple[str, str, str] | None:
-    """The account, key and scope after which a list of keys goes on."""
+    """The account, key and scope after which a list of keys continues."""
     if value is None:
         return None
     if not isinstance(value, tuple | list) or len(value) != 3:

@@ -199,7 +199,7 @@ async def test_amounts(app: Ficha) -> None:
 
 async def test_keys(app: Ficha) -> None:
     bad = ["", "x" * 256, "a b", "a/b", "ключ", "é", "a\n", "\t", NUL, SURROGATE, "a+b", "a%20b", "🎫", 7, b"k", True]
-    words = "1 to 255 characters out of A-Z a-z 0-9"
+    words = "1 to 255 of the characters A-Z a-z 0-9"
     await walk(
         app,
         [(f"submit {key!r}", submit(idempotency_key=key), InvalidArgument, words) for key in bad]

@@ -158,10 +158,10 @@ async def test_the_default_pool_can_be_given_slots() -> None:
             ({"items": "n", "max_items": value}, "max_items must be a whole number")
             for value in (0, -1, 2.5, "4", True)
         ),
-        ({"items": "title"}, "its field 'title' counts nothing"),
+        ({"items": "title"}, "its field 'title' is neither a whole number nor a list"),
         ({"dedupe": "yes"}, "dedupe must be True or False"),
         ({"pool": ["gpu"]}, "which is not declared"),
-        pytest.param({"cost": lambda n, m: n}, "its cost asks for 'm'", id="a cost of an unknown field"),
+        pytest.param({"cost": lambda n, m: n}, "cost function has a parameter 'm'", id="a cost of an unknown field"),
         pytest.param({"cost": lambda *n: 1}, "its cost takes *n", id="a cost of unnamed fields"),
         pytest.param({"cost": lambda n, /: 1}, "its cost takes n", id="a cost of a field by place"),
         pytest.param({"cost": later}, "its cost is a coroutine function", id="a cost that must be awaited"),
@@ -195,7 +195,7 @@ async def test_the_default_pool_can_be_given_slots() -> None:
                 (["A", "B", "A"], "checkpoints names a checkpoint twice"),
                 (["A", ""], "the checkpoint '' must be text of 1 to 255 characters"),
                 (["A", 7], "the checkpoint 7 must be text"),
-                (["A", "B\n"], "holds a control character"),
+                (["A", "B\n"], "contains a control character"),
                 ({"A": "B", "B": []}, "what may follow 'A' must be a list of names"),
                 ({"A": None}, "what may follow 'A' must be a list of names"),
                 ({"A": ["B", "B"], "B": []}, "what may follow 'A' names a checkpoint twice"),
@@ -242,8 +242,8 @@ def test_a_handler_that_a_new_process_could_not_import_is_refused() -> None:
     app = Ficha("memory:")
     for handler, words in (
         (lambda job: None, "a lambda has no name"),
-        (partial(at_the_top), "is no function with a name of its own"),
-        (print, "is no function with a name of its own"),
+        (partial(at_the_top), "is not a named function"),
+        (print, "is not a named function"),
     ):
         with pytest.raises(ValueError, match=words):
             app.tool(name="it", isolation="process")(handler)
@@ -292,8 +292,8 @@ def test_a_handler_must_take_the_job_and_name_its_fields() -> None:
     app = Ficha("memory:")
     for handler, words in (
         (lambda: None, "its first one must be the job"),
-        (lambda job, *images: None, "a payload's fields are named"),
-        (lambda job, image, /: None, "a payload's fields are named"),
+        (lambda job, *images: None, "a payload's fields are passed by name"),
+        (lambda job, image, /: None, "a payload's fields are passed by name"),
     ):
         with pytest.raises(TypeError, match=words):
             app.tool(name="it")(handler)

@@ -77,7 +77,7 @@ async def test_a_name_of_no_job_is_not_found(app: Ficha) -> None:
     with pytest.raises(NotFound, match="an id is a UUID"):
         LeaseName("42", 1)
     for epoch in (-1, 1.5, True, "1", 2**31):
-        with pytest.raises(InvalidArgument, match="an epoch is a whole number"):
+        with pytest.raises(InvalidArgument, match="an epoch must be a whole number"):
             LeaseName(new_id(), epoch)  # type: ignore[arg-type]
 
 

@@ -209,7 +209,7 @@ def test_an_open_handler_takes_further_fields_of_its_type_but_none_in_the_place_
     assert tool.arguments('{"a":"b","n":2}') == {"a": "b", "n": 2}
     with pytest.raises(PayloadMismatch, match="a: Input should be a valid string"):
         tool.arguments('{"a":1}')
-    with pytest.raises(PayloadMismatch, match="job: No field can have this name"):
+    with pytest.raises(PayloadMismatch, match="job: This name is reserved"):
         tool.arguments('{"job":"b"}')
     schema = tool.schema()
     assert schema["additionalProperties"] == {"type": "string"}
@@ -279,12 +279,12 @@ def test_what_the_job_is_called_by_type_checkers_need_not_exist() -> None:
 @pytest.mark.parametrize(
     ("hint", "words"),
     [
-        (Painter, "no payload can have these types: Unable to generate pydantic-core schema for <class"),
-        (Callable[[int], int], "no payload can have these types"),
-        (Iterator[int], "no payload can have these types"),
-        (type, "no payload can have these types"),
-        (5, "no payload can have these types"),
-        (Annotated[int, Field(ge="a")], "no payload can have these types: .*'ge' must be"),
+        (Painter, "a payload cannot have these types: Unable to generate pydantic-core schema for <class"),
+        (Callable[[int], int], "a payload cannot have these types"),
+        (Iterator[int], "a payload cannot have these types"),
+        (type, "a payload cannot have these types"),
+        (5, "a payload cannot have these types"),
+        (Annotated[int, Field(ge="a")], "a payload cannot have these types: .*'ge' must be"),
     ],
     ids=str,
 )
@@ -309,7 +309,7 @@ def test_a_signature_that_can_be_no_schema_is_refused_with_words() -> None:
         (unknown, "name 'Nowhere' is not defined: the types of a handler's fields must be known"),
         (in_the_default, r"the default of x is a Field; write x: Annotated\[…, Field\(…\)\] = default"),
         (aliased, "the Field of x has an alias; a field has its parameter's name"),
-        (doubled, "the Field of x has a default; it belongs behind the parameter"),
+        (doubled, "the Field of x has a default; write it as the parameter's default"),
         (by_name, "its first one must be the job"),
     ):
         with pytest.raises(TypeError, match=f"tool 'it': .*{words}"):

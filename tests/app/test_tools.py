@@ -158,7 +158,7 @@ async def test_a_price_that_makes_no_sense_charges_nothing(cost: object) -> None
     async with app:
         await app.open_account("ana", credits=10)
         before = await state(app)
-        with pytest.raises(InvalidPayload, match="the cost of tool odd came out as"):
+        with pytest.raises(InvalidPayload, match="the cost function of tool odd returned"):
             await app.submit("odd", account="ana")
         assert await state(app) == before
 

@@ -100,8 +100,8 @@ class RecordedFicha(Ficha):
                 self.ended()
 
     @asynccontextmanager
-    async def lifeline(self, **options: Any) -> AsyncIterator[LeaseOperations]:
-        async with super().lifeline(**options) as operations:
+    async def separate_operations(self, **options: Any) -> AsyncIterator[LeaseOperations]:
+        async with super().separate_operations(**options) as operations:
             beat = operations.heartbeat
 
             async def heartbeat(leases: Lease | Iterable[Lease]) -> list[datetime | Refused]:

@@ -153,7 +153,7 @@ async def test_a_worker_keeps_its_leases_without_sweeping_beside_its_application
         pass
     app = Ficha(url, sweep_s=0.001)
     for sweeps in (True, False):
-        async with app.lifeline(sweeps=sweeps) as operations:
+        async with app.separate_operations(sweeps=sweeps) as operations:
             await asyncio.sleep(0.002)
             asked = asyncio.ensure_future(operations.register_worker(WORD))
             await asyncio.sleep(0)

@@ -112,7 +112,7 @@ def on_database(
     async def run() -> T:
         if found.database.startswith("memory:"):
             raise StoreError("a memory: database exists only in its process; name a file or a PostgreSQL database")
-        async with found.lifeline(sweeps=False, creates=creates) as backend:
+        async with found.separate_operations(sweeps=False, creates=creates) as backend:
             return await work(backend.acting(operator()))
 
     return asyncio.run(run())

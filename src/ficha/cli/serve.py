@@ -90,7 +90,7 @@ def _check(app: Ficha, settings: Settings) -> None:
     from ..worker.completer import pause_s
 
     async def has_keys() -> bool:
-        async with app.lifeline(sweeps=False) as backend:
+        async with app.separate_operations(sweeps=False) as backend:
             return bool((await backend.api_keys(limit=1)).items)
 
     tries = 0

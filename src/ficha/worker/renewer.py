@@ -21,7 +21,7 @@ from ..operations import LeaseOperations
 
 log = logging.getLogger("ficha.worker")
 
-Lifeline = Callable[[], AbstractAsyncContextManager[LeaseOperations]]
+OpenOperations = Callable[[], AbstractAsyncContextManager[LeaseOperations]]
 """Opens the operations of the renewer's thread."""
 
 OVERDUE_S: Final = 1.0
@@ -38,7 +38,7 @@ class KeptLease(Struct, frozen=True, eq=False, gc=False):
 class Renewer:
     """Renews each lease from `keep` until `forget`.
 
-    lifeline: opens the thread's operations; None renews on the event loop, for databases in the process's memory.
+    open_operations: opens the thread's operations; None renews on the event loop, for a database in memory.
     register: called on the thread at the start and in each round, to report that the worker is alive. lost: called on
     the loop with each lost lease. hung: called on the thread when a handler has blocked the loop beyond its timeout,
     after its job was failed.
@@ -47,7 +47,7 @@ class Renewer:
     def __init__(
         self,
         operations: LeaseOperations,
-        lifeline: Lifeline | None,
+        open_operations: OpenOperations | None,
         *,
         interval_s: float,
         register: Callable[[LeaseOperations], Awaitable[None]],
@@ -55,7 +55,7 @@ class Renewer:
         hung: Callable[[], None] | None = None,
     ) -> None:
         self._operations = operations
-        self._lifeline = lifeline
+        self._open_operations = open_operations
         self._interval_s = interval_s
         self._register = register
         self._lost = lost
@@ -75,7 +75,7 @@ class Renewer:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Renews leases until the block ends."""
-        if self._lifeline is None:
+        if self._open_operations is None:
             task = asyncio.create_task(self._renew(self._operations, asyncio.Event()), name="ficha renewer")
             try:
                 yield
@@ -114,9 +114,9 @@ class Renewer:
             self._loop.call_soon_threadsafe(_end, ended)
 
     async def _main(self, started: asyncio.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> None:
-        assert self._lifeline is not None
+        assert self._open_operations is not None
         stop = asyncio.Event()
-        async with self._lifeline() as operations:
+        async with self._open_operations() as operations:
             self._loop.call_soon_threadsafe(started.set_result, (asyncio.get_running_loop(), stop))
             await self._renew(operations, stop)
 

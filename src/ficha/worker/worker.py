@@ -23,7 +23,7 @@ from .executor import Executor
 from .failure import Failure
 from .lease_writer import LeaseWriter
 from .registration import Registration
-from .renewer import Lifeline, Renewer
+from .renewer import OpenOperations, Renewer
 from .run import Run, StopReason, facts_of
 from .run_log import record
 from .wake_event import WakeEvent, wake
@@ -46,8 +46,8 @@ UNWRITTEN_PER_SLOT: Final = 2
 class Worker:
     """Runs handlers of the given tools for the given pools, `concurrency` at a time.
 
-    lifeline: opens the operations of the renewer's thread; None renews on the event loop. hung: called when a handler
-    has blocked the loop beyond its timeout.
+    open_operations: opens the operations of the renewer's thread; None renews on the event loop. hung: called when a
+    handler has blocked the loop beyond its timeout.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Worker:
         concurrency: int,
         name: str,
         heartbeat_s: float,
-        lifeline: Lifeline | None = None,
+        open_operations: OpenOperations | None = None,
         hung: Callable[[], None] | None = None,
     ) -> None:
         self._operations = operations
@@ -68,7 +68,7 @@ class Worker:
         self._concurrency = concurrency
         self._name = name
         self._heartbeat_s = heartbeat_s
-        self._lifeline = lifeline
+        self._open_operations = open_operations
         self._hung = hung
         self._runs: dict[str, Run] = {}
         self._busy = 0
@@ -104,7 +104,7 @@ class Worker:
         registration = Registration(self._name, self._pools, self._concurrency, self._heartbeat_s)
         self._renewer = Renewer(
             self._operations,
-            self._lifeline,
+            self._open_operations,
             interval_s=self._heartbeat_s,
             register=registration.register,
             lost=self._lose_lease,
