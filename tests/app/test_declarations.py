@@ -189,9 +189,9 @@ async def test_the_default_pool_can_be_given_slots() -> None:
             for value, words in (
                 ("ABC", "checkpoints must be a list of names"),
                 (3, "checkpoints must be a list of names"),
-                ([], "checkpoints must name from 1 to 1000 of them"),
-                ({}, "checkpoints must name from 1 to 1000 of them"),
-                ([f"C{number}" for number in range(1_001)], "checkpoints must name from 1 to 1000 of them"),
+                ([], "checkpoints must have 1 to 1000 names"),
+                ({}, "checkpoints must have 1 to 1000 names"),
+                ([f"C{number}" for number in range(1_001)], "checkpoints must have 1 to 1000 names"),
                 (["A", "B", "A"], "checkpoints names a checkpoint twice"),
                 (["A", ""], "the checkpoint '' must be text of 1 to 255 characters"),
                 (["A", 7], "the checkpoint 7 must be text"),
@@ -291,7 +291,7 @@ def test_a_tool_is_declared_once() -> None:
 def test_a_handler_must_take_the_job_and_name_its_fields() -> None:
     app = Ficha("memory:")
     for handler, words in (
-        (lambda: None, "its first one must be the job"),
+        (lambda: None, "the first one must be the job"),
         (lambda job, *images: None, "a payload's fields are passed by name"),
         (lambda job, image, /: None, "a payload's fields are passed by name"),
     ):

@@ -306,11 +306,11 @@ def test_a_signature_that_can_be_no_schema_is_refused_with_words() -> None:
     def by_name(*, job: JobContext) -> None: ...
 
     for handler, words in (
-        (unknown, "name 'Nowhere' is not defined: the types of a handler's fields must be known"),
+        (unknown, "name 'Nowhere' is not defined: the types of a handler's parameters must be names of its module"),
         (in_the_default, r"the default of x is a Field; write x: Annotated\[…, Field\(…\)\] = default"),
         (aliased, "the Field of x has an alias; a field has its parameter's name"),
         (doubled, "the Field of x has a default; write it as the parameter's default"),
-        (by_name, "its first one must be the job"),
+        (by_name, "the first one must be the job"),
     ):
         with pytest.raises(TypeError, match=f"tool 'it': .*{words}"):
             declared(handler)
@@ -362,7 +362,7 @@ def test_a_handler_of_several_jobs_takes_nothing_else() -> None:
     for handler in (of_numbers, of_more, open_handler, lambda jobs, payloads: None):
         with pytest.raises(TypeError, match=r"takes \(jobs\) or \(jobs, payloads: list\[Model\]\)"):
             declared(handler, jobs_per_call=16)
-    with pytest.raises(TypeError, match="its first one must be the jobs"):
+    with pytest.raises(TypeError, match="the first one must be the jobs"):
         declared(lambda: None, jobs_per_call=16)
 
 

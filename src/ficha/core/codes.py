@@ -67,14 +67,14 @@ CODES: Final[dict[AnyCode, CodeFacts]] = {
     "TOO_LARGE": CodeFacts("more than a limit allows", 413),
     "UNAUTHENTICATED": CodeFacts("no valid credential was sent", 401),
     "UNKNOWN_TOOL": CodeFacts("no tool of that name is declared", 404),
-    "HEADERS_TOO_LARGE": CodeFacts("the request line and headers are beyond `FICHA_HEADER_BYTES`", 431),
-    "INTERNAL": CodeFacts("a fault of the server; its log has it under the `correlation_id`", 500),
-    "INVALID_JSON": CodeFacts("the body is not JSON, or JSON that readers would disagree about", 400),
-    "INVALID_REQUEST": CodeFacts("it is not HTTP/1.1", 400),
-    "METHOD_NOT_ALLOWED": CodeFacts("the address is right and the method is not", 405),
+    "HEADERS_TOO_LARGE": CodeFacts("the request line and headers are larger than `FICHA_HEADER_BYTES`", 431),
+    "INTERNAL": CodeFacts("the server failed; its log has the error under the `correlation_id`", 500),
+    "INVALID_JSON": CodeFacts("the body is not JSON, or JSON that parsers disagree about", 400),
+    "INVALID_REQUEST": CodeFacts("the request is not HTTP/1.1", 400),
+    "METHOD_NOT_ALLOWED": CodeFacts("the URL does not support the method", 405),
     "NOT_ACCEPTABLE": CodeFacts(
-        "events come as `text/event-stream` or `application/json`, and neither is accepted", 406
+        "events come as `text/event-stream` or `application/json`, and the request accepts neither", 406
     ),
     "TIMEOUT": CodeFacts("the body took longer than `FICHA_BODY_S` to arrive", 408),
-    "UNSUPPORTED_MEDIA_TYPE": CodeFacts("the body is not said to be JSON", 415),
+    "UNSUPPORTED_MEDIA_TYPE": CodeFacts("the `Content-Type` of the body is not JSON", 415),
 }
