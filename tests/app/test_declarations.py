@@ -297,7 +297,7 @@ def test_a_handler_must_take_the_job_and_name_its_fields() -> None:
     ):
         with pytest.raises(TypeError, match=words):
             app.tool(name="it")(handler)
-    with pytest.raises(ValueError, match="give it a name"):
+    with pytest.raises(ValueError, match="has no name; give it one"):
         app.tool()(partial(lambda job: None))
     assert dict(app.tools) == {}
 
