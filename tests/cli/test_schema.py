@@ -232,7 +232,7 @@ async def test_row_level_security_is_turned_on_and_off(ficha: Run, postgres_serv
         assert await connection.fetchval(on) == 0
         await connection.close()
         assert "row level security" in ficha("migrate", "rls", "sql", database=url).out.lower()
-        assert "say on, off or sql" in ficha("migrate", "rls", "maybe", database=url, expect=2).err
+        assert "write on, off or sql" in ficha("migrate", "rls", "maybe", database=url, expect=2).err
 
 
 async def test_a_password_is_not_shown(ficha: Run, postgres_server: Server) -> None:

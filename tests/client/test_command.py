@@ -109,7 +109,7 @@ def test_a_user_needs_no_account_and_a_service_says_which(
     assert ficha("submit", "embed", "--field", "text=x", "--account", "other", expect=1).err.endswith("[FORBIDDEN]\n")
     assert "FORBIDDEN" in ficha("account", "list", expect=1).err
     monkeypatch.setenv("FICHA_TOKEN", server.service)
-    assert "your key is for all of them" in ficha("submit", "embed", "--field", "text=x", expect=1).err
+    assert "your key is for all accounts" in ficha("submit", "embed", "--field", "text=x", expect=1).err
     assert ficha("submit", "embed", "--field", f"text=y{name}", "--account", name, "--json").data["new_balance"] == 8
     assert ficha("ledger", name, "--limit", "1", "--json").items[0]["amount"] == -2
 
@@ -212,7 +212,7 @@ class TestWithoutAServer:
 
     @pytest.mark.parametrize("arguments", [("verify",), ("migrate", "up"), ("migrate", "status")], ids=" ".join)
     def test_what_needs_the_database_says_so(self, ficha: Run, arguments: tuple[str, ...], monkeypatch) -> None:
-        words = "http://ficha.test is a server, and this needs the database itself; name that with --database"
+        words = "http://ficha.test is a server, but this command needs the database; name it with --database"
         assert words in ficha(*arguments, "--url", "http://ficha.test", expect=1).err
         monkeypatch.setenv("FICHA_URL", "http://ficha.test")
         assert words in ficha(*arguments, expect=1).err
@@ -222,7 +222,7 @@ class TestWithoutAServer:
     @pytest.mark.parametrize("command", ["worker", "serve", "dev"])
     def test_what_runs_the_application_says_so(self, ficha: Run, folder: Path, command: str) -> None:
         (folder / "app.py").write_text("from ficha import Ficha\napp = Ficha()\n")
-        assert "this needs the database itself" in ficha(command, "--url", "http://ficha.test", expect=1).err
+        assert "this command needs the database" in ficha(command, "--url", "http://ficha.test", expect=1).err
 
     def test_what_is_typed_stands_above_the_environment(self, ficha: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FICHA_URL", "http://ficha.test")

@@ -46,7 +46,7 @@ def balance(user: httpx.Client) -> int:
         (b'{"tool": "a", "tool": "b"}', "'tool' is repeated"),
         (b'{"tool": "a", "payload": {"x": 1, "x": 2}}', "'x' is repeated"),
         (b"[" * 100_000 + b"]" * 100_000, "nested too deep"),
-        (b'{"tool": ' + b"9" * 5_000 + b"}", "not JSON as it is taken here"),
+        (b'{"tool": ' + b"9" * 5_000 + b"}", "not acceptable JSON"),
         (b'{"tool": "\xff"}', "not UTF-8"),
         (b"\xef\xbb\xbf{}", "not JSON"),
     ],

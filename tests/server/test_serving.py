@@ -114,7 +114,7 @@ async def test_a_database_that_is_away_is_waited_for_until_it_is_told_to_stop(ca
         server = ServerProcess(app, Settings(secret=SECRET), grace_s=1)
         running = asyncio.create_task(server.serve(sockets=[sock]))
         async with asyncio.timeout(20):
-            while "the database is away" not in caplog.text:  # noqa: ASYNC110 (nobody tells)
+            while "the database is unreachable" not in caplog.text:  # noqa: ASYNC110 (nobody tells)
                 await asyncio.sleep(0.01)
             server.stop()
             await running
@@ -129,7 +129,7 @@ def test_a_port_that_is_taken_and_other_addresses_that_cannot_be_had(database: s
     said = serve("--database", database, "--host", "192.0.2.1", expect=1, FICHA_SECRET=SECRET)
     assert "192.0.2.1 is not an address of this machine" in said
     said = serve("--database", "memory:", "--processes", "2", expect=2, FICHA_SECRET=SECRET)
-    assert "memory: database of its own" in said
+    assert "a separate memory: database" in said
 
 
 def test_it_says_when_nobody_can_log_in(database: str) -> None:
@@ -184,7 +184,7 @@ def test_a_second_signal_stops_at_once(database: str, processes: str) -> None:
         request = UnderWay(server, server.account("ana"))
         assert server.process is not None
         server.process.send_signal(signal.SIGINT)
-        until_sync(lambda: any(line["event"] == "told to stop" for line in log(server)))
+        until_sync(lambda: any(line["event"] == "stop requested" for line in log(server)))
         began = time.monotonic()
         server.process.send_signal(signal.SIGINT)
         server.process.wait(10)
@@ -226,7 +226,7 @@ def test_a_process_that_is_killed_is_replaced_while_the_others_answer(database: 
         # Each over a connection of its own: those that the victim had are reset.
         assert [httpx.get(f"{server.url}/healthz", trust_env=False).status_code for _ in range(20)] == [200] * 20
         until_sync(lambda: len(children(parent) - {victim}) == 2)
-        [died] = [line for line in log(server) if line["event"].startswith("a process died")]
+        [died] = [line for line in log(server) if line["event"].startswith("a server process died")]
         assert (died["pid"], died["exit_code"]) == (victim, -9)
         with server.client(key) as user:
             assert user.get("/api/account").status_code == 200
