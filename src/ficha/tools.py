@@ -42,8 +42,8 @@ class Tool(Struct, frozen=True, kw_only=True):
         "process": in a child process, for code that keeps a core busy or may crash. Defaults to "auto".
     memory_mb: the memory limit of a child process, in MiB. Defaults to none. Only with isolation="process".
     recycle_after: a child process is replaced after this many jobs. Defaults to never. Only with isolation="process".
-    jobs_per_call: up to so many jobs are handed to one call, `handler(jobs)` or `handler(jobs, payloads: list[Model])`; each
-        still has its own outcome, charge and lease. Defaults to one job a call.
+    jobs_per_call: up to this many jobs share one call, `handler(jobs)` or `handler(jobs, payloads: list[Model])`; each
+        still has its own outcome, charge and lease. Defaults to one job per call.
     linger_ms: how long a call that is not full waits for more jobs. Defaults to 20.
     checkpoints: the names that a handler may save. In a list, a job begins with the first, and each may follow only the
         one before it. A mapping gives for each name those that may follow it; a job begins with one that follows no
