@@ -115,7 +115,7 @@ class Driver:
         return committed.outcomes
 
     async def race(self, *groups: Sequence[c.Command]) -> list[list[Outcome]]:
-        """Several groups, each of a committer of its own, as many at once as the store takes."""
+        """Runs several groups, each as a separate committer, as many at once as the store allows."""
         free = asyncio.Semaphore(self.store.committers)
         outcomes = await asyncio.gather(*(self._race_one(free, self.new_id(), group) for group in groups))
         # In which order they were committed only the store knows.

@@ -102,14 +102,14 @@ class CommitGroupConformance:
         done = await driver.store.transact(driver.new_id(), 1, Needs(leaders={"duty"}), lambda snapshot: nothing)
         assert (done.changes, done.outcomes, list(done.hints)) == (*nothing, [])
 
-    async def test_a_batch_sees_what_the_one_before_it_wrote(self, driver: Driver) -> None:
+    async def test_a_group_sees_what_the_one_before_it_wrote(self, driver: Driver) -> None:
         await open_house(driver)
         for spent in range(5, 55, 5):
             outcome = await driver.one(c.Submit("ana", (new_job(driver.new_id()),)), Submitted)
             assert outcome.new_balance == 1_000 - spent
             assert (await driver.read(GetState())).accounts["ana"].balance == 1_000 - spent
 
-    async def test_two_hundred_submits_make_one_batch(self, driver: Driver) -> None:
+    async def test_two_hundred_submits_make_one_group(self, driver: Driver) -> None:
         await open_house(driver)
         accounts = [f"account {number}" for number in range(50)]
         await driver.run(*(c.OpenAccount(account, "free", 100) for account in accounts))
@@ -233,8 +233,8 @@ class CommitGroupConformance:
 
     async def test_repeats_of_a_submit_at_once_make_one_job(self, driver: Driver) -> None:
         await open_house(driver)
-        batches = [[c.Submit("ana", (new_job(driver.new_id()),), "print", key="k")] for _ in range(10)]
-        outcomes = [outcome for (outcome,) in await driver.race(*batches) if isinstance(outcome, Submitted)]
+        groups = [[c.Submit("ana", (new_job(driver.new_id()),), "print", key="k")] for _ in range(10)]
+        outcomes = [outcome for (outcome,) in await driver.race(*groups) if isinstance(outcome, Submitted)]
         assert len({outcome.job_id for outcome in outcomes}) == 1
         assert sorted(outcome.idempotent_hit for outcome in outcomes) == [False] + [True] * 9
         assert driver.expected.accounts["ana"].balance == 995
@@ -242,17 +242,17 @@ class CommitGroupConformance:
 
     async def test_credits_are_never_spent_twice_by_submits_at_once(self, driver: Driver) -> None:
         await driver.run(c.OpenAccount("ana", "pro", 22), c.DeclarePool("gpu", None))
-        batches = [[c.Submit("ana", (new_job(driver.new_id()),))] for _ in range(10)]
-        outcomes = [outcome for (outcome,) in await driver.race(*batches)]
+        groups = [[c.Submit("ana", (new_job(driver.new_id()),))] for _ in range(10)]
+        outcomes = [outcome for (outcome,) in await driver.race(*groups)]
         assert sum(isinstance(outcome, Submitted) for outcome in outcomes) == 4
         assert driver.expected.accounts["ana"].balance == 2
         await driver.check()
 
     async def test_of_those_that_race_for_the_last_slot_one_gets_it(self, driver: Driver) -> None:
         await driver.run(c.OpenAccount("ana", "single", 100), c.DeclarePool("gpu", None))
-        batches: list[list[c.Command]] = [[c.Reserve(driver.new_id(), "ana")] for _ in range(5)]
-        batches += [[c.Submit("ana", (new_job(driver.new_id()),))] for _ in range(5)]
-        outcomes = [outcome for (outcome,) in await driver.race(*batches)]
+        groups: list[list[c.Command]] = [[c.Reserve(driver.new_id(), "ana")] for _ in range(5)]
+        groups += [[c.Submit("ana", (new_job(driver.new_id()),))] for _ in range(5)]
+        outcomes = [outcome for (outcome,) in await driver.race(*groups)]
         won = [outcome for outcome in outcomes if isinstance(outcome, Submitted | ReservationChanged)]
         assert len(won) == 1
         await driver.check()
@@ -260,22 +260,22 @@ class CommitGroupConformance:
     async def test_ends_told_at_once_end_a_job_once(self, driver: Driver) -> None:
         await open_house(driver)
         held = [await lease(driver) for _ in range(5)]
-        batches: list[list[c.Command]] = []
+        groups: list[list[c.Command]] = []
         for one in held:
             job_id = one.job.id
-            batches += [
+            groups += [
                 [c.Finish(job_id, c.Failed("no"), 1)],
                 [c.Cancel(job_id)],
                 [c.Finish(job_id, c.Completed("1"))],
                 [c.Heartbeat(job_id, 1)],
             ]
-        outcomes = [outcome for (outcome,) in await driver.race(*batches)]
+        outcomes = [outcome for (outcome,) in await driver.race(*groups)]
         assert sum(outcome.changed for outcome in outcomes if isinstance(outcome, Finished)) == 5
         await driver.check()
         kinds = [found.event.kind for found in await driver.read(ListEvents(account_id="ana"))]
         assert sum(kind in ("completed", "failed", "cancelled") for kind in kinds) == 5
 
-    async def test_batches_at_once_over_the_same_rows_all_come_to_an_end(self, driver: Driver) -> None:
+    async def test_concurrent_groups_on_the_same_rows_all_end(self, driver: Driver) -> None:
         await driver.run(
             *(c.OpenAccount(f"a{number}", "pair", 1_000) for number in range(4)), c.DeclarePool("gpu", None)
         )

@@ -131,7 +131,7 @@ class IdentityConformance:
         [found] = await driver.read(ListAudit())
         assert comparable(found.line) == comparable(line)
 
-    async def test_what_a_batch_would_be_decided_on_can_be_looked_at(self, driver: Driver) -> None:
+    async def test_the_snapshot_of_a_command_can_be_read(self, driver: Driver) -> None:
         places = await one_in_each_place(driver)
         batch, key_id, held = driver.new_id(), driver.new_id(), driver.new_id()
         await driver.run(
@@ -161,7 +161,7 @@ class IdentityConformance:
             assert comparable(looked) == comparable(loaded), asked
         await driver.check()
 
-    async def test_a_look_at_a_batch_changes_nothing_and_sees_what_is_committed(self, driver: Driver) -> None:
+    async def test_reading_a_snapshot_changes_nothing_and_sees_what_is_committed(self, driver: Driver) -> None:
         await open_house(driver)
         asked = GetSnapshot(needs([c.Credit("ana", 1, "grant")]))
         before = await driver.read(asked)

@@ -266,7 +266,7 @@ class LoadingConformance:
             ),
         )
 
-    async def test_what_a_batch_brings_back_to_the_queue_can_be_claimed_in_it(self, driver: Driver) -> None:
+    async def test_what_a_group_brings_back_to_the_queue_can_be_claimed_in_it(self, driver: Driver) -> None:
         await open_house(driver)
         expired = await lease(driver, payload='"expired"')
         finished = await lease(driver, "bob", payload='"finished"')
@@ -314,7 +314,7 @@ class LoadingConformance:
         await driver.run(*(c.Cancel(held.job.id) for held in claimed.leases))
         assert (await driver.load(wanted)).occupied == {"gpu": 0, "cpu": 0, "tpu": 3}
 
-    async def test_a_pool_that_gets_a_limit_counts_what_runs_already_within_the_same_batch(
+    async def test_a_pool_that_gets_a_limit_counts_what_runs_already_within_the_same_group(
         self, driver: Driver
     ) -> None:
         await open_house(driver)

@@ -68,7 +68,7 @@ class RecordConformance:
         await driver.check()
         assert driver.expected.jobs[job_id].attempts == 3
 
-    async def test_a_job_that_moves_several_times_in_one_batch_reads_back_where_it_ended(self, driver: Driver) -> None:
+    async def test_a_job_that_moves_several_times_in_one_group_reads_back_where_it_ended(self, driver: Driver) -> None:
         await open_house(driver)
         first, second, third = (new_job(driver.new_id(), pool="cpu", max_attempts=2) for _ in range(3))
         await driver.run(

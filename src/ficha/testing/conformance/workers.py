@@ -83,7 +83,7 @@ class WorkerConformance:
         assert (poison["claimed"][0], poison["recovered"][0], poison["failed"][0]) == (3, 2, 1)
         await driver.check()
 
-    async def test_counts_add_up_over_batches_and_within_one(self, driver: Driver) -> None:
+    async def test_counts_add_up_over_groups_and_within_one(self, driver: Driver) -> None:
         await open_house(driver)
         ids = [await submit(driver, pool="cpu", max_attempts=2) for _ in range(20)]
         await driver.run(c.Claim("w1", ("cpu",), limit=3), c.Claim("w2", ("cpu",), limit=4), c.Claim("w1", ("cpu",)))
