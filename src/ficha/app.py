@@ -30,7 +30,7 @@ from .engine.engine import Engine
 from .engine.queries import Queries
 from .engine.trigger import OnWork
 from .operations import AllOperations, BoundOperations
-from .store.base import Store
+from .store.base import COMMITS_KEPT_MS_MIN, Store
 from .store.connect import connect, store_for
 from .tools import Cost, Isolation, Tool
 from .validation import Limits
@@ -67,6 +67,8 @@ class Ficha(AllOperations):
     max_age_s: a job first started longer ago is failed. Defaults to 86,400.
     key_ttl_s: how long an idempotency key is kept. Defaults to 86,400.
     reservation_ttl_s: how long a reservation holds its slot. Defaults to 300.
+    commits_kept_s: how long streams of accounts can be resumed: commits are kept for so long. At least 3,600; defaults
+        to 86,400.
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     sweep_s: how often recovery and clean-up run. Defaults to 1.
     sweep_by_itself: whether they run on a timer; otherwise they run only after calls. Defaults to True.
@@ -91,6 +93,7 @@ class Ficha(AllOperations):
         max_age_s: float = 86_400.0,
         key_ttl_s: float = 86_400.0,
         reservation_ttl_s: float = 300.0,
+        commits_kept_s: float = 86_400.0,
         warn_share: float = 0.8,
         sweep_s: float = 1.0,
         sweep_by_itself: bool = True,
@@ -133,6 +136,7 @@ class Ficha(AllOperations):
             reservation_ttl_ms=_milliseconds_of(reservation_ttl_s, "reservation_ttl_s"),
             warn_share=_share(warn_share),
             first_job_boost=first_job_boost,
+            commits_kept_ms=_commits_kept_ms(commits_kept_s),
         )
         self._pools = {DEFAULT_POOL: Pool(DEFAULT_POOL)} | checked_pools(pools)
         self._tools: dict[str, Tool] = {}
@@ -361,6 +365,17 @@ def _milliseconds_of(seconds: float, what: str) -> int:
     if not is_seconds(seconds):
         raise ValueError(f"{what} must be a number of seconds from a millisecond up, not {seconds!r}")
     return int(seconds * 1_000)
+
+
+def _commits_kept_ms(seconds: float) -> int:
+    kept_ms = _milliseconds_of(seconds, "commits_kept_s")
+    if kept_ms < COMMITS_KEPT_MS_MIN:
+        least_s = COMMITS_KEPT_MS_MIN // 1_000
+        raise ValueError(
+            f"commits_kept_s must be {least_s} or more, not {seconds!r}: whether a commit took place is asked for as "
+            "long as half of that"
+        )
+    return kept_ms
 
 
 def _share(value: Any) -> float:

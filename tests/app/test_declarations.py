@@ -320,7 +320,15 @@ async def test_a_handler_stays_a_function_that_can_be_called() -> None:
     [
         *(
             ({name: value}, f"{name} must be a number of seconds")
-            for name in ("lease_s", "heartbeat_s", "stuck_s", "max_age_s", "key_ttl_s", "reservation_ttl_s")
+            for name in (
+                "lease_s",
+                "heartbeat_s",
+                "stuck_s",
+                "max_age_s",
+                "key_ttl_s",
+                "reservation_ttl_s",
+                "commits_kept_s",
+            )
             for value in (0, -1, NAN, INFINITE, "60", True, 1e12)
         ),
         *(({"sweep_s": value}, "sweep_s must be a number of seconds") for value in (0, -1, NAN, INFINITE, "1", True)),
@@ -330,6 +338,7 @@ async def test_a_handler_stays_a_function_that_can_be_called() -> None:
             ({"first_job_boost": value}, "first_job_boost must be a whole number within ±1000")
             for value in (1_001, -1_001, 1.5, "20", True)
         ),
+        *(({"commits_kept_s": value}, "commits_kept_s must be 3600 or more") for value in (1, 3_599.999)),
         ({"database": Path("ficha.db")}, "sqlite:///"),
         ({"database": b"memory:"}, "sqlite:///"),
     ],
@@ -338,6 +347,11 @@ async def test_a_handler_stays_a_function_that_can_be_called() -> None:
 def test_a_setting_that_cannot_work_is_refused_with_words(setting: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         Ficha(**{"database": "memory:"} | setting)
+
+
+def test_commits_are_kept_for_an_hour_at_the_least() -> None:
+    assert Ficha("memory:").policy.commits_kept_ms == 86_400_000
+    assert Ficha("memory:", commits_kept_s=3_600).policy.commits_kept_ms == 3_600_000
 
 
 def test_an_application_can_be_declared_without_an_event_loop_or_a_database() -> None:

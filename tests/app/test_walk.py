@@ -4,6 +4,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from ficha import (
     ActiveJobExists,
@@ -220,7 +221,10 @@ async def test_a_worker_that_lost_its_lease_can_write_nothing(world: World, app:
         with pytest.raises(LeaseLost, match="Stop working on it"):
             await write
     after = await state(app)
+    late = [event for event in after.events if event.kind == "late"]
     after.events = [event for event in after.events if event.kind != "late"]
+    job = after.jobs[receipt.job_id]
+    after.jobs[job.id] = replace(job, events=job.events - len(late))
     assert after == before
     assert (await app.finish(held, 1)).changed
 

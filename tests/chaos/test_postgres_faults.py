@@ -1,11 +1,9 @@
 """PostgreSQL that crashes, a network that lies, and strangers who hold locks and connections."""
 
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-import asyncpg
 import pytest
 
 from ficha.store.base import StoreError
@@ -125,20 +123,6 @@ async def test_clocks_an_hour_apart_end_no_lease_early(url: str, tmp_path: Path)
     _, verdict = await under(faults.nothing, 1.0, load)
     assert verdict.wrong == []
     assert verdict.recovered == 0, "a lease ended early"
-
-
-async def test_a_process_whose_clock_is_far_ahead_forgets_no_marker_of_others(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connection = await asyncpg.connect(url)
-    await connection.execute("INSERT INTO lanes VALUES (gen_random_uuid(), 1, now())")
-    true_time_ns = time.time_ns
-    monkeypatch.setattr(time, "time_ns", lambda: true_time_ns() + 30 * 86_400 * 10**9)
-    store = PostgresStore(url)
-    await store.open()
-    await store.close()
-    assert await connection.fetchval("SELECT count(*) FROM lanes") == 1
-    await connection.close()
 
 
 # Poolers, and the options of the URL for them

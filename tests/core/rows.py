@@ -25,10 +25,11 @@ class Rows:
             assert self.jobs[job.id].finished_at is None
             assert job.finished_at is not None
             self.jobs[job.id] = job
-        for job in rows.relisted:
-            assert self.jobs[job.id].finished_at is not None
-            assert self.jobs[job.id].dead_at != job.dead_at
-            self.jobs[job.id] = job
+        for job in rows.amended:
+            ended = self.jobs[job.id]
+            assert ended.finished_at is not None
+            assert (ended.dead_at, ended.events) != (job.dead_at, job.events)
+            self.jobs[job.id] = replace(ended, dead_at=job.dead_at, events=job.events)
         for job in rows.checkpoints:
             assert self.checkpoints.get(job.id) != job.checkpoint
             self.checkpoints[job.id] = job.checkpoint
@@ -57,4 +58,7 @@ class Rows:
             attempts=hot[0].attempts,
             recoveries=hot[0].recoveries,
             started_at=hot[0].started_at,
+            events=hot[0].events,
+            first_worker=hot[0].first_worker,
+            first_run_at=hot[0].first_run_at,
         )

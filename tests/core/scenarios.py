@@ -105,10 +105,12 @@ class _Story:
         return None
 
     def _check_nothing_changed(self) -> None:
-        """A refusal leaves everything as it was; only a word that came too late is kept."""
+        """A refusal leaves everything as it was; only a word that came too late is kept, and counted."""
         changes = self.world.changes
         late = all(event.kind == "late" for event in changes.events)
-        assert late and not replace(changes, events=[]), f"refused, and yet it changed {changes}"  # noqa: PT018
+        same = all(change.before == replace(change.after, events=change.after.events - 1) for change in changes.jobs)
+        rest = replace(changes, events=[], history=[], jobs=[])
+        assert late and same and not rest, f"refused, and yet it changed {changes}"  # noqa: PT018
 
     def _check(self, line: Line, answer: Told) -> None:
         head, facts = answer

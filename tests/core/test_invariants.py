@@ -91,7 +91,7 @@ def one_more_entry(account_id: str, job_id: str | None = None, kind: Any = "char
 
 
 def one_more_event(job_id: str, kind: str, **data: Any) -> Callable[[State], None]:
-    return lambda state: state.events.append(Event(job_id, "ana", kind, 0, data))
+    return lambda state: state.events.append(Event(job_id, "ana", 9, kind, 0, data))
 
 
 def no_history_of(job_id: str) -> Callable[[State], None]:
@@ -156,6 +156,8 @@ BROKEN: list[tuple[Callable[[State], None], str]] = [
     (one_more_event("held", "claimed", epoch=1), "job held was claimed under epoch 1 after 1"),
     (one_more_event("ready", "claimed", epoch=1), "job ready is queued, its history ends with starting"),
     (no_history_of("ready"), "job ready is queued, its history ends with None"),
+    (one_more_event("done", "log"), "event 9 of job done stands where its event 5 should"),
+    (job("done", events=7), "job done counts 7 events, its history ends with number 4"),
 ]
 
 

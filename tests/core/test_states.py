@@ -69,7 +69,7 @@ def test_the_diagram_shows_the_table() -> None:
 LEASE = Leased("w1", 0, 0, 60, 600)
 MAKERS = {
     "claimed": ("starting", lambda job: states.claimed(job, "w1", 0, 60_000)),
-    "started": ("running", states.started),
+    "started": ("running", lambda job: states.started(job, 1)),
     "retried": ("queued", lambda job: states.retried(job, Parked(1, 10), failed=True)),
     "taken_back": ("queued", lambda job: states.taken_back(job, Ready(1), lost=True)),
     "completed": ("completed", lambda job: states.completed(job, 1, 0)),

@@ -6,8 +6,8 @@ import asyncio
 
 from ficha.core import commands as c
 from ficha.engine.engine import Engine
-from ficha.engine.event_tail import Follower
-from ficha.store.base import ListEvents, NumberedEvent
+from ficha.engine.event_tail import Follower, account_events, job_events
+from ficha.store.base import NumberedEvent
 from tests.engine.engine_setup import StoreSetup, claimed, one, submitted
 
 NEVER = 3_600.0
@@ -37,9 +37,13 @@ async def next_events(follower: Follower, count: int) -> list[NumberedEvent]:
     return found
 
 
-async def listed(setup: StoreSetup, **of: str) -> list[NumberedEvent]:
+async def listed(setup: StoreSetup, job_id: str | None = None, account_id: str | None = None) -> list[NumberedEvent]:
     """What the database has."""
-    return await setup.store.read(ListEvents(limit=100_000, **of))
+    if job_id is not None:
+        return await job_events(setup.store, job_id, 0, 100_000)
+    found, is_last = await account_events(setup.store, account_id, 0, 100_000)
+    assert is_last
+    return found
 
 
 def lines(found: list[NumberedEvent]) -> list[str]:

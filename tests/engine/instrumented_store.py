@@ -98,9 +98,9 @@ class InstrumentedStore:
     def may_claim_with_submit(self, pools: Set[str]) -> bool:
         return not isinstance(self.inner, ClaimsWithSubmits) or self.inner.may_claim_with_submit(pools)
 
-    async def tidy(self) -> None:
+    async def tidy(self, commits_kept_ms: int) -> None:
         self.tidied += 1
-        await self.inner.tidy()
+        await self.inner.tidy(commits_kept_ms)
 
     async def notify(self, names: Iterable[str]) -> None:
         self.notified.append(set(names))

@@ -1,4 +1,4 @@
-"""Events whose transactions commit in any order, as PostgreSQL allows it: each step is drawn from a seed."""
+"""Transactions that commit in any order, as PostgreSQL allows it: each step is drawn from a seed."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from random import Random
 from typing import Any
 
 from ficha.core.records import Event
-from ficha.store.base import GetHorizon, Horizon, ListEvents, NumberedEvent
+from ficha.store.base import Commit, GetFirstSearched, GetHistory, GetHorizon, Horizon, ListCommits, NumberedEvent
+from ficha.store.commits import placed
 
 JOBS = 6
 ACCOUNTS = 2
 AT_ONCE = 4
-EVENTS = 300
+COMMITS = 300
+MOST_EVENTS = 3
 
 
 class Transaction:
-    """It has the events' lock from its beginning to its end, and each of its jobs from when it writes about it."""
+    """It has the lock on the commits from its beginning to its end, and each of its jobs from when it writes about it.
+    A caller's own may write several rows."""
 
     def __init__(self) -> None:
-        self.events: list[NumberedEvent] = []
+        self.commits: list[Commit] = []
         self.is_visible = False
 
 
@@ -28,7 +31,7 @@ class Commits:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.visible: dict[int, NumberedEvent] = {}
+        self.visible: dict[int, Commit] = {}
         self.horizons = 0
         self._number = 0
         self._begun = 0
@@ -37,7 +40,7 @@ class Commits:
     @property
     def is_over(self) -> bool:
         """Whether nobody begins anything more."""
-        return self._number >= EVENTS
+        return self._number >= COMMITS
 
     def has_open(self) -> bool:
         """Whether anything can still happen."""
@@ -59,36 +62,52 @@ class Commits:
             self._write(transaction)
         elif what < 0.95:
             transaction.is_visible = True
-            self.visible |= {numbered.number: numbered for numbered in transaction.events}
+            self.visible |= {commit.number: commit for commit in transaction.commits}
         else:
             del self._open[name]
 
     def _write(self, transaction: Transaction) -> None:
-        held = {_job(found) for other in self._open.values() if other is not transaction for found in other.events}
-        job = self.random.choice((self.random.randrange(JOBS), *map(_job, transaction.events)))
-        if job not in held:
+        held = {job for other in self._open.values() if other is not transaction for job in _jobs(other.commits)}
+        mine = [*_jobs(transaction.commits), *(self.random.randrange(JOBS) for _ in range(MOST_EVENTS))]
+        jobs = [job for job in self.random.choices(mine, k=self.random.randint(1, MOST_EVENTS)) if job not in held]
+        if jobs:
             self._number += 1
-            event = Event(f"j{job}", f"a{job % ACCOUNTS}", "log", self._number)
-            transaction.events.append(NumberedEvent(self._number, event))
+            commit = Commit(self._number, [])
+            transaction.commits.append(commit)
+            for job in jobs:
+                commit.events.append(self._event(transaction, f"j{job}", f"a{job % ACCOUNTS}"))
+
+    def _event(self, transaction: Transaction, job_id: str, account_id: str) -> Event:
+        """The next line of a job's history, which nobody else can write meanwhile."""
+        commits = [*self.visible.values(), *transaction.commits]
+        before = sum(event.job_id == job_id for commit in commits for event in commit.events)
+        return Event(job_id, account_id, before + 1, "log", self._number)
 
     def of(self, job_id: str | None = None, account_id: str | None = None) -> list[NumberedEvent]:
         """What there is to be seen of a job or an account."""
-        query = ListEvents(job_id, account_id)
-        return [found for _, found in sorted(self.visible.items()) if _fits(query, found)]
+        told = [one for _, commit in sorted(self.visible.items()) for one in placed(commit)]
+        if job_id is not None:
+            return [NumberedEvent(one.event.number, one.event) for one in told if one.event.job_id == job_id]
+        return [one for one in told if one.event.account_id == account_id]
 
     async def read(self, query: Any) -> Any:
         await self._travel()
-        if isinstance(query, GetHorizon):
-            self.horizons += 1
-            last = max(self.visible, default=0)
-            # The snapshot is older than the look at the locks.
-            for _ in range(self.random.randrange(3)):
-                self.step()
-            answer: Any = Horizon(last, frozenset(self._open))
-        else:
-            assert isinstance(query, ListEvents)
-            fitting = [found for _, found in sorted(self.visible.items()) if _fits(query, found)]
-            answer = fitting[: query.limit]
+        answer: Any
+        match query:
+            case GetHorizon():
+                self.horizons += 1
+                last = max(self.visible, default=0)
+                # The snapshot is older than the look at the locks.
+                for _ in range(self.random.randrange(3)):
+                    self.step()
+                answer = Horizon(last, frozenset(self._open))
+            case GetFirstSearched():
+                answer = 0
+            case GetHistory(job_id, after, limit):
+                answer = [one.event for one in self.of(job_id=job_id)[after:][:limit]]
+            case ListCommits(after, limit, account_id):
+                fitting = [commit for number, commit in sorted(self.visible.items()) if number > after]
+                answer = [commit for commit in fitting if _tells_of(commit, account_id)][:limit]
         await self._travel()
         return answer
 
@@ -98,15 +117,9 @@ class Commits:
             await asyncio.sleep(0)
 
 
-def _job(found: NumberedEvent) -> int:
-    return int(found.event.job_id[1:])
+def _jobs(commits: list[Commit]) -> set[int]:
+    return {int(event.job_id[1:]) for commit in commits for event in commit.events}
 
 
-def _fits(query: ListEvents, found: NumberedEvent) -> bool:
-    event = found.event
-    return (
-        found.number > query.after
-        and query.job_id in (None, event.job_id)
-        and query.account_id in (None, event.account_id)
-        and (event.job_id in query.jobs or event.account_id in query.accounts or not (query.jobs or query.accounts))
-    )
+def _tells_of(commit: Commit, account_id: str | None) -> bool:
+    return account_id is None or any(event.account_id == account_id for event in commit.events)

@@ -22,6 +22,7 @@ from ficha.server import streams
 from ficha.server.streams import KEEP_ALIVE, RECONNECT, EventStream, await_end, follow_account, follow_job
 from ficha.store import base
 from ficha.store.base import Store, Unavailable
+from ficha.store.commits import commit_of
 from ficha.store.memory import MemoryStore
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
@@ -229,11 +230,15 @@ async def test_who_resumes_an_account_after_too_much_has_happened_is_told_so(
         await app.finish(await talking(app))
     numbers = [event.number for event in await app.events(account="ana", limit=1_000)]
     monkeypatch.setattr(base, "EVENTS_SEARCHED", 5)
-    last = Client(follow_account(app, "ana", numbers[-6]))
-    assert [(await last.next()).number for _ in range(5)] == numbers[-5:]
-    late = Client(follow_account(app, "ana", numbers[-7]))
+    first = await app.engine.store.read(base.GetFirstSearched())
+    searched = [number for number in numbers if commit_of(number) >= first]
+    assert 5 <= len(searched) < len(numbers)
+    last = Client(follow_account(app, "ana", searched[0]))
+    assert [(await last.next()).number for _ in searched[1:]] == searched[1:]
+    late = Client(follow_account(app, "ana", numbers[-len(searched) - 1]))
     assert await late.next() == Heard("missed", {})
-    assert [(await late.next()).number for _ in range(5)] == numbers[-5:]
+    assert [(await late.next()).number for _ in searched] == searched
+    assert [event.number for event in await app.events(account="ana")] == searched
     for client in (last, late):
         await client.stream.aclose()
 

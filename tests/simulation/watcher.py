@@ -17,6 +17,7 @@ from ficha.core import commands as c
 from ficha.core import invariants
 from ficha.core import outcomes as o
 from ficha.core.dataset import State
+from ficha.core.history import history
 from ficha.core.policy import MILLISECOND, SECOND, Policy
 from ficha.core.records import Awaiting, Entry, Event, Job, Leased, Parked, Ready
 from ficha.core.snapshot import Changes, JobChange
@@ -177,7 +178,9 @@ class Watcher:
             known = self._jobs_of[after.account_id].get(after.id)
             if before != known:
                 yield f"a batch decided over job {after.id} as {_place(before)}, when it was {_place(known)}"
-            if (end := self._ended.get(after.id)) is not None and replace(after, dead_at=end.dead_at) != end:
+            if (end := self._ended.get(after.id)) is not None and replace(
+                after, dead_at=end.dead_at, events=end.events
+            ) != end:
                 yield f"job {after.id} had ended as {end.status} and was changed to {after.status}"
             if after.status in FINAL and after.id not in self._ended:
                 self._ended[after.id] = after
@@ -257,6 +260,9 @@ class Watcher:
         yield from invariants._histories(
             State(jobs=jobs, events=[event for job_id in jobs for event in self._events_of[job_id]])
         )
+        for job in jobs.values():
+            if history(job, self._database.history.get(job.id, ())) != self._events_of[job.id]:
+                yield f"the rows of job {job.id} do not tell its history"
 
 
 def _end(command: Any, outcome: Any) -> str | None:

@@ -230,8 +230,9 @@ def growths(population: Population, dialect: Dialect) -> Iterator[Growth]:
         named = {key: uuid(kind), "account_id": owners.get(kind, of_all), **values}
         return Growth(table, f"{key} = '{_founder(alike.get(kind, kind))}'", population.counts[kind], named)
 
-    yield like("jobs", "ended", batch_id=some(10, 0, uuid("batch", "n / 1000")))
-    yield like("jobs", "dead")
+    # Of what the first of each kind went through, only the steps of those that ended are there too.
+    yield like("jobs", "ended", batch_id=some(10, 0, uuid("batch", "n / 1000")), events="5")
+    yield like("jobs", "dead", events="3")
     yield like("jobs", "ready", pool=tight, wait_until_at=wait)
     yield like("jobs", "parked", wait_until_at=wait)
     for kind in ("whale", "due", "later", "leased", "lapsed"):
@@ -243,10 +244,10 @@ def growths(population: Population, dialect: Dialect) -> Iterator[Growth]:
     yield like("parked", "whale", rank="p.rank + n")
     yield like("parked", "due", due_at=past)
     yield like("parked", "later", due_at=future)
-    yield like("leases", "leased", worker="'worker-' || (n % 50)", expires_at=future, deadline_at=future)
-    yield like("leases", "lapsed", expires_at=past, deadline_at=some(10, 1, past, future))
-    yield like("leases", "awaiting", ref="'ref-' || n", pool="'tight'", deadline_at=future)
-    yield like("leases", "whaled", expires_at=future, deadline_at=future)
+    yield like("leases", "leased", worker="'worker-' || (n % 50)", expires_at=future, deadline_at=future, events="3")
+    yield like("leases", "lapsed", expires_at=past, deadline_at=some(10, 1, past, future), events="3")
+    yield like("leases", "awaiting", ref="'ref-' || n", pool="'tight'", deadline_at=future, events="3")
+    yield like("leases", "whaled", expires_at=future, deadline_at=future, events="3")
     for table in ("checkpoints", "steps"):
         for kind, rows in (("ended", population.size // 10), ("leased", population.counts["leased"])):
             yield Growth(table, f"job_id = '{_founder(kind)}'", rows, {"job_id": uuid(kind)})
@@ -258,8 +259,11 @@ def growths(population: Population, dialect: Dialect) -> Iterator[Growth]:
     yield Growth("entries", charge, population.size, {"account_id": payer, "number": "2 + n % 100", "job_id": paid})
     key = {"account_id": payer, "key": "'key-' || n", "job_id": paid, "expires_at": some(100, 1, past, future)}
     yield Growth("keys", "key = 'ended'", population.size, key)
-    completed = f"job_id = '{_founder('ended')}' AND kind = 'completed'"
-    yield Growth("events", completed, population.size, {"job_id": uuid("ended"), "account_id": of_all})
+    step = f"job_id = '{_founder('ended')}' AND kind = 'step'"
+    yield Growth("events", step, population.size, {"job_id": uuid("ended"), "account_id": of_all})
+    told = f"""'[["' || CAST({uuid("ended")} AS text) || '","' || {of_all} || '",5,"completed",null]]'"""
+    commit = {"committer": "NULL", "sequence": "NULL", "size": "1", "events": told}
+    yield Growth("commits", "number = 1", population.size, commit)
     contents = {"content_hash": "'hash-' || (1000000 + n)", "job_id": uuid("ended")}
     yield Growth("contents", "content_hash = 'ended'", population.size // 10, contents)
     batch = {"id": uuid("batch"), "account_id": of_all}

@@ -21,7 +21,7 @@ from ficha.store.postgres import PostgresStore
 from ficha.store.postgres.connections import BEGIN
 
 GROWING: Final = frozenset(
-    {"accounts", "jobs", "ready", "parked", "leases", "checkpoints", "steps", "entries", "events", "keys"}
+    {"accounts", "jobs", "ready", "parked", "leases", "checkpoints", "steps", "entries", "events", "commits", "keys"}
     | {"reservations", "batches", "contents", "api_keys", "api_key_uses", "audit"}
 )
 """Tables that have more rows the more jobs and accounts there are."""

@@ -33,7 +33,7 @@ async def fill(path: str, population: Population) -> None:
             db.execute(f"DROP INDEX {name}")
         for growth in growths(population, DIALECT):
             columns = [row[1] for row in db.execute(f"PRAGMA table_info({growth.table})")]
-            if growth.table in ("events", "audit"):
+            if growth.table in ("commits", "audit"):
                 columns.remove("number")
             db.execute(growth.text(columns, DIALECT))
         db.execute(whale(population))

@@ -19,7 +19,7 @@ from ficha.store.base import (
     GetWaiting,
     ListApiKeys,
     ListAudit,
-    ListEvents,
+    ListCommits,
     ListJobs,
     ListPools,
     ListWorkers,
@@ -77,8 +77,8 @@ class Rivals:
 
 
 async def _events(driver: Driver) -> object:
-    """Every history, in the order it was written; the numbers are each store's own."""
-    return [found.event for found in await driver.read(ListEvents(limit=10_000))]
+    """All that was told, in the order of the commits; their numbers are each store's own."""
+    return [event for commit in await driver.read(ListCommits(limit=10_000)) for event in commit.events]
 
 
 async def _audit(driver: Driver) -> object:

@@ -30,8 +30,8 @@ from tests.stores.postgres_setup import (
 )
 from tests.support.postgres import Server, new_database
 
-ADD_EVENT = """
-INSERT INTO events (job_id, account_id, kind, at) VALUES (gen_random_uuid(), 'ana', 'log', now()) RETURNING number
+ADD_COMMIT = """
+INSERT INTO commits (at, size, events) VALUES (now(), 0, '[]') RETURNING number
 """
 
 
@@ -144,8 +144,11 @@ async def test_a_job_that_is_claimed_while_it_is_being_locked_is_read_again(migr
         await claim.start()
         await connection.execute("""
             WITH gone AS (DELETE FROM ready RETURNING *)
-            INSERT INTO leases
-            SELECT job_id, now(), now(), now(), now(), now(), 1, 0, 0, account_id, pool, 'starting', 'w' FROM gone
+            INSERT INTO leases (
+                job_id, leased_at, heartbeat_at, expires_at, deadline_at, started_at, epoch, attempts, recoveries,
+                events, account_id, pool, status, worker
+            )
+            SELECT job_id, now(), now(), now(), now(), now(), 1, 0, 0, 2, account_id, pool, 'starting', 'w' FROM gone
         """)
         looking = asyncio.create_task(look(store, Needs(owned_jobs={submitted.job_id})))
         await until_waiting(migrated_url)
@@ -367,24 +370,24 @@ async def test_nobody_is_woken_by_a_hint_of_its_own(migrated_url: str) -> None:
         assert [await asyncio.wait_for(heard.get(), 10) for _ in range(2)] == ["cpu", "by hand"]
 
 
-async def test_whoever_may_still_fill_a_gap_below_the_last_event_is_named_until_it_has(migrated_url: str) -> None:
+async def test_whoever_may_still_fill_a_gap_below_the_last_commit_is_named_until_it_has(migrated_url: str) -> None:
     async with opened(migrated_url) as store, connected(migrated_url) as slow, connected(migrated_url) as quick:
         assert await store.read(q.GetHorizon()) == q.Horizon(0)
         await slow.execute("BEGIN")
-        held = await slow.fetchval(ADD_EVENT)
+        held = await slow.fetchval(ADD_COMMIT)
         before = await store.read(q.GetHorizon())
         assert before.last == 0
         [writer] = before.writers
         await quick.execute("BEGIN; SELECT pg_current_xact_id()")
-        assert (await store.read(q.GetHorizon())).writers == {writer}, "a transaction that adds no event does not count"
+        assert (await store.read(q.GetHorizon())).writers == {writer}, "a transaction that tells nothing does not count"
         await quick.execute("COMMIT")
-        above = await quick.fetchval(ADD_EVENT)
+        above = await quick.fetchval(ADD_COMMIT)
         assert held < above
         assert await store.read(q.GetHorizon()) == q.Horizon(above, frozenset({writer}))
-        assert [found.number for found in await store.read(q.ListEvents())] == [above]
+        assert [found.number for found in await store.read(q.ListCommits())] == [above]
         await slow.execute("COMMIT")
         assert await store.read(q.GetHorizon()) == q.Horizon(above)
-        assert [found.number for found in await store.read(q.ListEvents())] == [held, above]
+        assert [found.number for found in await store.read(q.ListCommits())] == [held, above]
 
 
 async def test_whoever_writes_in_another_database_of_the_server_is_nobodys_concern(
@@ -397,7 +400,7 @@ async def test_whoever_writes_in_another_database_of_the_server_is_nobodys_conce
         connected(elsewhere) as other,
     ):
         await other.execute("BEGIN")
-        await other.fetchval(ADD_EVENT)
+        await other.fetchval(ADD_COMMIT)
         assert await store.read(q.GetHorizon()) == q.Horizon(0)
 
 

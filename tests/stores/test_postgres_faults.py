@@ -1,6 +1,7 @@
 """The PostgreSQL store when things break: connections, commits, servers, and callers that give up."""
 
 import asyncio
+import time
 from typing import Any
 from uuid import uuid4
 
@@ -11,14 +12,18 @@ from ficha.core import commands as c
 from ficha.core.needs import Needs
 from ficha.core.snapshot import Changes, Snapshot
 from ficha.store import base as q
-from ficha.store.base import CommitUnknown, Decision, SchemaMismatch, StoreError, Transient, Unavailable
+from ficha.store.base import ASKED_MS, CommitUnknown, Decision, SchemaMismatch, StoreError, Transient, Unavailable
 from ficha.store.postgres import PostgresStore
 from ficha.store.postgres.errors import after_commit, translated
-from ficha.store.postgres.write_ctes import MARKERS_KEPT
+from ficha.testing import ManualClock
 from tests.stores.postgres_setup import connected, jobs, look, opened, prepare, run, submit, until_waiting
 from tests.stores.proxy import ANYTHING, COMMIT, Cut, proxied
 
 OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+
+MARK = """
+INSERT INTO commits (committer, sequence, at, size, events) VALUES ($1, $2, now() - $3 * interval '1 second', 0, '[]')
+"""
 
 
 @pytest.mark.parametrize("remember", [True, False], ids=["remembered", "loaded"])
@@ -48,7 +53,7 @@ async def test_the_question_whether_a_batch_was_committed_waits_for_its_end(migr
         for end, is_kept in (("ROLLBACK", False), ("COMMIT", True)):
             committer = str(uuid4())
             await connection.execute("BEGIN")
-            await connection.execute("INSERT INTO lanes VALUES ($1, 7, now())", committer)
+            await connection.execute(MARK, committer, 7, 0)
             asking = asyncio.create_task(store.committed(committer, 7))
             await until_waiting(migrated_url)
             assert not asking.done()
@@ -62,25 +67,35 @@ async def test_a_batch_that_changes_nothing_leaves_no_marker(migrated_url: str) 
         await run(store, c.Cancel(str(uuid4())), committer=committer, number=1)
         assert not await store.committed(committer, 1)
         async with connected(migrated_url) as connection:
-            assert await connection.fetchval("SELECT count(*) FROM lanes") == 0
+            assert await connection.fetchval("SELECT count(*) FROM commits") == 0
 
 
-async def test_a_lane_clears_the_markers_that_it_left_behind(migrated_url: str) -> None:
-    async with opened(migrated_url) as store, connected(migrated_url) as connection:
+async def test_whether_a_batch_was_committed_is_not_told_once_its_marker_may_be_gone(migrated_url: str) -> None:
+    clock = ManualClock(1_700_000_000_000_000)
+    async with opened(migrated_url, clock=clock) as store:
         await prepare(store)
         committer = str(uuid4())
-        for number in range(1, MARKERS_KEPT + 2):
-            await run(store, submit(), committer=committer, number=number)
-        found = await connection.fetch("SELECT batch FROM lanes WHERE lane = $1 ORDER BY batch", committer)
-        assert [row[0] for row in found] == [MARKERS_KEPT, MARKERS_KEPT + 1]
+        await run(store, submit(), committer=committer, number=1)
+        clock.advance(ASKED_MS / 1_000)
+        assert await store.committed(committer, 1)
+        assert not await store.committed(committer, 2)
+        clock.advance(0.000_001)
+        assert await store.committed(committer, 1), "what is there is there"
+        with pytest.raises(CommitUnknown, match="too long ago"):
+            await store.committed(committer, 2)
 
 
-async def test_markers_of_processes_long_gone_are_forgotten(migrated_url: str) -> None:
+async def test_old_commits_are_cleared_away_by_the_clock_of_the_database(
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    true_time_ns = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: true_time_ns() + 30 * 86_400 * 10**9)
     async with opened(migrated_url) as store, connected(migrated_url) as connection:
-        await prepare(store)
-        await connection.execute("INSERT INTO lanes VALUES ($1, 1, now() - interval '8 days')", uuid4())
-        await store.open()
-        assert await connection.fetchval("SELECT count(*) FROM lanes") == 1
+        for age_s in (90_000, 86_500, 86_000, 10):
+            await connection.execute(MARK, str(uuid4()), 1, age_s)
+        await store.tidy(86_400_000)
+        ages = await connection.fetch("SELECT extract(epoch FROM now() - at)::int FROM commits ORDER BY number")
+        assert [round(age, -1) for (age,) in ages] == [86_000, 10]
 
 
 async def test_a_deadlock_is_transient(migrated_url: str) -> None:

@@ -12,7 +12,6 @@ import pytest
 from ficha.core import commands as c
 from ficha.core.decide import decide
 from ficha.core.needs import needs
-from ficha.store import base as q
 from ficha.store.postgres import PostgresStore
 from tests.stores.command_samples import (
     STORIES,
@@ -26,7 +25,7 @@ from tests.stores.command_samples import (
     submits_alone,
     submits_of_all_sorts,
 )
-from tests.stores.million_rows import POLICY, Population, Run, account_of, found, runner, uuid_of
+from tests.stores.million_rows import POLICY, Population, Run, found, runner
 from tests.stores.postgres_million_rows import INDEXES, fill, grow, keep_still
 from tests.stores.postgres_plans import Watch, Work, watched
 from tests.stores.postgres_setup import connected
@@ -109,7 +108,7 @@ def natures(population: Population) -> dict[str, Nature]:
         "dead letters of an account": nature(population.counts["dead"], "the account's among all dead letters"),
         "dead letters": nature(everything, newer),
         "ended jobs": nature(everything, newer),
-        "how far events go": nature(100, "the locks of the whole server are looked through"),
+        "how far commits go": nature(100, "the locks of the whole server are looked through"),
         "pools": nature(waiting, "counts what is ready in each"),
         "workers": nature(
             held, "what became of runs is added up, and what is held is counted", "workers", "worker_counts"
@@ -174,29 +173,12 @@ async def move_in(store: PostgresStore, plain: asyncpg.Connection) -> None:
     await grow(plain, Population(SMALL))
 
 
-async def test_new_events_cost_the_same_however_many_are_followed(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await fill(postgres_url, Population(SMALL))
-    async with watched(postgres_url, monkeypatch) as (store, watch):
-        last = (await store.read(q.GetHorizon())).last
-        jobs = tuple(uuid_of("ended", n) for n in range(SMALL - 2_000, SMALL))
-        accounts = tuple(account_of(n) for n in range(200))
-        watch.take()
-        found = await store.read(q.ListEvents(after=last - 20, jobs=jobs, accounts=accounts))
-        assert [numbered.number for numbered in found] == list(range(last - 19, last + 1))
-        # In the first run of a statement the planner looks things up; whoever looked for each of the names would look
-        # at several pages for every one.
-        assert all(work.pages < CATALOGUE and not work.whole for work in watch.take())
-
-
 NEEDED_BY: dict[str, Story | str] = {
     "ready_in_order": claims,
     "leases_of_pool": claims,
     "parked_in_order": a_whale_at_its_limit,
     "reservations_active": submits_of_all_sorts,
     "jobs_of_account": "jobs of an account",
-    "events_of_job": "events of a job",
     "reservations_of_account": "reservations of an account",
     **dict.fromkeys(("parked_due", "parked_waiting", "ready_waiting", "ready_ageing", "keys_expiring"), "what is due"),
 }

@@ -15,7 +15,7 @@ from ficha.store.base import SchemaMismatch, StoreError
 from ficha.store.postgres import (
     PostgresStore,
     api_key_reads,
-    event_horizon,
+    commit_reads,
     full_state,
     load_ctes,
     reads,
@@ -40,11 +40,11 @@ async def objects(url: str) -> set[str]:
 async def test_down_undoes_all_that_up_made(postgres_url: str) -> None:
     store = PostgresStore(postgres_url)
     assert await store.version() == 0
-    assert [m.number for m in await store.migrate()] == [1, 2, 3, 4]
+    assert [m.number for m in await store.migrate()] == [1]
     made = await objects(postgres_url)
-    assert await store.version() == 4
+    assert await store.version() == 1
     assert await store.migrate() == []
-    assert [m.number for m in await store.migrate(0)] == [4, 3, 2, 1]
+    assert [m.number for m in await store.migrate(0)] == [1]
     assert await objects(postgres_url) == {"schema_migrations", "schema_migrations_pkey"}
     await store.migrate()
     assert await objects(postgres_url) == made
@@ -57,13 +57,13 @@ async def test_several_processes_may_migrate_at_once(postgres_url: str) -> None:
 
 async def test_an_empty_a_newer_and_an_unknown_schema_are_refused(postgres_url: str) -> None:
     store = PostgresStore(postgres_url)
-    with pytest.raises(SchemaMismatch, match=r"version 0 .* version 4: run `ficha migrate up`"):
+    with pytest.raises(SchemaMismatch, match=r"version 0 .* version 1: run `ficha migrate up`"):
         await store.open()
     await store.migrate()
     async with connected(postgres_url) as connection:
-        await connection.execute("INSERT INTO schema_migrations VALUES (5)")
+        await connection.execute("INSERT INTO schema_migrations VALUES (2)")
     for refused in (store.open, store.migrate):
-        with pytest.raises(SchemaMismatch, match="version 5, and this release of ficha knows versions up to 4"):
+        with pytest.raises(SchemaMismatch, match="version 2, and this release of ficha knows versions up to 1"):
             await refused()
     with pytest.raises(StoreError, match="no migration 7"):
         await store.migrate(7)
@@ -85,7 +85,7 @@ async def test_hot_tables_are_vacuumed_early_and_leave_room_on_their_pages(postg
     async with connected(postgres_url) as connection:
         rows = await connection.fetch("SELECT relname, reloptions FROM pg_class WHERE reloptions IS NOT NULL")
     found = {name: options for name, options in rows}
-    for table in ("ready", "parked", "leases", "accounts", "lanes", "worker_counts"):
+    for table in ("ready", "parked", "leases", "accounts", "worker_counts"):
         assert {"autovacuum_vacuum_scale_factor=0", "autovacuum_vacuum_cost_delay=0"} <= set(found[table])
     for table in ("leases", "accounts", "jobs"):
         assert any(option.startswith("fillfactor=") for option in found[table])
@@ -111,6 +111,9 @@ VARIANTS = (write_ctes.PARTS, USUAL, tuple(part.usual.part if part.usual else pa
 """All parts in each of their ways."""
 
 
+SEVERAL = (write_ctes.EVENTS.name, write_ctes.COMMITS.name)
+
+
 def statements() -> Iterator[str]:
     """Every text that is not put together from a question's conditions; those are asked below."""
     for order in (load_ctes.LOCKS, load_ctes.READS):
@@ -122,14 +125,14 @@ def statements() -> Iterator[str]:
         condition for condition in vars(write_ctes).values() if isinstance(condition, write_ctes.Condition)
     )
     for is_single in (True, False):
-        yield write_ctes.statement((write_ctes.MARKER,), conditions, is_single=is_single)
+        yield write_ctes.statement((write_ctes.COMMITS,), conditions, is_single=is_single)
     for written in VARIANTS:
         yield write_ctes.statement(written)
         yield write_ctes.statement(written, is_single=True)
-        several = tuple(write_ctes.several(part) if part.name == write_ctes.EVENTS.name else part for part in written)
+        several = tuple(write_ctes.several(part) if part.name in SEVERAL else part for part in written)
         yield write_ctes.statement(several, conditions, is_single=True, is_told=True)
         yield from (write_ctes.statement((part,)) for part in written)
-    for module in (reads, event_horizon, full_state, api_key_reads):
+    for module in (reads, commit_reads, full_state, api_key_reads):
         yield from (
             text
             for name, text in vars(module).items()
@@ -146,9 +149,11 @@ QUESTIONS: list[q.Query[Any]] = [
     q.GetAccount("a"),
     q.ListAccounts("a"),
     q.ListEntries("a", before=3),
-    q.ListEvents(),
-    q.ListEvents(str(uuid4()), "a", 3),
-    q.ListEvents(after=3, jobs=(str(uuid4()), "no uuid"), accounts=("a",)),
+    q.GetHistory(str(uuid4())),
+    q.GetHistory("no uuid", 3),
+    q.ListCommits(),
+    q.ListCommits(3, 7, "a"),
+    q.GetFirstSearched(),
     q.GetHorizon(),
     q.ListSteps("no uuid"),
     q.ListReservations("a", str(uuid4())),
@@ -182,7 +187,7 @@ async def test_every_statement_fits_the_schema(postgres_url: str) -> None:
 
 async def test_the_tables_have_exactly_the_columns_that_are_written(postgres_url: str) -> None:
     await PostgresStore(postgres_url).migrate()
-    own = {"steps": {"number"}, "events": {"number"}, "audit": {"number"}}
+    own = {"steps": {"number"}, "commits": {"number"}, "audit": {"number"}}
     declared = {t.name: t for t in vars(tables).values() if isinstance(t, tables.Table) and len(t.columns) > 2}
     declared["jobs"] = tables.JOBS
     async with connected(postgres_url) as connection:
@@ -282,7 +287,7 @@ async def test_the_view_shows_a_job_wherever_it_is(postgres_url: str) -> None:
 
 OWNED = ("accounts", "jobs", "job_states", "ready", "leases", "entries", "events", "keys", "checkpoints", "steps")
 SHARED = (
-    *("pools", "lanes", "workers", "worker_counts", "schema_migrations"),
+    *("pools", "commits", "workers", "worker_counts", "schema_migrations"),
     *("api_keys", "api_key_uses", "audit"),
 )
 

@@ -119,7 +119,8 @@ async def test_with_a_million_jobs_waiting_no_statement_does_more_work(tmp_path:
                 used, found = await tell(STORIES, store, watch, population)
                 assert used == set(c.Command.__subclasses__())
                 await store.committed(str(uuid4()), 1)
-                wrong += [*found, *too_much("marker", 1, watch.take())]
+                # No index has the markers: what the last day has left is walked through, and only after a disk failed.
+                wrong += [*found, *too_much("marker", population.size, watch.take())]
                 for words in questions():
                     wrong += await ask(words, store, watch, natures(population))
     finally:
@@ -135,7 +136,6 @@ NEEDED_BY: dict[str, Story | str] = {
     "jobs_by_account": "jobs of an account",
     "jobs_by_batch": "a batch",
     "jobs_dead": "dead letters",
-    "events_by_job": "events of a job",
     "reservations_by_account": "reservations of an account",
     **dict.fromkeys(("parked_due", "parked_waiting", "ready_waiting", "ready_ageing", "keys_by_expiry"), "what is due"),
 }

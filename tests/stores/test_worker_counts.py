@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from pathlib import Path
 
 import asyncpg
 import pytest
@@ -11,8 +10,7 @@ from ficha.core import commands as c
 from ficha.store.base import ListWorkers
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
-from tests.stores import sqlite_setup
-from tests.stores.postgres_setup import connected, leased, opened, prepare, run, submit
+from tests.stores.postgres_setup import connected, opened, prepare, run, submit
 
 ROWS = "SELECT worker, kind, runs, busy_us, xmin::text FROM worker_counts ORDER BY worker, kind"
 
@@ -41,12 +39,12 @@ async def test_batches_add_rows_and_folding_leaves_one_of_each_kind(migrated_url
         assert before == {("w1", "claimed"): 5, ("w1", "completed"): 5, ("w2", "claimed"): 1, ("w2", "completed"): 1}
         rows = await connection.fetch(ROWS)
         assert len(rows) == 12
-        await store.tidy()
+        await store.tidy(86_400_000)
         folded = await connection.fetch(ROWS)
         assert {(worker, kind): runs for worker, kind, runs, *_ in folded} == before
         assert len(folded) == 4
         assert sum(row["busy_us"] for row in folded) == sum(row["busy_us"] for row in rows)
-        await store.tidy()
+        await store.tidy(86_400_000)
         assert await connection.fetch(ROWS) == folded, "where there is nothing to fold, nothing is written"
         assert await counts(store) == before
 
@@ -61,7 +59,7 @@ async def test_processes_that_fold_while_others_work_lose_and_double_nothing(mig
             nonlocal folds
             last = 0
             while not done.is_set():
-                await store.tidy()
+                await store.tidy(86_400_000)
                 folds += 1
                 seen = await counts(store)
                 completed = sum(runs for (_, kind), runs in seen.items() if kind == "completed")
@@ -77,7 +75,7 @@ async def test_processes_that_fold_while_others_work_lose_and_double_nothing(mig
         for (_, kind), runs in (await counts(one)).items():
             total[kind] += runs
         assert total == {"claimed": 60, "completed": 60}
-        await one.tidy()
+        await one.tidy(86_400_000)
         rows = await connection.fetch(ROWS)
         assert len(rows) == len({(worker, kind) for worker, kind, *_ in rows}), "all was folded in the end"
 
@@ -91,64 +89,11 @@ async def test_folding_waits_for_nobody(migrated_url: str) -> None:
             held = await connection.fetch("SELECT FROM worker_counts WHERE kind = 'claimed' FOR UPDATE")
             assert len(held) == 4
             async with asyncio.timeout(5):
-                await store.tidy()
+                await store.tidy(86_400_000)
             kinds = [kind for _, kind, *_ in await connection.fetch(ROWS)]
             assert Counter(kinds) == {"claimed": 4, "completed": 1}
-        await store.tidy()
+        await store.tidy(86_400_000)
         assert await counts(store) == {("w1", "claimed"): 4, ("w1", "completed"): 4}
-
-
-@pytest.mark.req("B8", "B11")
-async def test_runs_under_way_when_the_counts_come_are_counted_on_postgresql(migrated_url: str) -> None:
-    async with opened(migrated_url) as store, connected(migrated_url) as connection:
-        await prepare(store)
-        job_id, epoch = await leased(store)
-        await store.migrate(1)
-        assert await connection.fetchval("SELECT to_regclass('worker_counts')") is None
-    async with opened(migrated_url) as store:
-        assert await counts(store) == {("w1", "claimed"): 1}
-        await run(store, c.Finish(job_id, c.Completed("1"), epoch))
-        assert await counts(store) == {("w1", "claimed"): 1, ("w1", "completed"): 1}
-
-
-@pytest.mark.req("B8", "B11")
-async def test_runs_under_way_when_the_counts_come_are_counted_on_sqlite(tmp_path: Path) -> None:
-    path = str(tmp_path / "ficha.db")
-    async with sqlite_setup.opened(path) as setup:
-        await setup.run(sqlite_setup.a_submit(1), c.Claim("w1", ("gpu",)))
-    store = SqliteStore(path)
-    await store.migrate(1)
-    assert "worker_counts" not in sqlite_setup.schema(path)
-    await store.migrate()
-    await store.open()
-    assert await counts(store) == {("w1", "claimed"): 1}
-    await store.close()
-
-
-@pytest.mark.req("D10")
-@pytest.mark.parametrize(
-    ("version", "tables"), [(1, ["workers", "worker_counts"]), (2, ["api_keys", "api_key_uses", "audit"])]
-)
-async def test_where_row_level_security_is_on_the_new_tables_come_with_it(
-    migrated_url: str, version: int, tables: list[str]
-) -> None:
-    store = PostgresStore(migrated_url)
-
-    async def is_on() -> bool:
-        async with connected(migrated_url) as connection:
-            found = await connection.fetch("SELECT relrowsecurity FROM pg_class WHERE relname = ANY ($1)", tables)
-        assert len(found) == len(tables)
-        [answer] = {row[0] for row in found}
-        return bool(answer)
-
-    await store.migrate()
-    assert not await is_on()
-    await store.migrate(version)
-    await store.row_level_security(True)
-    await store.migrate()
-    assert await is_on()
-    await store.row_level_security(False)
-    assert not await is_on()
 
 
 async def test_a_worker_that_is_seen_often_touches_no_index(migrated_url: str) -> None:

@@ -52,7 +52,7 @@ def _lease(ws: Workspace, job: Job, worker: str, starts: bool) -> Lease:
     job = states.claimed(job, worker, ws.now, ws.policy.lease_ms)
     ws.add_event(job, "claimed", worker=worker, epoch=job.epoch)
     if starts:
-        job = states.started(job)
+        job = states.started(job, ws.now)
         ws.add_event(job, "started", epoch=job.epoch)
     ws.put_job(job)
     held = job.place

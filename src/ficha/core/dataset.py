@@ -30,8 +30,8 @@ from .records import (
 
 
 class State(Struct):
-    """Every row, by its key. Entries are in the order of their number, events and audit lines in the order they were
-    written."""
+    """Every row, by its key. Entries and a job's events are in the order of their number, audit lines in the order they
+    were written."""
 
     accounts: dict[str, Account] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)

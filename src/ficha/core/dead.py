@@ -29,7 +29,8 @@ def requeue(ws: Workspace, command: Requeue) -> Submitted | Refusal:
     account = ws.owner(job)
     if account.balance < job.cost:
         return lacks_credits(account, job.cost)
-    ws.put_job(replace(job, dead_at=None))
+    job = replace(job, dead_at=None, events=job.events + 1)
+    ws.put_job(job)
     ws.add_event(job, "requeued", as_job=command.new_id)
     again = _again(job, command.new_id, ws.now)
     ws.put_account(replace(account, submitted=account.submitted + 1))
@@ -74,6 +75,7 @@ def _again(job: Job, new_id: str, now: int) -> Job:
         correlation_id=job.correlation_id,
         content_hash=job.content_hash,
         requeue_of=job.id,
+        events=1,
         charged=job.cost,
     )
 
@@ -84,7 +86,8 @@ def discard(ws: Workspace, command: Discard) -> Discarded | Refusal:
         return no_job(command.job_id)
     if job.dead_at is None:
         return Discarded(job.id, changed=False)
-    ws.put_job(replace(job, dead_at=None))
+    job = replace(job, dead_at=None, events=job.events + 1)
+    ws.put_job(job)
     ws.add_event(job, "discarded")
     return Discarded(job.id, changed=True)
 

@@ -71,6 +71,8 @@ def _keep_late_word(ws: Workspace, job: Job, ending: Ending) -> None:
             data["result"] = result
         case Failed(error):
             data["error"] = error
+    job = replace(job, events=job.events + 1)
+    ws.put_job(job)
     ws.add_event(job, "late", **data)
 
 
@@ -81,7 +83,7 @@ def unchanged(ws: Workspace, job: Job) -> Finished:
 
 def _complete(ws: Workspace, job: Job, ending: Completed) -> Finished:
     if job.status == "starting":
-        job = states.started(job)
+        job = states.started(job, ws.now)
         ws.add_event(job, "started", epoch=job.epoch)
     # A count that makes no sense must not fail a job that is done: nothing of nothing is nothing delivered.
     of = max(1, job.units if ending.of is None else ending.of)

@@ -182,10 +182,15 @@ _STATUS_AFTER: dict[str, Status] = {
 
 
 def _histories(state: State) -> Iterator[str]:
-    """Every history follows the transition table, its epochs rise, and it ends where the job is."""
+    """Every history is complete and follows the transition table, its epochs rise, and it ends where the job is."""
     status: dict[str, Status] = {}
     epochs: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for event in state.events:
+        number = numbers.get(event.job_id, 0) + 1
+        if event.number != number:
+            yield f"event {event.number} of job {event.job_id} stands where its event {number} should"
+        numbers[event.job_id] = event.number
         after = _STATUS_AFTER.get(event.kind)
         if event.kind == "accepted" and status.get(event.job_id) == "starting":
             after = "running"
@@ -205,3 +210,5 @@ def _histories(state: State) -> Iterator[str]:
         for job in state.jobs.values():
             if status.get(job.id) != job.status:
                 yield f"job {job.id} is {job.status}, its history ends with {status.get(job.id)}"
+            if numbers.get(job.id, 0) != job.events:
+                yield f"job {job.id} counts {job.events} events, its history ends with number {numbers.get(job.id, 0)}"

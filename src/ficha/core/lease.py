@@ -19,7 +19,7 @@ def start(ws: Workspace, command: Start) -> Held | Refusal:
     if isinstance(job, Refusal):
         return job
     if job.status == "starting":
-        job = states.started(job)
+        job = states.started(job, ws.now)
         ws.add_event(job, "started", epoch=job.epoch)
     return _extended(ws, job)
 
@@ -43,7 +43,7 @@ def save_checkpoint(ws: Workspace, command: SaveCheckpoint) -> Held | Refusal:
     if not is_passed:
         partial = None if job.checkpoint is None else job.checkpoint.partial
         point = Checkpoint(command.name, command.progress, command.data, ws.now, partial)
-        job = replace(job, checkpoint=point)
+        job = replace(job, checkpoint=point, events=job.events + 1)
         ws.add_event(job, "checkpoint", name=command.name, progress=command.progress)
     return _extended(ws, job)
 
@@ -53,12 +53,14 @@ def save_step(ws: Workspace, command: SaveStep) -> StepSaved | Refusal:
     job = held_job(ws, command.job_id, command.epoch)
     if isinstance(job, Refusal):
         return job
-    _extended(ws, job)
     earlier = ws.step(job.id, command.name)
     if earlier is not None:
+        _extended(ws, job)
         return StepSaved(job.id, command.name, earlier)
+    job = replace(job, events=job.events + 1)
     ws.put_step(Step(job.id, command.name, command.result_json, ws.now))
     ws.add_event(job, "step", name=command.name)
+    _extended(ws, job)
     return StepSaved(job.id, command.name, command.result_json)
 
 
@@ -70,7 +72,7 @@ def report(ws: Workspace, command: Report) -> Held | Refusal:
     before = job.checkpoint or Checkpoint("", 0, "{}", ws.now)
     progress = before.progress if command.progress is None else command.progress
     partial = before.partial if command.partial_json is None else command.partial_json
-    job = replace(job, checkpoint=replace(before, progress=progress, partial=partial))
+    job = replace(job, checkpoint=replace(before, progress=progress, partial=partial), events=job.events + 1)
     if command.partial_json is None:
         ws.add_event(job, "progress", progress=progress)
     else:
@@ -83,6 +85,7 @@ def note(ws: Workspace, command: Note) -> Held | Refusal:
     job = held_job(ws, command.job_id, command.epoch)
     if isinstance(job, Refusal):
         return job
+    job = replace(job, events=job.events + 1)
     ws.add_event(job, "log", text=command.line)
     return _extended(ws, job)
 

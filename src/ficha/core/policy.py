@@ -65,6 +65,7 @@ class Policy(Struct, frozen=True):
     reservation_ttl_ms: how long a reservation holds its slot. Defaults to 300 s.
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     first_job_boost: taken off the priority of an account's first job ever. Defaults to 0.
+    commits_kept_ms: how long commits are kept, after which streams of accounts resume. Defaults to 24 hours.
     """
 
     plans: Mapping[str, Plan]
@@ -76,6 +77,7 @@ class Policy(Struct, frozen=True):
     reservation_ttl_ms: int = 300_000
     warn_share: float = 0.8
     first_job_boost: int = 0
+    commits_kept_ms: int = 86_400_000
 
 
 def priority_of(plan: Plan, offset: int, boost: int) -> int:

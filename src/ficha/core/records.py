@@ -136,6 +136,13 @@ class Job(Record, frozen=True):
     """Failed runs. A run that a crash interrupted counts as a recovery instead."""
     recoveries: int = 0
     started_at: int | None = None
+    """When it was first claimed."""
+    events: int = 0
+    """Lines of its history so far; each move adds one, and the next one gets this number plus one."""
+    first_worker: str | None = None
+    """Who claimed it first."""
+    first_run_at: int | None = None
+    """When the run under that first claim was said to have started; None if it never was."""
     checkpoint: Checkpoint | None = None
     finished_at: int | None = None
     error: str | None = None
@@ -169,10 +176,11 @@ class Entry(Record, frozen=True):
 
 
 class Event(Record, frozen=True):
-    """One line of a job's history."""
+    """One line of a job's history. `number` counts the job's lines from one."""
 
     job_id: str
     account_id: str
+    number: int
     kind: str
     at: int
     data: dict[str, Any] | None = None

@@ -66,7 +66,8 @@ class Changes(Struct):
     """The rows to write: the new value of each record that changed, and the lines to append.
 
     results holds the result text of jobs that ended in this group, payloads that of jobs that are new.
-    tallies are added to what is counted already.
+    tallies are added to what is counted already. events is all that happened, for followers; history holds those of
+    them that a job's row does not tell, which are kept as rows.
     """
 
     accounts: list[Account] = field(default_factory=list)
@@ -85,6 +86,7 @@ class Changes(Struct):
     tallies: list[Tally] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    history: list[Event] = field(default_factory=list)
     api_keys: list[ApiKey] = field(default_factory=list)
     api_key_uses: list[ApiKeyUse] = field(default_factory=list)
     audit: list[AuditLine] = field(default_factory=list)
@@ -110,13 +112,13 @@ class PlaceRows(Struct):
 class JobRows(Struct):
     """Job changes as row operations, the same for every store.
 
-    born: new rows of the wide table. ended: rows of the wide table whose end is written. relisted: rows whose only
-    change is the dead-letter mark. checkpoints: jobs whose checkpoint changed.
+    born: new rows of the wide table. ended: rows of the wide table whose end is written. amended: rows of jobs that
+    had ended before, whose dead-letter mark or count of events changed. checkpoints: jobs whose checkpoint changed.
     """
 
     born: list[Job] = field(default_factory=list)
     ended: list[Job] = field(default_factory=list)
-    relisted: list[Job] = field(default_factory=list)
+    amended: list[Job] = field(default_factory=list)
     checkpoints: list[Job] = field(default_factory=list)
     places: PlaceRows = field(default_factory=PlaceRows)
 
@@ -133,8 +135,8 @@ def job_rows(changes: list[JobChange]) -> JobRows:
             rows.born.append(after)
         elif before.place is not None and after.place is None:
             rows.ended.append(after)
-        elif before.dead_at != after.dead_at:
-            rows.relisted.append(after)
+        elif before.place is None:
+            rows.amended.append(after)
         if after.checkpoint is not None and (before is None or before.checkpoint != after.checkpoint):
             rows.checkpoints.append(after)
         _sort_place(rows.places, before, after)
@@ -156,4 +158,7 @@ def _sort_place(places: PlaceRows, before: Job | None, after: Job) -> None:
 
 def hot(job: Job) -> tuple[object, ...]:
     """The part of a job that lives in its narrow row while it is active."""
-    return (job.status, job.place, job.epoch, job.attempts, job.recoveries, job.started_at)
+    return (
+        *(job.status, job.place, job.epoch, job.attempts, job.recoveries, job.started_at),
+        *(job.events, job.first_worker, job.first_run_at),
+    )

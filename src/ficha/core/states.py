@@ -68,30 +68,44 @@ def claimed(job: Job, worker: str, now: int, lease_ms: int) -> Job:
         status=_checked(job, "starting"),
         epoch=job.epoch + 1,
         started_at=now if job.started_at is None else job.started_at,
+        events=job.events + 1,
+        first_worker=worker if job.started_at is None else job.first_worker,
         place=Leased(worker, now, now, now + lease_ms * MILLISECOND, deadline_at),
     )
 
 
-def started(job: Job) -> Job:
-    return replace(job, status=_checked(job, "running"))
+def started(job: Job, now: int) -> Job:
+    first_run_at = now if job.epoch == 1 else job.first_run_at
+    return replace(job, status=_checked(job, "running"), events=job.events + 1, first_run_at=first_run_at)
 
 
 def accepted(job: Job, lease: Leased, ref: str, now: int) -> Job:
     """The provider has the work: the worker is free, the slot is not."""
-    running = job if job.status == "running" else started(job)
-    return replace(running, place=Awaiting(ref, now, lease.deadline_at))
+    status: Status = "running" if job.status == "running" else _checked(job, "running")
+    return replace(job, status=status, place=Awaiting(ref, now, lease.deadline_at), events=job.events + 1)
 
 
 def retried(job: Job, place: Ready | Parked, *, failed: bool) -> Job:
-    return replace(job, status=_checked(job, "queued"), place=place, attempts=job.attempts + failed)
+    return replace(
+        job, status=_checked(job, "queued"), place=place, attempts=job.attempts + failed, events=job.events + 1
+    )
 
 
 def taken_back(job: Job, place: Ready, *, lost: bool) -> Job:
-    return replace(job, status=_checked(job, "queued"), place=place, recoveries=job.recoveries + lost)
+    return replace(
+        job, status=_checked(job, "queued"), place=place, recoveries=job.recoveries + lost, events=job.events + 1
+    )
 
 
 def completed(job: Job, delivered: int, now: int) -> Job:
-    return replace(job, status=_checked(job, "completed"), place=None, delivered=delivered, finished_at=now)
+    return replace(
+        job,
+        status=_checked(job, "completed"),
+        place=None,
+        delivered=delivered,
+        finished_at=now,
+        events=job.events + 1,
+    )
 
 
 def failed(job: Job, error: str, now: int, *, dead: bool, counts: bool = False) -> Job:
@@ -103,8 +117,16 @@ def failed(job: Job, error: str, now: int, *, dead: bool, counts: bool = False) 
         finished_at=now,
         attempts=job.attempts + counts,
         dead_at=now if dead else None,
+        events=job.events + 1,
     )
 
 
 def cancelled(job: Job, reason: str | None, now: int) -> Job:
-    return replace(job, status=_checked(job, "cancelled"), place=None, error=reason, finished_at=now)
+    return replace(
+        job,
+        status=_checked(job, "cancelled"),
+        place=None,
+        error=reason,
+        finished_at=now,
+        events=job.events + 1,
+    )

@@ -210,7 +210,6 @@ def _create(
             first = job
         if new.id in served:
             ws.put_result(job.id, served[new.id])
-            ws.add_event(job, "reused")
     assert first is not None
     if command.reservation_id is not None:
         consumed(ws, command.reservation_id, first.id)
@@ -261,6 +260,7 @@ def _born(ws: Workspace, command: Submit, plan: Plan, new: NewJob, boost: int, d
         command.batch_id,
         command.correlation_id,
         new.content_hash,
+        events=1,
         charged=new.cost,
     )
     account = ledger.charge(ws, account, job.id, new.cost)
@@ -270,6 +270,10 @@ def _born(ws: Workspace, command: Submit, plan: Plan, new: NewJob, boost: int, d
         job = replace(job, place=_waiting_place(now, account, plan, job, due_at))
     ws.add_job(job, new.payload)
     ws.add_event(job, "submitted")
+    if is_served:
+        job = replace(job, events=2)
+        ws.put_job(job)
+        ws.add_event(job, "reused")
     return job
 
 

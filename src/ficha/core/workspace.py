@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
+from .history import is_ordinary
 from .policy import Plan, Policy
 from .records import (
     WAITING,
@@ -221,7 +222,11 @@ class Workspace:
         self._changes.results[job_id] = result
 
     def add_event(self, job: Job, kind: str, **data: Any) -> None:
-        self._changes.events.append(Event(job.id, job.account_id, kind, self.now, data or None))
+        """The newest line of the job's history, which the job as it is given has counted already."""
+        event = Event(job.id, job.account_id, job.events, kind, self.now, data or None)
+        self._changes.events.append(event)
+        if not is_ordinary(event):
+            self._changes.history.append(event)
 
     def step(self, job_id: str, name: str) -> str | None:
         return self._steps[job_id, name]

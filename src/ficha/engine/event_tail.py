@@ -1,13 +1,13 @@
 """Live: what happens to jobs, told to whoever follows one of them or an account, as soon as it is committed.
 
-All followers of a process share one tail of the events, which runs only while there are any. A follower first reads
+All followers of a process share one tail of the commits, which runs only while there are any. A follower first reads
 from the database by itself what it has not seen; from then on the tail hands it what is new. Where that is not certain,
 after a full buffer or when the tail begins, it falls behind, and catches up by reading for itself again.
 
-PostgreSQL gives events their numbers before the commit, so a lower number may show up after a higher one. What the tail
-sees is therefore held back until nothing lower can come any more, which is by its next look as a rule. Of one job the
-database itself always shows what belongs together, since whoever writes about a job holds it meanwhile: where holding
-back takes too long, those who follow jobs read for themselves.
+A job's events are numbered one by one, so whoever follows a job sees by the numbers whether something is missing, and
+then reads the job's history. An account's events have no such numbers: their order is that of the commits. PostgreSQL
+gives commits their numbers beforehand, so a lower one may show up after a higher one. What the tail sees of an account
+is therefore held back until nothing lower can come any more, which is by its next look as a rule.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Final, Self
 
 from msgspec import Struct
 
-from ..store.base import GetHorizon, ListEvents, NumberedEvent, Store, StoreError
+from ..store.base import GetFirstSearched, GetHistory, GetHorizon, ListCommits, NumberedEvent, Store, StoreError
+from ..store.commits import EVENTS_PER_COMMIT, commit_of, placed
 from .wakeups import EVENTS, Wakeups
 
 log = logging.getLogger("ficha.engine")
@@ -35,10 +36,8 @@ LONGEST_PAUSE_S: Final = 0.25
 one that people notice. A busy process is slow to look because of all else that it does."""
 BUFFER = 256
 """Events that wait for a follower, at most; one that lets more gather reads them from the database."""
-PAGE = 1_000
-"""Events that the tail takes at once."""
-HOLD_S = 1.0
-"""How long a job's events are held back."""
+PAGE = 100
+"""Commits that are read at once."""
 GIVE_UP_S = 60.0
 """How long an account's events wait for a transaction that may still fill a gap. Ficha's own end sooner, by their
 time-outs. A caller's own may last longer; what it then adds, those who follow the account already are not told."""
@@ -55,7 +54,7 @@ class EventTail:
         self.store = store
         self.is_closed = False
         self.settled = 0
-        """Nothing new appears up to this number."""
+        """No further commit appears up to this number."""
         self._wakeups = wakeups
         self._of_job: dict[str, set[Follower]] = {}
         self._of_account: dict[str, set[Follower]] = {}
@@ -66,7 +65,7 @@ class EventTail:
         self._writers: dict[str, _Writer] = {}
 
     def follow(self, *, job_id: str | None = None, account_id: str | None = None, after: int = 0) -> Follower:
-        """Follows one job, or all jobs of one account, from after an event number on; use it as `async with`."""
+        """Follows one job, or all jobs of one account, from after a number of its stream; use it as `async with`."""
         assert (job_id is None) != (account_id is None), "a follower follows one job or one account"
         return Follower(self, job_id, account_id, after)
 
@@ -147,33 +146,34 @@ class EventTail:
         self._last = horizon.last
         under_way = [writer for writer in self._writers.values() if not writer.is_given_up(now)]
         self.settled = max(self.settled, min((writer.above or 0 for writer in under_way), default=horizon.last))
-        self._stir(now)
+        self._stir()
 
     async def _read(self, after: int, last: int) -> None:
         while after < last:
-            # The names as they are now: whoever comes later reads by itself all that this horizon has seen.
-            jobs, accounts = tuple(self._of_job), tuple(self._of_account)
-            if last - after <= len(jobs) + len(accounts):
-                # Fewer than there are names: it is less work to take them all.
-                jobs = accounts = ()
-            page = await self.store.read(ListEvents(after=after, limit=PAGE, jobs=jobs, accounts=accounts))
-            for numbered in page:
-                self._hand_over(numbered)
+            page = await self.store.read(ListCommits(after=after, limit=PAGE))
+            for commit in page:
+                for numbered in placed(commit):
+                    self._hand_over(numbered)
             if len(page) < PAGE:
                 return
             after = page[-1].number
 
     def _hand_over(self, numbered: NumberedEvent) -> None:
         event = numbered.event
-        for fellows in (self._of_job.get(event.job_id), self._of_account.get(event.account_id)):
-            for follower in fellows or ():
-                follower.offer(numbered)
-                self._stirred.add(follower)
+        if fellows := self._of_job.get(event.job_id):
+            self._offer(fellows, NumberedEvent(event.number, event))
+        if fellows := self._of_account.get(event.account_id):
+            self._offer(fellows, numbered)
 
-    def _stir(self, now: float) -> None:
+    def _offer(self, fellows: set[Follower], numbered: NumberedEvent) -> None:
+        for follower in fellows:
+            follower.offer(numbered)
+            self._stirred.add(follower)
+
+    def _stir(self) -> None:
         """Wakes those for whom there is something by now."""
         for follower in tuple(self._stirred):
-            if follower.has_more(now):
+            if follower.has_more():
                 follower.stir()
             elif not follower.holds_back():
                 self._stirred.remove(follower)
@@ -193,8 +193,8 @@ class Follower:
     """Somebody who follows a job or an account. For one task at a time."""
 
     __slots__ = (
-        *("_buffer", "_held_at", "_is_behind", "_is_nudged", "_is_stirred", "_live", "_settled", "_waiter"),
-        *("account_id", "cursor", "job_id"),
+        *("_buffer", "_is_behind", "_is_nudged", "_is_placed", "_is_stirred", "_live", "_settled", "_waiter"),
+        *("account_id", "cursor", "has_missed", "job_id"),
     )
 
     def __init__(self, live: EventTail, job_id: str | None, account_id: str | None, after: int) -> None:
@@ -202,14 +202,16 @@ class Follower:
         self.account_id = account_id
         self.cursor = after
         """The number of the last event that was handed out: what to resume after."""
+        self.has_missed = False
+        """Whether more happened after the cursor that it began with than is searched for an account's events."""
         self._live = live
+        self._is_placed = job_id is not None
+        """Whether the cursor is known to lie within what is searched."""
         self._buffer: dict[int, NumberedEvent] = {}
         self._is_behind = True
         """Whether it has to read from the database before it can be handed anything."""
         self._settled = -1
-        """How far numbers were settled when it last read."""
-        self._held_at = 0.0
-        """Since when the buffer has held something."""
+        """How far commits were settled when it last read."""
         self._is_stirred = False
         self._is_nudged = False
         self._waiter: asyncio.Future[bool] | None = None
@@ -252,26 +254,46 @@ class Follower:
         # From here on the tail hands over what is new, so that nothing is missed between the page and the tail.
         self._is_behind, self._buffer = False, {}
         try:
-            page = await self._live.store.read(
-                ListEvents(job_id=self.job_id, account_id=self.account_id, after=self.cursor, limit=BUFFER)
-            )
+            await self.start()
+            page, is_last = await self._page()
         except BaseException:
             self.fall_behind()
             raise
-        if len(page) == BUFFER:
+        if not is_last:
             self.fall_behind()
         if self.job_id is not None:
             return page
         if self._is_behind:
-            return [numbered for numbered in page if numbered.number <= settled]
+            return [numbered for numbered in page if commit_of(numbered.number) <= settled]
         self._buffer |= {numbered.number: numbered for numbered in page}
         return self._take()
 
+    async def start(self) -> None:
+        """Finds where an account's events are searched from, and whether that is after the cursor; once."""
+        if not self._is_placed:
+            after, self.cursor = self.cursor, await first_place(self._live.store, self.cursor)
+            self.has_missed, self._is_placed = after != self.cursor, True
+
+    async def _page(self) -> tuple[list[NumberedEvent], bool]:
+        store = self._live.store
+        if self.job_id is not None:
+            found = await job_events(store, self.job_id, self.cursor, BUFFER)
+            return found, len(found) < BUFFER
+        assert self.account_id is not None
+        return await account_events(store, self.account_id, self.cursor, BUFFER)
+
     def _take(self) -> list[NumberedEvent]:
         """What waits here and may be handed out."""
-        ready = sorted(number for number in self._buffer if number <= self._live.settled)
-        found = [self._buffer.pop(number) for number in ready]
-        return [numbered for numbered in found if numbered.number > self.cursor]
+        found = [self._buffer.pop(number) for number in sorted(self._buffer) if self._may_go(number)]
+        found = [numbered for numbered in found if numbered.number > self.cursor]
+        if self.job_id is not None and found and found[-1].number != self.cursor + len(found):
+            # One is missing, which the tail has not seen: the job's history has it.
+            self.fall_behind()
+            return []
+        return found
+
+    def _may_go(self, number: int) -> bool:
+        return self.job_id is not None or commit_of(number) <= self._live.settled
 
     async def _wait(self, timeout_s: float) -> bool:
         """Until it is stirred; False if the time is up first."""
@@ -296,20 +318,15 @@ class Follower:
     def offer(self, numbered: NumberedEvent) -> None:
         if self._is_behind or numbered.number <= self.cursor:
             return
-        if not self._buffer:
-            self._held_at = time.monotonic()
         self._buffer[numbered.number] = numbered
         if len(self._buffer) > BUFFER:
             self.fall_behind()
 
-    def has_more(self, now: float) -> bool:
-        """Whether asking for more may give something. Falls behind if it was held back from that for too long."""
-        settled = self._live.settled
-        if self._buffer and min(self._buffer) <= settled:
+    def has_more(self) -> bool:
+        """Whether asking for more may give something."""
+        if self._buffer and self._may_go(min(self._buffer)):
             return True
-        if self._buffer and self.job_id is not None and now - self._held_at >= HOLD_S:
-            self.fall_behind()
-        return self._is_behind and (self.job_id is not None or settled > self._settled)
+        return self._is_behind and (self.job_id is not None or self._live.settled > self._settled)
 
     def holds_back(self) -> bool:
         """Whether there is something that was not handed out yet."""
@@ -324,3 +341,33 @@ class Follower:
 def _settle(waiter: asyncio.Future[bool], is_stirred: bool) -> None:
     if not waiter.done():
         waiter.set_result(is_stirred)
+
+
+async def job_events(store: Store, job_id: str, after: int, limit: int) -> list[NumberedEvent]:
+    """A page of a job's stream: its history."""
+    found = await store.read(GetHistory(job_id, after, limit))
+    return [NumberedEvent(event.number, event) for event in found]
+
+
+async def account_events(
+    store: Store, account_id: str | None, after: int, limit: int
+) -> tuple[list[NumberedEvent], bool]:
+    """A page of an account's stream, or of all accounts', and whether it is the last one by now."""
+    found: list[NumberedEvent] = []
+    # The commit of the cursor itself may have more.
+    number, page_size = commit_of(after) - 1, PAGE
+    while len(found) <= limit:
+        page = await store.read(ListCommits(number, page_size, account_id))
+        for commit in page:
+            mine = (one for one in placed(commit) if account_id in (None, one.event.account_id))
+            found += [one for one in mine if one.number > after]
+        if len(page) < page_size:
+            return found[:limit], len(found) <= limit
+        number = page[-1].number
+    return found[:limit], False
+
+
+async def first_place(store: Store, after: int) -> int:
+    """The number after which an account's stream begins: `after`, or where the search begins if that is later."""
+    first = await store.read(GetFirstSearched())
+    return after if first <= 1 or commit_of(after) >= first else first * EVENTS_PER_COMMIT - 1

@@ -12,6 +12,7 @@ from ..core.pools import WaitReason, why_not_yet, why_waiting
 from ..core.records import Job, Pool, Ready, Status, Step
 from ..store import base as q
 from . import views as v
+from .event_tail import account_events, first_place, job_events
 from .position_watch import PositionWatch
 from .positions import Placed, Positions, QueueStanding
 
@@ -97,8 +98,15 @@ class Queries:
         items = [v.entry_view(entry) for entry in await self._store.read(q.ListEntries(account_id, before, limit))]
         return v.Page(items, str(items[-1].number) if len(items) == limit else None)
 
-    async def events(self, query: q.ListEvents) -> list[v.EventView]:
-        return [v.event_view(event) for event in await self._store.read(query)]
+    async def history(self, job_id: str, account_id: str | None, after: int, limit: int) -> list[v.EventView]:
+        """A part of a job's history; none if it is not of that account."""
+        found = await job_events(self._store, job_id, after, limit)
+        return [v.event_view(one) for one in found if account_id in (None, one.event.account_id)]
+
+    async def events(self, account_id: str | None, after: int, limit: int) -> list[v.EventView]:
+        """A part of what happened to all jobs of an account, or of all, as far back as that is searched."""
+        found, _ = await account_events(self._store, account_id, await first_place(self._store, after), limit)
+        return [v.event_view(one) for one in found]
 
     async def steps(self, job_id: str) -> list[Step]:
         return await self._store.read(q.ListSteps(job_id))

@@ -15,7 +15,7 @@ from ..engine.views import EventView, FinishView, Hold, JobView, Page, Receipt, 
 from ..errors import Refused
 from ..ids import new_id
 from ..requests import BatchRequest, JobFilter, SubmitOptions, SubmitRequest, jobs_query
-from ..store.base import ListEvents, StoreError
+from ..store.base import StoreError
 from ..tools import PayloadMismatch, Tool
 from .base import Operations, answer
 
@@ -204,18 +204,17 @@ class SubmitOperations(Operations):
     async def events(
         self, *, job: str | None = None, account: str | None = None, after: int = 0, limit: int = 100
     ) -> list[EventView]:
-        """The history of a job or of all jobs of an account, oldest first, after the event number `after`.
+        """The history of a job, or what happened to all jobs of an account or of all, oldest first, after `after`.
 
-        Of all accounts' events the newest 100,000 are searched for those of one account.
+        A job's events are numbered from 1, and kept as long as the job. Others are numbered by where they stand among
+        all that was committed: of that the newest 100,000 events are searched, while they are kept (`commits_kept_s`).
         """
-        return await self.queries.events(
-            ListEvents(
-                job_id=None if job is None else arg.job_id(job),
-                account_id=arg.optional_name(account, "an account"),
-                after=arg.cursor(after, "after") or 0,
-                limit=arg.count(limit, "limit", self.limits.page_items),
-            )
-        )
+        job_id = None if job is None else arg.job_id(job)
+        account_id = arg.optional_name(account, "an account")
+        start, most = arg.cursor(after, "after") or 0, arg.count(limit, "limit", self.limits.page_items)
+        if job_id is not None:
+            return await self.queries.history(job_id, account_id, start, most)
+        return await self.queries.events(account_id, start, most)
 
     async def cancel(self, job_id: str, *, account: str | None = None, reason: str | None = None) -> FinishView:
         """Cancels an active job and refunds it; with `account`, only if it is theirs. An ended job stays as it is."""

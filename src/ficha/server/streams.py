@@ -25,8 +25,7 @@ from ..engine.position_watch import Watched
 from ..engine.views import JobView, event_view
 from ..errors import Refused
 from ..operations import AllOperations
-from ..store import base
-from ..store.base import GetHorizon, NumberedEvent, StoreError
+from ..store.base import NumberedEvent, StoreError
 
 KEEP_ALIVE_S = 15.0
 """A stream in which nothing happens says so this often, so that nobody on the way takes it for dead."""
@@ -83,9 +82,10 @@ async def follow_job(app: AllOperations, job_id: str, after: int = 0) -> AsyncGe
 async def follow_account(app: AllOperations, account_id: str, after: int = 0) -> AsyncGenerator[bytes, None]:
     """The events of all jobs of an account after a number, and then as they happen, without an end."""
     try:
-        if after < (await app.engine.store.read(GetHorizon())).last - base.EVENTS_SEARCHED:
-            yield MISSED
         async with app.engine.live.follow(account_id=account_id, after=after) as follower:
+            await follower.start()
+            if follower.has_missed:
+                yield MISSED
             while True:
                 found = await follower.next(KEEP_ALIVE_S)
                 yield _events(found) if found else KEEP_ALIVE

@@ -7,7 +7,7 @@ A store is opened, runs transactions, answers questions and closes. All three st
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Set
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
@@ -40,6 +40,13 @@ Decide = Callable[[Snapshot], Decision]
 """What the commands of a group lead to, on the rows that were loaded for them."""
 Hints = Callable[[Changes], Collection[str]]
 """Names, as `notify` takes them, that are to go out with the commit itself."""
+
+
+ASKED_MS: Final = 1_800_000
+COMMITS_KEPT_MS_MIN: Final = 2 * ASKED_MS
+"""For so long, at least, commits are kept: twice as long as anybody asks whether one took place."""
+COMMITS_PRUNED: Final = 20_000
+"""Commits that are cleared away at once, at most."""
 
 
 def no_hints(changes: Changes) -> Collection[str]:
@@ -104,16 +111,20 @@ class Store(Protocol):
         """One transaction: load what `needs` names, call `decide` with it, write the changes and the marker, commit.
 
         `committer` is a UUID that only one caller at a time uses, `number` rises with each of its transactions:
-        together they mark the transaction in the database. `decide` may run on another thread and may run again when
-        the store has to load anew. A transaction that changes nothing need not be marked, nor one that only renews a
-        lead, a worker's word or a key's last use, which may be run again. Raises Transient, Unavailable or
-        CommitUnknown; whatever `decide` raises goes through, and then nothing was written.
+        together they mark the transaction in the database, in the row of `commits` that holds its events. `decide` may
+        run on another thread and may run again when the store has to load anew. A transaction that changes nothing need
+        not be marked, nor one that only renews a lead, a worker's word or a key's last use, which may be run again.
+        Raises Transient, Unavailable or CommitUnknown; whatever `decide` raises goes through, and then nothing was
+        written.
         `hints` is asked, on the caller's thread, by a store that can send hints together with the commit, which is
         sooner than after it; each time before it writes, and the last answer counts.
         """
 
     async def committed(self, committer: str, number: int) -> bool:
-        """Whether that transaction was committed. Waits for a commit that is still under way."""
+        """Whether that transaction was committed. Waits for a commit that is still under way.
+
+        Raises CommitUnknown if it was begun longer than `ASKED_MS` ago: its row may have been cleared away.
+        """
 
     async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
         """The same inside a transaction that the caller owns; only where the database is shared with the caller."""
@@ -121,8 +132,9 @@ class Store(Protocol):
     async def read(self, query: Query[T]) -> T:
         """Answers a question from committed rows, in one consistent view."""
 
-    async def tidy(self) -> None:
-        """Clears away what transactions leave behind; nothing that anybody could see changes.
+    async def tidy(self, commits_kept_ms: int) -> None:
+        """Clears away what transactions leave behind: commits older than `commits_kept_ms`, in steps of at most
+        `COMMITS_PRUNED`, and never the newest one.
 
         Called now and then, by one process as a rule; several at once do no harm.
         """
@@ -199,35 +211,53 @@ class ListEntries(Query[list[Entry]], frozen=True):
 
 
 class NumberedEvent(Struct, frozen=True):
+    """An event in a stream, with the number after which the stream resumes: in a job's stream the event's own, in an
+    account's its place in the tail of all commits (`commits.py`)."""
+
     number: int
     event: Event
 
 
-EVENTS_SEARCHED = 100_000
-"""How many of the newest events are searched for those of an account."""
+class GetHistory(Query[list[Event]], frozen=True):
+    """The history of one job, oldest first, after the event number `after`; empty if there is no such job."""
 
-
-class ListEvents(Query[list[NumberedEvent]], frozen=True):
-    """Oldest first, of one job or one account, after the number `after`.
-
-    account_id: without a job, only the newest events of all are searched (`EVENTS_SEARCHED`): no index has them by
-        account. It would be written to, in a place of its own for each account, with every step of every job.
-    jobs, accounts: only events of any of these jobs or accounts. Meant for many who follow the newest events: the work
-        grows with the events after `after`, and hardly with the number of names.
-    """
-
-    job_id: str | None = None
-    account_id: str | None = None
+    job_id: str
     after: int = 0
     limit: int = 100
-    jobs: tuple[str, ...] = ()
-    accounts: tuple[str, ...] = ()
+
+
+class Commit(Struct, frozen=True):
+    """What one commit told, or a part of it where it told very much."""
+
+    number: int
+    events: list[Event]
+
+
+class ListCommits(Query[list[Commit]], frozen=True):
+    """The commits that are kept, oldest first, after the number `after`. They need not have events.
+
+    account_id: only commits with events of this account; there may be others, and events of others in them.
+    """
+
+    after: int = 0
+    limit: int = 100
+    account_id: str | None = None
+
+
+EVENTS_SEARCHED = 100_000
+"""How many of the newest events, about, are searched for those of an account. No index has them by account: it would be
+written to, in a place of its own for each account, with every step of every job."""
+
+
+class GetFirstSearched(Query[int], frozen=True):
+    """The number of the first commit that is searched for an account's events: of those that are kept, the newest with
+    `EVENTS_SEARCHED` events in all, and no more commits than that. 0 if there is none."""
 
 
 class Horizon(Struct, frozen=True):
-    """How far the numbers of events go, and who may still fill a gap.
+    """How far the numbers of commits go, and who may still fill a gap.
 
-    Numbers are given out before the commit, so an event may show up after one with a higher number.
+    Numbers are given out before the commit, so a commit may show up after one with a higher number.
 
     last: the highest number to be seen; 0 if there is none.
     writers: the transactions under way that may have taken numbers already. Once they are gone, nothing new appears up
@@ -240,7 +270,7 @@ class Horizon(Struct, frozen=True):
 
 
 class GetHorizon(Query[Horizon], frozen=True):
-    """Asked for before the events themselves: whoever is no longer among the writers is to be seen by then."""
+    """Asked for before the commits themselves: whoever is no longer among the writers is to be seen by then."""
 
 
 class ListSteps(Query[list[Step]], frozen=True):
@@ -355,9 +385,12 @@ class GetDue(Query[Due], frozen=True):
     limit: int = 500
 
 
+COMMITS_AVERAGED = 500
+
+
 class Stats(Struct, frozen=True):
     """Figures over the active jobs. `avg_run_s` is the mean time from first start to completion over the jobs whose
-    completion is among the last 5,000 events; None if there is none."""
+    completion is told by one of the newest `COMMITS_AVERAGED` commits that have events; None if there is none."""
 
     by_status: dict[Status, int]
     by_checkpoint: dict[str, int]

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from ...core.dataset import State
+from ...core.history import history
 from ...core.policy import MILLISECOND, SECOND
-from ...core.records import HELD, Account, ApiKey, Awaiting, Entry, Job, Key, Leased, Parked, Ready, Reservation, Step
+from ...core.records import (
+    HELD,
+    Account,
+    ApiKey,
+    Awaiting,
+    Entry,
+    Event,
+    Job,
+    Key,
+    Leased,
+    Parked,
+    Ready,
+    Reservation,
+    Step,
+)
 from ...core.snapshot import Snapshot
 from .. import base as q
 from ..waiting_columns import Lines
@@ -74,23 +91,39 @@ def _list_entries(store: MemoryStore, query: q.ListEntries) -> list[Entry]:
     return mine[: query.limit]
 
 
-def _list_events(store: MemoryStore, query: q.ListEvents) -> list[q.NumberedEvent]:
-    jobs, accounts = frozenset(query.jobs), frozenset(query.accounts)
-    after = query.after
-    if query.account_id is not None and query.job_id is None:
-        after = max(after, len(store.state.events) - q.EVENTS_SEARCHED)
+def _get_history(store: MemoryStore, query: q.GetHistory) -> list[Event]:
+    return _history(store, query.job_id)[query.after :][: query.limit]
+
+
+def _history(store: MemoryStore, job_id: str) -> list[Event]:
+    job = store.state.jobs.get(job_id)
+    return [] if job is None else history(job, store.history.get(job_id, ()))
+
+
+def _list_commits(store: MemoryStore, query: q.ListCommits) -> list[q.Commit]:
     found = (
-        q.NumberedEvent(number, event)
-        for number, event in enumerate(store.state.events[after:], start=after + 1)
-        if query.job_id in (None, event.job_id)
-        and query.account_id in (None, event.account_id)
-        and (event.job_id in jobs or event.account_id in accounts or not (jobs or accounts))
+        commit
+        for commit in store.commit_rows[bisect_right(store.commit_rows, query.after, key=_number) :]
+        if query.account_id is None or any(event.account_id == query.account_id for event in commit.events)
     )
     return list(islice(found, query.limit))
 
 
+_number = attrgetter("number")
+
+
+def _get_first_searched(store: MemoryStore, query: q.GetFirstSearched) -> int:
+    first = searched = 0
+    for commit in reversed(store.commit_rows):
+        if searched >= q.EVENTS_SEARCHED:
+            break
+        first = commit.number
+        searched += len(commit.events)
+    return first
+
+
 def _get_horizon(store: MemoryStore, query: q.GetHorizon) -> q.Horizon:
-    return q.Horizon(len(store.state.events))
+    return q.Horizon(store.commit_rows[-1].number if store.commit_rows else 0)
 
 
 def _list_steps(store: MemoryStore, query: q.ListSteps) -> list[Step]:
@@ -204,7 +237,8 @@ def _get_stats(store: MemoryStore, query: q.GetStats) -> q.Stats:
     stuck_at = store.clock() - query.stuck_ms * MILLISECOND
     active = [job for job in store.state.jobs.values() if job.place is not None]
     held = [job for job in active if isinstance(job.place, HELD)]
-    completed = [store.state.jobs[e.job_id] for e in store.state.events[-5_000:] if e.kind == "completed"]
+    newest = (event for commit in store.commit_rows[-q.COMMITS_AVERAGED :] for event in commit.events)
+    completed = [store.state.jobs[event.job_id] for event in newest if event.kind == "completed"]
     runs = [job.finished_at - job.started_at for job in completed if job.finished_at and job.started_at]
     return q.Stats(
         by_status=dict(Counter(job.status for job in active)),
@@ -265,7 +299,7 @@ def _get_state(store: MemoryStore, query: q.GetState) -> State:
         workers=dict(state.workers),
         tallies=dict(state.tallies),
         entries=[entry for key in ids for entry in entries[key]],
-        events=[event for event in state.events if query.texts and event.job_id in jobs],
+        events=[event for key in jobs for event in _history(store, key)] if query.texts else [],
         api_keys=api_keys,
         api_key_uses={key: use for key, use in state.api_key_uses.items() if key in api_keys},
     )
@@ -281,7 +315,9 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.GetAccount: _get_account,
     q.ListAccounts: _list_accounts,
     q.ListEntries: _list_entries,
-    q.ListEvents: _list_events,
+    q.GetHistory: _get_history,
+    q.ListCommits: _list_commits,
+    q.GetFirstSearched: _get_first_searched,
     q.GetHorizon: _get_horizon,
     q.ListSteps: _list_steps,
     q.ListReservations: _list_reservations,

@@ -10,10 +10,13 @@ from typing import Any, TypeVar
 
 from ...core.dataset import State
 from ...core.needs import PROMOTIONS_PER_SLOT, Needs
-from ...core.records import WAITING, Awaiting, Entry, EntryKind, Job, Leased, Parked, Ready
+from ...core.policy import MILLISECOND
+from ...core.records import WAITING, Awaiting, Entry, EntryKind, Event, Job, Leased, Parked, Ready
 from ...core.snapshot import Changes, JobChange, Snapshot
 from ...core.worker_counts import added
-from ..base import Clock, Committed, Decide, Hints, Query, StoreError, no_hints
+from .. import base
+from ..base import Clock, Commit, Committed, Decide, Hints, Query, StoreError, no_hints
+from ..commits import EVENTS_PER_COMMIT
 from . import reads
 
 T = TypeVar("T")
@@ -24,7 +27,10 @@ def wall_clock() -> int:
 
 
 class MemoryStore:
-    """Holds `state`, and three lists of job ids that a database would find by its indexes."""
+    """Holds `state`, and three lists of job ids that a database would find by its indexes.
+
+    The events of `state` are a log of all that happened; questions are answered from jobs, `history` and `commit_rows`.
+    """
 
     committers = 1
 
@@ -35,6 +41,9 @@ class MemoryStore:
         self.parked: defaultdict[str, set[str]] = defaultdict(set)
         self.held: defaultdict[str, set[str]] = defaultdict(set)
         self._entries_of_jobs: set[tuple[str, EntryKind]] = set()
+        self.history: defaultdict[str, list[Event]] = defaultdict(list)
+        self.commit_rows: list[Commit] = []
+        self._last_commit = 0
         self._markers: dict[str, int] = {}
 
     async def open(self) -> None:
@@ -60,8 +69,14 @@ class MemoryStore:
     async def read(self, query: Query[T]) -> T:
         return reads.answer(self, query)
 
-    async def tidy(self) -> None:
-        """Nothing is left behind."""
+    async def tidy(self, commits_kept_ms: int) -> None:
+        before_at = self.clock() - commits_kept_ms * MILLISECOND
+        gone = 0
+        for commit in self.commit_rows[:-1][: base.COMMITS_PRUNED]:
+            if commit.events[0].at >= before_at:
+                break
+            gone += 1
+        del self.commit_rows[:gone]
 
     async def notify(self, names: Iterable[str]) -> None:
         """There is no other process."""
@@ -148,6 +163,11 @@ class MemoryStore:
             state.tallies[tally.worker, tally.kind] = added(state.tallies.get((tally.worker, tally.kind)), tally)
         state.entries += changes.entries
         state.events += changes.events
+        for event in changes.history:
+            self.history[event.job_id].append(event)
+        for first in range(0, len(changes.events), EVENTS_PER_COMMIT):
+            self._last_commit += 1
+            self.commit_rows.append(Commit(self._last_commit, changes.events[first : first + EVENTS_PER_COMMIT]))
         state.api_keys.update({key.id: key for key in changes.api_keys})
         state.api_key_uses.update({use.key_id: use for use in changes.api_key_uses})
         state.audit += changes.audit

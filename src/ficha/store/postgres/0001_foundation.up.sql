@@ -60,6 +60,8 @@ CREATE TABLE jobs (
     epoch           bigint NOT NULL,
     attempts        bigint NOT NULL,
     recoveries      bigint NOT NULL,
+    events          bigint NOT NULL,
+    first_run_at    timestamptz,
     batch_id        uuid,
     requeue_of      uuid,
     account_id      text COLLATE "C" NOT NULL,
@@ -69,6 +71,7 @@ CREATE TABLE jobs (
     session         text,
     correlation_id  text,
     content_hash    text,
+    first_worker    text,
     error           text,
     payload         jsonb NOT NULL,
     result          jsonb,
@@ -89,11 +92,14 @@ CREATE TABLE ready (
     ages_at        timestamptz,
     wait_until_at  timestamptz,
     started_at     timestamptz,
+    first_run_at   timestamptz,
     epoch          bigint NOT NULL,
     attempts       bigint NOT NULL,
     recoveries     bigint NOT NULL,
+    events         bigint NOT NULL,
     account_id     text COLLATE "C" NOT NULL,
-    pool           text COLLATE "C" NOT NULL
+    pool           text COLLATE "C" NOT NULL,
+    first_worker   text
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 CREATE INDEX ready_in_order ON ready (pool, rank, job_id);
@@ -107,11 +113,14 @@ CREATE TABLE parked (
     due_at         timestamptz,
     wait_until_at  timestamptz,
     started_at     timestamptz,
+    first_run_at   timestamptz,
     epoch          bigint NOT NULL,
     attempts       bigint NOT NULL,
     recoveries     bigint NOT NULL,
+    events         bigint NOT NULL,
     account_id     text COLLATE "C" NOT NULL,
-    pool           text COLLATE "C" NOT NULL
+    pool           text COLLATE "C" NOT NULL,
+    first_worker   text
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 CREATE INDEX parked_in_order ON parked (account_id, rank, job_id) WHERE due_at IS NULL;
@@ -129,14 +138,17 @@ CREATE TABLE leases (
     expires_at    timestamptz,
     deadline_at   timestamptz NOT NULL,
     started_at    timestamptz,
+    first_run_at  timestamptz,
     epoch         bigint NOT NULL,
     attempts      bigint NOT NULL,
     recoveries    bigint NOT NULL,
+    events        bigint NOT NULL,
     account_id    text COLLATE "C" NOT NULL,
     pool          text COLLATE "C" NOT NULL,
     status        text NOT NULL,
     worker        text COLLATE "C",
     ref           text COLLATE "C",
+    first_worker  text,
     CHECK (
         status IN ('starting', 'running')
         AND num_nulls(worker, ref) = 1 AND num_nulls(worker, heartbeat_at, expires_at) IN (0, 3)
@@ -202,17 +214,16 @@ $$;
 CREATE TRIGGER entries_immutable BEFORE UPDATE OR DELETE OR TRUNCATE ON entries
     FOR EACH STATEMENT EXECUTE FUNCTION ficha_refuse_change();
 
+-- The lines of a job's history that its own row does not tell. An ordinary job has none.
 CREATE TABLE events (
-    number      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     job_id      uuid NOT NULL,
+    number      bigint NOT NULL,
+    at          timestamptz NOT NULL,
     account_id  text COLLATE "C" NOT NULL,
     kind        text NOT NULL,
-    at          timestamptz NOT NULL,
-    data        jsonb
+    data        jsonb,
+    PRIMARY KEY (job_id, number)
 );
-
-CREATE INDEX events_of_job ON events (job_id, number);
-CREATE INDEX events_of_account ON events (account_id, number);
 
 CREATE TABLE keys (
     account_id   text COLLATE "C" NOT NULL,
@@ -276,13 +287,84 @@ CREATE TABLE leaders (
     expires_at  timestamptz NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- The batches that each lane committed lately: how an ambiguous commit is resolved.
-CREATE TABLE lanes (
-    lane   uuid NOT NULL,
-    batch  bigint NOT NULL,
-    at     timestamptz NOT NULL,
-    PRIMARY KEY (lane, batch)
+-- A row per commit: what it told, for those who follow, and that it took place, which resolves an ambiguous one. Old rows
+-- are cleared away. A row without a committer is a further part of a commit that told very much, or part of a
+-- transaction of somebody else.
+CREATE TABLE commits (
+    number     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    sequence   bigint,
+    at         timestamptz NOT NULL,
+    committer  uuid,
+    size       integer NOT NULL,
+    events     text NOT NULL,
+    UNIQUE (committer, sequence)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+
+-- Who works here. A worker writes its own row when it starts, with its heartbeats, and when it stops.
+CREATE TABLE workers (
+    name          text COLLATE "C" PRIMARY KEY,
+    host          text NOT NULL,
+    pid           bigint NOT NULL,
+    pools         jsonb NOT NULL,
+    concurrency   bigint NOT NULL,
+    version       text NOT NULL,
+    heartbeat_ms  bigint NOT NULL,
+    started_at    timestamptz NOT NULL,
+    seen_at       timestamptz NOT NULL,
+    stopped_at    timestamptz
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- What became of the runs of every worker, alive or gone; the sum of a worker's rows of a kind counts. Each batch adds
+-- rows of its own: were there one to change, the batches of a worker would wait for each other, and while a long
+-- transaction elsewhere keeps its old versions alive, walk over them. Now and then rows are folded together.
+CREATE TABLE worker_counts (
+    worker   text COLLATE "C" NOT NULL,
+    kind     text COLLATE "C" NOT NULL,
+    runs     bigint NOT NULL,
+    busy_us  bigint NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+-- What proves who calls. Of a key's own text only its beginning and a digest are kept.
+CREATE TABLE api_keys (
+    id          uuid PRIMARY KEY,
+    name        text COLLATE "C" NOT NULL,
+    hint        text NOT NULL,
+    digest      text COLLATE "C" NOT NULL UNIQUE,
+    scope       text NOT NULL CHECK (scope IN ('user', 'service', 'admin')),
+    account_id  text COLLATE "C",
+    created_at  timestamptz NOT NULL,
+    expires_at  timestamptz,
+    revoked_at  timestamptz,
+    CHECK ((scope = 'user') = (account_id IS NOT NULL))
+);
+
+CREATE INDEX api_keys_of_name ON api_keys (name) WHERE revoked_at IS NULL;
+CREATE INDEX api_keys_of_account ON api_keys (account_id);
+
+-- Apart from the keys, because it changes as long as they live.
+CREATE TABLE api_key_uses (
+    key_id  uuid PRIMARY KEY,
+    at      timestamptz NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Who did what. A line is written in the transaction of what it tells of, and never changed.
+CREATE TABLE audit (
+    number   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at       timestamptz NOT NULL,
+    actor    text NOT NULL,
+    act      text NOT NULL,
+    target   text NOT NULL,
+    details  jsonb NOT NULL
+);
+
+CREATE FUNCTION ficha_refuse_audit_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'audit lines are immutable' USING ERRCODE = 'restrict_violation';
+END
+$$;
+
+CREATE TRIGGER audit_immutable BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
+    FOR EACH STATEMENT EXECUTE FUNCTION ficha_refuse_audit_change();
 
 -- A job whole, for people who read the database directly. Nothing in Ficha reads it.
 CREATE VIEW job_states WITH (security_invoker = true) AS
@@ -302,6 +384,9 @@ SELECT
     coalesce(l.recoveries, r.recoveries, p.recoveries, j.recoveries) AS recoveries,
     j.priority, j.cost, j.units, j.created_at,
     coalesce(l.started_at, r.started_at, p.started_at, j.started_at) AS started_at,
+    coalesce(l.events, r.events, p.events, j.events) AS events,
+    coalesce(l.first_worker, r.first_worker, p.first_worker, j.first_worker) AS first_worker,
+    coalesce(l.first_run_at, r.first_run_at, p.first_run_at, j.first_run_at) AS first_run_at,
     j.finished_at, j.dead_at, j.timeout_ms, j.max_attempts, j.backoff_ms, j.backoff_max_ms,
     j.session, j.batch_id, j.correlation_id, j.content_hash, j.requeue_of,
     c.name AS checkpoint, c.progress, c.data AS checkpoint_data, c.saved_at AS checkpoint_saved_at,

@@ -13,7 +13,9 @@ from typing import Any, Final, Protocol
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from ...core.records import Event
 from ...core.snapshot import Changes, PlaceRows, Snapshot, job_rows
+from ..commits import commit_texts
 from . import tables as t
 from . import write_ctes as p
 from .sql_types import literal
@@ -36,12 +38,12 @@ class Rows:
     def __init__(self) -> None:
         self.filled: list[Filled] = []
         self.is_single = True
-        """Whether each part has one row. Events may have more: a job that is claimed and started has two."""
+        """Whether each part has one row. A job may have several lines in its history, and a commit several rows."""
 
     def add(self, part: WritePart, records: Sequence[Any], *beside: Sequence[Any]) -> None:
         """`beside` are the last columns, where their values are not in the records."""
         self.filled.append((part, [*map(part.row, records)], beside))
-        if len(records) != 1 and part is not p.EVENTS:
+        if len(records) != 1 and part is not p.EVENTS and part is not p.COMMITS:
             self.is_single = False
 
     def singles(self) -> tuple[list[WritePart], list[Any]]:
@@ -139,10 +141,8 @@ async def apply(
     Answers None if nothing was written.
     """
     rows = sorted_rows(snapshot, changes, guard.seats)
-    if marker is not None:
-        rows.add(p.MARKER, [(*marker, snapshot.now)])
-        if marker[1] % p.MARKERS_KEPT == 0:
-            rows.add(p.MARKERS_PASSED, [marker])
+    if marker is not None or changes.events:
+        rows.add(p.COMMITS, _commit_rows(marker, snapshot.now, changes.events))
     if not rows.filled:
         return None
     is_single = rows.is_single and guard.is_single
@@ -154,6 +154,13 @@ async def apply(
         return None
     version, seats, *_ = found[0]
     return Written(version, dict(seats))
+
+
+def _commit_rows(marker: tuple[str, int] | None, now: int, events: Sequence[Event]) -> list[tuple[Any, ...]]:
+    """What the commit tells; the first row marks it."""
+    (size, text), *more = commit_texts(events)
+    first = (*(marker or (None, None)), now, size, text)
+    return [first, *((None, None, now, size, text) for size, text in more)]
 
 
 def sorted_rows(snapshot: Snapshot, changes: Changes, seats: Mapping[str, str]) -> Rows:
@@ -192,8 +199,8 @@ def sorted_rows(snapshot: Snapshot, changes: Changes, seats: Mapping[str, str]) 
         rows.add(p.TALLIES, changes.tallies)
     if changes.entries:
         rows.add(p.ENTRIES, changes.entries)
-    if changes.events:
-        rows.add(p.EVENTS, changes.events)
+    if changes.history:
+        rows.add(p.EVENTS, changes.history)
     if changes.api_keys:
         _add_split(rows, p.API_KEYS_NEW, p.API_KEYS_CHANGED, snapshot.api_keys, changes.api_keys, _ID)
     if changes.api_key_uses:
@@ -245,8 +252,8 @@ def _add_jobs(rows: Rows, changes: Changes) -> None:
         rows.add(p.BORN, born, [payloads[job.id] for job in born], texts)
     if ended := jobs.ended:
         rows.add(p.ENDED, ended, [results.get(job.id) for job in ended])
-    if jobs.relisted:
-        rows.add(p.RELISTED, jobs.relisted)
+    if jobs.amended:
+        rows.add(p.AMENDED, jobs.amended)
     for part, moved in zip(_PLACES, astuple(jobs.places), strict=True):
         if moved:
             rows.add(part, moved)

@@ -3,9 +3,11 @@
 # ruff: noqa: S608 (texts are put together from the names in columns.py; values are always parameters)
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Final
 
 from ...core.dataset import State
+from ...core.history import history
 from ...core.records import (
     Account,
     ApiKey,
@@ -13,6 +15,7 @@ from ...core.records import (
     Batch,
     Content,
     Entry,
+    Event,
     Key,
     Leader,
     Pool,
@@ -75,7 +78,7 @@ SELECT {ENTRIES.selected("e")} FROM entries e WHERE e.account_id = ANY ($1::text
 """
 WHOLE_EVENTS: Final = f"""
 SELECT {EVENTS.selected("v")} FROM events v JOIN jobs j ON j.id = v.job_id WHERE j.account_id = ANY ($1::text[])
-ORDER BY v.number
+ORDER BY v.job_id, v.number
 """
 
 
@@ -120,4 +123,7 @@ async def _add_texts(connection: Connection, found: State, mine: list[str]) -> N
             found.results[job_id] = result
     for row in await connection.fetch(WHOLE_STEPS, mine):
         found.steps[row[0], row[1]] = Step(*row)
-    found.events = [rows.event(*row) for row in await connection.fetch(WHOLE_EVENTS, mine)]
+    kept = defaultdict[str, list[Event]](list)
+    for row in await connection.fetch(WHOLE_EVENTS, mine):
+        kept[row[0]].append(rows.event(*row))
+    found.events = [event for job in found.jobs.values() for event in history(job, kept.get(job.id, ()))]

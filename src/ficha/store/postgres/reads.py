@@ -21,11 +21,11 @@ from ...core.states import ACTIVE
 from .. import base as q
 from ..base import Clock
 from ..waiting_columns import Lines
-from . import api_key_reads, event_horizon, full_state, rows
+from . import api_key_reads, commit_reads, full_state, rows
 from .connections import BEGIN_READING, Connection, transaction
 from .load import view
-from .sql_types import at, instant, literal, uuid_in, uuids
-from .tables import ACCOUNTS, BATCHES, ENTRIES, EVENTS, KEYS, POOLS, RESERVATIONS, STEPS, WORKERS
+from .sql_types import at, instant, uuid_in, uuids
+from .tables import ACCOUNTS, BATCHES, ENTRIES, KEYS, POOLS, RESERVATIONS, STEPS, WORKERS
 
 T = TypeVar("T")
 
@@ -145,12 +145,10 @@ FROM leases l LEFT JOIN checkpoints c ON c.job_id = l.job_id GROUP BY 1, 2
 """
 STATS_COUNTS: Final = """
 SELECT (SELECT count(*) FROM ready) + (SELECT count(*) FROM parked),
-    (SELECT count(*) FROM jobs WHERE dead_at IS NOT NULL),
-    (
-        SELECT avg(extract(epoch FROM j.finished_at - j.started_at))::float8
-        FROM (SELECT job_id, kind FROM events ORDER BY number DESC LIMIT 5000) e JOIN jobs j ON j.id = e.job_id
-        WHERE e.kind = 'completed'
-    )
+    (SELECT count(*) FROM jobs WHERE dead_at IS NOT NULL)
+"""
+STATS_RUNS: Final = """
+SELECT avg(extract(epoch FROM finished_at - started_at))::float8 FROM jobs WHERE id = ANY ($1::uuid[])
 """
 
 
@@ -233,27 +231,6 @@ async def _list_entries(connection: Connection, query: q.ListEntries, clock: Clo
     return [Entry(*row) for row in await connection.fetch(page.text("e.number DESC", query.limit), *page.values)]
 
 
-async def _list_events(connection: Connection, query: q.ListEvents, clock: Clock | None) -> list[q.NumberedEvent]:
-    page = PagedSelect(f"SELECT v.number, {EVENTS.selected('v')} FROM events v")
-    page.where("v.number > {}", query.after)
-    if query.job_id is not None:
-        page.where("v.job_id = {}::uuid", uuid_in(query.job_id))
-    if query.account_id is not None:
-        page.where("v.account_id = {}", query.account_id)
-        if query.job_id is None:
-            page.where("v.number > (SELECT max(number) FROM events) - {}::bigint", q.EVENTS_SEARCHED)
-    if query.jobs or query.accounts:
-        # What is new is walked through by its numbers, and each row looked up among the names, however many these are:
-        # written in this way, no index on the names can be used, and they are made into a hash table once.
-        page.where(
-            "(v.job_id IN (SELECT unnest({}::text::uuid[])) OR v.account_id IN (SELECT unnest({}::text::text[])))",
-            literal("uuid", uuids(query.jobs)),
-            literal("text", query.accounts) if query.accounts else "{}",
-        )
-    found = await connection.fetch(page.text("v.number", query.limit), *page.values)
-    return [q.NumberedEvent(number, rows.event(*event)) for number, *event in found]
-
-
 async def _list_steps(connection: Connection, query: q.ListSteps, clock: Clock | None) -> list[Step]:
     return [Step(*row) for row in await connection.fetch(LIST_STEPS, uuid_in(query.job_id))]
 
@@ -295,7 +272,7 @@ async def _list_pools(connection: Connection, query: q.ListPools, clock: Clock |
 
 async def _list_workers(connection: Connection, query: q.ListWorkers, clock: Clock | None) -> q.WorkerList:
     async with transaction(connection, BEGIN_READING):
-        now = await _now(connection, clock)
+        now = await database_now(connection, clock)
         stuck_at = now - query.stuck_ms * MILLISECOND
         found = await connection.fetch(LIST_WORKERS, query.after, query.limit, stuck_at)
     workers = [
@@ -346,7 +323,7 @@ async def _get_due(connection: Connection, query: q.GetDue, clock: Clock | None)
     return replace(due, now=now)
 
 
-async def _now(connection: Connection, clock: Clock | None) -> int:
+async def database_now(connection: Connection, clock: Clock | None) -> int:
     return int(await connection.fetchval(NOW)) if clock is None else clock()
 
 
@@ -355,11 +332,12 @@ async def _get_stats(connection: Connection, query: q.GetStats, clock: Clock | N
     by_checkpoint: Counter[str] = Counter()
     stuck = 0
     async with transaction(connection, BEGIN_READING):
-        stuck_at = await _now(connection, clock) - query.stuck_ms * MILLISECOND
+        stuck_at = await database_now(connection, clock) - query.stuck_ms * MILLISECOND
         held = await connection.fetch(STATS_HELD, stuck_at)
         counts = await connection.fetchrow(STATS_COUNTS)
+        avg_run_s = await connection.fetchval(STATS_RUNS, await commit_reads.lately_completed(connection))
     assert counts is not None
-    queued, dead, avg_run_s = counts
+    queued, dead = counts
     for status, checkpoint, jobs, silent in held:
         by_status[status] += jobs
         by_checkpoint[checkpoint] += jobs
@@ -385,8 +363,10 @@ _ANSWERS: Final[dict[type[q.Query[Any]], Callable[[Connection, Any, Clock | None
     q.GetAccount: _get_account,
     q.ListAccounts: _list_accounts,
     q.ListEntries: _list_entries,
-    q.ListEvents: _list_events,
-    q.GetHorizon: event_horizon.get_horizon,
+    q.GetHistory: commit_reads.get_history,
+    q.ListCommits: commit_reads.list_commits,
+    q.GetFirstSearched: commit_reads.get_first_searched,
+    q.GetHorizon: commit_reads.get_horizon,
     q.ListSteps: _list_steps,
     q.ListReservations: _list_reservations,
     q.ListKeys: _list_keys,

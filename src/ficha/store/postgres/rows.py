@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from ...core.records import AuditLine, Awaiting, Checkpoint, Event, Job, Leased, Parked, Place, Ready, Worker
-from .sql_types import Kind, instant, read
-from .tables import JOB_KINDS
+from .sql_types import instant, read
+from .tables import HOT, JOB_KINDS
 
 Row = Sequence[Any]
 
@@ -26,8 +26,7 @@ def job_columns(*, status: str, hot: str, place: str) -> str:
     """
     found = {name: read(f"j.{name}", kind) for name, kind in JOB_KINDS.items()}
     found["status"] = status
-    hots: dict[str, Kind] = {"epoch": "number", "attempts": "number", "recoveries": "number", "started_at": "instant"}
-    found.update({name: read(hot.format(name), kind) for name, kind in hots.items()})
+    found.update({name: read(hot.format(name), JOB_KINDS[name]) for name in HOT})
     checkpoint = f"c.name, c.progress, c.data::text, {instant('c.saved_at')}, c.partial::text"
     return ", ".join([*found.values(), place, checkpoint])
 
@@ -116,8 +115,8 @@ def _place(
             return None
 
 
-def event(job_id: str, account_id: str, kind: str, at: int, data: str | None) -> Event:
-    return Event(job_id, account_id, kind, at, None if data is None else msgspec.json.decode(data))
+def event(job_id: str, account_id: str, number: int, kind: str, at: int, data: str | None) -> Event:
+    return Event(job_id, account_id, number, kind, at, None if data is None else msgspec.json.decode(data))
 
 
 def audit_line(at: int, actor: str, act: str, target: str, details: str) -> AuditLine:

@@ -12,13 +12,26 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterable, Set
-from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from ...core.needs import Needs
 from ...core.outcomes import Outcome
+from ...core.policy import MILLISECOND
 from ...core.snapshot import Changes, Snapshot
-from ..base import Clock, Committed, CommitUnknown, Decide, Hints, Query, StoreError, Transient, Unavailable, no_hints
+from .. import base
+from ..base import (
+    ASKED_MS,
+    Clock,
+    Committed,
+    CommitUnknown,
+    Decide,
+    Hints,
+    Query,
+    StoreError,
+    Transient,
+    Unavailable,
+    no_hints,
+)
 from . import migrator, reads
 from .apply import apply
 from .connections import (
@@ -45,9 +58,19 @@ from .sql_types import at
 T = TypeVar("T")
 
 # Writing the marker oneself waits for whoever is still writing it, and works only if they did not. It is not kept.
-_MARKER: Final = "INSERT INTO lanes (lane, batch, at) VALUES ($1, $2, now()) ON CONFLICT DO NOTHING RETURNING true"
+_MARKER: Final = """
+INSERT INTO commits (committer, sequence, at, size, events) VALUES ($1, $2, now(), 0, '[]')
+ON CONFLICT DO NOTHING RETURNING true
+"""
 _MARKER_WAIT_S: Final = 90.0
-_FORGET_MARKERS: Final = f"DELETE FROM lanes WHERE at < coalesce({at('$1::bigint')}, now()) - interval '7 days'"
+# By the database's clock. The newest stays, so that the numbers are seen to go on.
+_PRUNE: Final = f"""
+WITH oldest AS MATERIALIZED (SELECT number, at FROM commits WHERE number > $1 ORDER BY number LIMIT $4)
+DELETE FROM commits USING oldest
+WHERE commits.number = oldest.number AND commits.number < (SELECT max(number) FROM commits)
+    AND oldest.at < coalesce({at("$2::bigint")}, now()) - $3::bigint * interval '1 millisecond'
+RETURNING commits.number
+"""
 # One statement, so that a count is never lost or seen twice. Rows that another process is folding are left to it.
 _FOLD_COUNTS: Final = """
 WITH many AS (SELECT worker, kind FROM worker_counts GROUP BY worker, kind HAVING count(*) > 1),
@@ -104,6 +127,10 @@ class PostgresStore(migrator.PostgresMigrator):
         self._writers = Connections(self._connect_writer, committers, patience_s=TIMEOUT_S)
         self._readers = Connections(self._connect_reader, pool_size)
         self._listeners: list[Listener] = []
+        self._begun: dict[str, int] = {}
+        """When each committer's last transaction was begun, by the database's clock."""
+        self._pruned = 0
+        """The last commit that was cleared away: what lies below need not be walked over again."""
         self._signature = uuid.uuid4().hex[:16]
 
     async def open(self) -> None:
@@ -113,10 +140,6 @@ class PostgresStore(migrator.PostgresMigrator):
         self._readers = Connections(self._connect_reader, self._pool_size)
         async with self._readers.take() as connection:
             await migrator.check(connection)
-            # The markers of processes that are long gone. On a standby this fails, and reading goes on.
-            # By the database's clock: with this process's own, a wrong one would forget a marker that is asked for.
-            with suppress(Unavailable), speaking(connection):
-                await connection.execute(_FORGET_MARKERS, None if self._clock is None else self._clock())
 
     async def close(self) -> None:
         while self._listeners:
@@ -139,6 +162,7 @@ class PostgresStore(migrator.PostgresMigrator):
                 snapshot, changes, outcomes = await self._decided(connection, needs, decide, ours=connection)
                 if not changes:
                     return Committed(changes, outcomes)
+                self._begun[committer] = snapshot.now
                 committed = Committed(changes, outcomes, hints(changes))
                 with speaking(connection):
                     signed = self._signed(committed.hints)
@@ -165,6 +189,7 @@ class PostgresStore(migrator.PostgresMigrator):
             return Committed(changes, outcomes) if guess.tells_all and not changes else None
         if connection.is_closed():
             raise Unavailable("the connection was lost before anything was written")
+        self._begun[marker[0]] = guess.snapshot.now
         committed = Committed(changes, outcomes, hints(changes))
         try:
             with committing(connection, committed):
@@ -183,7 +208,7 @@ class PostgresStore(migrator.PostgresMigrator):
         return self._remember and self._connect_writer.is_settled and self._remembered.may_claim_with_submit(pools)
 
     async def committed(self, committer: str, number: int) -> bool:
-        """Waits for an old connection's transaction by trying to write the same marker.
+        """Waits for an old connection's transaction by trying to write a row with the same marker.
 
         Asks over a new connection, because an old one may lead to a server that is no longer the one. The database
         ends a transaction whose client is gone after 30 seconds, so this does not wait for ever.
@@ -193,7 +218,11 @@ class PostgresStore(migrator.PostgresMigrator):
             try:
                 async with self._connection() as connection, transaction(connection):
                     with speaking(connection):
-                        return await connection.fetchval(_MARKER, committer, number) is None
+                        is_marked = await connection.fetchval(_MARKER, committer, number) is None
+                        now = await reads.database_now(connection, self._clock)
+                    if not is_marked and now - self._begun.get(committer, now) > ASKED_MS * MILLISECOND:
+                        raise CommitUnknown(f"transaction {number} of {committer} began too long ago to tell its fate")
+                    return is_marked
             except Transient as error:
                 if time.monotonic() > give_up_at:
                     raise CommitUnknown(
@@ -235,10 +264,13 @@ class PostgresStore(migrator.PostgresMigrator):
             with speaking(connection):
                 return await reads.answer(connection, query, self._clock)
 
-    async def tidy(self) -> None:
+    async def tidy(self, commits_kept_ms: int) -> None:
+        now = None if self._clock is None else self._clock()
         async with self._readers.take() as connection:
             with speaking(connection):
                 await connection.execute(_FOLD_COUNTS)
+                gone = await connection.fetch(_PRUNE, self._pruned, now, commits_kept_ms, base.COMMITS_PRUNED)
+        self._pruned = max((number for (number,) in gone), default=self._pruned)
 
     async def notify(self, names: Iterable[str]) -> None:
         async with self._readers.take() as connection:

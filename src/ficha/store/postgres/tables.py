@@ -179,13 +179,15 @@ TALLIES: Final = _table(
 
 def _event_row(event: Event) -> tuple[Any, ...]:
     data = None if event.data is None else msgspec.json.encode(event.data).decode()
-    return event.job_id, event.account_id, event.kind, event.at, data
+    return event.job_id, event.account_id, event.number, event.kind, event.at, data
 
 
 EVENTS: Final = Table(
     "events",
-    ("number",),
-    _columns({"job_id": "uuid", "account_id": "text", "kind": "text", "at": "instant", "data": "json"}),
+    ("job_id", "number"),
+    _columns(
+        {"job_id": "uuid", "account_id": "text", "number": "number", "kind": "text", "at": "instant", "data": "json"}
+    ),
     _event_row,
 )
 assert Event.__struct_fields__ == tuple(column.name for column in EVENTS.columns)
@@ -225,7 +227,12 @@ CONTENTS: Final = Table(
     _columns({"tool": "text", "content_hash": "text", "job_id": "uuid"}),
     attrgetter("tool", "content_hash", "job_id"),
 )
-LANES: Final = Table("lanes", ("lane", "batch"), _columns({"lane": "uuid", "batch": "number", "at": "instant"}), tuple)
+COMMITS: Final = Table(
+    "commits",
+    ("number",),
+    _columns({"committer": "uuid", "sequence": "number", "at": "instant", "size": "number", "events": "text"}),
+    tuple,
+)
 
 JOB_KINDS: Final[dict[str, Kind]] = {
     "id": "uuid",
@@ -251,6 +258,9 @@ JOB_KINDS: Final[dict[str, Kind]] = {
     "attempts": "number",
     "recoveries": "number",
     "started_at": "instant",
+    "events": "number",
+    "first_worker": "text",
+    "first_run_at": "instant",
     "finished_at": "instant",
     "error": "text",
     "charged": "number",
@@ -264,7 +274,8 @@ assert (*JOB_KINDS, "place", "checkpoint") == tuple(
 )
 
 
-_HOT: Final = ("epoch", "attempts", "recoveries", "started_at")
+HOT: Final = ("epoch", "attempts", "recoveries", "started_at", "events", "first_worker", "first_run_at")
+"""What changes while a job is active: its narrow row has it."""
 _ID: Final = Column("job_id", "uuid")
 
 
@@ -287,9 +298,10 @@ JOBS: Final = Table(
     (*_job_columns(*JOB_KINDS), Column("payload", "json"), Column("result", "json")),
     _job_row,
 )
-_END = ("id", "status", "finished_at", "error", "charged", "refunded", "delivered", "dead_at", *_HOT)
+_END = ("id", "status", "finished_at", "error", "charged", "refunded", "delivered", "dead_at", *HOT)
 JOB_ENDS: Final = Table("jobs", ("id",), (*_job_columns(*_END), Column("result", "json")), attrgetter(*_END))
-DEAD_MARKS: Final = Table("jobs", ("id",), _job_columns("id", "dead_at"), attrgetter("id", "dead_at"))
+_AMENDED = ("id", "dead_at", "events")
+JOB_AMENDS: Final = Table("jobs", ("id",), _job_columns(*_AMENDED), attrgetter(*_AMENDED))
 CHECKPOINTS: Final = Table(
     "checkpoints",
     ("job_id",),
@@ -298,7 +310,7 @@ CHECKPOINTS: Final = Table(
 )
 assert Checkpoint.__struct_fields__ == tuple(column.name for column in CHECKPOINTS.columns[1:])
 
-_WAITING = ("account_id", "pool", "wait_until_at", *_HOT)
+_WAITING = ("account_id", "pool", "wait_until_at", *HOT)
 READY: Final = Table(
     "ready",
     ("job_id",),
@@ -312,7 +324,7 @@ PARKED: Final = Table(
     attrgetter("id", *_WAITING, "place.rank", "place.due_at"),
 )
 
-_HELD = ("account_id", "pool", "status", *_HOT)
+_HELD = ("account_id", "pool", "status", *HOT)
 _held: Final = attrgetter("id", *_HELD)
 
 

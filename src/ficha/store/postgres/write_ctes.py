@@ -178,6 +178,9 @@ _BORN: Final = _usually(
     attempts=0,
     recoveries=0,
     started_at=None,
+    events=1,
+    first_worker=None,
+    first_run_at=None,
     finished_at=None,
     error=None,
     refunded=0,
@@ -191,13 +194,21 @@ BORN: Final = _usually(_BORN, "tool pool priority cost units timeout_ms max_atte
 _ENDED: Final = _update("ended", t.JOB_ENDS, " RETURNING 1", is_counted=True)
 ENDED: Final = _usually(
     _usually(_ENDED, "status finished_at", error=None, refunded=0, dead_at=None),
-    "charged delivered epoch attempts recoveries",
+    "charged delivered epoch attempts recoveries events first_worker",
 )
-RELISTED: Final = _update("relisted", t.DEAD_MARKS)
+AMENDED: Final = _update("amended", t.JOB_AMENDS)
 READY_GONE: Final = _delete("ready_gone", t.READY)
 READY_NEW: Final = _usually(
     _usually(
-        _insert("ready_new", t.READY), "wait_until_at ages_at", started_at=None, epoch=0, attempts=0, recoveries=0
+        _insert("ready_new", t.READY),
+        "wait_until_at ages_at",
+        started_at=None,
+        epoch=0,
+        attempts=0,
+        recoveries=0,
+        events=1,
+        first_worker=None,
+        first_run_at=None,
     ),
     "pool",
 )
@@ -208,7 +219,7 @@ PARKED_CHANGED: Final = _update("parked_changed", t.PARKED)
 LEASES_GONE: Final = _delete("leases_gone", t.LEASES)
 LEASES_NEW: Final = _usually(
     _usually(_insert("leases_new", t.LEASES), "status leased_at heartbeat_at expires_at", ref=None),
-    "pool epoch attempts recoveries started_at worker deadline_at",
+    "pool epoch attempts recoveries started_at events first_worker first_run_at worker deadline_at",
 )
 LEASES_CHANGED: Final = _update("leases_changed", t.LEASES)
 CHECKPOINTS: Final = _upsert("checkpoints_saved", t.CHECKPOINTS)
@@ -234,17 +245,7 @@ API_KEYS_NEW: Final = _insert("api_keys_new", t.API_KEYS)
 API_KEYS_CHANGED: Final = _update("api_keys_changed", t.API_KEYS)
 API_KEY_USES: Final = _upsert("api_key_uses", t.API_KEY_USES)
 AUDIT: Final = _insert("audit_new", t.AUDIT)
-# A row for each batch, and not one that all of them write: its old versions would be in the way while a long
-# transaction elsewhere keeps them alive.
-MARKER: Final = _insert("marker", t.LANES)
-MARKERS_PASSED: Final = WritePart(
-    "markers_passed",
-    t.LANES.columns[:2],
-    tuple,
-    "DELETE FROM lanes AS t USING {source} WHERE t.lane = v.lane AND t.batch < v.batch AND {guard}",
-)
-MARKERS_KEPT: Final = 64
-"""Every so many batches a lane clears away what it left behind; only its last batch can ever be in doubt."""
+COMMITS: Final = _insert("commits_new", t.COMMITS)
 
 _TELL: Final = f"(SELECT count(pg_notify('{CHANNEL}', hint)) FROM unnest({{}}::text[]) AS w (hint))"
 _SEATED: Final = (ACCOUNTS_NEW, ACCOUNTS_CHANGED, ACCOUNTS_SEATED)

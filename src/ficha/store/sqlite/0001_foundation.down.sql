@@ -1,5 +1,10 @@
 DROP VIEW job_states;
-DROP TABLE lanes;
+DROP TABLE audit;
+DROP TABLE api_key_uses;
+DROP TABLE api_keys;
+DROP TABLE worker_counts;
+DROP TABLE workers;
+DROP TABLE commits;
 DROP TABLE events;
 DROP TABLE leaders;
 DROP TABLE contents;

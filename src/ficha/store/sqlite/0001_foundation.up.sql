@@ -48,6 +48,9 @@ CREATE TABLE jobs (
     attempts INTEGER NOT NULL,
     recoveries INTEGER NOT NULL,
     started_at INTEGER,
+    events INTEGER NOT NULL,
+    first_worker TEXT,
+    first_run_at INTEGER,
     finished_at INTEGER,
     error TEXT,
     charged INTEGER NOT NULL CHECK (charged >= 0),
@@ -72,7 +75,10 @@ CREATE TABLE ready (
     epoch INTEGER NOT NULL,
     attempts INTEGER NOT NULL,
     recoveries INTEGER NOT NULL,
-    started_at INTEGER
+    started_at INTEGER,
+    events INTEGER NOT NULL,
+    first_worker TEXT,
+    first_run_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX ready_in_claim_order ON ready (pool, rank, job_id);
@@ -90,7 +96,10 @@ CREATE TABLE parked (
     epoch INTEGER NOT NULL,
     attempts INTEGER NOT NULL,
     recoveries INTEGER NOT NULL,
-    started_at INTEGER
+    started_at INTEGER,
+    events INTEGER NOT NULL,
+    first_worker TEXT,
+    first_run_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX parked_in_claim_order ON parked (account_id, rank, job_id) WHERE due_at IS NULL;
@@ -113,15 +122,16 @@ CREATE TABLE leases (
     attempts INTEGER NOT NULL,
     recoveries INTEGER NOT NULL,
     started_at INTEGER,
+    events INTEGER NOT NULL,
+    first_worker TEXT,
+    first_run_at INTEGER,
     CHECK ((worker IS NULL) <> (ref IS NULL)),
     CHECK (worker IS NULL OR (heartbeat_at IS NOT NULL AND expires_at IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 
--- Neither heartbeat_at nor deadline_at has an index: there are no more rows here than jobs that run, and one walk over
--- them now and then costs less than keeping an index with every claim and every start.
+-- No time and no holder has an index: there are no more rows here than jobs that run, and one walk over them now and
+-- then costs less than keeping an index with every claim and every start.
 CREATE INDEX leases_by_pool ON leases (pool);
-CREATE INDEX leases_by_expiry ON leases (expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX leases_by_worker ON leases (worker) WHERE worker IS NOT NULL;
 CREATE INDEX leases_by_ref ON leases (ref) WHERE ref IS NOT NULL;
 
 CREATE TABLE checkpoints (
@@ -229,26 +239,92 @@ CREATE TABLE leaders (
     expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Readers remember the last number they saw, so a number is never given twice, not even after a clean-up.
+-- The lines of a job's history that its own row does not tell. An ordinary job has none.
 CREATE TABLE events (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
     job_id TEXT NOT NULL,
+    number INTEGER NOT NULL,
     account_id TEXT NOT NULL,
     kind TEXT NOT NULL,
     at INTEGER NOT NULL,
-    data TEXT
+    data TEXT,
+    PRIMARY KEY (job_id, number)
+) STRICT, WITHOUT ROWID;
+
+-- A row per commit: what it told, for those who follow, and that it took place, which answers whether a commit that
+-- failed half-way did. Old rows are cleared away, but never the newest, so that no number is given twice. Whether a
+-- commit took place is asked only after the disk failed, and answered by walking back from the newest: no index.
+CREATE TABLE commits (
+    number INTEGER PRIMARY KEY,
+    committer TEXT,
+    sequence INTEGER,
+    at INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    events TEXT NOT NULL
 ) STRICT;
 
--- An index ends with the row's number by itself.
-CREATE INDEX events_by_job ON events (job_id);
-CREATE INDEX events_by_account ON events (account_id);
+-- Who works here. A worker writes its own row when it starts, with its heartbeats, and when it stops.
+CREATE TABLE workers (
+    name TEXT PRIMARY KEY,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    pools TEXT NOT NULL,
+    concurrency INTEGER NOT NULL,
+    version TEXT NOT NULL,
+    heartbeat_ms INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL,
+    stopped_at INTEGER
+) STRICT, WITHOUT ROWID;
 
--- The last batch that each lane committed: what answers whether a commit that failed half-way took place.
-CREATE TABLE lanes (
-    lane TEXT PRIMARY KEY,
-    batch INTEGER NOT NULL,
+-- What became of the runs of every worker, alive or gone.
+CREATE TABLE worker_counts (
+    worker TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    runs INTEGER NOT NULL,
+    busy_us INTEGER NOT NULL,
+    PRIMARY KEY (worker, kind)
+) STRICT, WITHOUT ROWID;
+
+-- What proves who calls. Of a key's own text only its beginning and a digest are kept.
+CREATE TABLE api_keys (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    hint TEXT NOT NULL,
+    digest TEXT NOT NULL UNIQUE,
+    scope TEXT NOT NULL CHECK (scope = 'user' OR scope = 'service' OR scope = 'admin'),
+    account_id TEXT,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    revoked_at INTEGER,
+    CHECK ((scope = 'user') = (account_id IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX api_keys_by_name ON api_keys (name) WHERE revoked_at IS NULL;
+CREATE INDEX api_keys_by_account ON api_keys (account_id);
+
+-- Apart from the keys, because it changes as long as they live.
+CREATE TABLE api_key_uses (
+    key_id TEXT PRIMARY KEY,
     at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- Who did what. A line is written in the transaction of what it tells of, and never changed.
+CREATE TABLE audit (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    act TEXT NOT NULL,
+    target TEXT NOT NULL,
+    details TEXT NOT NULL
+) STRICT;
+
+CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit BEGIN
+    SELECT raise(ABORT, 'an audit line cannot be changed');
+END;
+
+CREATE TRIGGER audit_is_not_deleted BEFORE DELETE ON audit BEGIN
+    SELECT raise(ABORT, 'an audit line cannot be deleted');
+END;
 
 -- Each job whole, for people who read the database directly.
 CREATE VIEW job_states AS
@@ -268,6 +344,9 @@ SELECT
     coalesce(l.recoveries, r.recoveries, p.recoveries, j.recoveries) AS recoveries,
     j.priority, j.cost, j.units, j.created_at,
     coalesce(l.started_at, r.started_at, p.started_at, j.started_at) AS started_at,
+    coalesce(l.events, r.events, p.events, j.events) AS events,
+    coalesce(l.first_worker, r.first_worker, p.first_worker, j.first_worker) AS first_worker,
+    coalesce(l.first_run_at, r.first_run_at, p.first_run_at, j.first_run_at) AS first_run_at,
     j.finished_at, j.dead_at, j.timeout_ms, j.max_attempts, j.backoff_ms, j.backoff_max_ms,
     j.session, j.batch_id, j.correlation_id, j.content_hash, j.requeue_of,
     c.name AS checkpoint, c.progress, c.data AS checkpoint_data, c.saved_at AS checkpoint_saved_at,

@@ -10,6 +10,7 @@ from ...core.records import Batch, Status, Tally, Worker
 from .. import base as q
 from ..waiting_columns import Lines
 from . import rows
+from .commit_reads import lately_completed
 from .rows import listed
 
 # ruff: noqa: S608 (all that is put into these statements are names from this package)
@@ -79,10 +80,7 @@ HELD_BY_CHECKPOINT = (
 )
 STUCK = "SELECT count(*) FROM leases WHERE heartbeat_at < ?"
 DEAD = "SELECT count(*) FROM jobs WHERE dead_at IS NOT NULL"
-RUN_TIME = (
-    "SELECT avg(j.finished_at - j.started_at) FROM (SELECT job_id, kind FROM events ORDER BY number DESC LIMIT 5000) e "
-    "CROSS JOIN jobs j ON j.id = e.job_id WHERE e.kind = 'completed'"
-)
+RUN_TIME = "SELECT avg(j.finished_at - j.started_at) FROM carray(?) k CROSS JOIN jobs j ON j.id = k.value"
 
 
 def get_batch(db: apsw.Connection, query: q.GetBatch, now: int) -> q.BatchCounts | None:
@@ -144,7 +142,8 @@ def get_stats(db: apsw.Connection, query: q.GetStats, now: int) -> q.Stats:
     by_status: dict[Status, int] = dict(db.execute(HELD))
     if queued := db.execute(QUEUED).get:
         by_status["queued"] = queued
-    run_time = db.execute(RUN_TIME).get
+    completed = lately_completed(db)
+    run_time = db.execute(RUN_TIME, (apsw.carray(completed),)).get if completed else None
     return q.Stats(
         by_status=by_status,
         by_checkpoint=dict(db.execute(HELD_BY_CHECKPOINT)),

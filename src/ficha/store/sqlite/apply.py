@@ -30,14 +30,14 @@ from .rows import Row, insert, update, upsert
 ACCOUNT = insert("accounts", Account.__struct_fields__, "REPLACE")
 JOB = insert("jobs", rows.JOB_COLUMNS)
 JOB_END = update("jobs", ("id", *rows.END_COLUMNS), rows.END_COLUMNS)
-JOB_DEAD = "UPDATE jobs SET dead_at = ?2 WHERE id = ?1"
+JOB_AMENDED = "UPDATE jobs SET dead_at = ?2, events = ?3 WHERE id = ?1"
 CHECKPOINT = upsert("checkpoints", rows.CHECKPOINT_COLUMNS, ["job_id"])
 
 READY = insert("ready", rows.READY_COLUMNS)
-READY_CHANGED = update("ready", rows.READY_COLUMNS, ("rank", "ages_at", *rows.READY_COLUMNS[6:]))
+READY_CHANGED = update("ready", rows.READY_COLUMNS, ("rank", "ages_at", *rows.HOT_COLUMNS))
 READY_GONE = "DELETE FROM ready WHERE job_id = ?"
 PARKED = insert("parked", rows.PARKED_COLUMNS)
-PARKED_CHANGED = update("parked", rows.PARKED_COLUMNS, ("rank", "due_at", *rows.PARKED_COLUMNS[6:]))
+PARKED_CHANGED = update("parked", rows.PARKED_COLUMNS, ("rank", "due_at", *rows.HOT_COLUMNS))
 PARKED_GONE = "DELETE FROM parked WHERE job_id = ?"
 LEASE = insert("leases", rows.LEASE_COLUMNS)
 LEASE_CHANGED = update("leases", rows.LEASE_COLUMNS, rows.LEASE_COLUMNS[3:])
@@ -81,7 +81,7 @@ def apply(db: apsw.Connection, changes: Changes) -> None:
     _write(db, LEADER, astuple, changes.leaders)
     _write(db, WORKER, rows.worker_values, changes.workers)
     _write(db, TALLY, astuple, changes.tallies)
-    _write(db, EVENT, rows.event_values, changes.events)
+    _write(db, EVENT, rows.event_values, changes.history)
     _write(db, API_KEY, astuple, changes.api_keys)
     _write(db, API_KEY_USE, astuple, changes.api_key_uses)
     _write(db, AUDIT, rows.audit_values, changes.audit)
@@ -97,7 +97,7 @@ def _write_jobs(db: apsw.Connection, changes: Changes, jobs: JobRows) -> None:
     payloads, results, places = changes.payloads, changes.results, jobs.places
     _write(db, JOB, lambda job: rows.job_values(job, payloads[job.id], results.get(job.id)), jobs.born)
     _write(db, JOB_END, lambda job: rows.end_values(job, results.get(job.id)), jobs.ended)
-    _write(db, JOB_DEAD, lambda job: (job.id, job.dead_at), jobs.relisted)
+    _write(db, JOB_AMENDED, lambda job: (job.id, job.dead_at, job.events), jobs.amended)
     _write(db, CHECKPOINT, rows.checkpoint_values, jobs.checkpoints)
     # A job has one narrow row at most, so it leaves its old table before it enters the new one.
     _write(db, READY_GONE, _single, places.ready_gone)

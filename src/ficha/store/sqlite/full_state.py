@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import apsw
 
 from ...core.dataset import State
+from ...core.history import history
 from ...core.records import (
     Account,
     ApiKey,
@@ -12,6 +15,7 @@ from ...core.records import (
     Batch,
     Content,
     Entry,
+    Event,
     Key,
     Leader,
     Reservation,
@@ -44,7 +48,7 @@ CONTENTS = (
 ENTRIES = f"SELECT {listed(Entry.__struct_fields__)} FROM entries WHERE {_MINE} ORDER BY account_id, number"
 EVENTS = (
     f"SELECT {listed(rows.EVENT_COLUMNS, 'e.')} FROM events e CROSS JOIN jobs j ON j.id = e.job_id "
-    f"WHERE j.{_MINE.replace('AND ', 'AND j.')} ORDER BY e.number"
+    f"WHERE j.{_MINE.replace('AND ', 'AND j.')} ORDER BY e.job_id, e.number"
 )
 POOLS = "SELECT name, slots, resized, paused FROM pools"
 LEADERS = "SELECT name, owner, expires_at FROM leaders"
@@ -83,5 +87,8 @@ def get_state(db: apsw.Connection, query: GetState, now: int) -> State:
             if result is not None:
                 state.results[job_id] = result
         state.steps = {(row[0], row[1]): Step(*row) for row in db.execute(STEPS, mine)}
-        state.events = list(map(rows.event_of, db.execute(EVENTS, mine)))
+        kept = defaultdict[str, list[Event]](list)
+        for event in map(rows.event_of, db.execute(EVENTS, mine)):
+            kept[event.job_id].append(event)
+        state.events = [event for job in state.jobs.values() for event in history(job, kept.get(job.id, ()))]
     return state

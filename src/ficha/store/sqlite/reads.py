@@ -11,7 +11,7 @@ from ...core.records import Account, Entry, Key, Reservation, Status, Step
 from ...core.snapshot import Snapshot
 from ...core.states import FINAL, HOLDS_SLOT
 from .. import base as q
-from . import aggregate_reads, api_key_reads, full_state, rows
+from . import aggregate_reads, api_key_reads, commit_reads, full_state, rows
 from .load import load
 from .row_cache import SqliteRowCache
 from .rows import listed
@@ -29,7 +29,6 @@ ENTRIES = (
     f"SELECT {listed(Entry.__struct_fields__)} FROM entries WHERE account_id = ? AND number < ? "
     "ORDER BY number DESC LIMIT ?"
 )
-LAST_EVENT = "SELECT coalesce(max(number), 0) FROM events"
 STEPS = f"SELECT {listed(Step.__struct_fields__)} FROM steps WHERE job_id = ? ORDER BY rowid"
 
 _LAST_NUMBER = 2**63 - 1
@@ -115,35 +114,6 @@ def _list_entries(db: apsw.Connection, query: q.ListEntries, now: int) -> list[E
     return [Entry(*row) for row in db.execute(ENTRIES, (query.account_id, before, query.limit))]
 
 
-def _list_events(db: apsw.Connection, query: q.ListEvents, now: int) -> list[q.NumberedEvent]:
-    values = {
-        **{"job_id": query.job_id, "account_id": query.account_id, "after": query.after, "limit": query.limit},
-        **{"searched": q.EVENTS_SEARCHED},
-        **{name: apsw.carray(ids) for name, ids in (("jobs", query.jobs), ("accounts", query.accounts)) if ids},
-    }
-    return [q.NumberedEvent(row[0], rows.event_of(row[1:])) for row in db.execute(event_list(query), values)]
-
-
-def event_list(query: q.ListEvents) -> str:
-    # Of an account's job, its few events are looked through. Without one, the newest of all are.
-    is_search = query.account_id is not None and query.job_id is None
-    # What is new is walked through, however many are asked for: to look for each of them would be more work.
-    names = ((query.jobs, "+job_id IN carray(:jobs)"), (query.accounts, "+account_id IN carray(:accounts)"))
-    any_of = " OR ".join(condition for ids, condition in names if ids)
-    where = _all_of(
-        (query.job_id, "job_id = :job_id"),
-        (query.account_id, "account_id = :account_id"),
-        (query.after, "number > :after"),
-        (is_search or None, f"number > ({LAST_EVENT}) - :searched"),
-        (any_of or None, f"({any_of})"),
-    )
-    return f"SELECT number, {listed(rows.EVENT_COLUMNS)} FROM events WHERE {where} ORDER BY number LIMIT :limit"
-
-
-def _get_horizon(db: apsw.Connection, query: q.GetHorizon, now: int) -> q.Horizon:
-    return q.Horizon(db.execute(LAST_EVENT).get)
-
-
 def _list_steps(db: apsw.Connection, query: q.ListSteps, now: int) -> list[Step]:
     return [Step(*row) for row in db.execute(STEPS, (query.job_id,))]
 
@@ -188,7 +158,7 @@ def _all_of(*asked: tuple[object, str]) -> str:
 
 ONE_STATEMENT: frozenset[type[q.Query[Any]]] = frozenset(
     (
-        *(q.GetJobs, q.ListJobs, q.GetAccount, q.ListAccounts, q.ListEntries, q.ListEvents, q.ListSteps),
+        *(q.GetJobs, q.ListJobs, q.GetAccount, q.ListAccounts, q.ListEntries, q.ListCommits, q.ListSteps),
         *(q.ListReservations, q.ListKeys, q.GetDue, q.GetHorizon, q.GetApiKey, q.ListApiKeys, q.ListAudit),
     )
 )
@@ -200,8 +170,10 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[apsw.Connection, Any, int], Any]] =
     q.GetAccount: _get_account,
     q.ListAccounts: _list_accounts,
     q.ListEntries: _list_entries,
-    q.ListEvents: _list_events,
-    q.GetHorizon: _get_horizon,
+    q.GetHistory: commit_reads.get_history,
+    q.ListCommits: commit_reads.list_commits,
+    q.GetFirstSearched: commit_reads.get_first_searched,
+    q.GetHorizon: commit_reads.get_horizon,
     q.ListSteps: _list_steps,
     q.ListReservations: _list_reservations,
     q.ListKeys: _list_keys,

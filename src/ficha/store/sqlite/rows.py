@@ -7,6 +7,7 @@ an event's data, a content's result) is put together here. Everything that knows
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from msgspec import json
@@ -24,18 +25,16 @@ _CHECKPOINT = _FIELDS.index("checkpoint")
 _POOLS = Worker.__struct_fields__.index("pools")
 
 JOB_COLUMNS = (*(name for name in _FIELDS if name not in ("place", "checkpoint")), "payload", "result")
+HOT_COLUMNS = _FIELDS[_EPOCH:_CHECKPOINT]
+"""What changes while a job is active: its narrow row has it."""
 END_COLUMNS = (
-    *("status", "epoch", "attempts", "recoveries", "started_at", "finished_at", "error", "charged", "refunded"),
-    *("delivered", "dead_at", "result"),
+    *("status", *HOT_COLUMNS, "finished_at", "error", "charged", "refunded", "delivered", "dead_at", "result"),
 )
-READY_COLUMNS = (
-    *("job_id", "account_id", "pool", "rank", "ages_at", "wait_until_at"),
-    *("epoch", "attempts", "recoveries", "started_at"),
-)
+READY_COLUMNS = ("job_id", "account_id", "pool", "rank", "ages_at", "wait_until_at", *HOT_COLUMNS)
 PARKED_COLUMNS = tuple("due_at" if name == "ages_at" else name for name in READY_COLUMNS)
 LEASE_COLUMNS = (
     *("job_id", "account_id", "pool", "status", "worker", "ref", "leased_at", "heartbeat_at", "expires_at"),
-    *("deadline_at", "epoch", "attempts", "recoveries", "started_at"),
+    *("deadline_at", *HOT_COLUMNS),
 )
 CHECKPOINT_COLUMNS = ("job_id", *Checkpoint.__struct_fields__)
 EVENT_COLUMNS = Event.__struct_fields__
@@ -44,7 +43,7 @@ AUDIT_COLUMNS = AuditLine.__struct_fields__
 # What a statement reads to make a job, from `jobs` as j with the narrow tables as r, p and l and checkpoints as c.
 _READ = {
     "status": "coalesce(l.status, j.status)",
-    **{name: f"coalesce(l.{name}, r.{name}, p.{name}, j.{name})" for name in _FIELDS[_EPOCH:_CHECKPOINT]},
+    **{name: f"coalesce(l.{name}, r.{name}, p.{name}, j.{name})" for name in HOT_COLUMNS},
 }
 _PLACE_READ = (
     "r.rank, r.ages_at, p.rank, p.due_at, l.worker, l.ref, l.leased_at, l.heartbeat_at, l.expires_at, l.deadline_at"
@@ -60,7 +59,7 @@ JOB_JOINS = (
 )
 # The same for a job that is known to be ready, so that the other narrow tables need not be asked.
 READY_JOB_READ = ", ".join(
-    [f"r.{name}" if name in READY_COLUMNS[6:] else f"j.{name}" for name in JOB_COLUMNS[:-2]]
+    [f"r.{name}" if name in HOT_COLUMNS else f"j.{name}" for name in JOB_COLUMNS[:-2]]
     + ["r.rank, r.ages_at", *["NULL"] * 8, _CHECKPOINT_READ]
 )
 
@@ -112,17 +111,21 @@ def job_values(job: Job, payload: str, result: str | None) -> Row:
         *values[: _PLACE - 1],
         "queued",
         *values[_PLACE + 1 : _EPOCH],
-        *(0, 0, 0, None),
+        *_UNBORN,
         *values[_CHECKPOINT + 1 :],
         payload,
         result,
     )
 
 
+_UNBORN: Row = (0, 0, 0, None, 0, None, None)
+_hot = attrgetter(*HOT_COLUMNS)
+
+
 def end_values(job: Job, result: str | None) -> Row:
     """The key and the columns `END_COLUMNS` of a job that ended."""
     return (
-        *(job.id, job.status, job.epoch, job.attempts, job.recoveries, job.started_at, job.finished_at, job.error),
+        *(job.id, job.status, *_hot(job), job.finished_at, job.error),
         *(job.charged, job.refunded, job.delivered, job.dead_at, result),
     )
 
@@ -132,7 +135,7 @@ def ready_values(job: Job) -> Row:
     assert type(place) is Ready
     return (
         *(job.id, job.account_id, job.pool, place.rank, place.ages_at, job.wait_until_at),
-        *(job.epoch, job.attempts, job.recoveries, job.started_at),
+        *_hot(job),
     )
 
 
@@ -141,7 +144,7 @@ def parked_values(job: Job) -> Row:
     assert type(place) is Parked
     return (
         *(job.id, job.account_id, job.pool, place.rank, place.due_at, job.wait_until_at),
-        *(job.epoch, job.attempts, job.recoveries, job.started_at),
+        *_hot(job),
     )
 
 
@@ -155,7 +158,7 @@ def lease_values(job: Job) -> Row:
             raise AssertionError(f"job {job.id} is not held")
     return (
         *(job.id, job.account_id, job.pool, job.status, *place),
-        *(job.epoch, job.attempts, job.recoveries, job.started_at),
+        *_hot(job),
     )
 
 
@@ -166,12 +169,12 @@ def checkpoint_values(job: Job) -> Row:
 
 def event_values(event: Event) -> Row:
     data = None if event.data is None else json.encode(event.data).decode()
-    return (event.job_id, event.account_id, event.kind, event.at, data)
+    return (event.job_id, event.account_id, event.number, event.kind, event.at, data)
 
 
 def event_of(row: Sequence[Any]) -> Event:
-    job_id, account_id, kind, at, data = row
-    return Event(job_id, account_id, kind, at, None if data is None else json.decode(data))
+    job_id, account_id, number, kind, at, data = row
+    return Event(job_id, account_id, number, kind, at, None if data is None else json.decode(data))
 
 
 def audit_values(line: AuditLine) -> Row:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 import apsw
 
 from ...core.needs import Needs
+from ...core.policy import MILLISECOND
+from ...core.records import Event
 from ...core.snapshot import Changes
-from .. import migrations
+from .. import base, migrations
 from ..base import (
+    ASKED_MS,
     Clock,
     Committed,
     CommitUnknown,
@@ -26,6 +29,7 @@ from ..base import (
     Unavailable,
     no_hints,
 )
+from ..commits import commit_texts
 from ..migrations import Migration
 from . import migrator
 from .apply import apply
@@ -35,7 +39,7 @@ from .idle_claims import Looks, journal_marks
 from .load import load
 from .reads import ONE_STATEMENT, answer
 from .row_cache import SqliteRowCache
-from .rows import upsert
+from .rows import insert
 from .wal import Journal
 
 T = TypeVar("T")
@@ -45,10 +49,12 @@ SIGNS_PAGES = 1_000
 WATCH_S = 0.05
 """How often the journal is looked at for commits of other processes."""
 
-MARK = upsert("lanes", ("lane", "batch", "at"), ["lane"])
-MARKED = "SELECT batch FROM lanes WHERE lane = ?"
-# SQLite does not write a page that stays as it is, so this always changes something.
-TOUCH_MARK = "INSERT INTO lanes (lane, batch, at) VALUES (?, 0, ?) ON CONFLICT (lane) DO UPDATE SET at = at + 1"
+COMMIT = insert("commits", ("committer", "sequence", "at", "size", "events"))
+MARKED = "SELECT 1 FROM commits WHERE committer = ? AND sequence = ? ORDER BY number DESC LIMIT 1"
+PRUNE = (
+    "DELETE FROM commits WHERE at < ?1 AND number IN (SELECT number FROM commits ORDER BY number LIMIT ?2) "
+    "AND number < (SELECT max(number) FROM commits)"
+)
 
 
 def wall_clock() -> int:
@@ -82,6 +88,8 @@ class SqliteStore:
         self._reader: ConnectionThread | None = None
         self._journal = Journal(self._path, self._patience)
         self._unmarked: dict[str, int] = {}
+        self._begun: dict[str, int] = {}
+        """When each committer's last transaction was begun."""
         self._worked = 0
         self._is_unsettled = False
         self._remembered = SqliteRowCache()
@@ -143,8 +151,9 @@ class SqliteStore:
     async def read(self, query: Query[T]) -> T:
         return await self._opened(self._reader).call(partial(self._read, query))
 
-    async def tidy(self) -> None:
-        """The journal is seen to between transactions."""
+    async def tidy(self, commits_kept_ms: int) -> None:
+        await self._opened(self._writer).call(partial(self._prune, commits_kept_ms))
+        self._journal.see_to()
 
     async def notify(self, names: Iterable[str]) -> None:
         """Other processes see the commit itself."""
@@ -200,7 +209,8 @@ class SqliteStore:
             if changes:
                 apply(db, changes)
                 if not is_sign:
-                    db.execute(MARK, (committer, number, now))
+                    self._begun[committer] = now
+                    _tell(db, (committer, number), now, changes.events)
                     self._worked += 1
         except BaseException:
             _roll_back(db)
@@ -248,13 +258,18 @@ class SqliteStore:
             # takes its place there, or confirms it; only then is the answer final.
             db.execute("BEGIN IMMEDIATE")
             try:
-                db.execute(TOUCH_MARK, (committer, self._clock()))
+                _tell(db, (None, None), self._clock(), ())
             except BaseException:
                 _roll_back(db)
                 raise
             self._commit(db)
-        row = db.execute(MARKED, (committer,)).fetchone()
-        return row is not None and row[0] >= number
+        begun_at = self._begun.get(committer)
+        if begun_at is not None and self._clock() - begun_at > ASKED_MS * MILLISECOND:
+            raise CommitUnknown(f"transaction {number} of {committer} began too long ago to tell its fate")
+        return db.execute(MARKED, (committer, number)).fetchone() is not None
+
+    def _prune(self, commits_kept_ms: int, db: apsw.Connection) -> None:
+        db.execute(PRUNE, (self._clock() - commits_kept_ms * MILLISECOND, base.COMMITS_PRUNED))
 
     # On the reader's thread
 
@@ -279,6 +294,13 @@ class SqliteStore:
             db.close()
             raise
         return db
+
+
+def _tell(db: apsw.Connection, mark: tuple[str, int] | tuple[None, None], now: int, events: Sequence[Event]) -> None:
+    """Writes what a commit tells, under its mark."""
+    for size, text in commit_texts(events):
+        db.execute(COMMIT, (*mark, now, size, text))
+        mark = None, None
 
 
 def _nothing(db: apsw.Connection) -> None:

@@ -1,102 +1,135 @@
-"""Events: listed by job and by account, and their last number."""
+"""What happened: a job's history, and the commits that tell it to followers."""
 
 from __future__ import annotations
 
+from functools import partial
 from unittest.mock import patch
 
 from ...core import commands as c
+from ...core.needs import Needs
+from ...core.records import Event
+from ...core.snapshot import Changes, Snapshot
 from ...store import base
-from ...store.base import GetHorizon, Horizon, ListEvents, NumberedEvent
+from ...store.base import Commit, Decision, GetFirstSearched, GetHistory, GetHorizon, Horizon, ListCommits
+from ...store.commits import EVENTS_PER_COMMIT, placed
 from ..comparing import comparable
 from ..driver import Driver
 from .listings import assert_pages
-from .scenes import one_in_each_place, open_house, submit
+from .scenes import finish, lease, one_in_each_place, open_house, submit
+
+KEPT_MS = 86_400_000
 
 
 class EventConformance:
-    """Queries of events."""
+    """Histories and commits."""
 
-    async def test_events_are_listed_oldest_first_with_numbers_that_rise(self, driver: Driver) -> None:
+    async def test_the_history_of_a_job_is_whole_in_pages_of_any_size(self, driver: Driver) -> None:
         places = await one_in_each_place(driver)
-        events = driver.expected.events
-        everything = await driver.read(ListEvents(limit=1_000))
-        numbers = [found.number for found in everything]
+        await driver.run(c.Finish(places.partial, c.Completed("1"), 9), c.Finish(places.ready, c.Failed("no"), 9))
+        for job_id in (*driver.expected.jobs, driver.new_id(), "no id"):
+            expected = [event for event in driver.expected.events if event.job_id == job_id]
+
+            def page(last: Event | None, limit: int, job_id: str = job_id) -> GetHistory:
+                return GetHistory(job_id, 0 if last is None else last.number, limit)
+
+            await assert_pages(driver, expected, page)
+            assert await driver.read(GetHistory(job_id, len(expected) + 1)) == []
+
+    async def test_commits_are_listed_oldest_first_with_numbers_that_rise(self, driver: Driver) -> None:
+        await one_in_each_place(driver)
+        everything = await driver.read(ListCommits(limit=1_000))
+        numbers = [commit.number for commit in everything]
         assert numbers == sorted(set(numbers))
         assert numbers[0] > 0
-        assert comparable([found.event for found in everything]) == comparable(events)
-        for job_id, account_id in (
-            (None, None),
-            (places.running, None),
-            (None, "ana"),
-            (None, "bob"),
-            (places.partial, "ana"),
-            (places.partial, "bob"),
-            (driver.new_id(), None),
-            (None, "nobody"),
-        ):
-            expected = [
-                found
-                for found in everything
-                if job_id in (None, found.event.job_id) and account_id in (None, found.event.account_id)
-            ]
+        told = [event for commit in everything for event in commit.events]
+        assert comparable(told) == comparable(driver.expected.events)
 
-            def page(
-                last: NumberedEvent | None, limit: int, job_id: str | None = job_id, account_id: str | None = account_id
-            ) -> ListEvents:
-                after = 0 if last is None else last.number
-                return ListEvents(job_id=job_id, account_id=account_id, after=after, limit=limit)
+        def page(last: Commit | None, limit: int) -> ListCommits:
+            return ListCommits(0 if last is None else last.number, limit)
 
-            await assert_pages(driver, expected, page)
+        await assert_pages(driver, everything, page)
 
-    async def test_events_of_any_of_several_jobs_and_accounts_are_listed_in_one(self, driver: Driver) -> None:
-        places = await one_in_each_place(driver)
-        everything = await driver.read(ListEvents(limit=1_000))
-        several = (places.running, places.partial, driver.new_id(), "no id")
-        for jobs, accounts in (
-            (several, ()),
-            (several, ("bob",)),
-            ((places.running,), ("ana",)),
-            ((), ("bob", "eva", "nobody")),
-            ((driver.new_id(),), ()),
-            ((), ("nobody", 'a {"b", c}')),
-            (tuple(driver.new_id() for _ in range(1_000)), ("ana",)),
-        ):
-            expected = [
-                found for found in everything if found.event.job_id in jobs or found.event.account_id in accounts
-            ]
+    async def test_the_commits_of_an_account_are_all_that_tell_of_it(self, driver: Driver) -> None:
+        await one_in_each_place(driver)
+        strange = 'a "b" \\ é'
+        await driver.run(c.OpenAccount(strange, "pro", 1_000))
+        await submit(driver, strange)
+        everything = await driver.read(ListCommits(limit=1_000))
+        for account_id in ("ana", "bob", "an", strange, "nobody"):
+            mine = [commit for commit in everything if any(one.account_id == account_id for one in commit.events)]
 
-            def page(
-                last: NumberedEvent | None,
-                limit: int,
-                jobs: tuple[str, ...] = jobs,
-                accounts: tuple[str, ...] = accounts,
-            ) -> ListEvents:
-                return ListEvents(after=0 if last is None else last.number, limit=limit, jobs=jobs, accounts=accounts)
+            def page(last: Commit | None, limit: int, account_id: str = account_id) -> ListCommits:
+                return ListCommits(0 if last is None else last.number, limit, account_id)
 
-            await assert_pages(driver, expected, page)
-        both = await driver.read(ListEvents(account_id="ana", jobs=several, accounts=("bob",), limit=1_000))
-        assert both == [found for found in everything if found.event.job_id in several]
+            await assert_pages(driver, mine, page)
+            assert mine or account_id in ("an", "nobody")
 
-    async def test_of_all_events_the_newest_are_searched_for_those_of_an_account(self, driver: Driver) -> None:
-        places = await one_in_each_place(driver)
-        everything = await driver.read(ListEvents(limit=1_000))
-        mine = [found for found in everything if found.event.account_id == "ana"]
-        for searched in (1, 5, len(everything) - 1, len(everything)):
-            newest = everything[-searched].number
+    async def test_the_newest_commits_are_searched_until_they_have_enough_events(self, driver: Driver) -> None:
+        assert await driver.read(GetFirstSearched()) == 0
+        await one_in_each_place(driver)
+        everything = await driver.read(ListCommits(limit=1_000))
+        told = sum(len(commit.events) for commit in everything)
+        for searched in (1, 2, 5, told - 1, told, told + 1, 1_000):
             with patch.object(base, "EVENTS_SEARCHED", searched):
-                found = await driver.read(ListEvents(account_id="ana", limit=1_000))
-                of_job = await driver.read(ListEvents(job_id=places.running, account_id="ana", limit=1_000))
-            assert found == [one for one in mine if one.number >= newest]
-            # A job has its own, however old they are.
-            assert of_job == [one for one in mine if one.event.job_id == places.running]
+                first = await driver.read(GetFirstSearched())
+            newer = sum(len(commit.events) for commit in everything if commit.number > first)
+            newest = [commit for commit in everything if commit.number >= first]
+            if len(newest) < len(everything):
+                assert newer < searched <= newer + len(newest[0].events)
+            else:
+                assert newer < searched
 
-    async def test_the_horizon_is_the_number_of_the_last_event(self, driver: Driver) -> None:
+    async def test_the_horizon_is_the_number_of_the_last_commit(self, driver: Driver) -> None:
         assert await driver.read(GetHorizon()) == Horizon(0)
         await open_house(driver)
-        last = 0
         for _ in range(2):
             await submit(driver)
-            last = (await driver.read(ListEvents(limit=1_000)))[-1].number
+            last = (await driver.read(ListCommits(limit=1_000)))[-1].number
             assert await driver.read(GetHorizon()) == Horizon(last)
-        await driver.run(c.Elect("sweeping", "us", 1_000), c.Cancel(driver.new_id()))
-        assert await driver.read(GetHorizon()) == Horizon(last)
+
+    async def test_commits_are_kept_for_their_time_and_histories_for_ever(self, driver: Driver) -> None:
+        await open_house(driver)
+        await finish(driver, await lease(driver), c.Completed("1"))
+        old = [commit.number for commit in await driver.read(ListCommits())]
+        driver.clock.advance(10)
+        await submit(driver)
+        new = [commit.number for commit in await driver.read(ListCommits()) if commit.number not in old]
+        driver.clock.advance(KEPT_MS / 1_000 - 10)
+        await driver.store.tidy(KEPT_MS)
+        assert [commit.number for commit in await driver.read(ListCommits())] == old + new
+        driver.clock.advance(0.000_001)
+        with patch.object(base, "COMMITS_PRUNED", 1):
+            await driver.store.tidy(KEPT_MS)
+        assert [commit.number for commit in await driver.read(ListCommits())] == old[1:] + new
+        await driver.store.tidy(KEPT_MS)
+        assert [commit.number for commit in await driver.read(ListCommits())] == new
+        driver.clock.advance(KEPT_MS)
+        await driver.store.tidy(KEPT_MS)
+        # The newest stays, so that nobody takes the numbers for beginning anew.
+        assert [commit.number for commit in await driver.read(ListCommits())] == new[-1:]
+        assert await driver.read(GetHorizon()) == Horizon(new[-1])
+        await submit(driver)
+        assert (await driver.read(GetHorizon())).last > new[-1]
+        await driver.check()
+
+    async def test_a_commit_that_tells_very_much_takes_several_rows_and_is_marked_once(self, driver: Driver) -> None:
+        await open_house(driver)
+        job_id = await submit(driver)
+        first = (await driver.read(ListCommits()))[-1].number
+        for sequence, (count, sizes) in enumerate(
+            ((EVENTS_PER_COMMIT, [EVENTS_PER_COMMIT]), (EVENTS_PER_COMMIT + 1, [EVENTS_PER_COMMIT, 1]))
+        ):
+            events = [Event(job_id, "ana", number, "log", driver.clock()) for number in range(2, count + 2)]
+            committer, changes = driver.new_id(), Changes(events=events)
+            await driver.store.transact(committer, sequence, Needs(), partial(_given, changes))
+            assert await driver.store.committed(committer, sequence)
+            found = await driver.read(ListCommits(first))
+            assert [len(commit.events) for commit in found] == sizes
+            assert [event for commit in found for event in commit.events] == events
+            places = [numbered.number for commit in found for numbered in placed(commit)]
+            assert places == sorted(set(places))
+            first = found[-1].number
+
+
+def _given(changes: Changes, snapshot: Snapshot) -> Decision:
+    return changes, []

@@ -119,7 +119,19 @@ class RecordConformance:
         await driver.check()
         job = (await driver.rows())[full.id].job
         unset = {name for name in job.__struct_fields__ if getattr(job, name) is None}
-        assert unset == {"checkpoint", "dead_at", "delivered", "error", "finished_at", "requeue_of", "started_at"}
+        assert unset == {
+            *(
+                "checkpoint",
+                "dead_at",
+                "delivered",
+                "error",
+                "finished_at",
+                "first_run_at",
+                "first_worker",
+                "requeue_of",
+            ),
+            "started_at",
+        }
         await driver.run(c.Cancel(full.id))
         await driver.check()
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from ...core import commands as c
 from ...core.outcomes import Claimed, StepSaved, Submitted
 from ...core.records import Event
-from ...core.snapshot import Changes
+from ...core.snapshot import Changes, JobChange
+from ...store.base import ListCommits
+from ..comparing import comparable
 from ..driver import Driver
 from .scenes import finish, lease, new_job, open_house, submit
 
@@ -139,14 +143,14 @@ class TextConformance:
 
     async def test_events_keep_whatever_data_they_carry(self, driver: Driver) -> None:
         await open_house(driver)
-        job_id = await submit(driver)
-        await driver.write(
-            Changes(
-                events=[
-                    Event(job_id, "ana", f"kind {number}", driver.clock() + number, {"value": value})
-                    for number, value in enumerate(JSON_VALUES)
-                ]
-                + [Event(job_id, "ana", "bare", driver.clock())]
-            )
-        )
+        job = driver.expected.jobs[await submit(driver)]
+        events = [
+            Event(job.id, "ana", number, f"kind {number}", driver.clock(), {"value": value})
+            for number, value in enumerate(JSON_VALUES, start=2)
+        ]
+        events.append(Event(job.id, "ana", len(events) + 2, "bare", driver.clock()))
+        more = JobChange(job, replace(job, events=job.events + len(events)))
+        await driver.write(Changes(jobs=[more], events=events, history=events))
         await driver.check()
+        told = [event for commit in await driver.read(ListCommits()) for event in commit.events]
+        assert comparable(told[-len(events) :]) == comparable(events)

@@ -9,6 +9,7 @@ from ...core.snapshot import Changes
 from ...store.base import ListWorkers, WorkerCounts, WorkerList
 from ..comparing import comparable
 from ..driver import Driver
+from .events import KEPT_MS
 from .scenes import finish, lease, one_in_each_place, open_house, see, submit
 
 STUCK_MS = 60_000
@@ -100,9 +101,9 @@ class WorkerConformance:
             **{"claimed": 20, "completed": 15},
             **{"cancelled": 1, "retried": 4},
         }
-        await driver.store.tidy()
+        await driver.store.tidy(KEPT_MS)
         assert [await tallies(driver, name) for name in ("w1", "w2")] == both
-        await driver.store.tidy()
+        await driver.store.tidy(KEPT_MS)
         await driver.check()
 
     async def test_what_a_worker_holds_and_what_of_it_is_stuck(self, driver: Driver) -> None:
@@ -139,7 +140,7 @@ class WorkerConformance:
         ids = [await submit(driver, pool="cpu") for _ in range(12)]
         await driver.race(*([c.Claim(f"w{number % 2}", ("cpu",), limit=2), see("w0")] for number in range(6)))
         await driver.race(*([c.Finish(job_id, c.Completed("1"), 1)] for job_id in ids))
-        await driver.store.tidy()
+        await driver.store.tidy(KEPT_MS)
         found = (await driver.read(ListWorkers(STUCK_MS))).workers
         counts = {one.name: {tally.kind: tally.runs for tally in one.tallies} for one in found}
         assert counts == {"w0": {"claimed": 6, "completed": 6}, "w1": {"claimed": 6, "completed": 6}}

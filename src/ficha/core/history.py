@@ -1,0 +1,71 @@
+"""A job's history: what its row tells by itself, and which events need a row of their own.
+
+Nearly every job is submitted, claimed, started and completed, once each. When that was and who did it stands in the
+job's row, so those events cost no row. All others are kept. Each event has its number in the job's history: the kept
+ones occupy theirs, and those told by the job's row fill the gaps, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from .records import Event, Job
+
+
+def is_ordinary(event: Event) -> bool:
+    """Whether the job's row tells this event: its submit, its first claim and the start of that run, a whole result."""
+    match event.kind:
+        case "submitted" | "reused":
+            return True
+        case "claimed" | "started":
+            return event.data is not None and event.data["epoch"] == 1
+        case "completed":
+            return event.data is None
+        case _:
+            return False
+
+
+def history(job: Job, rows: Sequence[Event]) -> list[Event]:
+    """All events of a job in order; `rows` are those that were kept, in order."""
+    return history_page(job, rows, 0, 0, job.events)
+
+
+def history_page(job: Job, rows: Sequence[Event], rows_before: int, after: int, limit: int) -> list[Event]:
+    """The events numbered above `after`, at most `limit`.
+
+    rows: at least the first `limit` of the kept events above `after`, in order.
+    rows_before: how many of the kept ones are numbered up to `after`.
+    """
+    first, last = after + 1, min(job.events, after + limit)
+    if last < first:
+        return []
+    told = list(_told(job))[after - rows_before :]
+    kept = {row.number: row for row in rows if row.number <= last}
+    missing = last - after - len(kept)
+    # How a job ended is a row of its own where that was not the whole of it; then the job's row tells one too many.
+    left = len(told) - missing
+    is_whole = left >= 0 and (last < job.events or left <= (job.status == "completed"))
+    assert is_whole, f"job {job.id} counts {job.events} events, its history has others"
+    rest = iter(told)
+    return [kept.get(number) or _numbered(job, number, next(rest)) for number in range(first, last + 1)]
+
+
+_Told = tuple[str, int | None, dict[str, Any] | None]
+
+
+def _told(job: Job) -> Iterator[_Told]:
+    """What the job's row tells: kind, time and data of each event, in order."""
+    yield "submitted", job.created_at, None if job.requeue_of is None else {"requeue_of": job.requeue_of}
+    if job.first_worker is not None:
+        yield "claimed", job.started_at, {"worker": job.first_worker, "epoch": 1}
+    if job.first_run_at is not None:
+        yield "started", job.first_run_at, {"epoch": 1}
+    if job.status == "completed":
+        yield "completed" if job.started_at is not None else "reused", job.finished_at, None
+
+
+def _numbered(job: Job, number: int, told: _Told) -> Event:
+    kind, at, data = told
+    assert at is not None, f"job {job.id} does not say when it was {kind}"
+    return Event(job.id, job.account_id, number, kind, at, data)

@@ -1,1 +1,0 @@
-CREATE INDEX events_of_account ON events (account_id, number);

@@ -1,2 +1,0 @@
-DROP TABLE worker_counts;
-DROP TABLE workers;

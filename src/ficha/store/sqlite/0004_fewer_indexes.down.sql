@@ -1,1 +1,0 @@
-CREATE INDEX events_by_account ON events (account_id);
