@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from ficha import Ficha
 from ficha.cli import main
 from ficha.cli.loading import load
 from tests.cli.running import Done, Run
+from tests.support import processes
 from tests.support.postgres import new_database
 from tests.support.postgres_databases import emptied
 
@@ -62,19 +62,11 @@ def ficha(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.fixture
 def process(folder: Path) -> Run:
-    """Runs the installed command as a process of its own."""
+    """Runs the command as a process of its own."""
 
     def run(*arguments: str, database: str | None = None, expect: int = 0, given: str = "") -> Done:
-        done = subprocess.run(
-            [FICHA, *arguments],
-            cwd=folder,
-            env=os.environ | {"COLUMNS": "40"} | ({"FICHA_DATABASE_URL": database} if database else {}),
-            capture_output=True,
-            text=True,
-            input=given,
-            timeout=60,
-            check=False,
-        )
+        variables = os.environ | {"COLUMNS": "40"} | ({"FICHA_DATABASE_URL": database} if database else {})
+        done = processes.run(None, *arguments, cwd=folder, env=variables, given=given)
         assert done.returncode == expect, done.stderr
         assert "Traceback" not in done.stderr
         return Done(done.returncode, done.stdout, done.stderr)

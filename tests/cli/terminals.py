@@ -1,24 +1,24 @@
 """A terminal for the command: what a person would see, read as it comes."""
 
-import fcntl
 import os
 import pty
 import re
 import select
-import subprocess
 import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.processes import ForkedProcess
+
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Terminal:
-    """A process on a terminal of its own, a hundred columns wide."""
+    """The command on a terminal of its own, a hundred columns wide."""
 
-    def __init__(self, process: subprocess.Popen[bytes], side: int) -> None:
+    def __init__(self, process: ForkedProcess, side: int) -> None:
         self._process = process
         self._side = side
         self.raw = ""
@@ -54,20 +54,20 @@ class Terminal:
 
 
 @contextmanager
-def terminal(*command: str | Path, cwd: Path) -> Iterator[Terminal]:
+def terminal(*arguments: str, cwd: Path) -> Iterator[Terminal]:
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 100))
     environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
-    process = subprocess.Popen(
-        [*command],
+    process = ForkedProcess(
+        None,
+        arguments,
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         cwd=cwd,
         env=environment | {"TERM": "xterm-256color"},
         # With a session of its own and this terminal as its, Ctrl-C reaches it as from a keyboard.
-        start_new_session=True,
-        preexec_fn=lambda: _take(theirs),
+        session=True,
     )
     os.close(theirs)
     try:
@@ -76,7 +76,3 @@ def terminal(*command: str | Path, cwd: Path) -> Iterator[Terminal]:
         process.kill()
         process.wait()
         os.close(ours)
-
-
-def _take(side: int) -> None:
-    fcntl.ioctl(side, termios.TIOCSCTTY, 0)

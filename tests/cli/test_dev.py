@@ -1,6 +1,5 @@
 """`ficha dev` as a server: where it listens, who may reach it, and the keys that it hands out."""
 
-import os
 import re
 import signal
 import socket
@@ -12,8 +11,8 @@ from pathlib import Path
 import httpx
 
 from ficha import Ficha
-from tests.cli.conftest import FICHA
 from tests.cli.running import Run
+from tests.support.processes import ForkedProcess
 
 Said = dict[str, list[str]]
 
@@ -21,7 +20,7 @@ Said = dict[str, list[str]]
 @contextmanager
 def developing(folder: Path, *arguments: str) -> Iterator[Said]:
     """What it printed, by the word that each line begins with; stopped by Ctrl-C."""
-    dev = subprocess.Popen([FICHA, "dev", *arguments], cwd=folder, env=os.environ, stderr=subprocess.PIPE, text=True)
+    dev = ForkedProcess(None, ["dev", *arguments], cwd=folder, stderr=subprocess.PIPE, text=True)
     try:
         assert dev.stderr is not None
         said: Said = {}

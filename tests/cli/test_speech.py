@@ -72,7 +72,7 @@ def test_a_terminal_gets_a_table_in_local_time(ficha: Run, shop: Shop, folder: P
     piped = ficha("jobs").rows[0][5]
     assert piped.endswith("+14:00")
     assert datetime.fromisoformat(piped) == created.replace(microsecond=0)
-    with terminal(FICHA, "jobs", cwd=folder) as screen:
+    with terminal("jobs", cwd=folder) as screen:
         assert screen.end() == 0
     titles, line = screen.shown.splitlines()
     assert titles.split() == ["ID", "STATUS", "TOOL", "ACCOUNT", "COST", "CREATED", "NOW"]

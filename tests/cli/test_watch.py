@@ -50,7 +50,7 @@ async def lines_until(words: str, stream: asyncio.StreamReader) -> list[str]:
 
 
 async def test_a_terminal_shows_the_position_then_a_bar_then_the_result(ready: Shop, folder: Path) -> None:
-    with terminal(FICHA, *SUBMIT, cwd=folder) as screen:
+    with terminal(*SUBMIT, cwd=folder) as screen:
         await asyncio.to_thread(screen.wait_for, "queued: position 1")
         async with working(ready) as go:
             await asyncio.to_thread(screen.wait_for, "HALF [red]way")
@@ -65,7 +65,7 @@ async def test_a_terminal_shows_the_position_then_a_bar_then_the_result(ready: S
 
 
 async def test_ctrl_c_ends_the_watching_and_not_the_job(ready: Shop, folder: Path, ficha: Run) -> None:
-    with terminal(FICHA, *SUBMIT, cwd=folder) as screen:
+    with terminal(*SUBMIT, cwd=folder) as screen:
         await asyncio.to_thread(screen.wait_for, "queued: position 1")
         screen.press_ctrl_c()
         assert await asyncio.to_thread(screen.end) == 130

@@ -1,8 +1,7 @@
 """Real processes that start at the same instant.
 
-Starting Python costs more than most races, so the processes are kept between races; in each race every one of them
-opens the database anew. Orders and results travel as lines of JSON. When anything goes wrong in a race, all
-processes are ended, and the next race starts fresh ones.
+The processes are kept between races; in each race every one of them opens the database anew. Orders and results travel
+as lines of JSON. When anything goes wrong in a race, all processes are ended, and the next race starts fresh ones.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import asyncio
 import fcntl
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.support.processes import ForkedProcess
+
 RACE_S = 60.0
 """No race comes near this."""
 
@@ -30,7 +29,7 @@ class RaceFailed(AssertionError):
 
 class RaceProcesses:
     def __init__(self) -> None:
-        self._members: list[subprocess.Popen[str]] = []
+        self._members: list[ForkedProcess] = []
 
     async def race(self, database: str, racers: list[dict[str, Any]], **settings: Any) -> list[Any]:
         """Sends out one process per racer, and returns what each one brought back.
@@ -99,19 +98,17 @@ class Gates:
         self._shut.close()
 
 
-def _start() -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.races.racer"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+def _start() -> ForkedProcess:
+    return ForkedProcess("tests.races.racer", (), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def _write(member: subprocess.Popen[str], order: dict[str, Any]) -> None:
+def _write(member: ForkedProcess, order: dict[str, Any]) -> None:
     assert member.stdin is not None
     member.stdin.write(json.dumps(order) + "\n")
     member.stdin.flush()
 
 
-def _results(members: list[subprocess.Popen[str]], gates: Gates) -> list[Any]:
+def _results(members: list[ForkedProcess], gates: Gates) -> list[Any]:
     """Opens gate after gate, each when all have come to it, until all bring their results."""
     give_up_at = time.monotonic() + RACE_S + 10
     with ThreadPoolExecutor(len(members)) as readers:
@@ -134,7 +131,7 @@ def _results(members: list[subprocess.Popen[str]], gates: Gates) -> list[Any]:
             gates.open()
 
 
-def _read(member: subprocess.Popen[str]) -> dict[str, Any]:
+def _read(member: ForkedProcess) -> dict[str, Any]:
     assert member.stdout is not None
     line = member.stdout.readline()
     return json.loads(line) if line else {"trouble": f"it ended with code {member.wait()}"}

@@ -20,7 +20,8 @@ import pytest
 from ficha import Ficha
 from ficha.server.serving import ServerProcess, listening
 from ficha.server.settings import SettingError, Settings
-from tests.support.server_process import ROOT, SECRET, Served, served
+from tests.support import processes
+from tests.support.server_process import SECRET, Served, served
 from tests.support.waiting import until_sync
 
 CANARY = "sk_live_CANARY0123456789abcdef"
@@ -36,15 +37,7 @@ def database(tmp_path: Path) -> str:
 def serve(*arguments: str, expect: int, **environment: str) -> str:
     """What a server that does not start says."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FICHA_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "ficha.cli", "serve", "--app", "tests.server.shop:app", *arguments],
-        cwd=ROOT,
-        env=kept | environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = processes.run("ficha.cli", "serve", "--app", "tests.server.shop:app", *arguments, env=kept | environment)
     assert done.returncode == expect, done.stderr
     assert "Traceback" not in done.stderr
     assert "listening" not in done.stderr

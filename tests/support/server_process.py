@@ -11,15 +11,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 
 from ficha import Ficha
 from tests.server.shop import app as shop
+from tests.support.processes import ROOT, ForkedProcess
 
 SECRET = "dGVzdHMtb2YtdGhlLXNlcnZlci0wMTIzNDU2Nzg5"  # noqa: S105 (for the tests alone)
-ROOT = Path(__file__).parents[2]
 _ADDRESS = re.compile(r"http://[\d.]+:\d+")
 
 
@@ -32,20 +31,18 @@ class Served:
         self.lines: list[str] = []
         self.admin = asyncio.run(_key(database, "tests admin", "admin", None))
         self.service = asyncio.run(_key(database, "tests service", "service", None))
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[str] | ForkedProcess | None = None
         self._listens = threading.Event()
 
     def start(self, *arguments: str, **environment: str) -> None:
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "ficha.cli", "serve", "--app", "tests.server.shop:app"),
-                *("--database", self.database, "--port", "0", *arguments),
-            ],
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, "FICHA_SECRET": SECRET, "FICHA_ATTEMPTS_PER_HOUR": "100000", **environment},
-        )
+        options = ["serve", "--app", "tests.server.shop:app", "--database", self.database, "--port", "0", *arguments]
+        variables = {**os.environ, "FICHA_SECRET": SECRET, "FICHA_ATTEMPTS_PER_HOUR": "100000", **environment}
+        if "--processes" in arguments:
+            # One that starts processes itself is started as its users start it.
+            command = [sys.executable, "-m", "ficha.cli", *options]
+            self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=variables)
+        else:
+            self.process = ForkedProcess("ficha.cli", options, stderr=subprocess.PIPE, text=True, env=variables)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         if not self._listens.wait(30):

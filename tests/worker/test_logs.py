@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.terminals import terminal
 from tests.support.waiting import until
-from tests.worker.worker_processes import COMMAND, ROOT, WorkerProcesses, ended, submitted
+from tests.worker.worker_processes import ROOT, WorkerProcesses, ended, submitted
 
 FIELDS = {"worker", "job", "tool", "attempt", "status", "duration_s"}
 
@@ -65,7 +65,7 @@ async def test_in_a_terminal_the_same_lines_are_for_people(
         failing = await submitted(app, "misbehaves", kind="secret")
     for name, value in sqlite_workers.environment.items():
         monkeypatch.setenv(name, value)
-    command = [*COMMAND, "worker", "--app", "tests.worker.application:app", "--database", sqlite_workers.url, "--burst"]
+    command = ["worker", "--app", "tests.worker.application:app", "--database", sqlite_workers.url, "--burst"]
     with terminal(*command, cwd=ROOT) as screen:
         assert screen.end() == 0
         lines = [line for line in screen.shown.splitlines() if job_id in line]

@@ -30,7 +30,7 @@ async def all_ended(app: Ficha, batch: str) -> Any:
 @pytest.mark.req("B10")
 async def test_three_workers_run_each_of_a_hundred_jobs_exactly_once(workers: WorkerProcesses) -> None:
     async with workers.opened_app() as app:
-        processes = [workers.start("--concurrency", "4") for _ in range(3)]
+        processes = [workers.start("--concurrency", "4", installed=True) for _ in range(3)]
         for worker in processes:
             await worker.started()
         batch = await app.submit_batch([("count", {"number": n, "workers": 3}) for n in range(JOBS)], account="ana")
@@ -56,7 +56,7 @@ async def test_workers_that_are_killed_twenty_times_lose_no_job_and_repeat_no_st
     async with workers.opened_app(credits=100_000, **settings) as app:
         payloads = [{"moments": [choice.uniform(0.0, 0.2) for _ in range(2)]} for _ in range(JOBS)]
         batches = [await app.submit_batch([("steps", payload) for payload in payloads], account="ana")]
-        processes: list[WorkerProcess] = [workers.quick("--concurrency", "3") for _ in range(4)]
+        processes: list[WorkerProcess] = [workers.start("--concurrency", "3") for _ in range(4)]
         for _ in range(KILLS):
             # A moment is so many deeds later, whoever did them: so each kill strikes workers in the middle of work.
             later = workers.trace_size + choice.randint(1, 1_000)
@@ -65,7 +65,7 @@ async def test_workers_that_are_killed_twenty_times_lose_no_job_and_repeat_no_st
             victim = choice.choice([worker for worker in processes if worker.lines("claimed")])
             victim.kill()
             processes.remove(victim)
-            processes.append(workers.quick("--concurrency", "3"))
+            processes.append(workers.start("--concurrency", "3"))
             if (await app.account("ana")).active < 30:
                 batches.append(await app.submit_batch([("steps", payload) for payload in payloads[:30]], account="ana"))
         jobs = 0

@@ -56,14 +56,14 @@ async def test_a_job_killed_between_every_two_of_twelve_paid_calls_makes_each_on
 ) -> None:
     async with workers.opened_app(**SHORT) as app:
         # One worker stands by while the other has the job, so that the next run begins as soon as the lease is gone.
-        processes = [workers.quick(), workers.quick()]
+        processes = [workers.start(), workers.start()]
         job_id = await submitted(app, "film", address=api.address)
         for number in range(11):
             await workers.did("hangs", number)
             (holder,) = [worker for worker in processes if worker.name == (await app.job(job_id)).locked_by]
             holder.kill()
             processes.remove(holder)
-            processes.append(workers.quick())
+            processes.append(workers.start())
         (job,) = await ended(app, job_id)
         assert job.result == [f"paid for /{number}" for number in range(12)]
         assert api.calls == {f"/{number}": 1 for number in range(12)}
@@ -76,7 +76,7 @@ async def test_a_job_killed_between_every_two_of_twelve_paid_calls_makes_each_on
 async def test_a_loop_over_200_items_that_is_killed_at_one_of_them_goes_on_there(workers: WorkerProcesses) -> None:
     at = random.Random(200).randrange(20, 180)
     async with workers.opened_app(**SHORT) as app:
-        processes = [workers.quick(), workers.quick()]
+        processes = [workers.start(), workers.start()]
         job_id = await submitted(app, "loop", items=200, stops_at=at)
         await workers.did("item", at)
         (holder,) = [worker for worker in processes if worker.name == (await app.job(job_id)).locked_by]

@@ -18,10 +18,10 @@ import pytest
 
 from ficha import Ficha
 from tests.support.postgres_databases import emptied
+from tests.support.processes import ROOT, ForkedProcess
 from tests.support.waiting import WITHIN_S, until
 from tests.worker import application
 
-ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "ficha.cli"]
 SMALL_PIPE = 4_096
 
@@ -29,38 +29,28 @@ SMALL_PIPE = 4_096
 class WorkerProcess:
     """One worker process."""
 
-    def __init__(self, name: str, log: Path, pid: int, process: subprocess.Popen[bytes] | None) -> None:
+    def __init__(self, name: str, log: Path, process: subprocess.Popen[bytes] | ForkedProcess) -> None:
         self.name = name
-        self.pid = pid
+        self.pid = process.pid
         self._log = log
         self._process = process
-        self._pidfd = os.pidfd_open(pid)
 
     def signal(self, number: signal.Signals) -> None:
-        signal.pidfd_send_signal(self._pidfd, number)
+        self._process.send_signal(number)
 
     def kill(self) -> None:
         """As the machine's memory killer would. It is gone when this returns."""
-        self.signal(signal.SIGKILL)
-        if self._process is not None:
-            self._process.wait(timeout=20)
+        self._process.kill()
+        self._process.wait(timeout=20)
 
     @property
     def is_alive(self) -> bool:
-        if self._process is not None:
-            return self._process.poll() is None
-        try:
-            self.signal(0)  # type: ignore[arg-type]
-        except ProcessLookupError:
-            return False
-        return True
+        return self._process.poll() is None
 
     async def end(self, within_s: float = WITHIN_S) -> int:
         """What it ended with."""
-        assert self._process is not None
-        process = self._process
-        await until(lambda: process.poll() is not None, within_s, f"the end of {self.name}: {self.text[-2_000:]}")
-        return process.returncode
+        await until(lambda: not self.is_alive, within_s, f"the end of {self.name}: {self.text[-2_000:]}")
+        return self._process.wait()
 
     @property
     def text(self) -> str:
@@ -75,7 +65,6 @@ class WorkerProcess:
     @property
     def unread(self) -> int:
         """How many bytes of its log wait for somebody to read them."""
-        assert self._process is not None
         assert self._process.stderr is not None
         return int.from_bytes(fcntl.ioctl(self._process.stderr, termios.FIONREAD, bytes(4)), sys.byteorder)
 
@@ -86,12 +75,8 @@ class WorkerProcess:
         if self.is_alive:
             self.signal(signal.SIGCONT)
             self.kill()
-        if self._process is not None:
-            self._process.wait(timeout=20)
-            for pipe in (self._process.stdout, self._process.stderr):
-                if pipe is not None:
-                    pipe.close()
-        os.close(self._pidfd)
+        if self._process.stderr is not None:
+            self._process.stderr.close()
 
 
 class WorkerProcesses:
@@ -102,7 +87,6 @@ class WorkerProcesses:
         self.folder = folder
         self.settings: dict[str, Any] = {}
         self.processes: list[WorkerProcess] = []
-        self._fork_server: subprocess.Popen[str] | None = None
 
     def app(self, **settings: Any) -> Ficha:
         """The same application in the test's own process; its settings are also those of the workers."""
@@ -148,48 +132,34 @@ class WorkerProcesses:
         }
 
     def start(
-        self, *options: str, name: str | None = None, deaf: bool = False, app: str = "application:app"
+        self,
+        *options: str,
+        name: str | None = None,
+        deaf: bool = False,
+        installed: bool = False,
+        app: str = "application:app",
     ) -> WorkerProcess:
-        """A worker, as the command starts it. `deaf`: nobody reads its log, and the pipe is soon full."""
-        name, argv, log = self._arguments(name, options, app)
-        with open(log, "ab") as file:
-            process = subprocess.Popen(
-                [*COMMAND, *argv],
-                cwd=ROOT,
-                env=os.environ | self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.PIPE if deaf else file,
-                pipesize=SMALL_PIPE if deaf else -1,
-            )
-        return self._joined(WorkerProcess(name, log, process.pid, process))
+        """A worker process.
 
-    def quick(self, *options: str, name: str | None = None) -> WorkerProcess:
-        """The same, sooner. It cannot be asked how it ended."""
-        if self._fork_server is None:
-            self._fork_server = subprocess.Popen(
-                [sys.executable, "-m", "tests.worker.fork_server"],
-                cwd=ROOT,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-        assert self._fork_server.stdin is not None
-        assert self._fork_server.stdout is not None
-        name, argv, log = self._arguments(name, options)
-        print(json.dumps([["ficha", *argv], self.environment, str(log)]), file=self._fork_server.stdin, flush=True)
-        return self._joined(WorkerProcess(name, log, int(self._fork_server.stdout.readline()), None))
-
-    def _arguments(
-        self, name: str | None, options: tuple[str, ...], app: str = "application:app"
-    ) -> tuple[str, list[str], Path]:
+        deaf: nobody reads its log, and the pipe is soon full.
+        installed: it is started from nothing, as its users start it; else by the fork server, which is sooner done.
+        """
         name = name or f"w{len(self.processes) + 1}"
-        fixed = ["--app", f"tests.worker.{app}", "--database", self.url, "--name", name]
-        return name, ["worker", *fixed, *options], self.folder / f"{name}.log"
-
-    def _joined(self, worker: WorkerProcess) -> WorkerProcess:
-        self.processes.append(worker)
-        return worker
+        named = ["--app", f"tests.worker.{app}", "--database", self.url, "--name", name]
+        argv = ["worker", *named, *options]
+        log = self.folder / f"{name}.log"
+        process: subprocess.Popen[bytes] | ForkedProcess
+        with open(log, "ab") as file:
+            files: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": file}
+            if deaf:
+                files |= {"stderr": subprocess.PIPE, "pipesize": SMALL_PIPE}
+            environment = os.environ | self.environment
+            if installed:
+                process = subprocess.Popen([*COMMAND, *argv], cwd=ROOT, env=environment, **files)
+            else:
+                process = ForkedProcess("ficha.cli", argv, env=environment, **files)
+        self.processes.append(WorkerProcess(name, log, process))
+        return self.processes[-1]
 
     def deeds(self, what: str | None = None) -> list[list[str]]:
         """What handlers did: each line's words, without the first if that one is asked for."""
@@ -212,8 +182,6 @@ class WorkerProcesses:
     def close(self) -> None:
         for worker in self.processes:
             worker.close()
-        if self._fork_server is not None:
-            self._fork_server.communicate(timeout=20)
 
 
 async def until_stopped(worker: WorkerProcess) -> None:
