@@ -1,4 +1,4 @@
-"""Each fact once: no shape is declared twice, no class has another's name."""
+"""Each fact once, and one word per thing: no shape is declared twice, no class or module has another's name."""
 
 import ast
 from collections import defaultdict
@@ -55,7 +55,7 @@ def fields(kind: Declared) -> frozenset[str]:
     return frozenset(kind.fields).union(*(fields(BY_NAME[base]) for base in kind.bases if base in BY_NAME))
 
 
-YET = {"Heartbeat", "Start", "Consume", "DeclarePool", "ListEntries", "ListApiKeys"}
+YET = {"Heartbeat", "Start", "ListEntries", "ListApiKeys"}
 """Commands and questions that still share their fields with another."""
 
 
@@ -67,3 +67,40 @@ def test_no_two_structs_have_the_same_fields() -> None:
             shapes[fields(kind)].append(f"{kind.place}: {kind.name}")
     assert len(shapes) > 100
     assert [twins for twins in shapes.values() if len(twins) > 1] == []
+
+
+YET_TWICE = {"Executor", "Guard", "Worker"}
+
+
+def test_no_class_has_the_name_of_another() -> None:
+    places = defaultdict(list)
+    for kind in CLASSES:
+        places[kind.name].append(kind.place)
+    assert {name: found for name, found in places.items() if len(found) > 1 and name not in YET_TWICE} == {}
+
+
+NOUNS = {
+    *("accounts", "admin", "api_keys", "audit", "batches", "dead", "jobs", "leases", "pools", "submits", "tools"),
+    "workers",
+}
+"""What the product is about: every room that deals with one has a file for it."""
+SHARED = {
+    "base": "what everything else of a room stands on",
+    "errors": "the exceptions of a room that has its own",
+    "problems": "RFC 9457, which the server writes and the client reads",
+    "settings": "the server's, and those of them that identity reads",
+}
+
+
+def test_no_module_has_the_name_of_another_without_a_reason() -> None:
+    """The stores are built alike. A file of the command line is named after its command, and one of the conformance
+    suite after what it checks."""
+    rooms = defaultdict(set)
+    for path in SOURCE.rglob("*.py"):
+        room = path.parent.relative_to(SOURCE)
+        if path.stem.startswith("__") or room.parts[:1] == ("cli",) or "conformance" in room.parts:
+            continue
+        rooms[path.stem].add("store" if room.parts[:1] == ("store",) and len(room.parts) > 1 else str(room))
+    shared = {name: found for name, found in rooms.items() if len(found) > 1}
+    assert {name: found for name, found in shared.items() if name not in NOUNS | set(SHARED)} == {}
+    assert set(SHARED) <= set(shared), "the list names what is no longer shared"

@@ -209,7 +209,7 @@ async def test_the_payload_of_a_claimed_job_becomes_what_its_handler_names(app: 
     receipt = await app.submit("develop", payload, account="ana")
     lease = await claim_one(app, "default")
     taken_at = datetime(2026, 3, 10, 11, 30, tzinfo=UTC)
-    assert app.tools[lease.tool].arguments(lease.core.payload) == {
+    assert app.tools[lease.tool].arguments(lease.claimed.payload) == {
         "photo": Photo(taken_at=taken_at, tags=["日本"]),
         "title": "—",
     }

@@ -12,7 +12,7 @@ import pytest
 
 from ficha import Ficha
 from ficha.cli import main
-from ficha.cli.loading import load
+from ficha.cli.load_app import load
 from tests.cli.running import Done, Run
 from tests.support import processes
 from tests.support.postgres import new_database

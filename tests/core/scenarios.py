@@ -296,16 +296,16 @@ class _Story:
         return c.Finish(line.words[0], ending_of(line, line.words[1]))
 
     def _do_cancel(self, line: Line) -> c.Command:
-        return c.Cancel(line.words[0], line.options.get("by"), line.options.get("reason"))
+        return c.CancelJob(line.words[0], line.options.get("by"), line.options.get("reason"))
 
     def _do_reserve(self, line: Line) -> c.Command:
         return c.Reserve(line.words[1], line.words[0], line.span("ttl"))
 
     def _do_consume(self, line: Line) -> c.Command:
-        return c.Consume(line.words[0], line.options.get("by"))
+        return c.EndReservation(line.words[0], "consumed", line.options.get("by"))
 
     def _do_release(self, line: Line) -> c.Command:
-        return c.Release(line.words[0], line.options.get("by"))
+        return c.EndReservation(line.words[0], "released", line.options.get("by"))
 
     def _do_expire(self, line: Line) -> c.Command:
         return c.ExpireReservation(line.words[0])

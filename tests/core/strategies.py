@@ -146,7 +146,7 @@ class _Teller:
                 return c.Requeue(self._job(draft.job_id), self._new_id())
             case c.Reserve():
                 return replace(draft, reservation_id=self._new_id())
-            case c.Consume() | c.Release() | c.ExpireReservation():
+            case c.EndReservation() | c.ExpireReservation():
                 return replace(draft, reservation_id=self._reservation(draft.reservation_id))
             case c.ClaimJob():
                 job = self._world.state.jobs.get(job_id := self._job(draft.job_id))
@@ -294,14 +294,13 @@ _REPORTS = _make(
 _NOTES = _make(c.Note, job_id=_HELD, epoch=_EPOCHS, line=_pick("so far so good"))
 _FINISHES = _make(c.Finish, job_id=_HELD, ending=_ENDINGS, epoch=_EPOCHS, jitter=_pick(0.0, 0.25, 0.999))
 _CALL_BACKS = _make(c.Finish, job_id=_found("away", "held", "any"), ending=_ENDINGS)
-_CANCELS = _make(c.Cancel, job_id=_ACTIVE, account_id=_OWNERS, reason=_pick(None, "enough"))
+_CANCELS = _make(c.CancelJob, job_id=_ACTIVE, account_id=_OWNERS, reason=_pick(None, "enough"))
 _RECOVERIES = _make(c.Recover, job_id=_ACTIVE)
 _REQUEUES = _make(c.Requeue, job_id=_DEAD, new_id=st.just(""))
 _DISCARDS = _make(c.Discard, job_id=_DEAD)
 _RESERVES = _make(c.Reserve, reservation_id=st.just(""), account_id=_ACCOUNTS, ttl_ms=_TTLS_MS)
 _RESERVATION_ENDS = st.one_of(
-    _make(c.Consume, reservation_id=_RESERVATIONS, account_id=_OWNERS),
-    _make(c.Release, reservation_id=_RESERVATIONS, account_id=_OWNERS),
+    _make(c.EndReservation, reservation_id=_RESERVATIONS, state=_pick("consumed", "released"), account_id=_OWNERS),
     _make(c.ExpireReservation, reservation_id=_RESERVATIONS),
 )
 _CREDITS = _make(
@@ -312,7 +311,7 @@ _OPENS = _make(c.OpenAccount, account_id=_pick("ana", "zoe"), plan=_PLANS, credi
 _FORGETS = _make(c.ForgetKey, account_id=_ACCOUNTS, scope=_pick("submit", "grant"), key=_pick("k1", "k2", "k3"))
 _PAUSES = _make(c.PausePool, name=_POOLS, paused=_pick(False, False, True))
 _RESIZES = st.one_of(
-    _make(c.ResizePool, name=_POOLS, slots=_pick(None, 0, 1, 3, -1)),
+    _make(c.ResizePool, name=_POOLS, resized=_pick(None, 0, 1, 3, -1)),
     _make(c.DeclarePool, name=_POOLS, slots=_pick(None, 1, 2, 3)),
 )
 _WORDS = _make(

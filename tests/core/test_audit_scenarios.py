@@ -165,7 +165,7 @@ def test_a_line_is_small_and_holds_neither_texts_nor_digests() -> None:
         c.Credit("ana", 1, "grant", reason="why " * 5_000),
         c.Submit("ana", (job,)),
         c.Finish("j1", c.Failed(canary * 5_000)),
-        c.Cancel("j1", reason="because " * 5_000),
+        c.CancelJob("j1", reason="because " * 5_000),
         c.CreateApiKey("a1", "ci", "hint", "digest-canary", "admin"),
         c.RevokeApiKey("a1"),
     )

@@ -34,13 +34,13 @@ NEW = c.NewJob("j9", "upscale", "gpu", "{}", cost=1)
         (c.SaveCheckpoint("j1", 1, "HALF"), Needs(jobs={"j1"})),
         (c.SaveStep("j1", 1, "fetch", "1"), Needs(jobs={"j1"}, steps={("j1", "fetch")})),
         (c.Finish("j1", c.Completed("1"), 1), Needs(owned_jobs={"j1"})),
-        (c.Cancel("j1"), Needs(owned_jobs={"j1"})),
+        (c.CancelJob("j1"), Needs(owned_jobs={"j1"})),
         (c.Recover("j1"), Needs(owned_jobs={"j1"})),
         (c.Discard("j1"), Needs(owned_jobs={"j1"})),
         (c.Requeue("j1", "j2"), Needs(owned_jobs={"j1"}, payloads={"j1"})),
         (c.Reserve("r1", "ana"), Needs(accounts={"ana"}, reservations_of={"ana"}, reservations={"r1"})),
-        (c.Consume("r1"), Needs(reservations={"r1"})),
-        (c.Release("r1"), Needs(reservations={"r1"})),
+        (c.EndReservation("r1", "consumed"), Needs(reservations={"r1"})),
+        (c.EndReservation("r1", "released"), Needs(reservations={"r1"})),
         (c.ExpireReservation("r1"), Needs(reservations={"r1"})),
         (c.ForgetKey("ana", "submit", "k"), Needs(accounts={"ana"}, keys={("ana", "submit", "k")})),
         (c.DeclarePool("gpu", 1), Needs(pools={"gpu"}, resized={"gpu"})),
@@ -59,7 +59,7 @@ NEW = c.NewJob("j9", "upscale", "gpu", "{}", cost=1)
         ),
         (c.RevokeApiKey("k1"), Needs(api_keys={"k1"})),
         (c.UseApiKey("k1"), Needs()),
-        (c.ActingAs("boss", c.Cancel("j1")), Needs(owned_jobs={"j1"})),
+        (c.ActingAs("boss", c.CancelJob("j1")), Needs(owned_jobs={"j1"})),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, c.Command) else "",
 )
@@ -68,7 +68,7 @@ def test_a_hot_command_names_no_more_than_it_looks_at(command: c.Command, expect
 
 
 def test_claims_in_one_batch_add_up_and_make_up_for_jobs_that_may_leave_the_queue() -> None:
-    batch = [c.Claim("w1", ("gpu",), 3), c.Claim("w2", ("gpu", "cpu"), 2), c.Cancel("j1"), c.Cancel("j2")]
+    batch = [c.Claim("w1", ("gpu",), 3), c.Claim("w2", ("gpu", "cpu"), 2), c.CancelJob("j1"), c.CancelJob("j2")]
     assert needs(batch).ready == {"gpu": 7, "cpu": 4}
 
 
@@ -79,7 +79,7 @@ def test_claims_in_one_batch_add_up_and_make_up_for_jobs_that_may_leave_the_queu
         c.Claim("w1", ("gpu",)),
         c.Heartbeat("j1", 1),
         c.Finish("j1", c.Completed("1"), 1),
-        c.Consume("r1"),
+        c.EndReservation("r1", "consumed"),
         c.PausePool("gpu"),
         c.Elect("sweeper", "n1", 1),
         c.CreateApiKey("k1", "ci", "hint", "digest", "admin"),

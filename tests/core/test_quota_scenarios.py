@@ -2,7 +2,7 @@
 
 import pytest
 
-from ficha.core.commands import Cancel
+from ficha.core.commands import CancelJob
 from tests.core.scenarios import play
 
 # Reservations
@@ -327,7 +327,7 @@ def test_a_limit_raised_by_a_deployment_is_caught_up_with_two_for_each_ending() 
     """)
     # Also where the cancelled job is among the few parked ones that were loaded.
     for job_id in [job.id for job in world.state.jobs.values() if job.place is not None]:
-        world.run(Cancel(job_id))
+        world.run(CancelJob(job_id))
         assert world.faults() == []
     assert world.state.accounts["ana"].active == 0
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ficha.core import commands as c
 from ficha.core.dataset import State
 from ficha.core.invariants import violations
-from ficha.core.outcomes import Claimed, Lease, Outcome, Submitted
+from ficha.core.outcomes import Claimed, ClaimedJob, Outcome, Submitted
 from ficha.core.policy import Plan, Policy
 from ficha.core.records import Account, Job
 from ficha.engine.committer import CommitLimits
@@ -147,5 +147,5 @@ async def submitted(engine: Engine, account: str = "ana", **fields: Any) -> str:
     return (await one(engine, submit(account, **fields), Submitted)).job_id
 
 
-async def claimed(engine: Engine, *, limit: int = 1, pool: str = "gpu", worker: str = "w1") -> list[Lease]:
+async def claimed(engine: Engine, *, limit: int = 1, pool: str = "gpu", worker: str = "w1") -> list[ClaimedJob]:
     return list((await one(engine, c.Claim(worker, (pool,), limit), Claimed)).leases)

@@ -44,7 +44,7 @@ async def test_positions_are_right_after_each_act_of_this_process_without_anothe
     assert await places(engine, one_, two, three, four) == [1, 2, 3, 4]
     (lease,) = await claimed(engine)
     assert await places(engine, one_, two, three, four) == [None, 1, 2, 3]
-    await one(engine, c.Cancel(three))
+    await one(engine, c.CancelJob(three))
     assert await places(engine, two, three, four) == [1, None, 2]
     await one(engine, c.Finish(one_, c.RetryLater(60_000), lease.epoch))
     assert await places(engine, one_, two, four) == [None, 1, 2]
@@ -124,7 +124,7 @@ async def test_positions_that_are_followed_are_those_that_are_counted(setup: Sto
                 job_id, epoch = held.pop(0)
                 await one(engine, c.Finish(job_id, c.RetryLater(2_000), epoch))
             case "cancel" if waiting:
-                await one(engine, c.Cancel(chance.choice(waiting)))
+                await one(engine, c.CancelJob(chance.choice(waiting)))
             case "sweep":
                 await engine.sweep()
     state = await setup.state()
@@ -233,8 +233,8 @@ async def test_only_so_many_jobs_are_remembered_and_those_asked_about_stay(
     assert await places(engine, first, second, third) == [1, 2, 3]
     assert store.reads["GetJobs"] == 2
     # Whoever leaves makes room too.
-    await one(engine, c.Cancel(second))
-    await one(engine, c.Cancel(third))
+    await one(engine, c.CancelJob(second))
+    await one(engine, c.CancelJob(third))
     assert len(engine.positions._cache) == 1
 
 
@@ -297,7 +297,7 @@ async def test_what_is_committed_during_a_look_is_in_it(memory: StoreSetup, seco
         assert (await asked).position == 1
         assert await places(engine, gone, stays, new) == [None, 1, 2]
         store.inner.read = read
-        await one(engine, c.Cancel(new))
+        await one(engine, c.CancelJob(new))
         await one(engine, c.Finish(gone, c.RetryLater(1), lease.epoch))
         memory.clock.advance(1)
         await one(engine, c.Recover(gone))

@@ -143,7 +143,7 @@ async def test_a_scheduled_job_whose_account_is_at_its_limit_waits_for_it(setup:
     place = (await setup.job(job_id)).place
     assert isinstance(place, Parked)
     assert place.due_at is None
-    await one(engine, c.Cancel(first))
+    await one(engine, c.CancelJob(first))
     assert [lease.job.id for lease in await claimed(engine)] == [job_id]
     await setup.check()
 

@@ -94,7 +94,7 @@ async def test_what_may_give_a_claim_something_wakes_and_nothing_else_does(memor
     assert await wakes(c.Finish(held, c.Completed("1"), 1)), "the slot is free and the next job is ready"
     assert not await wakes(c.Finish(held, c.Completed("1"), 1)), "it had ended before"
     assert not await wakes(c.Claim("w1", ("gpu",), 1))
-    assert await wakes(c.Cancel(second.jobs[0].id)), "the slot of a cancelled run is free"
+    assert await wakes(c.CancelJob(second.jobs[0].id)), "the slot of a cancelled run is free"
     await claimed(engine)
     assert await wakes(c.Finish(third.jobs[0].id, c.RetryLater(1_000), 1)), "the slot of a retried run is free"
     memory.clock.advance(1)

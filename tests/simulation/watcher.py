@@ -99,7 +99,7 @@ class Watcher:
                     yield f"{short(command)} was accepted, but nobody held the job"
                 if not isinstance(command.ending, c.AcceptedByProvider):
                     self._holder[command.job_id] = None
-            case c.Cancel(), o.Finished(changed=True):
+            case c.CancelJob(), o.Finished(changed=True):
                 self._holder[command.job_id] = None
             case c.Recover(), o.Recovered(act=("requeued" | "failed" | "cancelled")):
                 self._holder[command.job_id] = None
@@ -274,7 +274,7 @@ def _end(command: Any, outcome: Any) -> str | None:
             return "recovered" if lost else "returned"
         case c.Finish(), o.Finished(changed=True, status="queued"):
             return "retried"
-        case ((c.Finish() | c.Cancel()), o.Finished(changed=True, status=status)):
+        case ((c.Finish() | c.CancelJob()), o.Finished(changed=True, status=status)):
             return str(status)
         case c.Recover(), o.Recovered(act=("requeued" | "failed") as act):
             return "recovered" if act == "requeued" else act

@@ -135,19 +135,26 @@ async def leases(run: Run, population: Population) -> None:
 async def a_whale_at_its_limit(run: Run, population: Population) -> None:
     mine = population.take("whaled", 45)
     await run(*(c.Finish(job_id, c.Completed("{}"), 1) for job_id in mine[:MANY]))
-    await run(*(c.Cancel(job_id) for job_id in (*population.take("whale", 20), *mine[MANY:])))
+    await run(*(c.CancelJob(job_id) for job_id in (*population.take("whale", 20), *mine[MANY:])))
 
 
 async def cancels(run: Run, population: Population) -> None:
     await run(
-        *(c.Cancel(job_id) for kind in ("ready", "parked", "later", "leased") for job_id in population.take(kind, 10))
+        *(
+            c.CancelJob(job_id)
+            for kind in ("ready", "parked", "later", "leased")
+            for job_id in population.take(kind, 10)
+        )
     )
 
 
 async def reservations(run: Run, population: Population) -> None:
     names, new = population.names(MANY), _new()
     await run(*(c.Reserve(held, name) for held, name in zip(new, names, strict=True)))
-    await run(*map(c.Consume, new[:20]), *map(c.Release, new[20:]))
+    await run(
+        *(c.EndReservation(held, "consumed") for held in new[:20]),
+        *(c.EndReservation(held, "released") for held in new[20:]),
+    )
 
 
 async def sweeps(run: Run, population: Population) -> None:
@@ -207,7 +214,7 @@ async def acts_in_a_name(run: Run, population: Population) -> None:
     for _ in range(2):
         await run(*(c.ActingAs("boss", c.Credit(name, 1, "grant")) for name in names))
         await run(*(c.ActingAs("boss", submit(name, new)) for name, new in zip(names, _new(), strict=True)))
-    await run(*(c.ActingAs("boss", c.Cancel(job_id)) for job_id in population.take("ready", 10)))
+    await run(*(c.ActingAs("boss", c.CancelJob(job_id)) for job_id in population.take("ready", 10)))
     numbers = range(10)
     joined = [(account_of(number % population.accounts), uuid_of("batch", number)) for number in numbers]
     await run(*(submit(name, *_new(1), batch_id=batch, joins=True) for name, batch in joined))
@@ -222,7 +229,7 @@ async def mixtures(run: Run, population: Population) -> None:
             c.Claim("w", ("gpu",), 10),
             *(c.Heartbeat(job_id, 1) for job_id in held[:5]),
             *(c.Finish(job_id, c.Completed("{}"), 1) for job_id in held[5:]),
-            *(c.Cancel(job_id) for job_id in population.take("ready", 5)),
+            *(c.CancelJob(job_id) for job_id in population.take("ready", 5)),
             *map(c.Recover, population.take("lapsed", 5)),
         )
 

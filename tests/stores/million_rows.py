@@ -167,7 +167,7 @@ async def found(run: Run) -> None:
         c.Reserve(_founder("held"), "founder", 86_400_000),
         c.Reserve(_founder("used"), "founder"),
     )
-    await run(c.Consume(_founder("used")))
+    await run(c.EndReservation(_founder("used"), "consumed"))
     key = c.CreateApiKey(_founder("api"), "founder", "hint", "digest", "user", "founder")
     await run(c.ActingAs("boss", key), c.UseApiKey(_founder("api")))
 

@@ -45,7 +45,7 @@ async def test_a_batch_under_locks_is_five_round_trips(migrated_url: str) -> Non
         await asyncio.sleep(0)  # the driver logs a little later
         assert texts == ["BEGIN", "WITH", "WITH", "WITH", "COMMIT"]
         del texts[:]
-        await run(store, c.Cancel(str(uuid4())))
+        await run(store, c.CancelJob(str(uuid4())))
         await asyncio.sleep(0)
         assert texts == ["BEGIN", "WITH", "SELECT", "ROLLBACK"]
 
@@ -351,7 +351,7 @@ async def test_hints_may_go_out_with_a_commit_and_never_without_it(migrated_url:
         await batch("third", submit())
         with pytest.raises(StoreError):
             await batch("refused", c.OpenAccount("a\x00b", "pro"))
-        await batch("nothing", c.Cancel(str(uuid4())))
+        await batch("nothing", c.CancelJob(str(uuid4())))
         await one.notify(["last"])
         names: list[str] = []
         while "last" not in names:

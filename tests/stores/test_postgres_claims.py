@@ -120,7 +120,7 @@ async def test_a_job_that_is_cancelled_between_look_and_write_is_not_claimed(
 ) -> None:
     async with two(migrated_url) as (mine, other):
         queued = await ready(mine, 5)
-        meanwhile(monkeypatch, lambda: run(other, c.Cancel(queued[0])))
+        meanwhile(monkeypatch, lambda: run(other, c.CancelJob(queued[0])))
         [claimed], texts = await sent(mine, CLAIM)
         assert (ids(claimed), texts) == (queued[1:3], [*SEEN, *LOCKED])
         # Somebody else is at work here: for a while, claims take their locks first.
@@ -158,7 +158,7 @@ async def test_a_job_that_is_not_taken_may_become_of_it_what_it_will(
         await run(mine, c.DeclarePool("cpu", None))
         await run(mine, c.Claim("w1", ("cpu",), 1))
         [later] = await run(mine, submit(pool="cpu"))
-        meanwhile(monkeypatch, lambda: run(other, c.Cancel(later.job_id)))
+        meanwhile(monkeypatch, lambda: run(other, c.CancelJob(later.job_id)))
         [claimed], texts = await sent(mine, c.Claim("w1", ("cpu", "gpu"), 1))
         assert (ids(claimed), texts) == (queued, SEEN)
 

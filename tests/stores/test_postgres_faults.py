@@ -64,7 +64,7 @@ async def test_the_question_whether_a_batch_was_committed_waits_for_its_end(migr
 async def test_a_batch_that_changes_nothing_leaves_no_marker(migrated_url: str) -> None:
     async with opened(migrated_url) as store:
         committer = str(uuid4())
-        await run(store, c.Cancel(str(uuid4())), committer=committer, number=1)
+        await run(store, c.CancelJob(str(uuid4())), committer=committer, number=1)
         assert not await store.committed(committer, 1)
         async with connected(migrated_url) as connection:
             assert await connection.fetchval("SELECT count(*) FROM commits") == 0

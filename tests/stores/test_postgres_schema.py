@@ -252,7 +252,7 @@ async def test_a_second_refund_is_impossible(postgres_url: str) -> None:
     async with opened(postgres_url) as store:
         await prepare(store)
         job_id, _ = await leased(store)
-        await run(store, c.Cancel(job_id))
+        await run(store, c.CancelJob(job_id))
         async with connected(postgres_url) as connection:
             with pytest.raises(asyncpg.UniqueViolationError, match="entries_once_per_job"):
                 await connection.execute(

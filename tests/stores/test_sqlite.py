@@ -288,7 +288,7 @@ async def test_an_audit_line_is_never_changed_or_deleted(setup: StoreSetup, path
 
 async def test_a_job_is_refunded_once_whatever_the_rules_say(setup: StoreSetup) -> None:
     await setup.run(a_submit(1))
-    await setup.run(c.Cancel(job_id(1)))
+    await setup.run(c.CancelJob(job_id(1)))
 
     def again(snapshot: Snapshot) -> q.Decision:
         account = snapshot.accounts["ana"]

@@ -47,7 +47,7 @@ async def test_a_job_that_ended_is_read(setup: StoreSetup) -> None:
 async def test_what_another_store_wrote_is_seen(setup: StoreSetup, path: str) -> None:
     epoch = await claim(setup)
     async with opened(path) as other:
-        (cancelled,) = await other.run(c.Cancel(job_id(1)))
+        (cancelled,) = await other.run(c.CancelJob(job_id(1)))
         assert isinstance(cancelled, Finished)
         assert (cancelled.changed, cancelled.new_balance) == (True, 100)
         late, credited = await setup.run(finish(epoch), c.Credit("ana", 5, "grant"))

@@ -279,7 +279,7 @@ async def test_what_the_writer_knows_by_heart_survives_it(
 async def test_what_another_process_wrote_is_seen_after_it_as_well(setup: StoreSetup, path: str) -> None:
     async with opened(path) as other:
         finish = await lease(setup)
-        await other.run(c.Cancel(job_id(1)))
+        await other.run(c.CancelJob(job_id(1)))
         await move(setup)
         await move(other)
         await on_writer(other.store, other.store._journal.empty)

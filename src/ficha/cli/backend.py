@@ -18,7 +18,7 @@ from ..app import Ficha
 from ..declarations import NAME_LENGTH
 from ..operations import BoundOperations
 from ..store.base import StoreError
-from .loading import DEFAULT_APP, Absent, AppNotLoaded, load
+from .load_app import DEFAULT_APP, Absent, AppNotLoaded, load
 from .options import UsageError
 from .output import note, printable
 

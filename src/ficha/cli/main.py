@@ -32,7 +32,7 @@ from . import (
     workers,
 )
 from .listing import refusal
-from .loading import AppNotLoaded
+from .load_app import AppNotLoaded
 from .options import ErrorForm, UsageError
 from .output import echo, failure
 

@@ -24,7 +24,7 @@ def _set_error_form(value: bool) -> bool:
 
 def tools(ctx: Any, incomplete: str) -> list[str]:
     """The tools of the application, for completion; none if it cannot be loaded."""
-    from .loading import DEFAULT_APP, AppNotLoaded, load
+    from .load_app import DEFAULT_APP, AppNotLoaded, load
 
     try:
         found = load(ctx.params.get("app") or DEFAULT_APP).tools

@@ -7,7 +7,7 @@ from ..core.records import ApiKeyScope
 from ..engine.views import AccountView, ApiKeyView, AuditView, EntryView, NewApiKey, Page
 from .effects import Flow
 from .operation import operation
-from .requests import RequestMethods, segment
+from .sending import RequestMethods, segment
 
 
 class AccountMethods(RequestMethods):

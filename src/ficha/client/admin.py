@@ -11,7 +11,7 @@ from ..engine.views import JobView, KeyView, Page, PoolView, Requeued, Whole, Wo
 from ..store.base import Stats
 from .effects import Flow
 from .operation import operation
-from .requests import RequestMethods, segment
+from .sending import RequestMethods, segment
 
 
 class AdminMethods(RequestMethods):

@@ -15,7 +15,7 @@ from ..ids import new_id
 from ..requests import BatchRequest, JobFilter, SubmitOptions, SubmitRequest
 from .effects import READ_S, Flow, Send, Stream
 from .operation import iteration, operation
-from .requests import RequestMethods, checked, posted
+from .sending import RequestMethods, checked, posted
 from .watching import Happening, JobWatch
 
 OWN_KEY_HOURS: Final = 1.0

@@ -11,7 +11,7 @@ from ..errors import Refused
 from .effects import Answer, Emit, Flow, Open, Pause, Read, Ride, Send, Step
 from .errors import Unreachable
 from .problems import trouble_of
-from .requests import RequestMethods, fields
+from .sending import RequestMethods, fields
 from .sse import Message, Parser
 
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .commands import Cancel
+from .commands import CancelJob
 from .finish import cancel_now, unchanged
 from .outcomes import Finished, Refusal
 from .refusals import no_job
@@ -10,7 +10,7 @@ from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
 
-def cancel(ws: Workspace, command: Cancel) -> Finished | Refusal:
+def cancel(ws: Workspace, command: CancelJob) -> Finished | Refusal:
     job = ws.job(command.job_id)
     if job is None or command.account_id not in (None, job.account_id):
         return no_job(command.job_id)
@@ -19,12 +19,12 @@ def cancel(ws: Workspace, command: Cancel) -> Finished | Refusal:
     return cancel_now(ws, job, command.reason)
 
 
-def _needs(wanted: Needs, command: Cancel) -> None:
+def _needs(wanted: Needs, command: CancelJob) -> None:
     wanted.owned_jobs.add(command.job_id)
 
 
-def _audit(command: Cancel, _: Finished) -> Audited:
+def _audit(command: CancelJob, _: Finished) -> Audited:
     return Audited("cancel", f"job {command.job_id}", {"reason": command.reason})
 
 
-RULES = (Rule(Cancel, decide=cancel, needs=_needs, refuses=("NOT_FOUND",), audit=_audit),)
+RULES = (Rule(CancelJob, decide=cancel, needs=_needs, refuses=("NOT_FOUND",), audit=_audit),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import states
 from .commands import Claim, ClaimJob
-from .outcomes import Claimed, Lease, Refusal
+from .outcomes import Claimed, ClaimedJob, Refusal
 from .records import HELD, Job, Leased, Ready
 from .refusals import no_job, no_pool
 from .rule import Needs, Rule
@@ -15,7 +15,7 @@ def claim(ws: Workspace, command: Claim) -> Claimed | Refusal:
     for name in command.pools:
         if ws.pool(name) is None:
             return no_pool(name)
-    leases: list[Lease] = []
+    leases: list[ClaimedJob] = []
     pools = _open_pools(ws, command.pools)
     while len(leases) < command.limit:
         job = ws.next_ready(pools)
@@ -48,7 +48,7 @@ def _why_not(job: Job) -> str:
     return "its account is at its limit, or its time has not come"
 
 
-def _lease(ws: Workspace, job: Job, worker: str, starts: bool) -> Lease:
+def _lease(ws: Workspace, job: Job, worker: str, starts: bool) -> ClaimedJob:
     job = states.claimed(job, worker, ws.now, ws.policy.lease_ms)
     ws.add_event(job, "claimed", worker=worker, epoch=job.epoch)
     if starts:
@@ -57,7 +57,7 @@ def _lease(ws: Workspace, job: Job, worker: str, starts: bool) -> Lease:
     ws.put_job(job)
     held = job.place
     assert isinstance(held, Leased)
-    return Lease(job, ws.payload(job.id), held.worker, job.epoch, held.expires_at, held.deadline_at)
+    return ClaimedJob(job, ws.payload(job.id), held.worker, job.epoch, held.expires_at, held.deadline_at)
 
 
 def _open_pools(ws: Workspace, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -197,7 +197,7 @@ class Finish(Command, frozen=True):
     """When given, another account's job is not found."""
 
 
-class Cancel(Command, frozen=True):
+class CancelJob(Command, frozen=True):
     job_id: str
     account_id: str | None = None
     """When given, another account's job is not found."""
@@ -210,13 +210,11 @@ class Reserve(Command, frozen=True):
     ttl_ms: int | None = None
 
 
-class Consume(Command, frozen=True):
-    reservation_id: str
-    account_id: str | None = None
+class EndReservation(Command, frozen=True):
+    """Ends a reservation because its job exists (`consumed`) or will not (`released`)."""
 
-
-class Release(Command, frozen=True):
     reservation_id: str
+    state: Literal["consumed", "released"]
     account_id: str | None = None
 
 
@@ -263,7 +261,7 @@ class ResizePool(Command, frozen=True):
     """Overrides the declared slots; None returns to them."""
 
     name: str
-    slots: int | None
+    resized: int | None
 
 
 class RegisterWorker(Command, frozen=True):
@@ -332,10 +330,9 @@ UnwrappedCommand = (
     | Report
     | Note
     | Finish
-    | Cancel
+    | CancelJob
     | Reserve
-    | Consume
-    | Release
+    | EndReservation
     | Recover
     | ExpireReservation
     | ForgetKey

@@ -58,7 +58,7 @@ class Submitted(Struct, frozen=True, gc=False):
     """None where the plan has no such limit."""
 
 
-class Lease(Struct, frozen=True, gc=False):
+class ClaimedJob(Struct, frozen=True, gc=False):
     """A worker's hold on a job, as handed out by a claim. `job` is the job as claimed."""
 
     job: Job
@@ -70,7 +70,7 @@ class Lease(Struct, frozen=True, gc=False):
 
 
 class Claimed(Struct, frozen=True, gc=False):
-    leases: tuple[Lease, ...]
+    leases: tuple[ClaimedJob, ...]
 
 
 class Held(Struct, frozen=True, gc=False):

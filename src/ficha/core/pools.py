@@ -33,10 +33,10 @@ def pause_pool(ws: Workspace, command: PausePool) -> PoolChanged | Refusal:
 
 def resize_pool(ws: Workspace, command: ResizePool) -> PoolChanged | Refusal:
     """Fewer slots than are busy end nothing: the pool starts nothing new until it is below them."""
-    if (refusal := _refuse_slots(command.slots)) is not None:
+    if (refusal := _refuse_slots(command.resized)) is not None:
         return refusal
     pool = ws.pool(command.name)
-    return no_pool(command.name) if pool is None else _put(ws, pool, replace(pool, resized=command.slots))
+    return no_pool(command.name) if pool is None else _put(ws, pool, replace(pool, resized=command.resized))
 
 
 def _put(ws: Workspace, before: Pool | None, after: Pool) -> PoolChanged:
@@ -105,7 +105,7 @@ def _audit_pause(command: PausePool, _: PoolChanged) -> Audited:
 
 
 def _audit_resize(command: ResizePool, _: PoolChanged) -> Audited:
-    return Audited("resize_pool", f"pool {command.name}", {"slots": command.slots})
+    return Audited("resize_pool", f"pool {command.name}", {"slots": command.resized})
 
 
 RULES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .commands import Consume, ExpireReservation, Release, Reserve
+from .commands import EndReservation, ExpireReservation, Reserve
 from .outcomes import Forgotten, Refusal, ReservationChanged
 from .policy import MILLISECOND, Plan, submits_this_hour
 from .records import Account, Reservation, ReservationState
@@ -33,14 +33,18 @@ def reserve(ws: Workspace, command: Reserve) -> ReservationChanged | Refusal:
     return ReservationChanged(held, quota_warnings=quota_warnings(ws, account, plan))
 
 
-def consume(ws: Workspace, command: Consume) -> ReservationChanged | Refusal:
-    """The job exists: the reservation no longer counts. Once consumed, consuming again changes nothing."""
-    return _end(ws, command.reservation_id, command.account_id, "consumed")
-
-
-def release(ws: Workspace, command: Release) -> ReservationChanged | Refusal:
-    """The slot is free at once. Once released, releasing again changes nothing."""
-    return _end(ws, command.reservation_id, command.account_id, "released")
+def end(ws: Workspace, command: EndReservation) -> ReservationChanged | Refusal:
+    """The slot no longer counts as reserved. To end it the same way again changes nothing."""
+    held = ws.reservation(command.reservation_id)
+    if held is None or command.account_id not in (None, held.account_id):
+        return no_reservation(command.reservation_id)
+    if held.state == command.state:
+        return ReservationChanged(held, changed=False)
+    if (refusal := _refuse_unless_active(held, ws.now)) is not None:
+        return refusal
+    held = replace(held, state=command.state)
+    ws.put_reservation(held)
+    return ReservationChanged(held)
 
 
 def expire(ws: Workspace, command: ExpireReservation) -> Forgotten:
@@ -55,21 +59,6 @@ def expire(ws: Workspace, command: ExpireReservation) -> Forgotten:
 def state_of(held: Reservation, now: int) -> ReservationState:
     """The state by now: an active reservation past its time has expired, whether it was swept or not."""
     return "expired" if held.state == "active" and held.expires_at <= now else held.state
-
-
-def _end(
-    ws: Workspace, reservation_id: str, account_id: str | None, state: ReservationState
-) -> ReservationChanged | Refusal:
-    held = ws.reservation(reservation_id)
-    if held is None or account_id not in (None, held.account_id):
-        return no_reservation(reservation_id)
-    if held.state == state:
-        return ReservationChanged(held, changed=False)
-    if (refusal := _refuse_unless_active(held, ws.now)) is not None:
-        return refusal
-    held = replace(held, state=state)
-    ws.put_reservation(held)
-    return ReservationChanged(held)
 
 
 def consumed(ws: Workspace, reservation_id: str, job_id: str) -> None:
@@ -146,7 +135,7 @@ def _needs_account(wanted: Needs, command: Reserve) -> None:
     wanted.reservations.add(command.reservation_id)
 
 
-def _needs_reservation(wanted: Needs, command: Consume | Release | ExpireReservation) -> None:
+def _needs_reservation(wanted: Needs, command: EndReservation | ExpireReservation) -> None:
     wanted.reservations.add(command.reservation_id)
 
 
@@ -154,12 +143,8 @@ def _audit_reserve(command: Reserve, _: ReservationChanged) -> Audited:
     return Audited("reserve", f"reservation {command.reservation_id}", {"account": command.account_id})
 
 
-def _audit_consume(command: Consume, _: ReservationChanged) -> Audited:
-    return Audited("consume", f"reservation {command.reservation_id}")
-
-
-def _audit_release(command: Release, _: ReservationChanged) -> Audited:
-    return Audited("release", f"reservation {command.reservation_id}")
+def _audit_end(command: EndReservation, _: ReservationChanged) -> Audited:
+    return Audited("consume" if command.state == "consumed" else "release", f"reservation {command.reservation_id}")
 
 
 RULES = (
@@ -171,10 +156,7 @@ RULES = (
         audit=_audit_reserve,
     ),
     Rule(
-        Consume, decide=consume, needs=_needs_reservation, refuses=("INVALID_STATE", "NOT_FOUND"), audit=_audit_consume
-    ),
-    Rule(
-        Release, decide=release, needs=_needs_reservation, refuses=("INVALID_STATE", "NOT_FOUND"), audit=_audit_release
+        EndReservation, decide=end, needs=_needs_reservation, refuses=("INVALID_STATE", "NOT_FOUND"), audit=_audit_end
     ),
     Rule(ExpireReservation, decide=expire, needs=_needs_reservation),
 )

@@ -51,7 +51,7 @@ class BatchOperations(SubmitOperations):
         view = await self.batch(batch_id)
         ids = await self.queries.job_ids(view.id, tuple(sorted(ACTIVE)))
         words = None if reason is None else arg.text(reason)
-        answers = await self._ask_many([c.Cancel(job_id, None, words) for job_id in ids], Finished)
+        answers = await self._ask_many([c.CancelJob(job_id, None, words) for job_id in ids], Finished)
         return sum(isinstance(answer, Finished) and answer.changed for answer in answers)
 
     async def resume_batch(self, batch_id: str) -> int:

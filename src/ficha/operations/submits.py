@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Unpack
+from typing import Any, Final, Literal, Unpack
 
 from .. import validation as arg
 from ..core import commands as c
@@ -220,7 +220,7 @@ class SubmitOperations(Operations):
         """Cancels an active job and refunds it; with `account`, only if it is theirs. An ended job stays as it is."""
         words = None if reason is None else arg.text(reason)
         owner = arg.optional_name(account, "an account")
-        return finish_view(await self._ask(c.Cancel(arg.job_id(job_id), owner, words), Finished))
+        return finish_view(await self._ask(c.CancelJob(arg.job_id(job_id), owner, words), Finished))
 
     async def reserve(self, account: str, *, ttl_s: float | None = None) -> Hold:
         """Holds one slot of the account's quota for a while, before the job exists."""
@@ -230,13 +230,18 @@ class SubmitOperations(Operations):
 
     async def consume(self, reservation: str, *, account: str | None = None) -> Hold:
         """Says that the job exists. A submit that names the reservation does this by itself."""
-        owner = arg.optional_name(account, "an account")
-        return _hold(await self._ask(c.Consume(arg.job_id(reservation, "reservation"), owner), ReservationChanged))
+        return await self._end_reservation(reservation, "consumed", account)
 
     async def release(self, reservation: str, *, account: str | None = None) -> Hold:
         """Frees the slot at once."""
+        return await self._end_reservation(reservation, "released", account)
+
+    async def _end_reservation(
+        self, reservation: str, state: Literal["consumed", "released"], account: str | None
+    ) -> Hold:
         owner = arg.optional_name(account, "an account")
-        return _hold(await self._ask(c.Release(arg.job_id(reservation, "reservation"), owner), ReservationChanged))
+        command = c.EndReservation(arg.job_id(reservation, "reservation"), state, owner)
+        return _hold(await self._ask(command, ReservationChanged))
 
 
 def _hold(outcome: ReservationChanged) -> Hold:

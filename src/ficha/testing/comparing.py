@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ..core.dataset import State
-from ..core.outcomes import Lease, StepSaved
+from ..core.outcomes import ClaimedJob, StepSaved
 from ..core.records import Checkpoint, Content, Entry, Event, Step
 from ..core.snapshot import Snapshot
 from ..store.base import JobRow
@@ -23,11 +23,11 @@ _JSON_TEXTS: Final[dict[type[Struct], frozenset[str]]] = {
     Checkpoint: frozenset({"data"}),
     Content: frozenset({"result"}),
     JobRow: frozenset({"payload", "result"}),
-    Lease: frozenset({"payload"}),
+    ClaimedJob: frozenset({"payload"}),
     Snapshot: frozenset({"payloads", "steps"}),
     State: frozenset({"payloads", "results"}),
     Step: frozenset({"result"}),
-    StepSaved: frozenset({"result"}),
+    StepSaved: frozenset({"result_json"}),
 }
 """The fields that hold a JSON text, or JSON texts by key."""
 

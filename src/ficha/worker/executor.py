@@ -37,7 +37,7 @@ class Executor:
         payloads: dict[Run, Any] = {}
         for run in runs:
             try:
-                payloads[run] = tool.arguments(run.lease.core.payload)
+                payloads[run] = tool.arguments(run.lease.claimed.payload)
             except PayloadMismatch as mismatch:
                 results[run] = Failure(str(mismatch))
         if payloads:

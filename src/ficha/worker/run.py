@@ -53,7 +53,7 @@ class Run(Struct, eq=False, gc=False):
 
 def facts_of(lease: Lease) -> Facts:
     """What a handler may see of its job."""
-    job, point = lease.core.job, lease.core.job.checkpoint
+    job, point = lease.claimed.job, lease.claimed.job.checkpoint
     return Facts(
         job.id,
         job.account_id,
@@ -61,7 +61,7 @@ def facts_of(lease: Lease) -> Facts:
         job.attempts + 1,
         lease.epoch,
         lease.worker,
-        lease.core.payload,
+        lease.claimed.payload,
         job.correlation_id,
         job.session,
         job.batch_id,

@@ -238,7 +238,7 @@ class Worker:
     # Running
 
     def _begin(self, lease: Lease) -> None:
-        tool = self._tools.get(lease.core.job.tool)
+        tool = self._tools.get(lease.claimed.job.tool)
         if tool is None:
             self._refuse_unknown(lease)
             return
@@ -258,7 +258,7 @@ class Worker:
             self._call_groups.add(run)
 
     def _refuse_unknown(self, lease: Lease) -> None:
-        tool = lease.core.job.tool
+        tool = lease.claimed.job.tool
         if tool not in self._unknown:
             self._unknown.add(tool)
             log.warning("this worker has no tool %s; its jobs are left to other workers", tool)

@@ -5,12 +5,14 @@ One struct per shape: the operations return them, the server sends them, the cli
 
 from .accounts import AccountView, EntryView, Hold, KeyView, account_view, entry_view, hold_view, key_view
 from .api_keys import ApiKeyView, AuditView, NewApiKey, api_key_view, audit_view
+from .batches import BatchCancelled, BatchResumed, BatchView, batch_view
 from .dates import instant, moment, moment_if_any
-from .figures import BatchCancelled, BatchResumed, BatchView, PoolView, WorkerView, batch_view, pool_view, worker_view
 from .jobs import EventView, JobToken, JobView, ToolView, Wait, event_view, job_view
 from .leases import Lease
 from .lists import Page, Whole
+from .pools import PoolView, pool_view
 from .submits import FinishView, Quote, Receipt, Requeued, finish_view, receipt
+from .workers import WorkerView, worker_view
 
 __all__ = [
     "AccountView",

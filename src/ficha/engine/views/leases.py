@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ...core.outcomes import Lease as CoreLease
+from ...core.outcomes import ClaimedJob
 from ...core.records import Leased
 from ...store.base import JobRow
 from .dates import moment
@@ -18,44 +18,44 @@ from .jobs import JobView, job_view
 class Lease(Struct, frozen=True, eq=False, gc=False):
     """A worker's hold on a job: what a claim hands out, and what proves the right to speak about the job."""
 
-    core: CoreLease
+    claimed: ClaimedJob
     job_id: str
     account: str
     epoch: int
     worker: str
 
     @classmethod
-    def of(cls, lease: CoreLease) -> Lease:
-        return cls(lease, lease.job.id, lease.job.account_id, lease.epoch, lease.worker)
+    def of(cls, claimed: ClaimedJob) -> Lease:
+        return cls(claimed, claimed.job.id, claimed.job.account_id, claimed.epoch, claimed.worker)
 
     @property
     def job(self) -> JobView:
         """The job as it was claimed."""
-        return job_view(JobRow(self.core.job, self.core.payload, None), self.claimed_at)
+        return job_view(JobRow(self.claimed.job, self.claimed.payload, None), self.claimed_at)
 
     @property
     def tool(self) -> str:
-        return self.core.job.tool
+        return self.claimed.job.tool
 
     @property
     def payload(self) -> Any:
-        return msgspec.json.decode(self.core.payload)
+        return msgspec.json.decode(self.claimed.payload)
 
     @property
     def claimed_at(self) -> int:
-        place = self.core.job.place
+        place = self.claimed.job.place
         assert isinstance(place, Leased)
         return place.leased_at
 
     @property
     def expires_at(self) -> datetime:
         """When the lease ends unless a heartbeat extends it."""
-        return moment(self.core.expires_at)
+        return moment(self.claimed.expires_at)
 
     @property
     def deadline_at(self) -> datetime:
         """When the run is timed out, whatever the heartbeats."""
-        return moment(self.core.deadline_at)
+        return moment(self.claimed.deadline_at)
 
     def __repr__(self) -> str:
         return f"Lease(job_id={self.job_id!r}, epoch={self.epoch}, worker={self.worker!r})"

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ... import validation as arg
-from ...core.commands import Cancel, Submit
+from ...core.commands import CancelJob, Submit
 from ...core.records import Status
 from ...engine.views import EventView, FinishView, JobToken, JobView, Page, Quote, Receipt
 from ...requests import BatchRequest, SubmitRequest
@@ -158,7 +158,7 @@ async def job(
 
 
 @routes.post("/jobs/{job_id}/cancel", summary="Cancel a job")
-@gives(FinishView, Cancel)
+@gives(FinishView, CancelJob)
 async def cancel(
     call: OneJob, job_id: str, asked: Annotated[s.ReasonBody, body(s.ReasonBody, optional=True)]
 ) -> Response:

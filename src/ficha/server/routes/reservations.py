@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from ...core.commands import Consume, Release, Reserve
+from ...core.commands import EndReservation, Reserve
 from ...engine.views import Hold, Page
 from .. import wire as s
 from ..guard import Account
@@ -37,13 +37,13 @@ async def reservations(call: Account, account: ForAccount = None, cursor: Cursor
 
 
 @routes.post("/{reservation_id}/consume", summary="Say that the job exists")
-@gives(Hold, Consume)
+@gives(Hold, EndReservation)
 async def consume(call: Account, reservation_id: str) -> Response:
     """A submit that names the reservation does this by itself."""
     return answer(await call.app.consume(reservation_id, account=call.owner))
 
 
 @routes.post("/{reservation_id}/release", summary="Free the slot")
-@gives(Hold, Release)
+@gives(Hold, EndReservation)
 async def release(call: Account, reservation_id: str) -> Response:
     return answer(await call.app.release(reservation_id, account=call.owner))

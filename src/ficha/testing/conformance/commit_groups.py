@@ -40,7 +40,7 @@ class CommitGroupConformance:
         assert raised == [failure]
         assert comparable(await driver.read(GetState(texts=True))) == before
         assert not await driver.store.committed(committer, 1)
-        await driver.run(c.Cancel(places.ready))
+        await driver.run(c.CancelJob(places.ready))
         await driver.check()
 
     async def test_nothing_is_written_when_the_database_refuses_a_row(self, driver: Driver) -> None:
@@ -140,7 +140,7 @@ class CommitGroupConformance:
         claimed = await driver.one(c.Claim("w1", ("gpu",), limit=1_000), Claimed)
         assert [held.job.id for held in claimed.leases] == [job.id for job in jobs[:1_000]]
         await driver.run(*(c.Finish(held.job.id, c.Completed("[]"), 1) for held in claimed.leases))
-        await driver.run(*(c.Cancel(job.id) for job in jobs[1_000:]))
+        await driver.run(*(c.CancelJob(job.id) for job in jobs[1_000:]))
         counts = await driver.read(GetBatch(batch_id))
         assert counts is not None
         assert counts.by_status == {"completed": 1_000, "cancelled": 9_000}
@@ -196,7 +196,7 @@ class CommitGroupConformance:
         job = new_job(driver.new_id())
         command = c.Submit("ana", (job,), "print", key="k")
         await driver.run(command)
-        for act in (c.Claim("w1", ("gpu",)), c.Finish(job.id, c.AcceptedByProvider("r"), 1), c.Cancel(job.id)):
+        for act in (c.Claim("w1", ("gpu",)), c.Finish(job.id, c.AcceptedByProvider("r"), 1), c.CancelJob(job.id)):
             await driver.run(act)
             outcome = await driver.one(command, Submitted)
             assert outcome.idempotent_hit
@@ -207,8 +207,8 @@ class CommitGroupConformance:
     async def test_refunds_come_once_however_often_an_end_is_told(self, driver: Driver) -> None:
         await open_house(driver)
         held = await lease(driver)
-        await driver.run(c.Finish(held.job.id, c.Failed("no", final=True), 1), c.Cancel(held.job.id))
-        again = await driver.run(c.Finish(held.job.id, c.Completed("1"), 1), c.Cancel(held.job.id))
+        await driver.run(c.Finish(held.job.id, c.Failed("no", final=True), 1), c.CancelJob(held.job.id))
+        again = await driver.run(c.Finish(held.job.id, c.Completed("1"), 1), c.CancelJob(held.job.id))
         assert [outcome.changed for outcome in again if isinstance(outcome, Finished)] == [False, False]
         assert driver.expected.accounts["ana"].balance == 1_000
         await driver.check()
@@ -267,7 +267,7 @@ class CommitGroupConformance:
             job_id = one.job.id
             groups += [
                 [c.Finish(job_id, c.Failed("no"), 1)],
-                [c.Cancel(job_id)],
+                [c.CancelJob(job_id)],
                 [c.Finish(job_id, c.Completed("1"))],
                 [c.Heartbeat(job_id, 1)],
             ]
@@ -288,10 +288,10 @@ class CommitGroupConformance:
         ]
         await driver.race(*submits)
         await driver.check()
-        cancels: list[list[c.Command]] = [[c.Cancel(job_id) for job_id in ids[start::4]] for start in range(4)]
+        cancels: list[list[c.Command]] = [[c.CancelJob(job_id) for job_id in ids[start::4]] for start in range(4)]
         claims: list[list[c.Command]] = [[c.Claim(f"w{number}", ("gpu",), limit=3)] for number in range(4)]
         backwards: list[list[c.Command]] = [
-            [c.Cancel(job_id) for job_id in reversed(ids[start::3])] for start in range(3)
+            [c.CancelJob(job_id) for job_id in reversed(ids[start::3])] for start in range(3)
         ]
         await driver.race(*cancels, *claims, *backwards)
         await driver.check()

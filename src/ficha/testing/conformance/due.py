@@ -133,7 +133,9 @@ class DueConformance:
     async def test_a_reservation_is_due_when_it_expires_unless_it_has_ended(self, driver: Driver) -> None:
         await open_house(driver)
         held, released = driver.new_id(), driver.new_id()
-        await driver.run(c.Reserve(held, "ana", 1_000), c.Reserve(released, "ana", 1_000), c.Release(released))
+        await driver.run(
+            c.Reserve(held, "ana", 1_000), c.Reserve(released, "ana", 1_000), c.EndReservation(released, "released")
+        )
         driver.clock.now += SECOND - 1
         assert (await due(driver)).reservations == []
         driver.clock.now += 1
@@ -167,7 +169,7 @@ class DueConformance:
 
     async def test_jobs_that_ended_are_never_due(self, driver: Driver) -> None:
         await one_in_each_place(driver)
-        await driver.run(*(c.Cancel(job_id) for job_id in list(driver.expected.jobs)))
+        await driver.run(*(c.CancelJob(job_id) for job_id in list(driver.expected.jobs)))
         driver.clock.advance(10**7)
         assert (await due(driver, stuck_ms=0, max_age_ms=0)).jobs == []
 

@@ -144,7 +144,7 @@ class IdentityConformance:
             c.Submit("ana", (new,), key="k1", reservation_id=held),
             c.Submit("bob", (new_job(driver.new_id()),), batch_id=batch, joins=True, key="k1"),
             c.Submit("nobody", (new_job(driver.new_id()),), batch_id=driver.new_id(), joins=True),
-            *map(c.Cancel, (places.ready, places.parked, places.delayed, places.running, places.awaiting, "none")),
+            *map(c.CancelJob, (places.ready, places.parked, places.delayed, places.running, places.awaiting, "none")),
             c.SaveStep(places.running, 1, "download", "1"),
             c.Requeue(places.dead, driver.new_id()),
             c.Claim("w1", ("gpu", "cpu", "tpu", "none"), limit=2),

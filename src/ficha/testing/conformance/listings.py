@@ -187,7 +187,7 @@ class ListingConformance:
         await open_house(driver)
         ids = [driver.new_id() for _ in range(8)]
         await driver.run(*(c.Reserve(held, "ana" if place % 3 else "bob", 1_000) for place, held in enumerate(ids)))
-        await driver.run(c.Release(ids[1]), c.Consume(ids[2]))
+        await driver.run(c.EndReservation(ids[1], "released"), c.EndReservation(ids[2], "consumed"))
         driver.clock.advance(5)
         await driver.run(c.ExpireReservation(ids[4]))
         for account in (None, "ana", "bob", "nobody"):
@@ -242,7 +242,7 @@ class ListingConformance:
             c.Finish(jobs[1].id, c.AcceptedByProvider("ref"), 1),
             c.Finish(jobs[2].id, c.Completed("1"), 1),
             c.Finish(jobs[3].id, c.Failed("no"), 1),
-            c.Cancel(jobs[6].id),
+            c.CancelJob(jobs[6].id),
         )
         counts = await driver.read(GetBatch(batch_id))
         assert counts is not None
@@ -332,7 +332,7 @@ async def _many_jobs(driver: Driver) -> Places:
     claim = await driver.run(c.ResizePool("tpu", 10), c.Claim("w9", ("gpu", "tpu"), limit=4))
     assert claim
     driver.clock.advance(0.25)
-    await driver.run(c.Heartbeat(places.running, 1), c.Cancel(ready.id))
+    await driver.run(c.Heartbeat(places.running, 1), c.CancelJob(ready.id))
     last = new_job(driver.new_id())
     await driver.one(c.Submit("ana", (last,), session="s1", batch_id=batch_id), Submitted)
     return replace(places, ready=last.id)

@@ -197,8 +197,8 @@ class LoadingConformance:
         await driver.run(
             *(c.Reserve(held, "ana", ttl_ms=1_000) for held in mine),
             c.Reserve(driver.new_id(), "bob"),
-            c.Consume(mine[0]),
-            c.Release(mine[1]),
+            c.EndReservation(mine[0], "consumed"),
+            c.EndReservation(mine[1], "released"),
         )
         driver.clock.advance(2)
         await driver.run(c.ExpireReservation(mine[2]))
@@ -311,7 +311,7 @@ class LoadingConformance:
         claimed = await driver.one(c.Claim("w1", ("gpu", "cpu"), limit=3), Claimed)
         await driver.run(c.Finish(claimed.leases[0].job.id, c.AcceptedByProvider("ref"), claimed.leases[0].epoch))
         assert (await driver.load(wanted)).occupied == {"gpu": 2, "cpu": 1, "tpu": 3}
-        await driver.run(*(c.Cancel(held.job.id) for held in claimed.leases))
+        await driver.run(*(c.CancelJob(held.job.id) for held in claimed.leases))
         assert (await driver.load(wanted)).occupied == {"gpu": 0, "cpu": 0, "tpu": 3}
 
     async def test_a_pool_that_gets_a_limit_counts_what_runs_already_within_the_same_group(

@@ -90,7 +90,7 @@ class RecordConformance:
         assert isinstance(rows[second.id].job.place, Parked)
         assert isinstance(rows[third.id].job.place, Ready)
         await driver.run(
-            c.Cancel(second.id),
+            c.CancelJob(second.id),
             c.Claim("w2", ("cpu",)),
             c.Finish(third.id, c.AcceptedByProvider("ref"), 1),
             c.Finish(third.id, c.Failed("no"), 1),
@@ -132,7 +132,7 @@ class RecordConformance:
             ),
             "started_at",
         }
-        await driver.run(c.Cancel(full.id))
+        await driver.run(c.CancelJob(full.id))
         await driver.check()
 
     async def test_the_largest_numbers_read_back_exactly(self, driver: Driver) -> None:
@@ -210,7 +210,7 @@ class RecordConformance:
             await finish(driver, held, c.Failed("again"))
             await driver.check()
             await submit(driver, "eva", max_wait_ms=1)
-            await driver.run(c.Elect("sweeper", "a", 1), c.Reserve(driver.new_id(), "ana"), c.Cancel(held.job.id))
+            await driver.run(c.Elect("sweeper", "a", 1), c.Reserve(driver.new_id(), "ana"), c.CancelJob(held.job.id))
             await driver.check()
 
     async def test_ranks_order_from_the_lowest_priority_to_the_highest(self, driver: Driver) -> None:
@@ -251,7 +251,11 @@ class RecordConformance:
         await driver.run(*(c.Reserve(held, "ana", ttl_ms=1_000) for held in (first, second, third, fourth)))
         await driver.check()
         job = new_job(driver.new_id())
-        await driver.run(c.Consume(first), c.Release(second), c.Submit("ana", (job,), reservation_id=third))
+        await driver.run(
+            c.EndReservation(first, "consumed"),
+            c.EndReservation(second, "released"),
+            c.Submit("ana", (job,), reservation_id=third),
+        )
         driver.clock.advance(1)
         await driver.run(c.ExpireReservation(fourth))
         await driver.check()
@@ -294,7 +298,11 @@ class RecordConformance:
         await open_house(driver)
         for odd in ("", "42", "no such job", "'", "0" * 36, driver.new_id().upper() + "a"):
             outcomes = await driver.run(
-                c.Cancel(odd), c.Heartbeat(odd, 1), c.SaveStep(odd, 1, "a", "1"), c.Release(odd), c.Discard(odd)
+                c.CancelJob(odd),
+                c.Heartbeat(odd, 1),
+                c.SaveStep(odd, 1, "a", "1"),
+                c.EndReservation(odd, "released"),
+                c.Discard(odd),
             )
             assert {getattr(outcome, "code", None) for outcome in outcomes} == {"NOT_FOUND"}, odd
             assert await driver.read(GetJobs((odd,))) == []

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from ...core import commands as c
-from ...core.outcomes import Claimed, Finished, Lease, Recovered, Submitted
+from ...core.outcomes import Claimed, ClaimedJob, Finished, Recovered, Submitted
 from ..driver import Driver
 
 
@@ -46,7 +46,7 @@ async def submit(driver: Driver, account_id: str = "ana", **changes: Any) -> str
     return (await driver.one(c.Submit(account_id, (job,)), Submitted)).job_id
 
 
-async def lease(driver: Driver, account_id: str = "ana", *, worker: str = "w1", **changes: Any) -> Lease:
+async def lease(driver: Driver, account_id: str = "ana", *, worker: str = "w1", **changes: Any) -> ClaimedJob:
     """Submits one job, by default to the pool cpu, and claims it. Nothing else may be ready there."""
     job_id = await submit(driver, account_id, **({"pool": "cpu"} | changes))
     pool = driver.expected.jobs[job_id].pool
@@ -55,7 +55,7 @@ async def lease(driver: Driver, account_id: str = "ana", *, worker: str = "w1", 
     return held
 
 
-async def finish(driver: Driver, held: Lease, ending: c.Ending) -> Finished:
+async def finish(driver: Driver, held: ClaimedJob, ending: c.Ending) -> Finished:
     return await driver.one(c.Finish(held.job.id, ending, held.epoch), Finished)
 
 
@@ -155,5 +155,5 @@ async def _ended(driver: Driver) -> dict[str, str]:
     again = await lease(driver)
     await finish(driver, again, c.Failed("once more"))
     requeued = driver.new_id()
-    await driver.run(c.Requeue(again.job.id, requeued), c.Cancel(requeued))
+    await driver.run(c.Requeue(again.job.id, requeued), c.CancelJob(requeued))
     return {**ids, "reused": reused.id, "requeued": requeued}

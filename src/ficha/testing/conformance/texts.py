@@ -89,7 +89,7 @@ class TextConformance:
             await driver.run(c.Finish(job.id, c.Completed(json.dumps(text))))
             await driver.run(c.Finish(job.id, c.Failed(text)))
             other = await submit(driver, account)
-            await driver.run(c.Cancel(other, reason=text))
+            await driver.run(c.CancelJob(other, reason=text))
             await driver.check()
 
     async def test_names_as_long_as_allowed_read_back(self, driver: Driver) -> None:

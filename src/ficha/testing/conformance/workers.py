@@ -62,7 +62,7 @@ class WorkerConformance:
             await finish(driver, held, ending)
             busy_us = 0 if kind == "recovered" else took_s * 1_000_000
             assert await tallies(driver, kind) == {"claimed": (1, 0), kind: (1, busy_us)}
-            await driver.run(c.Cancel(held.job.id))
+            await driver.run(c.CancelJob(held.job.id))
             assert await tallies(driver, kind) == {"claimed": (1, 0), kind: (1, busy_us)}
         await driver.check()
 
@@ -70,7 +70,7 @@ class WorkerConformance:
         await open_house(driver)
         cancelled = await lease(driver, worker="w1")
         driver.clock.advance(2)
-        await driver.run(c.Cancel(cancelled.job.id))
+        await driver.run(c.CancelJob(cancelled.job.id))
         assert await tallies(driver, "w1") == {"cancelled": (1, 2_000_000), "claimed": (1, 0)}
         lost = await lease(driver, worker="w2")
         for recoveries in range(1, driver.policy.max_recoveries):
@@ -91,7 +91,7 @@ class WorkerConformance:
         for _ in range(12):
             await driver.run(c.Claim("w2", ("cpu",)))
         driver.clock.advance(0.5)
-        await driver.run(*(c.Finish(job_id, c.Completed("1"), 1) for job_id in ids[:15]), c.Cancel(ids[15]))
+        await driver.run(*(c.Finish(job_id, c.Completed("1"), 1) for job_id in ids[:15]), c.CancelJob(ids[15]))
         await driver.run(*(c.Finish(job_id, c.Failed("again"), 1) for job_id in ids[15:]))
         await driver.check()
         assert (await tallies(driver, "w1"))["claimed"] == (4, 0)

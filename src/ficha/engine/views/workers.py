@@ -1,4 +1,4 @@
-"""Batches, pools and workers, with what is counted of each."""
+"""A worker, alive or gone, and what became of its runs."""
 
 from __future__ import annotations
 
@@ -8,63 +8,10 @@ from typing import Final
 from msgspec import Struct
 
 from ...core.policy import SECOND
-from ...core.records import Status, TallyKind
-from ...core.states import FINAL
+from ...core.records import TallyKind
 from ...core.workers import WorkerState, state_of
-from ...store.base import BatchCounts, PoolCounts, WorkerCounts
+from ...store.base import WorkerCounts
 from .dates import moment, moment_if_any
-
-
-class BatchView(Struct, frozen=True, kw_only=True):
-    """A batch and how far it is. `progress` is the share of its jobs that have ended, in percent."""
-
-    id: str
-    account: str
-    total: int
-    by_status: dict[Status, int]
-    progress: int
-    created_at: datetime
-
-
-def batch_view(counts: BatchCounts) -> BatchView:
-    total = sum(counts.by_status.values())
-    ended = sum(count for status, count in counts.by_status.items() if status in FINAL)
-    return BatchView(
-        id=counts.batch.id,
-        account=counts.batch.account_id,
-        total=total,
-        by_status=counts.by_status,
-        progress=100 * ended // total if total else 100,
-        created_at=moment(counts.batch.created_at),
-    )
-
-
-class BatchCancelled(Struct, frozen=True):
-    """How many jobs of a batch were cancelled."""
-
-    cancelled: int
-
-
-class BatchResumed(Struct, frozen=True):
-    """How many jobs of a batch go on."""
-
-    resumed: int
-
-
-class PoolView(Struct, frozen=True, kw_only=True):
-    """A pool: its slots (None for no limit), how many are busy, how many jobs are ready for one."""
-
-    name: str
-    slots: int | None
-    busy: int
-    ready: int
-    paused: bool
-
-
-def pool_view(counts: PoolCounts) -> PoolView:
-    pool = counts.pool
-    return PoolView(name=pool.name, slots=pool.limit, busy=counts.occupied, ready=counts.ready, paused=pool.paused)
-
 
 _TIMED: Final[frozenset[TallyKind]] = frozenset({"completed", "failed", "cancelled", "retried", "returned", "accepted"})
 """The ends whose moment is known: not that of a run that was lost."""

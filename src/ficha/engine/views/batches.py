@@ -1,0 +1,48 @@
+"""A batch and how far it is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from ...core.records import Status
+from ...core.states import FINAL
+from ...store.base import BatchCounts
+from .dates import moment
+
+
+class BatchView(Struct, frozen=True, kw_only=True):
+    """A batch and how far it is. `progress` is the share of its jobs that have ended, in percent."""
+
+    id: str
+    account: str
+    total: int
+    by_status: dict[Status, int]
+    progress: int
+    created_at: datetime
+
+
+def batch_view(counts: BatchCounts) -> BatchView:
+    total = sum(counts.by_status.values())
+    ended = sum(count for status, count in counts.by_status.items() if status in FINAL)
+    return BatchView(
+        id=counts.batch.id,
+        account=counts.batch.account_id,
+        total=total,
+        by_status=counts.by_status,
+        progress=100 * ended // total if total else 100,
+        created_at=moment(counts.batch.created_at),
+    )
+
+
+class BatchCancelled(Struct, frozen=True):
+    """How many jobs of a batch were cancelled."""
+
+    cancelled: int
+
+
+class BatchResumed(Struct, frozen=True):
+    """How many jobs of a batch go on."""
+
+    resumed: int
