@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import version
+from inspect import cleandoc
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -91,6 +92,10 @@ class _Shapes:
             kinds += [kind for kind in (*_given(route).shapes.values(), _taken(route)) if kind is not None]
         schemas, self.components = msgspec.json.schema_components(kinds, ref_template=REF)
         self._schemas = dict(zip(map(_key, kinds), schemas, strict=True))
+        for schema in self.components.values():
+            if "description" in schema:
+                # A docstring's; up to Python 3.12 it still has the indentation of the code around it.
+                schema["description"] = cleandoc(schema["description"])
         self.components["Problem"]["additionalProperties"] = True
         for kind, example in EXAMPLES.items():
             if kind.__name__ in self.components:
