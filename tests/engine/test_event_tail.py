@@ -287,7 +287,7 @@ async def test_a_look_that_failed_half_way_is_made_again(setup: StoreSetup, monk
 
         async def fails_at_events(query: Query) -> object:
             nonlocal failed
-            if isinstance(query, ListCommits) and query.account_id is None and failed < 3:
+            if isinstance(query, ListCommits) and query.telling_of is None and failed < 3:
                 failed += 1
                 raise Unavailable("lost on the way")
             return await read(query)

@@ -32,7 +32,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def say_within(setup: StoreSetup, connection: asyncpg.Connection, job_id: str, line: str) -> None:
     """Adds a line to a job's history in a transaction of somebody's own."""
     commands = [c.Note(job_id, 1, line)]
-    await setup.store.transact_within(connection, needs(commands), lambda seen: decide(seen, commands, POLICY)[0])
+    await setup.store.transact_within(connection, needs(commands), lambda seen: decide(seen, commands, POLICY))
 
 
 @asynccontextmanager

@@ -236,12 +236,12 @@ class Commit(Struct, frozen=True):
 class ListCommits(Query[list[Commit]], frozen=True):
     """The commits that are kept, oldest first, after the number `after`. They need not have events.
 
-    account_id: only commits with events of this account; there may be others, and events of others in them.
+    telling_of: only commits with events of this account; there may be others, and events of others in them.
     """
 
     after: int = 0
     limit: int = 100
-    account_id: str | None = None
+    telling_of: str | None = None
 
 
 EVENTS_SEARCHED = 100_000

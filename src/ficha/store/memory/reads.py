@@ -104,7 +104,7 @@ def _list_commits(store: MemoryStore, query: q.ListCommits) -> list[q.Commit]:
     found = (
         commit
         for commit in store.commit_rows[bisect_right(store.commit_rows, query.after, key=_number) :]
-        if query.account_id is None or any(event.account_id == query.account_id for event in commit.events)
+        if query.telling_of is None or any(event.account_id == query.telling_of for event in commit.events)
     )
     return list(islice(found, query.limit))
 

@@ -61,10 +61,10 @@ async def get_history(connection: Connection, query: q.GetHistory, clock: Clock 
 
 
 async def list_commits(connection: Connection, query: q.ListCommits, clock: Clock | None) -> list[q.Commit]:
-    if query.account_id is None:
+    if query.telling_of is None:
         found = await connection.fetch(COMMITS, query.after, query.limit)
     else:
-        found = await connection.fetch(COMMITS_OF, query.after, query.limit, account_mark(query.account_id))
+        found = await connection.fetch(COMMITS_OF, query.after, query.limit, account_mark(query.telling_of))
     return [q.Commit(number, decoded(text, at)) for number, at, text in found]
 
 

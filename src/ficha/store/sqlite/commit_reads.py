@@ -36,10 +36,10 @@ def get_history(db: apsw.Connection, query: q.GetHistory, now: int) -> list[Even
 
 
 def list_commits(db: apsw.Connection, query: q.ListCommits, now: int) -> list[q.Commit]:
-    if query.account_id is None:
+    if query.telling_of is None:
         found = db.execute(COMMITS, (query.after, query.limit))
     else:
-        found = db.execute(COMMITS_OF, (query.after, account_mark(query.account_id), query.limit))
+        found = db.execute(COMMITS_OF, (query.after, account_mark(query.telling_of), query.limit))
     return [q.Commit(number, decoded(text, at)) for number, at, text in found]
 
 
