@@ -49,7 +49,7 @@ test: check ## before every commit: the static checks, then every test but the l
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long" $(ARGS)
 
 test-all: check ## before every release: the long tests too
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	CASES=20 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile thorough $(ARGS)
 
 check: setup ## formatting, lint, types and the import arrows
 	$(BIN)/ruff format --check

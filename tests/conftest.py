@@ -6,12 +6,18 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.support.postgres import Server, new_database, server_folder
 from tests.support.postgres_databases import emptied, migrated_database
 
 # The store suite is library code, whose assertions would otherwise fail without a word.
 pytest.register_assert_rewrite("ficha.testing")
+
+# How many examples each property is tried on. `make test-all` names the thorough one.
+settings.register_profile("quick", max_examples=40, deadline=None)
+settings.register_profile("thorough", max_examples=300, deadline=None)
+settings.load_profile("quick")
 
 # The process that started the tests owns the server; with pytest-xdist its workers only get to know the folder.
 SERVER = pytest.StashKey[Server]()

@@ -30,6 +30,7 @@ async def test_a_filled_database_holds_what_was_asked_for_and_every_invariant(da
             assert (await app.stats()).by_status == {"queued": 50 + 40 + 10}
 
 
+@pytest.mark.long
 def test_a_quick_run_on_sqlite_writes_results_that_do_not_name_the_machine(tmp_path: Path) -> None:
     measures, text = quick_run(
         tmp_path, "--database", "sqlite", "--only", "flat", "--only", "polls", "--only", "memory"
@@ -59,6 +60,7 @@ def check_idle_worker(found: dict[str, float]) -> None:
     assert found["statements_per_s"] > 0
 
 
+@pytest.mark.long
 def test_a_quick_run_on_postgresql_writes_results_and_plots(tmp_path: Path) -> None:
     measures, text = quick_run(tmp_path, "--database", "postgres", "--only", "long", "--only", "scale")
     assert len(measures["long"]["verdicts"]) == 3

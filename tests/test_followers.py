@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.long
 def test_a_quick_run_tells_the_cost_in_every_situation_and_hears_what_is_written() -> None:
     command = [sys.executable, "-m", "benchmarks.followers", "--followers", "60", "--per-s", "200", "--seconds", "0.5"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)

@@ -24,6 +24,7 @@ CREATED = b"HTTP/1.1 201 Created\r\ncontent-length: 2\r\n\r\n{}"
 STANDS_STILL_S = 0.3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("database", "name"), [("postgres", "PostgreSQL"), ("sqlite", "SQLite")])
 def test_a_quick_run_writes_results_that_do_not_name_the_machine(database: str, name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.serving", "--quick", "--database", database, "--output", str(tmp_path)]

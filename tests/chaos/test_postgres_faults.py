@@ -50,6 +50,7 @@ async def test_a_server_that_crashes_under_load_loses_nothing_acknowledged(
     assert struck >= 2
 
 
+@pytest.mark.long
 async def test_a_server_whose_disk_is_full_goes_down_and_loses_nothing_once_there_is_space(
     postgres_server: Server, tmp_path: Path
 ) -> None:
@@ -60,6 +61,7 @@ async def test_a_server_whose_disk_is_full_goes_down_and_loses_nothing_once_ther
     assert verdict.wrong == []
 
 
+@pytest.mark.long
 async def test_connections_that_are_all_taken_delay_and_break_nothing(
     server: FragileServer, fragile_url: str, tmp_path: Path
 ) -> None:
@@ -82,6 +84,7 @@ async def test_commits_whose_answer_is_cut_off_are_neither_lost_nor_done_twice(u
     assert struck >= 5
 
 
+@pytest.mark.long
 @pytest.mark.req("B4")
 async def test_a_slow_silent_and_breaking_network_loses_nothing(url: str, tmp_path: Path) -> None:
     async with bad_network(url) as (network, detour):
@@ -95,18 +98,21 @@ async def test_locks_held_by_strangers_delay_and_break_nothing(url: str, tmp_pat
     assert struck == 2
 
 
+@pytest.mark.long
 async def test_without_hints_between_processes_work_goes_on_by_looking(url: str, tmp_path: Path) -> None:
     load = Load(url, tmp_path, habits=Habits(hears=False))
     _, verdict = await under(faults.kill_at_random, 0.7, load)
     assert verdict.wrong == []
 
 
+@pytest.mark.long
 async def test_through_a_pooler_in_transaction_mode_all_is_the_same(url: str, tmp_path: Path) -> None:
     with pooled(url) as detour:
         _, verdict = await under(faults.kill_at_random, 1.0, Load(detour, tmp_path, direct=url))
     assert verdict.wrong == []
 
 
+@pytest.mark.long
 @pytest.mark.req("B4")
 async def test_clocks_an_hour_apart_leave_no_lost_job_behind(url: str, tmp_path: Path) -> None:
     load = Load(url, tmp_path)

@@ -19,6 +19,7 @@ async def test_processes_killed_at_random_lose_nothing_and_charge_nothing_twice(
     assert verdict.recovered > 0, "no process that held a job was killed"
 
 
+@pytest.mark.long
 @pytest.mark.req("B4", "B10")
 async def test_after_all_processes_were_killed_at_once_work_goes_on_within_a_lease_and_a_sweep(
     database: str, tmp_path: Path
@@ -45,6 +46,7 @@ async def test_a_worker_stopped_past_its_lease_can_end_nothing_any_more(database
     assert any(line.get("told") == "lost" for line in lines(tmp_path)), "the worker was not told that it has lost"
 
 
+@pytest.mark.long
 @pytest.mark.req("A9", "B4")
 async def test_sweepers_that_all_believe_to_lead_do_no_harm(database: str, tmp_path: Path) -> None:
     load = Load(database, tmp_path, habits=Habits(leads_always=True))

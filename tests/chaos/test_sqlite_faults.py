@@ -25,6 +25,7 @@ async def test_writes_and_flushes_that_fail_lose_nothing_acknowledged(url: str, 
     assert struck >= 20
 
 
+@pytest.mark.long
 async def test_a_full_disk_stops_the_work_until_there_is_space_and_loses_nothing(url: str, tmp_path: Path) -> None:
     load = Load(url, tmp_path, habits=Habits(disk=True))
     struck, verdict = await under(broken.fill_the_disk, 0.9, load)
@@ -32,6 +33,7 @@ async def test_a_full_disk_stops_the_work_until_there_is_space_and_loses_nothing
     assert struck >= 5
 
 
+@pytest.mark.long
 async def test_a_disk_that_is_really_full_stops_the_work_until_there_is_space_and_loses_nothing(tmp_path: Path) -> None:
     """On a small file system of its own; where none can be mounted, files that may not grow."""
     folder = tmp_path / "disk"

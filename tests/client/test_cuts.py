@@ -36,7 +36,7 @@ class Hours:
 
 
 @pytest.mark.parametrize("how", ["listening", "as it comes"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_watch_cut_again_and_again_tells_each_event_once_and_in_order(
     server: Served, name: str, seed: int, how: str
 ) -> None:

@@ -29,7 +29,7 @@ from tests.server.test_openapi import DOCUMENT
 from tests.support.postgres_databases import migrated_database
 from tests.support.server_process import Served, served
 
-CASES = int(os.environ.get("CASES", "5"))
+CASES = int(os.environ.get("CASES", "3"))
 """For each operation, of what fits the document and of what does not, on each database. `make fuzz` makes up more."""
 CHECKS = [
     not_a_server_error,

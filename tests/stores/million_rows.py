@@ -64,7 +64,7 @@ def account_of(number: int) -> str:
 class Population:
     """How many of each kind there are, and whose."""
 
-    def __init__(self, size: int = MILLION) -> None:
+    def __init__(self, size: int) -> None:
         self.size = size
         self.accounts = size // 100
         self.counts = {

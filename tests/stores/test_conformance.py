@@ -60,6 +60,11 @@ class TestSqlite(StoreConformance):
         yield Driver(store, clock)
         await store.close()
 
+    @pytest.mark.long
+    @pytest.mark.req("E6")
+    async def test_ten_thousand_jobs_are_submitted_run_and_cancelled_as_one_batch(self, driver: Driver) -> None:
+        await super().test_ten_thousand_jobs_are_submitted_run_and_cancelled_as_one_batch(driver)
+
 
 class TestPostgres(StoreConformance):
     @pytest.fixture
@@ -70,3 +75,8 @@ class TestPostgres(StoreConformance):
         await store.open()
         yield Driver(store, clock)
         await store.close()
+
+    @pytest.mark.long
+    @pytest.mark.req("E6")
+    async def test_ten_thousand_jobs_are_submitted_run_and_cancelled_as_one_batch(self, driver: Driver) -> None:
+        await super().test_ten_thousand_jobs_are_submitted_run_and_cancelled_as_one_batch(driver)

@@ -25,7 +25,7 @@ from tests.stores.command_samples import (
     submits_alone,
     submits_of_all_sorts,
 )
-from tests.stores.million_rows import POLICY, Population, Run, found, runner
+from tests.stores.million_rows import MILLION, POLICY, Population, Run, found, runner
 from tests.stores.postgres_million_rows import INDEXES, fill, grow, keep_still
 from tests.stores.postgres_plans import Watch, Work, watched
 from tests.stores.postgres_setup import connected
@@ -121,11 +121,14 @@ def natures(population: Population) -> dict[str, Nature]:
     }
 
 
+@pytest.mark.parametrize(
+    "size", [pytest.param(SMALL, id="small"), pytest.param(MILLION, marks=pytest.mark.long, id="million")]
+)
 @pytest.mark.timeout(400)
-async def test_with_a_million_jobs_waiting_no_statement_does_more_work(
-    postgres_server: Server, monkeypatch: pytest.MonkeyPatch
+async def test_however_many_jobs_wait_no_statement_does_more_work(
+    postgres_server: Server, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    population = Population()
+    population = Population(size)
     async with new_database(postgres_server) as url:
         await fill(url, population)
         async with watched(url, monkeypatch) as (store, watch):

@@ -22,7 +22,7 @@ from tests.stores.command_samples import (
     nature,
     questions,
 )
-from tests.stores.million_rows import Population, runner
+from tests.stores.million_rows import MILLION, Population, runner
 from tests.stores.sqlite_million_rows import INDEXES, fill
 from tests.stores.sqlite_plans import Watch, Work, scans_and_sorts, watched
 
@@ -105,9 +105,12 @@ def natures(population: Population) -> dict[str, Nature]:
     }
 
 
+@pytest.mark.parametrize(
+    "size", [pytest.param(SMALL, id="small"), pytest.param(MILLION, marks=pytest.mark.long, id="million")]
+)
 @pytest.mark.timeout(400)
-async def test_with_a_million_jobs_waiting_no_statement_does_more_work(tmp_path: Path) -> None:
-    path, population = tmp_path / "ficha.db", Population()
+async def test_however_many_jobs_wait_no_statement_does_more_work(tmp_path: Path, size: int) -> None:
+    path, population = tmp_path / "ficha.db", Population(size)
     wrong: list[str] = []
     try:
         await fill(str(path), population)

@@ -117,10 +117,10 @@ async def _worked(job_id: str, number: int) -> str:
 
 
 @tool(cost=5)
-async def film(job: JobContext, address: str) -> list[str]:
-    """Twelve paid calls. Each run makes one that was not made before and then hangs, until the last."""
+async def film(job: JobContext, address: str, calls: int) -> list[str]:
+    """Paid calls. Each run makes one that was not made before and then hangs, until the last."""
     found = []
-    for number in range(12):
+    for number in range(calls):
         made: list[int] = []
 
         def pay(number: int = number, made: list[int] = made) -> str:
@@ -129,7 +129,7 @@ async def film(job: JobContext, address: str) -> list[str]:
                 return str(answer.read(), "ascii")
 
         found.append(await job.step(f"call {number}", pay))
-        if made and number < 11:
+        if made and number < calls - 1:
             deed("hangs", number)
             await asyncio.Event().wait()
     return found

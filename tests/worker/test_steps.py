@@ -51,22 +51,23 @@ def api() -> Iterator[PaidApi]:
 
 
 @pytest.mark.req("E3")
-async def test_a_job_killed_between_every_two_of_twelve_paid_calls_makes_each_once(
-    workers: WorkerProcesses, api: PaidApi
+@pytest.mark.parametrize("calls", [4, pytest.param(12, marks=pytest.mark.long)])
+async def test_a_job_killed_between_every_two_of_its_paid_calls_makes_each_once(
+    workers: WorkerProcesses, api: PaidApi, calls: int
 ) -> None:
     async with workers.opened_app(**SHORT) as app:
         # One worker stands by while the other has the job, so that the next run begins as soon as the lease is gone.
         processes = [workers.start(), workers.start()]
-        job_id = await submitted(app, "film", address=api.address)
-        for number in range(11):
+        job_id = await submitted(app, "film", address=api.address, calls=calls)
+        for number in range(calls - 1):
             await workers.did("hangs", number)
             (holder,) = [worker for worker in processes if worker.name == (await app.job(job_id)).locked_by]
             holder.kill()
             processes.remove(holder)
             processes.append(workers.start())
         (job,) = await ended(app, job_id)
-        assert job.result == [f"paid for /{number}" for number in range(12)]
-        assert api.calls == {f"/{number}": 1 for number in range(12)}
+        assert job.result == [f"paid for /{number}" for number in range(calls)]
+        assert api.calls == {f"/{number}": 1 for number in range(calls)}
         assert (job.charged, job.refunded, job.attempts) == (5, 0, 0)
         assert (await app.account("ana")).balance == 995
         assert await app.verify() == []
