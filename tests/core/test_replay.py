@@ -1,7 +1,7 @@
 """A saved batch can be read back, and deciding it again gives the same bytes."""
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 
 from ficha.core.commands import AnyCommand
 from ficha.core.decide import decide
@@ -10,7 +10,6 @@ from tests.core.strategies import POLICY, START_AT, Story, stories
 from tests.core.world import World
 
 
-@settings(max_examples=25, deadline=None)
 @given(stories())
 def test_a_saved_batch_decided_again_gives_the_same_bytes(story: Story) -> None:
     world = World(POLICY, now=START_AT)
