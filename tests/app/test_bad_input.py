@@ -606,10 +606,10 @@ async def test_a_job_of_another_lease_is_refused_by_its_epoch(app: Ficha) -> Non
                 words,
             )
             for bad, kind, words in (
-                (-1, InvalidArgument, "an epoch is"),
-                (1.5, InvalidArgument, "an epoch is"),
-                (True, InvalidArgument, "an epoch is"),
-                (2**31, InvalidArgument, "an epoch is"),
+                (-1, InvalidArgument, "an epoch must be"),
+                (1.5, InvalidArgument, "an epoch must be"),
+                (True, InvalidArgument, "an epoch must be"),
+                (2**31, InvalidArgument, "an epoch must be"),
             )
         ],
     )
