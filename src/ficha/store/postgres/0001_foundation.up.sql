@@ -10,28 +10,30 @@ CREATE TABLE account_ids (
     id text COLLATE "C" PRIMARY KEY
 );
 
+-- What changes stands behind what does not, and what changes at every end last: PostgreSQL logs a row that is rewritten on
+-- its page only from the first byte to the last that differ. Every page has room for a second version of its rows.
 CREATE TABLE accounts (
     id            text COLLATE "C" NOT NULL,
     plan          text NOT NULL,
     opened_at     timestamptz NOT NULL,
-    balance       bigint NOT NULL,
-    active        bigint NOT NULL,
-    admitted      bigint NOT NULL,
+    hour_at       timestamptz NOT NULL,
+    day_at        timestamptz NOT NULL,
+    month_at      timestamptz NOT NULL,
     parked        bigint NOT NULL,
     reserved      bigint NOT NULL,
-    submitted     bigint NOT NULL,
-    latest_job    uuid,
-    hour_at       timestamptz NOT NULL,
+    balance       bigint NOT NULL,
     hour_submits  bigint NOT NULL,
-    day_at        timestamptz NOT NULL,
     day_spent     bigint NOT NULL,
-    month_at      timestamptz NOT NULL,
     month_spent   bigint NOT NULL,
+    submitted     bigint NOT NULL,
     entries       bigint NOT NULL,
+    active        bigint NOT NULL,
+    admitted      bigint NOT NULL,
+    latest_job    uuid,
     -- One check instead of many: a statement reads each of them anew.
     CHECK (least(balance, active, admitted, parked, reserved, submitted, hour_submits, entries) >= 0)
 ) WITH (
-    fillfactor = 60,
+    fillfactor = 40,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
 );
 
@@ -40,46 +42,47 @@ CREATE INDEX accounts_by_id ON accounts (id);
 -- The wide row of a job: written at its birth and at its end. While a job is active, `status` stays 'queued' and the
 -- truth is in its row of `ready`, `parked` or `leases`; `job_states` shows both as one. Nothing that changes at the
 -- end of an ordinary job is indexed, so that the second write stays on its page.
+-- First what a job is born with, then what its end writes (see `accounts`).
 CREATE TABLE jobs (
     id              uuid PRIMARY KEY,
     created_at      timestamptz NOT NULL,
-    started_at      timestamptz,
-    finished_at     timestamptz,
-    dead_at         timestamptz,
     wait_until_at   timestamptz,
     cost            bigint NOT NULL,
     units           bigint NOT NULL,
-    priority        bigint NOT NULL,
     timeout_ms      bigint NOT NULL,
     max_attempts    bigint NOT NULL,
     backoff_ms      bigint NOT NULL,
     backoff_max_ms  bigint NOT NULL,
     charged         bigint NOT NULL,
-    refunded        bigint NOT NULL,
-    delivered       bigint,
-    epoch           bigint NOT NULL,
-    attempts        bigint NOT NULL,
-    recoveries      bigint NOT NULL,
-    events          bigint NOT NULL,
-    first_run_at    timestamptz,
+    priority        smallint NOT NULL,
     batch_id        uuid,
     requeue_of      uuid,
     account_id      text COLLATE "C" NOT NULL,
     tool            text COLLATE "C" NOT NULL,
     pool            text COLLATE "C" NOT NULL,
-    status          text NOT NULL,
     session         text,
     correlation_id  text,
     content_hash    text,
+    payload         jsonb NOT NULL,
+    refunded        bigint NOT NULL,
+    delivered       bigint,
+    started_at      timestamptz,
+    first_run_at    timestamptz,
+    finished_at     timestamptz,
+    dead_at         timestamptz,
+    epoch           integer NOT NULL,
+    attempts        integer NOT NULL,
+    recoveries      integer NOT NULL,
+    events          integer NOT NULL,
+    status          text NOT NULL,
     first_worker    text,
     error           text,
-    payload         jsonb NOT NULL,
     result          jsonb,
     CHECK (
         status IN ('queued', 'completed', 'failed', 'cancelled')
         AND least(cost, charged, refunded, charged - refunded) >= 0
     )
-) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
+) WITH (fillfactor = 44, autovacuum_vacuum_scale_factor = 0.05);
 
 CREATE INDEX jobs_of_account ON jobs (account_id, id);
 CREATE INDEX jobs_of_batch ON jobs (batch_id, id) WHERE batch_id IS NOT NULL;
@@ -93,10 +96,10 @@ CREATE TABLE ready (
     wait_until_at  timestamptz,
     started_at     timestamptz,
     first_run_at   timestamptz,
-    epoch          bigint NOT NULL,
-    attempts       bigint NOT NULL,
-    recoveries     bigint NOT NULL,
-    events         bigint NOT NULL,
+    epoch          integer NOT NULL,
+    attempts       integer NOT NULL,
+    recoveries     integer NOT NULL,
+    events         integer NOT NULL,
     account_id     text COLLATE "C" NOT NULL,
     pool           text COLLATE "C" NOT NULL,
     first_worker   text
@@ -114,10 +117,10 @@ CREATE TABLE parked (
     wait_until_at  timestamptz,
     started_at     timestamptz,
     first_run_at   timestamptz,
-    epoch          bigint NOT NULL,
-    attempts       bigint NOT NULL,
-    recoveries     bigint NOT NULL,
-    events         bigint NOT NULL,
+    epoch          integer NOT NULL,
+    attempts       integer NOT NULL,
+    recoveries     integer NOT NULL,
+    events         integer NOT NULL,
     account_id     text COLLATE "C" NOT NULL,
     pool           text COLLATE "C" NOT NULL,
     first_worker   text
@@ -139,10 +142,10 @@ CREATE TABLE leases (
     deadline_at   timestamptz NOT NULL,
     started_at    timestamptz,
     first_run_at  timestamptz,
-    epoch         bigint NOT NULL,
-    attempts      bigint NOT NULL,
-    recoveries    bigint NOT NULL,
-    events        bigint NOT NULL,
+    epoch         integer NOT NULL,
+    attempts      integer NOT NULL,
+    recoveries    integer NOT NULL,
+    events        integer NOT NULL,
     account_id    text COLLATE "C" NOT NULL,
     pool          text COLLATE "C" NOT NULL,
     status        text NOT NULL,
@@ -159,7 +162,6 @@ CREATE TABLE leases (
 );
 
 CREATE INDEX leases_due ON leases USING brin (least(expires_at, deadline_at)) WITH (pages_per_range = 16);
-CREATE INDEX leases_of_worker ON leases (worker) WHERE worker IS NOT NULL;
 CREATE INDEX leases_of_pool ON leases (pool);
 CREATE INDEX leases_of_ref ON leases (ref) WHERE ref IS NOT NULL;
 

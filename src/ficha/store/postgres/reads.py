@@ -46,14 +46,15 @@ SELECT {POOLS.selected("q")},
     (SELECT count(*) FROM ready WHERE ready.pool = q.name AND $1)
 FROM pools q ORDER BY q.name
 """
-# Counts are added up for all workers at once: there are few rows, and no index that leads to those of one.
+# Counts are added up for all workers at once, and so are leases: there are few rows, and no index leads to those of one.
 LIST_WORKERS: Final = f"""
 WITH sums AS MATERIALIZED ({full_state.WHOLE_TALLIES}),
 page AS MATERIALIZED (
     SELECT name FROM (SELECT name FROM workers UNION SELECT worker FROM sums) AS known
     WHERE $1::text IS NULL OR name > $1 ORDER BY name LIMIT $2
 )
-SELECT page.name, counted.kinds, counted.runs, counted.busy_us, held.running, held.stuck, {WORKERS.selected("w")}
+SELECT page.name, counted.kinds, counted.runs, counted.busy_us, coalesce(held.running, 0), coalesce(held.stuck, 0),
+    {WORKERS.selected("w")}
 FROM page
 LEFT JOIN workers w ON w.name = page.name
 LEFT JOIN (
@@ -61,10 +62,10 @@ LEFT JOIN (
         array_agg(busy_us ORDER BY kind) AS busy_us
     FROM sums GROUP BY worker
 ) AS counted ON counted.worker = page.name
-CROSS JOIN LATERAL (
-    SELECT count(*) AS running, count(*) FILTER (WHERE l.heartbeat_at < {at("$3::bigint")}) AS stuck
-    FROM leases l WHERE l.worker = page.name
-) AS held
+LEFT JOIN (
+    SELECT worker, count(*) AS running, count(*) FILTER (WHERE heartbeat_at < {at("$3::bigint")}) AS stuck
+    FROM leases GROUP BY worker
+) AS held ON held.worker = page.name
 ORDER BY page.name
 """
 
