@@ -180,7 +180,7 @@ async def test_what_the_holder_of_a_lease_wrote_is_seen_after_waiting_for_it(mig
         await until_waiting(migrated_url)
         await first.commit()
         [saved] = await saving
-        assert saved.result == "1"
+        assert saved.result_json == "1"
 
 
 async def test_an_account_is_loaded_as_the_holder_of_its_lock_left_it(migrated_url: str) -> None:

@@ -121,14 +121,12 @@ def natures(population: Population) -> dict[str, Nature]:
     }
 
 
-@pytest.mark.parametrize(
-    "size", [pytest.param(SMALL, id="small"), pytest.param(MILLION, marks=pytest.mark.long, id="million")]
-)
+@pytest.mark.long
 @pytest.mark.timeout(400)
-async def test_however_many_jobs_wait_no_statement_does_more_work(
-    postgres_server: Server, monkeypatch: pytest.MonkeyPatch, size: int
+async def test_with_a_million_jobs_waiting_no_statement_does_more_work(
+    postgres_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    population = Population(size)
+    population = Population(MILLION)
     async with new_database(postgres_server) as url:
         await fill(url, population)
         async with watched(url, monkeypatch) as (store, watch):

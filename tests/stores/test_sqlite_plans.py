@@ -106,7 +106,7 @@ def natures(population: Population) -> dict[str, Nature]:
 
 
 @pytest.mark.parametrize(
-    "size", [pytest.param(SMALL, id="small"), pytest.param(MILLION, marks=pytest.mark.long, id="million")]
+    "size", [pytest.param(2 * SMALL, id="small"), pytest.param(MILLION, marks=pytest.mark.long, id="million")]
 )
 @pytest.mark.timeout(400)
 async def test_however_many_jobs_wait_no_statement_does_more_work(tmp_path: Path, size: int) -> None:

@@ -96,12 +96,12 @@ async def test_folding_waits_for_nobody(migrated_url: str) -> None:
         assert await counts(store) == {("w1", "claimed"): 4, ("w1", "completed"): 4}
 
 
-async def test_a_worker_that_is_seen_often_touches_no_index(migrated_url: str) -> None:
+async def test_a_worker_that_is_seen_often_touches_no_index(postgres_url: str) -> None:
     word = c.RegisterWorker("w1", "host", 1, ("gpu",), 1, "1.0", 1_000)
-    async with opened(migrated_url) as store:
+    async with opened(postgres_url) as store:
         for _ in range(20):
             await run(store, word)
-    async with connected(migrated_url) as connection:
+    async with connected(postgres_url) as connection:
         updated: asyncpg.Record | None = None
         while updated is None or updated[0] < 19:
             updated = await connection.fetchrow(
