@@ -272,7 +272,7 @@ class _Story:
         return c.Note(line.words[0], epoch_of(line), line.options["text"])
 
     def _do_start(self, line: Line) -> c.Command:
-        return c.Start(line.words[0], epoch_of(line))
+        return c.Heartbeat(line.words[0], epoch_of(line), starts=True)
 
     def _do_beat(self, line: Line) -> c.Command:
         return c.Heartbeat(line.words[0], epoch_of(line))

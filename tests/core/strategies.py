@@ -63,7 +63,7 @@ _OPENING: tuple[c.Command, ...] = (
         )
         for account, pool, attempts, content in (
             *(("ana", "gpu", 2, "c1"), ("ana", "cpu", 1, None), ("ana", "gpu", 1, None)),
-            *(("bob", "gpu", 1, None), ("bob", "gpu", 3, "c2"), ("bob", "net", 2, None)),
+            *(("bob", "gpu", 1, "c1"), ("bob", "gpu", 3, "c2"), ("bob", "net", 2, None)),
             ("eva", "gpu", 1, None),
         )
     ),
@@ -273,8 +273,7 @@ _CLAIMS = _make(
 _CLAIMS_BY_ID = _make(
     c.ClaimJob, worker=_pick("w1", "w2"), pool=_pick("", "", "net"), job_id=_ACTIVE, starts=_pick(False, True)
 )
-_STARTS = _make(c.Start, job_id=_HELD, epoch=_EPOCHS)
-_HEARTBEATS = _make(c.Heartbeat, job_id=_HELD, epoch=_EPOCHS)
+_HEARTBEATS = _make(c.Heartbeat, job_id=_HELD, epoch=_EPOCHS, starts=_pick(False, True))
 _CHECKPOINTS = _make(
     c.SaveCheckpoint,
     job_id=_HELD,
@@ -355,7 +354,7 @@ _KINDS: list[SearchStrategy[Any]] = [
     *[_RESERVES] * 2,
     *[_RESERVATION_ENDS] * 2,
     _CHANGES_OF_PLAN,
-    *(_STARTS, _HEARTBEATS, _CHECKPOINTS, _STEPS, _REPORTS, _NOTES),
+    *(_HEARTBEATS, _HEARTBEATS, _CHECKPOINTS, _STEPS, _REPORTS, _NOTES),
     *(_DISCARDS, _OPENS, _FORGETS, _PAUSES, _RESIZES, _ELECTIONS, _WORDS),
     *(_JOINS, _API_KEYS, _API_KEYS),
 ]

@@ -27,7 +27,7 @@ NEW = c.NewJob("j9", "upscale", "gpu", "{}", cost=1)
         ),
         (c.Claim("w1", ("gpu", "cpu"), 3), Needs(pools={"gpu", "cpu"}, ready={"gpu": 3, "cpu": 3})),
         (c.ClaimJob("w1", "gpu", "j1"), Needs(owned_jobs={"j1"}, payloads={"j1"}, pools={"gpu"}, ready={"gpu": 1})),
-        (c.Start("j1", 1), Needs(jobs={"j1"})),
+        (c.Heartbeat("j1", 1, starts=True), Needs(jobs={"j1"})),
         (c.Report("j1", 1, 50), Needs(jobs={"j1"})),
         (c.Note("j1", 1, "so far"), Needs(jobs={"j1"})),
         (c.Heartbeat("j1", 1), Needs(jobs={"j1"})),

@@ -87,7 +87,7 @@ async def test_what_may_give_a_claim_something_wakes_and_nothing_else_does(memor
     assert not await wakes(c.Credit("ana", 1, "grant"))
     assert not await wakes(c.Claim("w1", ("gpu",), 1))
     held = first.jobs[0].id
-    assert not await wakes(c.Start(held, 1))
+    assert not await wakes(c.Heartbeat(held, 1, starts=True))
     assert not await wakes(c.Heartbeat(held, 1))
     assert not await wakes(c.SaveCheckpoint(held, 1, "HALF"))
     assert not await wakes(c.Finish(held, c.AcceptedByProvider("ref"), 1)), "a provider holds the slot"
@@ -226,7 +226,7 @@ async def test_whoever_follows_events_is_woken_by_every_batch_that_writes_some_a
     held = first.jobs[0].id
     assert await wakes(first)
     assert await wakes(c.Claim("w1", ("gpu",), 1))
-    assert await wakes(c.Start(held, 1))
+    assert await wakes(c.Heartbeat(held, 1, starts=True))
     assert await wakes(c.SaveCheckpoint(held, 1, "HALF"))
     assert await wakes(c.Note(held, 1, "so far"))
     assert not await wakes(c.Heartbeat(held, 1))

@@ -87,7 +87,7 @@ class Watcher:
                 for lease in leases:
                     yield from self._leased(lease.job.id, lease.epoch)
             case (
-                (c.Start() | c.Heartbeat() | c.SaveCheckpoint() | c.SaveStep() | c.Report() | c.Note()),
+                (c.Heartbeat() | c.SaveCheckpoint() | c.SaveStep() | c.Report() | c.Note()),
                 (o.Held() | o.StepSaved()),
             ):
                 if self._holder.get(command.job_id) != command.epoch:

@@ -98,7 +98,7 @@ async def lives(run: Run, population: Population) -> None:
     """From a claim to the end, by one process, each act in a batch of its own."""
     [claimed] = await run(c.Claim("w", ("gpu",), MANY))
     held = [(lease.job.id, lease.epoch) for lease in claimed.leases]
-    await run(*(c.Start(*lease) for lease in held))
+    await run(*(c.Heartbeat(*lease, starts=True) for lease in held))
     await run(*(c.Heartbeat(*lease) for lease in held))
     await run(*(c.SaveCheckpoint(*lease, "here") for lease in held))
     await run(*(c.Report(*lease, 50, "[1]") for lease in held), *(c.Note(*lease, "so far") for lease in held))

@@ -149,7 +149,7 @@ async def found(run: Run) -> None:
         await run(submit("founder", _founder(kind), key=kind, content=kind))
         [claimed] = await run(c.Claim("worker", ("gpu",), 1))
         epoch = claimed.leases[0].epoch
-        await run(c.Start(_founder(kind), epoch), c.SaveStep(_founder(kind), epoch, "step", '"done"'))
+        await run(c.Heartbeat(_founder(kind), epoch, starts=True), c.SaveStep(_founder(kind), epoch, "step", '"done"'))
         await run(c.SaveCheckpoint(_founder(kind), epoch, "half-way", 50))
         match kind:
             case "ended":

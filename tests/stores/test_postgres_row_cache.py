@@ -45,7 +45,7 @@ async def test_what_is_remembered_costs_one_round_trip_and_what_is_not_two(migra
             c.Credit("ana", 5, "grant", key="k"),
             c.ActingAs("boss", submit()),
             c.UseApiKey(str(uuid4())),
-            c.Start(job_id, epoch),
+            c.Heartbeat(job_id, epoch, starts=True),
             c.Heartbeat(job_id, epoch),
             c.SaveCheckpoint(job_id, epoch, "half", 50, "{}"),
             c.Finish(job_id, c.Completed("{}"), epoch=epoch),

@@ -254,7 +254,7 @@ async def test_the_view_shows_a_job_as_it_is_now(setup: StoreSetup, path: str) -
     assert apsw.Connection(path).execute(look).get == ("starting", "leased", "w1", 1, 2)
     (row,) = await setup.store.read(q.GetJobs((job_id(1),)))
     assert (row.job.status, row.job.epoch) == ("starting", 1)
-    await setup.run(c.Start(job_id(1), 1), c.Finish(job_id(1), c.Completed("{}"), 1))
+    await setup.run(c.Heartbeat(job_id(1), 1, starts=True), c.Finish(job_id(1), c.Completed("{}"), 1))
     assert apsw.Connection(path).execute(look).get == ("completed", None, None, 1, 2)
 
 

@@ -92,16 +92,12 @@ class ClaimJob(Command, frozen=True):
     starts: bool = False
 
 
-class Start(Command, frozen=True):
-    """The handler begins: `starting` becomes `running`."""
-
-    job_id: str
-    epoch: int
-
-
 class Heartbeat(Command, frozen=True):
+    """The worker still holds the job. With `starts`, its handler begins now: `starting` becomes `running`."""
+
     job_id: str
     epoch: int
+    starts: bool = False
 
 
 class SaveCheckpoint(Command, frozen=True):
@@ -323,7 +319,6 @@ UnwrappedCommand = (
     | Submit
     | Claim
     | ClaimJob
-    | Start
     | Heartbeat
     | SaveCheckpoint
     | SaveStep

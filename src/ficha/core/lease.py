@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from . import checkpoints, states
-from .commands import Heartbeat, Note, Report, SaveCheckpoint, SaveStep, Start
+from .commands import Heartbeat, Note, Report, SaveCheckpoint, SaveStep
 from .outcomes import Held, Refusal, StepSaved
 from .policy import MILLISECOND
 from .records import Checkpoint, Job, Leased, Step
@@ -14,19 +14,14 @@ from .rule import Needs, Rule
 from .workspace import Workspace
 
 
-def start(ws: Workspace, command: Start) -> Held | Refusal:
+def heartbeat(ws: Workspace, command: Heartbeat) -> Held | Refusal:
     job = held_job(ws, command.job_id, command.epoch)
     if isinstance(job, Refusal):
         return job
-    if job.status == "starting":
+    if command.starts and job.status == "starting":
         job = states.started(job, ws.now)
         ws.add_event(job, "started", epoch=job.epoch)
     return _extended(ws, job)
-
-
-def heartbeat(ws: Workspace, command: Heartbeat) -> Held | Refusal:
-    job = held_job(ws, command.job_id, command.epoch)
-    return job if isinstance(job, Refusal) else _extended(ws, job)
 
 
 def save_checkpoint(ws: Workspace, command: SaveCheckpoint) -> Held | Refusal:
@@ -116,7 +111,7 @@ def _extended(ws: Workspace, job: Job) -> Held:
     return Held(job.id, job.status, lease.expires_at, lease.deadline_at)
 
 
-def _needs_job(wanted: Needs, command: Start | Heartbeat | SaveCheckpoint | Report | Note) -> None:
+def _needs_job(wanted: Needs, command: Heartbeat | SaveCheckpoint | Report | Note) -> None:
     wanted.jobs.add(command.job_id)
 
 
@@ -126,7 +121,6 @@ def _needs_step(wanted: Needs, command: SaveStep) -> None:
 
 
 RULES = (
-    Rule(Start, decide=start, needs=_needs_job, refuses=("LEASE_LOST", "NOT_FOUND"), locks_account=False),
     Rule(Heartbeat, decide=heartbeat, needs=_needs_job, refuses=("LEASE_LOST", "NOT_FOUND"), locks_account=False),
     Rule(
         SaveCheckpoint,

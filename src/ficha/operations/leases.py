@@ -109,7 +109,7 @@ class LeaseOperations(Operations):
 
     async def start(self, lease: AnyLease) -> datetime:
         """Says that the handler begins; returns when the lease ends."""
-        return moment((await self._ask(c.Start(lease.job_id, lease.epoch), Held)).expires_at)
+        return moment((await self._ask(c.Heartbeat(lease.job_id, lease.epoch, starts=True), Held)).expires_at)
 
     async def heartbeat(self, leases: AnyLease | Iterable[AnyLease]) -> list[datetime | Refused]:
         """Extends leases. In the place of one that was lost stands the exception that says so."""

@@ -238,7 +238,7 @@ class ListingConformance:
         )
         await driver.run(c.Claim("w1", ("gpu",), limit=5))
         await driver.run(
-            c.Start(jobs[0].id, 1),
+            c.Heartbeat(jobs[0].id, 1, starts=True),
             c.Finish(jobs[1].id, c.AcceptedByProvider("ref"), 1),
             c.Finish(jobs[2].id, c.Completed("1"), 1),
             c.Finish(jobs[3].id, c.Failed("no"), 1),

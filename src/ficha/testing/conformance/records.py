@@ -51,7 +51,7 @@ class RecordConformance:
         held = await lease(driver, max_attempts=5)
         job_id = held.job.id
         for epoch in (1, 2, 3):
-            await driver.run(c.Start(job_id, epoch))
+            await driver.run(c.Heartbeat(job_id, epoch, starts=True))
             await driver.check()
             await driver.run(c.SaveCheckpoint(job_id, epoch, f"C{epoch}", epoch * 10, json.dumps({"at": epoch})))
             await driver.check()
@@ -74,7 +74,7 @@ class RecordConformance:
         await driver.run(
             c.Submit("ana", (first,)),
             c.Claim("w1", ("cpu",)),
-            c.Start(first.id, 1),
+            c.Heartbeat(first.id, 1, starts=True),
             c.SaveCheckpoint(first.id, 1, "HALF", 50, '{"page": 1}'),
             c.SaveStep(first.id, 1, "download", "[1]"),
             c.Finish(first.id, c.Completed('{"born": "and ended"}'), 1),

@@ -109,7 +109,7 @@ async def one_in_each_place(driver: Driver) -> Places:
     awaiting = await lease(driver, pool="tpu")
     driver.clock.advance(0.25)
     await driver.run(
-        c.Start(running.job.id, running.epoch),
+        c.Heartbeat(running.job.id, running.epoch, starts=True),
         c.SaveCheckpoint(running.job.id, running.epoch, "HALF", 50, '{"page": 3}'),
         c.SaveStep(running.job.id, running.epoch, "download", '{"bytes": 12}'),
         c.Finish(awaiting.job.id, c.AcceptedByProvider("ref-1"), awaiting.epoch),
