@@ -46,7 +46,7 @@ SELECT {POOLS.selected("q")},
     (SELECT count(*) FROM ready WHERE ready.pool = q.name AND $1)
 FROM pools q ORDER BY q.name
 """
-# Counts are added up for all workers at once, and so are leases: there are few rows, and no index leads to those of one.
+# Counts and leases are added up for all workers at once: there are few rows, and no index leads to those of one.
 LIST_WORKERS: Final = f"""
 WITH sums AS MATERIALIZED ({full_state.WHOLE_TALLIES}),
 page AS MATERIALIZED (
