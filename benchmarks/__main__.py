@@ -12,14 +12,14 @@ from typing import Final
 
 from rich.console import Console
 
-from . import machine, report
+from . import footprint, machine, report
 from .awa_side import AwaSide
 from .ceiling_side import CeilingSide
 from .databases import Kind, databases
 from .ficha_side import FichaSide
 from .huey_side import HueySide
 from .loops import LOOPS
-from .measurements import Measurement, measurements, sample
+from .measurements import SERVED, Measurement, measurements, sample
 from .peer import Knob, Peer
 from .pgqueuer_side import PgQueuerSide
 from .procrastinate_side import ProcrastinateSide
@@ -31,6 +31,8 @@ PEERS: Final[dict[str, list[type[Peer]]]] = {
     "PostgreSQL": [FichaSide, PgQueuerSide, AwaSide, ProcrastinateSide, CeilingSide],
     "SQLite": [FichaSide, HueySide],
 }
+BARE: Final[tuple[type[Peer], ...]] = (footprint.ManyAccounts, PgQueuerSide)
+"""Whose bytes are counted."""
 NAMES: Final = [peer.name for peers in PEERS.values() for peer in peers if peer is not FichaSide]
 
 
@@ -53,7 +55,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, help="how long callers submit in one measurement")
     parser.add_argument("--jobs", type=int, help="jobs in bulk, and in a queue that is emptied")
     parser.add_argument("--only", choices=["postgres", "sqlite"], help="one database instead of both")
-    parser.add_argument("--measure", metavar="KEY", help="only measurements whose key starts so, such as submit_64")
+    parser.add_argument("--measure", metavar="KEY", help="only measurements whose key starts so, as submit_64")
     parser.add_argument("--peer", action="append", choices=NAMES, help="only this one beside Ficha; may be repeated")
     parser.add_argument(
         "--loop", choices=list(LOOPS), default="uvloop", help="the event loop, for all peers (uvloop is PgQueuer's own)"
@@ -81,7 +83,8 @@ async def _measure(kinds: list[Kind], size: Size, options: argparse.Namespace, c
     if machine.is_busy() and not options.quick:
         console.print("[yellow]the machine is busy with other work: do not trust absolute figures")
     chosen = tuple(m for m in measurements() if m.key.startswith(options.measure or ""))
-    if not chosen:
+    wants_bytes = footprint.KEY.startswith(options.measure or "")
+    if not chosen and not wants_bytes:
         raise SystemExit(f"no measurement starts with {options.measure!r}")
     results = Results(await machine.facts(kinds, options.loop), size, chosen)
     for kind in kinds:
@@ -99,6 +102,10 @@ async def _measure(kinds: list[Kind], size: Size, options: argparse.Namespace, c
                     with console.status(f"{kind.name}, round {number + 1}: {measurement.title}, {peer.name}"):
                         found = await sample(measurement, peer(), kind, size)
                     results.add(kind.name, peer.name, measurement.key, found)
+        if wants_bytes and kind.name in SERVED:
+            for peer in (side for side in BARE if side.name in {peer.name for peer in peers}):
+                with console.status(f"{kind.name}: bytes of a finished life, {peer.name}"):
+                    results.footprints[peer.name] = await footprint.footprint(peer(), kind, size)
     return results
 
 

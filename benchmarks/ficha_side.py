@@ -44,6 +44,7 @@ class FichaSide(Peer):
     does = "key, quotas, charge, ledger line, lease, result, event trail"
     knob = Knob("handlers at a time", (200, 400, 1_000))
     setting = 400
+    accounts: int = ACCOUNTS
 
     async def install(self, url: str) -> None:
         if url.startswith("postgresql:"):
@@ -51,7 +52,7 @@ class FichaSide(Peer):
 
     async def open(self, url: str) -> None:
         await self.reopen(url)
-        names = {account(number) for number in range(ACCOUNTS)}
+        names = {self._account(number) for number in range(self.accounts)}
         await asyncio.gather(*(self._app.open_account(name, plan="pro", credits=PLENTY) for name in names))
 
     async def reopen(self, url: str) -> None:
@@ -70,12 +71,16 @@ class FichaSide(Peer):
     async def close(self) -> None:
         await self._app.close()
 
+    def _account(self, number: int) -> str:
+        return account(number, self.accounts)
+
     async def submit(self, number: int) -> None:
-        await self._app.submit("upscale", payload(number), account=account(number), idempotency_key=f"key-{number}")
+        mine = self._account(number)
+        await self._app.submit("upscale", payload(number), account=mine, idempotency_key=f"key-{number}")
 
     async def submit_many(self, numbers: Sequence[int]) -> None:
         requests = [
-            SubmitRequest(tool="upscale", payload=payload(n), account=account(n), idempotency_key=f"key-{n}")
+            SubmitRequest(tool="upscale", payload=payload(n), account=self._account(n), idempotency_key=f"key-{n}")
             for n in numbers
         ]
         _none_refused(await self._app.submit_many(requests))
@@ -112,7 +117,7 @@ class FichaSide(Peer):
     async def check(self, submitted: int, finished: int) -> None:
         if problems := await self._app.verify():
             raise Wrong(f"{len(problems)} invariants are broken, the first: {problems[0]}")
-        again = await self._app.submit("upscale", payload(0), account=account(0), idempotency_key="key-0")
+        again = await self._app.submit("upscale", payload(0), account=self._account(0), idempotency_key="key-0")
         state = await self._app.engine.store.read(GetState(texts=True))
         statuses = Counter(job.status for job in state.jobs.values())
         entries = Counter((entry.kind, entry.amount) for entry in state.entries)

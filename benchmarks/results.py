@@ -7,8 +7,9 @@ import statistics
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from .footprint import Footprint
 from .measurements import Measurement, Sample
-from .targets import CEILING, FASTEST, LIMITS, OURS, TARGETS, Limit, Target
+from .targets import BYTE_LIMITS, CEILING, FASTEST, LIMITS, OURS, TARGETS, ByteLimit, Limit, Target
 from .workload import CALLERS, Size
 
 CEILING_OF: Final = {
@@ -29,6 +30,7 @@ class Results:
     does: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     samples: dict[str, dict[str, dict[str, list[Sample]]]] = field(default_factory=dict)
+    footprints: dict[str, Footprint] = field(default_factory=dict)
 
     def add(self, database: str, peer: str, key: str, sample: Sample) -> None:
         self.samples.setdefault(database, {}).setdefault(peer, {}).setdefault(key, []).append(sample)
@@ -58,6 +60,8 @@ class Results:
             },
             "targets": [found for target in TARGETS if (found := self._reached(target))],
             "limits": [found for limit in LIMITS if (found := self._kept(limit))],
+            "bytes": {peer: _rounded(footprint) for peer, footprint in self.footprints.items()},
+            "byte_limits": [self._within(limit) for limit in BYTE_LIMITS if OURS in self.footprints],
         }
 
     def lives(self) -> list[tuple[str, str, str]]:
@@ -120,12 +124,25 @@ class Results:
             "reached": ratio >= target.least,
         }
 
+    def _within(self, limit: ByteLimit) -> dict[str, Any]:
+        measured = getattr(self.footprints[OURS], limit.what)
+        return {**asdict(limit), "bytes": round(measured), "reached": measured <= limit.most}
+
     def _kept(self, limit: Limit) -> dict[str, Any] | None:
         samples = self.samples.get(limit.database, {}).get(OURS, {}).get(limit.key)
         if not samples:
             return None
         p50_ms = 1_000 / _rate(samples)
         return {**asdict(limit), "p50_ms": round(p50_ms, 3), "reached": p50_ms < limit.under_ms}
+
+
+def _rounded(footprint: Footprint) -> dict[str, Any]:
+    relations = sorted(footprint.relations.items(), key=lambda item: -item[1])
+    return {
+        "storage": round(footprint.storage),
+        "log": round(footprint.log),
+        "relations": {name: round(size) for name, size in relations if round(size)},
+    }
 
 
 def _rate(samples: list[Sample]) -> float:

@@ -52,3 +52,14 @@ TARGETS: Final = (
     Target("SQLite", "claim_finish", "huey", "work", 5.0),
 )
 LIMITS: Final = (Limit("SQLite", "latency", 1.0),)
+
+
+@dataclass(frozen=True)
+class ByteLimit:
+    """A finished life is to cost us at most so many bytes, of storage or of log."""
+
+    what: str
+    most: int
+
+
+BYTE_LIMITS: Final = (ByteLimit("storage", 1_700), ByteLimit("log", 3_000))

@@ -56,8 +56,8 @@ class Numbers:
         return [self.next() for _ in range(count)]
 
 
-def account(number: int) -> str:
-    return f"account-{number % ACCOUNTS}"
+def account(number: int, among: int = ACCOUNTS) -> str:
+    return f"account-{number % among}"
 
 
 def payload(number: int) -> dict[str, Any]:

@@ -52,8 +52,15 @@ def test_a_quick_run_measures_every_peer_and_writes_results_that_do_not_name_the
     check_ratios(found["ratios"])
     check_targets(found["targets"])
     assert [(limit["key"], limit["p50_ms"] > 0) for limit in found["limits"]] == [("latency", True)]
+    check_bytes(found)
     check_words(found["machine"], (tmp_path / "RESULTS.md").read_text(encoding="utf-8"))
     check_plots(tmp_path / "plots")
+
+
+def check_bytes(found: dict[str, Any]) -> None:
+    assert list(found["bytes"]) == ["Ficha", "PgQueuer"]
+    assert all(figures["log"] > 0 for figures in found["bytes"].values())
+    assert [limit["what"] for limit in found["byte_limits"]] == ["storage", "log"]
 
 
 def check_figures(found: dict[str, Any]) -> None:
