@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import asyncpg
 
 from ficha.store.postgres import PostgresStore
@@ -37,6 +39,25 @@ async def keep_still(connection: asyncpg.Connection) -> None:
         await connection.execute(f"ALTER TABLE {table} SET UNLOGGED")
 
 
+NOT_YET_USABLE = """
+SELECT count(*) FROM pg_index
+WHERE indcheckxmin AND xmin::text::bigint >= pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+"""
+
+
+async def make_indexes(connection: asyncpg.Connection, *texts: str) -> None:
+    """Makes indexes on tables whose rows have been changed, and waits until they are used.
+
+    A transaction that began before an index was made, in whatever database of the server, may look for versions of rows
+    that the index does not lead to. Until all of these have ended, PostgreSQL plans every statement as if the index
+    were not there (`indcheckxmin`), and reads the table whole.
+    """
+    for text in texts:
+        await connection.execute(text)
+    while await connection.fetchval(NOT_YET_USABLE):  # noqa: ASYNC110 (the database does not tell by itself)
+        await asyncio.sleep(0.01)
+
+
 async def fill(url: str, population: Population) -> None:
     """A population in a fresh database, as quickly as can be, with statistics."""
     store = PostgresStore(url)
@@ -52,8 +73,7 @@ async def fill(url: str, population: Population) -> None:
             await connection.execute(f"DROP INDEX {name}")
         await grow(connection, population)
         await connection.execute("SET maintenance_work_mem = '256MB'")
-        for _, text in indexes:
-            await connection.execute(text)
+        await make_indexes(connection, *(text for _, text in indexes))
         await connection.execute("VACUUM ANALYZE")
     finally:
         await connection.close()

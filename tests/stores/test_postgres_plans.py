@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 from uuid import uuid4
@@ -26,10 +27,11 @@ from tests.stores.command_samples import (
     submits_of_all_sorts,
 )
 from tests.stores.million_rows import MILLION, POLICY, Population, Run, found, runner
-from tests.stores.postgres_million_rows import INDEXES, fill, grow, keep_still
+from tests.stores.postgres_million_rows import INDEXES, NOT_YET_USABLE, fill, grow, keep_still, make_indexes
 from tests.stores.postgres_plans import Watch, Work, watched
 from tests.stores.postgres_setup import connected
 from tests.support.postgres import Server, new_database
+from tests.support.waiting import until
 
 ROWS, PAGES = 8, 150
 """How many rows any step of a plan may handle, and how many pages a statement may look at, for each thing asked for."""
@@ -174,6 +176,29 @@ async def move_in(store: PostgresStore, plain: asyncpg.Connection) -> None:
     await grow(plain, Population(SMALL))
 
 
+async def test_an_index_is_not_used_while_an_older_transaction_is_under_way_anywhere(
+    postgres_server: Server, postgres_url: str
+) -> None:
+    """What the test below would otherwise fail by, now and then: whatever else ran on the server at that moment."""
+    async with (
+        connected(postgres_server.url()) as elsewhere,
+        connected(postgres_url) as plain,
+        connected(postgres_url) as other,
+    ):
+        await elsewhere.execute("BEGIN; SELECT pg_current_xact_id()")
+        await plain.execute(
+            "CREATE TABLE things (id int, n int); INSERT INTO things VALUES (1, 1); UPDATE things SET n = 2"
+        )
+        making = asyncio.create_task(make_indexes(plain, "CREATE INDEX ON things (id)"))
+        await until(lambda: other.fetchval(NOT_YET_USABLE))
+        await other.execute("SET enable_seqscan = off")
+        assert "Seq Scan" in await other.fetchval("EXPLAIN SELECT FROM things WHERE id = 1")
+        assert not making.done()
+        await elsewhere.execute("COMMIT")
+        await making
+        assert "Index" in await other.fetchval("EXPLAIN SELECT FROM things WHERE id = 1")
+
+
 NEEDED_BY: dict[str, Story | str] = {
     "ready_in_order": claims,
     "leases_of_pool": claims,
@@ -202,4 +227,4 @@ async def test_a_statement_that_has_lost_its_index_is_found_out(
             assert await look(needed_by) == []
             await plain.execute(f"DROP INDEX {name}")
             assert await look(needed_by) != [], f"nobody misses {name}"
-            await plain.execute(indexes[name])
+            await make_indexes(plain, indexes[name])
