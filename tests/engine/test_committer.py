@@ -7,9 +7,9 @@ import threading
 import pytest
 from msgspec.structs import replace
 
+from ficha import backoff
 from ficha.core import commands as c
 from ficha.core.outcomes import AccountChanged, Refusal, Submitted
-from ficha.engine import committer as committer_module
 from ficha.engine.committer import CLOSED, TOGETHER, CommitLimits, Committer
 from ficha.engine.engine import Engine
 from ficha.store.base import CommitUnknown, StoreError, Transient, Unavailable, no_hints
@@ -385,7 +385,7 @@ async def test_the_pauses_double_up_to_the_longest_one(
             pauses.append(most)
             return 0.0
 
-    monkeypatch.setattr(committer_module, "random", Jitter)
+    monkeypatch.setattr(backoff, "random", Jitter)
     limits = CommitLimits(backoff_s=1.0, backoff_max_s=10.0)
     engine = await opened(await memory.engine(store, limits=limits))
     store.faults.extend([AWAY] * 6)

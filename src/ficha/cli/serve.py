@@ -86,8 +86,8 @@ def _failed(code: str, error: Exception) -> typer.Exit:
 
 def _check(app: Ficha, settings: Settings) -> None:
     """Checks the database and its schema before the server listens."""
+    from ..backoff import pause_s
     from ..store.base import Unavailable
-    from ..worker.completer import pause_s
 
     async def has_keys() -> bool:
         async with app.separate_operations(sweeps=False) as backend:

@@ -96,8 +96,8 @@ async def _work(
     as_json: bool,
     beside: Callable[[], AbstractAsyncContextManager[None]],
 ) -> None:
+    from ..backoff import pause_s
     from ..store.base import Unavailable
-    from ..worker.completer import pause_s
     from .output import data
 
     loop = asyncio.get_running_loop()

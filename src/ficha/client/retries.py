@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ..backoff import bound_s
 from ..errors import Refused
 from .errors import ServerError, Unreachable
 
@@ -28,8 +29,7 @@ class Retries(Struct, frozen=True, kw_only=True):
 
     def backoff(self, tried: int, drawn: float) -> float:
         """The pause after so many tries; `drawn` is a number from 0 to 1."""
-        # The exponent is bounded because 2.0**1024 is an error, not a long time.
-        return drawn * min(self.backoff_max_s, self.backoff_s * 2.0 ** min(tried - 1, 60))
+        return drawn * bound_s(tried, self.backoff_s, self.backoff_max_s)
 
 
 STANDARD: Final = Retries()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 import uuid
 from collections import deque
@@ -18,12 +17,14 @@ from typing import Final
 
 from msgspec import Struct
 
+from ..backoff import pause_s
 from ..core.commands import Claim, Command, Submit, unwrapped
 from ..core.decide import decide
 from ..core.needs import needs
 from ..core.outcomes import Outcome, Refusal
 from ..core.policy import Policy
 from ..core.snapshot import Snapshot
+from ..futures import fail, settle, wake
 from ..store.base import ClaimsWithSubmits, Committed, CommitUnknown, Decision, Hints, Store, Transient, Unavailable
 
 log = logging.getLogger("ficha.engine")
@@ -122,8 +123,8 @@ class Committer:
         return await ticket.future
 
     def _rouse(self) -> None:
-        if self._idle is not None and not self._idle.done():
-            self._idle.set_result(None)
+        if self._idle is not None:
+            wake(self._idle)
 
     def stand(self, claim: Claim) -> StandingTicket:
         """Leaves a claim here until a group brings work for it, or it is withdrawn."""
@@ -147,8 +148,7 @@ class Committer:
             self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         for ticket in (*self._waiting, *(standing.ticket for standing in self._standing)):
-            if not ticket.future.done():
-                ticket.future.set_result([CLOSED] * len(ticket.commands))
+            settle(ticket.future, [CLOSED] * len(ticket.commands))
         self._waiting.clear()
         self._standing.clear()
 
@@ -230,13 +230,13 @@ class Committer:
                 log.exception("what was committed could not be made known within this process")
             answers = iter(committed.outcomes)
             for ticket in tickets:
-                _answer(ticket, list(islice(answers, len(ticket.commands))))
+                settle(ticket.future, list(islice(answers, len(ticket.commands))))
 
     def _refuse(self, tickets: list[_Ticket], why: str) -> None:
         log.warning("%s", why)
         refusal = Refusal("OVERLOADED", f"{why}; nothing was changed.", retry_after_s=2.0)
         for ticket in tickets:
-            _answer(ticket, [refusal] * len(ticket.commands))
+            settle(ticket.future, [refusal] * len(ticket.commands))
 
     async def _durably(self, tickets: list[_Ticket]) -> Committed:
         """Runs one group until it is committed, or it is certain that it was not."""
@@ -283,8 +283,7 @@ class Committer:
             await self._pause(tries)
 
     async def _pause(self, tries: int) -> None:
-        longest = min(self._limits.backoff_max_s, self._limits.backoff_s * 2 ** min(tries - 1, 20))
-        await asyncio.sleep(random.uniform(0, longest))  # noqa: S311 (jitter, not a secret)
+        await asyncio.sleep(pause_s(tries, self._limits.backoff_s, self._limits.backoff_max_s))
 
 
 def _weight(command: Command) -> int:
@@ -292,12 +291,6 @@ def _weight(command: Command) -> int:
     return len(command.jobs) if isinstance(command, Submit) else 1
 
 
-def _answer(ticket: _Ticket, outcomes: list[Outcome]) -> None:
-    if not ticket.future.done():
-        ticket.future.set_result(outcomes)
-
-
 def _fail(tickets: list[_Ticket], error: Exception) -> None:
     for ticket in tickets:
-        if not ticket.future.done():
-            ticket.future.set_exception(error)
+        fail(ticket.future, error)

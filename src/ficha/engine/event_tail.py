@@ -20,6 +20,7 @@ from typing import Final, Self
 
 from msgspec import Struct
 
+from ..futures import settle
 from ..store.base import GetFirstSearched, GetHistory, GetHorizon, ListCommits, NumberedEvent, Store, StoreError
 from ..store.commits import EVENTS_PER_COMMIT, commit_of, placed
 from .wakeups import EVENTS, Wakeups
@@ -302,7 +303,7 @@ class Follower:
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[bool] = loop.create_future()
         self._waiter = waiter
-        timer = loop.call_later(timeout_s, _settle, waiter, False)
+        timer = loop.call_later(timeout_s, settle, waiter, False)
         try:
             return await waiter
         finally:
@@ -335,12 +336,7 @@ class Follower:
     def stir(self) -> None:
         self._is_stirred = True
         if self._waiter is not None:
-            _settle(self._waiter, True)
-
-
-def _settle(waiter: asyncio.Future[bool], is_stirred: bool) -> None:
-    if not waiter.done():
-        waiter.set_result(is_stirred)
+            settle(self._waiter, True)
 
 
 async def job_events(store: Store, job_id: str, after: int, limit: int) -> list[NumberedEvent]:

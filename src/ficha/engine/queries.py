@@ -1,4 +1,7 @@
-"""The read side: questions about jobs, accounts and the queue, answered from committed rows."""
+"""The read side: questions about jobs, accounts and the queue, answered from committed rows.
+
+What is only shown, such as the waiting so far, goes by this machine's clock; what is decided goes by the store's.
+"""
 
 from __future__ import annotations
 
@@ -54,9 +57,9 @@ class Queries:
 
     async def _view(self, row: q.JobRow) -> v.JobView:
         if row.job.status != "queued":
-            return v.job_view(row, _now())
+            return v.job_view(row, q.wall_clock())
         standing = await self._positions.of_job(row.job)
-        return v.job_view(row, _now(), standing, await self._why_waiting(row.job))
+        return v.job_view(row, q.wall_clock(), standing, await self._why_waiting(row.job))
 
     async def _why_waiting(self, job: Job) -> WaitReason | None:
         if not isinstance(job.place, Ready):
@@ -86,11 +89,12 @@ class Queries:
 
     async def account(self, account_id: str) -> v.AccountView | None:
         account = await self._store.read(q.GetAccount(account_id))
-        return None if account is None else v.account_view(account, _now())
+        return None if account is None else v.account_view(account, q.wall_clock())
 
     async def accounts(self, after: str | None, limit: int) -> v.Page[v.AccountView]:
         """A page of accounts, by id."""
-        items = [v.account_view(account, _now()) for account in await self._store.read(q.ListAccounts(after, limit))]
+        found = await self._store.read(q.ListAccounts(after, limit))
+        items = [v.account_view(account, q.wall_clock()) for account in found]
         return v.Page(items, items[-1].id if len(items) == limit else None)
 
     async def ledger(self, account_id: str, before: int | None, limit: int) -> v.Page[v.EntryView]:
@@ -114,7 +118,7 @@ class Queries:
     async def reservations(self, account_id: str | None, before: str | None, limit: int) -> v.Page[v.Hold]:
         """A page of reservations, newest first."""
         found = await self._store.read(q.ListReservations(account_id, before, limit))
-        items = [v.hold_view(reservation, _now()) for reservation in found]
+        items = [v.hold_view(reservation, q.wall_clock()) for reservation in found]
         return v.Page(items, items[-1].id if len(items) == limit else None)
 
     async def keys(self, account_id: str | None, after: tuple[str, str, str] | None, limit: int) -> list[v.KeyView]:
@@ -185,8 +189,3 @@ def _wait(placed: Placed, counts: q.PoolCounts | None) -> v.Wait:
     if not placed.is_parked:
         reason = why_not_yet(None, 0) if counts is None else why_not_yet(counts.pool, counts.occupied)
     return v.Wait(placed.standing.position, placed.standing.estimated_wait_s, reason)
-
-
-def _now() -> int:
-    """For what is only shown, such as the waiting so far. Everything that is decided uses the store's clock."""
-    return time.time_ns() // 1_000

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any, Final
 
+from ..futures import wake
 from ..store.base import Store
 
 log = logging.getLogger("ficha.engine")
@@ -64,8 +65,7 @@ class Wakeups:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for future in {future for waiting in self._waiting.values() for future in waiting}:
-            if not future.done():
-                future.set_result(None)
+            wake(future)
 
     def heard(self, pools: Iterable[str]) -> int:
         """A number that changes with every wake-up of these pools."""
@@ -124,8 +124,7 @@ class Wakeups:
         self._heard[pool] += 1
         waiting = [*chain(*self._waiting.values())] if pool == ANYTHING else self._waiting.get(pool, ())
         for future in waiting:
-            if not future.done():
-                future.set_result(None)
+            wake(future)
 
     async def _send(self) -> None:
         while self._unsent:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ..backoff import pause_s
 from ..store.base import Unavailable
-from ..worker.completer import pause_s
 from .application import asgi
 from .protocol import Protocol
 from .settings import Settings

@@ -19,6 +19,8 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Final, Protocol
 
+from ..backoff import bound_s
+
 log = logging.getLogger("ficha.server")
 
 EXIT_S: Final = 4.5
@@ -171,7 +173,7 @@ class _Child:
         self._process.join()  # The sentinel is ready a little before the exit code.
         lived_s = time.monotonic() - self._started_at
         self._failures = 0 if lived_s >= STEADY_S else self._failures + 1
-        pause_s = 0.0 if self._failures <= 1 else min(LONGEST_PAUSE_S, 0.5 * 2.0 ** min(self._failures, 10))
+        pause_s = 0.0 if self._failures <= 1 else bound_s(self._failures, 1.0, LONGEST_PAUSE_S)
         log.error(
             "a server process died and will be restarted",
             extra={"pid": self._process.pid, "exit_code": self._process.exitcode, "in_s": pause_s},

@@ -6,6 +6,7 @@ A store is opened, runs transactions, answers questions and closes. All three st
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Set
 from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -35,6 +36,7 @@ from .waiting_columns import CHUNK, Lines
 
 T = TypeVar("T")
 Clock = Callable[[], int]
+"""Whole microseconds since 1970."""
 Decision = tuple[Changes, list[Outcome]]
 Decide = Callable[[Snapshot], Decision]
 """What the commands of a group lead to, on the rows that were loaded for them."""
@@ -62,6 +64,11 @@ class Committed(Struct, frozen=True):
     changes: Changes
     outcomes: list[Outcome]
     hints: Collection[str] = ()
+
+
+def wall_clock() -> int:
+    """The time of this machine."""
+    return time.time_ns() // 1_000
 
 
 class StoreError(Exception):

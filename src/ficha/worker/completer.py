@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable
 from typing import Any, assert_never
 
 from msgspec import Struct
 
 from .. import validation as arg
+from ..backoff import pause_s
 from ..core import commands as c
 from ..core.outcomes import Finished, Refusal
 from ..engine.views import Lease
@@ -23,18 +23,8 @@ from .results import Accepted, Cancel, Partial, Retry
 from .run import Run
 from .run_log import is_logged, record, redacted
 
-RETRY_S = 1.0
-"""The average wait before the first retry while the database is unreachable. It doubles up to `RETRY_MAX_S`."""
-RETRY_MAX_S = 10.0
-
 NOT_RESULTS = (Failure, Partial, Retry, Cancel, Accepted)
 """What a run may end with instead of a result."""
-
-
-def pause_s(tries: int) -> float:
-    """How long to wait before the next retry, with jitter."""
-    longest = min(RETRY_MAX_S, RETRY_S * 2.0 ** min(tries - 1, 10))
-    return longest * random.uniform(0.5, 1.5)  # noqa: S311 (jitter, not a secret)
 
 
 class End(Struct, frozen=True, eq=False, gc=False):

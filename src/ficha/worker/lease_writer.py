@@ -9,11 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from ..backoff import pause_s
 from ..engine.views import Lease
 from ..errors import Overloaded
 from ..operations import LeaseOperations
 from ..store.base import StoreError
-from .completer import pause_s
 from .run import facts_of
 from .run_log import record
 

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from ..core.outcomes import Refusal
 from ..errors import Refused
+from ..futures import settle
 from ..tools import Tool
 from .child_main import (
     EXIT_S,
@@ -214,8 +215,7 @@ class ChildProcess:
         await asyncio.wait(both)
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
-        if not self._outcome.done():
-            self._outcome.set_result(self._exit_failure())
+        settle(self._outcome, self._exit_failure())
 
     def _watch_exit(self) -> None:
         # The sentinel, where there is no pidfd, is a pipe that the child keeps open; a fork of it would do so too.
@@ -265,8 +265,7 @@ class ChildProcess:
                 self._run = None
                 if is_unusable:
                     self.close_pipe()
-                if not self._outcome.done():
-                    self._outcome.set_result(value if kind is None else KINDS[kind](*value))
+                settle(self._outcome, value if kind is None else KINDS[kind](*value))
             case LogLine(fields):
                 record = logging.makeLogRecord(fields)
                 logger = logging.getLogger(record.name)

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from ..engine.views import Lease
 from ..errors import Refused
+from ..futures import fail, wake
 from ..operations import LeaseOperations
 
 log = logging.getLogger("ficha.worker")
@@ -107,11 +108,11 @@ class Renewer:
             asyncio.run(self._main(started))
         except Exception as error:
             if not started.done():
-                self._loop.call_soon_threadsafe(_fail, started, error)
+                self._loop.call_soon_threadsafe(fail, started, error)
             else:
                 log.exception("the renewer failed; leases are no longer renewed")
         finally:
-            self._loop.call_soon_threadsafe(_end, ended)
+            self._loop.call_soon_threadsafe(wake, ended)
 
     async def _main(self, started: asyncio.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> None:
         assert self._open_operations is not None
@@ -187,13 +188,3 @@ def _stop(started: asyncio.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event
     if started.exception() is None:
         loop, stop = started.result()
         loop.call_soon_threadsafe(stop.set)
-
-
-def _end(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
-
-
-def _fail(future: asyncio.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]], error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ..futures import wake
+
 
 async def in_thread(name: str, function: Callable[[], Any]) -> Any:
     """Returns or raises what the function does. When cancelled, it still waits for the function to end."""
@@ -23,7 +25,7 @@ async def in_thread(name: str, function: Callable[[], Any]) -> Any:
         except BaseException as error:
             errors.append(error)
         try:
-            loop.call_soon_threadsafe(_end, ended)
+            loop.call_soon_threadsafe(wake, ended)
         except RuntimeError:
             # The loop is closed: the worker has given this run up.
             return
@@ -39,8 +41,3 @@ async def in_thread(name: str, function: Callable[[], Any]) -> Any:
     if errors:
         raise errors[0]
     return outcome[0]
-
-
-def _end(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from ..futures import wake
+
 
 class WakeEvent:
     """Stays set until it is cleared. It has one waiter at a time."""
@@ -28,8 +30,3 @@ class WakeEvent:
         if self._is_set:
             self._waiter.set_result(None)
         return self._waiter
-
-
-def wake(waiter: asyncio.Future[None], *_: object) -> None:
-    if not waiter.done():
-        waiter.set_result(None)

@@ -11,13 +11,15 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 
+from ..backoff import pause_s
 from ..engine.views import Lease
 from ..errors import Overloaded, Refused
+from ..futures import wake
 from ..operations import LeaseOperations, StandingClaim
 from ..store.base import StoreError
 from ..tools import Tool
 from .call_groups import CallGroups
-from .completer import Completer, End, pause_s
+from .completer import Completer, End
 from .deadlines import Deadlines
 from .executor import Executor
 from .failure import Failure
@@ -26,7 +28,7 @@ from .registration import Registration
 from .renewer import OpenOperations, Renewer
 from .run import Run, StopReason, facts_of
 from .run_log import record
-from .wake_event import WakeEvent, wake
+from .wake_event import WakeEvent
 
 log = logging.getLogger("ficha.worker")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from heapq import nsmallest
@@ -15,15 +14,11 @@ from ...core.records import WAITING, Awaiting, Entry, EntryKind, Event, Job, Lea
 from ...core.snapshot import Changes, JobChange, Snapshot
 from ...core.worker_counts import added
 from .. import base
-from ..base import Clock, Commit, Committed, Decide, Hints, Query, StoreError, no_hints
+from ..base import Clock, Commit, Committed, Decide, Hints, Query, StoreError, no_hints, wall_clock
 from ..commits import EVENTS_PER_COMMIT
 from . import reads
 
 T = TypeVar("T")
-
-
-def wall_clock() -> int:
-    return time.time_ns() // 1_000
 
 
 class MemoryStore:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
+from ...backoff import pause_s
+from ...futures import fail, settle
 from ..base import CommitUnknown, SchemaMismatch, StoreError, Unavailable
 from .errors import BREAKS_CONNECTION, translate
 
@@ -53,7 +54,7 @@ class Patience:
             self._until = now + self.seconds
         if now >= self._until:
             return False
-        step = random.uniform(0.0, 0.001 * 2 ** min(tries, 4))  # noqa: S311 (it only keeps waiters apart)
+        step = pause_s(tries + 1, 0.001, 0.016)
         time.sleep(min(step, self._until - now))
         return True
 
@@ -248,12 +249,10 @@ class ConnectionThread:
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    if future.done():
-        return
     if error is None:
-        future.set_result(result)
+        settle(future, result)
     else:
-        future.set_exception(error)
+        fail(future, error)
 
 
 def refuse_other_schema(found: int, needed: int, path: str) -> None:

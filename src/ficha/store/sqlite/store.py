@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -28,6 +27,7 @@ from ..base import (
     StoreError,
     Unavailable,
     no_hints,
+    wall_clock,
 )
 from ..commits import commit_texts
 from ..migrations import Migration
@@ -55,10 +55,6 @@ PRUNE = (
     "DELETE FROM commits WHERE at < ?1 AND number IN (SELECT number FROM commits ORDER BY number LIMIT ?2) "
     "AND number < (SELECT max(number) FROM commits)"
 )
-
-
-def wall_clock() -> int:
-    return time.time_ns() // 1_000
 
 
 class SqliteStore:

@@ -1,0 +1,23 @@
+"""Futures that several may complete: whoever comes second changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+
+def settle(future: asyncio.Future[Any], value: Any) -> None:
+    """Gives the future its result, unless it is done: answered before, or given up by whoever waited for it."""
+    if not future.done():
+        future.set_result(value)
+
+
+def wake(future: asyncio.Future[None], *_: object) -> None:
+    """Ends the waiting for a future that has no result; also as a callback of another one."""
+    settle(future, None)
+
+
+def fail(future: asyncio.Future[Any], error: BaseException) -> None:
+    """Gives the future an exception, unless it is done."""
+    if not future.done():
+        future.set_exception(error)
