@@ -172,11 +172,9 @@ async def _copy(database: Database, tables: dict[str, list[str]], copies: _Copie
     )
     for table, columns in tables.items():
         values = ", ".join(_value(database, table, column) for column in columns)
-        # History lies in the order of time.
-        order = "f.n, t.number" if table == "events" else "f.n"
         await database.run(
             f"INSERT INTO {table} ({', '.join(columns)}) "
-            f"SELECT {values} FROM filling f CROSS JOIN original_{table} t ORDER BY {order}"
+            f"SELECT {values} FROM filling f CROSS JOIN original_{table} t ORDER BY f.n"
         )
     await database.run(
         f"""
@@ -307,7 +305,7 @@ class _Sqlite:
         rows = self._file.execute(
             """
             SELECT m.name, c.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c
-            WHERE m.type = 'table' AND NOT (m.name = 'events' AND c.name = 'number') ORDER BY m.name, c.cid
+            WHERE m.type = 'table' ORDER BY m.name, c.cid
             """
         )
         found: dict[str, list[str]] = {}
