@@ -38,6 +38,8 @@ class InstrumentedStore:
         self.reads: Counter[str] = Counter()
         self.notified: list[set[str]] = []
         self.tidied = 0
+        self.commits_kept_ms: int | None = None
+        """For how long commits were to be kept when it was last tidied up."""
         self.gate = asyncio.Event()
         self.gate.set()
         self.read_gate = asyncio.Event()
@@ -100,6 +102,7 @@ class InstrumentedStore:
 
     async def tidy(self, commits_kept_ms: int) -> None:
         self.tidied += 1
+        self.commits_kept_ms = commits_kept_ms
         await self.inner.tidy(commits_kept_ms)
 
     async def notify(self, names: Iterable[str]) -> None:

@@ -368,7 +368,7 @@ async def test_the_leader_lets_the_store_tidy_up_at_first_and_now_and_then(
     engine.sweeper = sweeper.Sweeper(engine, interval_s=0.001)
     engine.sweeper.start()
     await store.until(lambda: turns(store) >= 5)
-    assert store.tidied == 1
+    assert (store.tidied, store.commits_kept_ms) == (1, POLICY.commits_kept_ms)
     monkeypatch.setattr(sweeper, "TIDY_S", 0.0)
     engine.sweeper._next_tidy_at = 0.0
     seen = turns(store)

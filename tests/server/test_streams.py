@@ -245,6 +245,25 @@ async def test_who_resumes_an_account_after_too_much_has_happened_is_told_so(
         await client.stream.aclose()
 
 
+async def test_who_resumes_an_account_after_a_commit_that_was_cleared_away_is_told_so(
+    memory: Ficha, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        await memory.finish(await talking(memory))
+    numbers = [event.number for event in await memory.events(account="ana", limit=1_000)]
+    monkeypatch.setattr(base, "COMMITS_PRUNED", 3)
+    await memory.engine.store.tidy(-1_000)
+    kept = [event.number for event in await memory.events(account="ana", limit=1_000)]
+    assert kept == numbers[-len(kept) :]
+    assert len(kept) < len(numbers)
+    for after, is_told in ((0, True), (numbers[-len(kept) - 1], True), (kept[0], False)):
+        client = Client(follow_account(memory, "ana", after))
+        if is_told:
+            assert await client.next() == Heard("missed", {})
+        assert (await client.next()).number == kept[0 if is_told else 1]
+        await client.stream.aclose()
+
+
 async def test_text_that_looks_like_a_message_stays_text(app: Ficha) -> None:
     lease = await talking(app)
     evil = "a\n\nid: 7\nevent: end\ndata: {}\r\n\r\n: \u2028\u2029\x85 \x1f 😀"

@@ -18,6 +18,7 @@ from ficha.store import base as q
 from ficha.store.sqlite import SqliteStore
 from ficha.store.sqlite.connection import refuse_old_library
 from ficha.store.sqlite.filesystem import filesystem_of, is_network
+from ficha.testing import ManualClock
 from tests.stores.sqlite_setup import (
     COMMITTER,
     StoreSetup,
@@ -134,6 +135,23 @@ async def test_a_disk_that_fills_up_during_the_commit_keeps_nothing_of_the_batch
     await setup.run(a_submit(1))
     assert await setup.balance() == 98
     assert is_intact(path)
+
+
+async def test_whether_a_group_was_committed_is_not_told_once_its_row_may_be_gone(path: str) -> None:
+    clock = ManualClock()
+    store = SqliteStore(path, clock=clock)
+    await store.migrate()
+    await store.open()
+    setup = StoreSetup(store)
+    await setup.run(c.OpenAccount("ana", "pro", credits=100))
+    clock.advance(q.ASKED_MS / 1_000)
+    assert await store.committed(COMMITTER, 1)
+    assert not await store.committed(COMMITTER, 2)
+    clock.advance(0.000_001)
+    assert await store.committed(COMMITTER, 1), "what is there is there"
+    with pytest.raises(q.CommitUnknown, match="too long ago"):
+        await store.committed(COMMITTER, 2)
+    await store.close()
 
 
 async def test_a_commit_that_could_not_be_flushed_is_unknown_until_asked(

@@ -136,10 +136,7 @@ class SqliteStore:
 
     async def committed(self, committer: str, number: int) -> bool:
         # On the writer's thread, so after any commit that is still under way.
-        try:
-            return await self._opened(self._writer).call(partial(self._committed, committer, number))
-        except CommitUnknown as error:
-            raise Unavailable(f"{self._path} cannot tell yet whether the transaction was kept; ask again") from error
+        return await self._opened(self._writer).call(partial(self._committed, committer, number))
 
     async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
         raise StoreError("submit(connection=…) takes part in your own transaction only on PostgreSQL")
@@ -258,11 +255,18 @@ class SqliteStore:
             except BaseException:
                 _roll_back(db)
                 raise
-            self._commit(db)
-        begun_at = self._begun.get(committer)
-        if begun_at is not None and self._clock() - begun_at > ASKED_MS * MILLISECOND:
+            try:
+                self._commit(db)
+            except CommitUnknown as error:
+                raise Unavailable(
+                    f"{self._path} cannot tell yet whether the transaction was kept; ask again"
+                ) from error
+        if db.execute(MARKED, (committer, number)).fetchone() is not None:
+            return True
+        now = self._clock()
+        if now - self._begun.get(committer, now) > ASKED_MS * MILLISECOND:
             raise CommitUnknown(f"transaction {number} of {committer} began too long ago to tell its fate")
-        return db.execute(MARKED, (committer, number)).fetchone() is not None
+        return False
 
     def _prune(self, commits_kept_ms: int, db: apsw.Connection) -> None:
         db.execute(PRUNE, (self._clock() - commits_kept_ms * MILLISECOND, base.COMMITS_PRUNED))
