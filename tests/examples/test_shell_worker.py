@@ -18,7 +18,7 @@ LEASE_MS = "3000"
 Work = Callable[[str], "subprocess.Popen[bytes]"]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
     url = f"sqlite:///{tmp_path / 'ficha.db'}" if request.param == "sqlite" else request.getfixturevalue("migrated")
     application = ("--app", "examples.shell_worker.app:app")

@@ -19,6 +19,7 @@ from ficha.core.policy import Plan, Policy
 from ficha.store import base as q
 from ficha.store.sqlite import SqliteStore
 from ficha.testing import ManualClock
+from tests.support.processes import ForkedProcess
 
 COMMITTER = "01890000-0000-7000-8000-000000000000"
 POLICY = Policy(plans={"pro": Plan("pro", priority=10)})
@@ -83,9 +84,16 @@ def journal(path: str) -> os.stat_result:
     return Path(path + "-wal").stat()
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
+def start_writer(*arguments: object) -> ForkedProcess:
+    """A process that writes to a database, and says what; see `sqlite_writer.py`."""
+    options = [str(argument) for argument in arguments]
+    return ForkedProcess("tests.stores.sqlite_writer", options, stdout=subprocess.PIPE, text=True)
+
+
+def start_program(text: str, *arguments: object) -> subprocess.Popen[str]:
     """A Python process whose output the test reads."""
-    return subprocess.Popen([sys.executable, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", text, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 async def on_writer(store: SqliteStore, work: Callable[[apsw.Connection], Any]) -> Any:

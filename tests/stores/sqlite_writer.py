@@ -1,4 +1,4 @@
-"""A process that grants one credit per batch and says each that is kept: `sqlite_writer.py FILE COUNT NAME [PAGES]`.
+"""A process that grants one credit per batch and says each that is kept: FILE COUNT NAME [PAGES].
 
 The tests of the SQLite store start several at once, and kill them. With PAGES the journal is moved as often as that.
 """

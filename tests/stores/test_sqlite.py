@@ -29,7 +29,7 @@ from tests.stores.sqlite_setup import (
     journal,
     on_writer,
     schema,
-    start,
+    start_program,
 )
 
 # Migrations
@@ -56,7 +56,7 @@ async def test_processes_that_migrate_at_once_do_it_once(path: str) -> None:
         "import asyncio, sys; from ficha.store.sqlite import SqliteStore\n"
         "print(len(asyncio.run(SqliteStore(sys.argv[1]).migrate())))"
     )
-    processes = [start("-c", program, path) for _ in range(4)]
+    processes = [start_program(program, path) for _ in range(4)]
     answers = [process.communicate()[0].strip() for process in processes]
     assert sum(map(int, answers)) == len(SqliteStore(path).migrations)
 

@@ -26,7 +26,8 @@ from tests.stores.sqlite_setup import (
     exists,
     is_intact,
     on_writer,
-    start,
+    start_program,
+    start_writer,
 )
 
 WRITER = Path(__file__).with_name("sqlite_writer.py")
@@ -36,7 +37,7 @@ WRITER = Path(__file__).with_name("sqlite_writer.py")
 
 
 async def test_processes_that_write_at_once_lose_nothing(setup: StoreSetup, path: str) -> None:
-    writers = [start(WRITER, path, 60, f"p{number}") for number in range(3)]
+    writers = [start_writer(path, 60, f"p{number}") for number in range(3)]
     for number in range(60):
         await setup.run(c.Credit("ana", 1, "grant", key=f"here-{number}"))
     said = [await asyncio.to_thread(writer.communicate) for writer in writers]
@@ -52,7 +53,7 @@ async def test_a_killed_process_loses_nothing_that_was_acknowledged(setup: Store
     await setup.store.close()
     kept: set[str] = set()
     for attempt in range(4):
-        writer = start(WRITER, path, 100_000, f"p{attempt}")
+        writer = start_writer(path, 100_000, f"p{attempt}")
         assert writer.stdout is not None
         kept.update(writer.stdout.readline().strip() for _ in range(20 + attempt))
         writer.send_signal(signal.SIGKILL)
@@ -206,7 +207,7 @@ async def test_a_file_that_may_only_be_read_is_refused(setup: StoreSetup, path: 
         file = shared / "ficha.db"
         shutil.copy(path, file)
         file.chmod(stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH)
-        answer = start("-c", program, file).communicate()[0]
+        answer = start_program(program, file).communicate()[0]
     finally:
         shutil.rmtree(shared)
     assert answer.startswith(f"Unavailable {file} cannot be written")

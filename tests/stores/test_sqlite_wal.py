@@ -28,7 +28,7 @@ from tests.stores.sqlite_setup import (
     moved,
     on_writer,
     opened,
-    start,
+    start_writer,
     statements,
 )
 
@@ -238,7 +238,7 @@ async def test_its_thread_ends_with_the_store(setup: StoreSetup, monkeypatch: py
 
 
 async def test_processes_that_move_it_at_once_lose_nothing(setup: StoreSetup, path: str) -> None:
-    writers = [start(WRITER, path, 300, f"p{number}", 5 + number) for number in range(3)]
+    writers = [start_writer(path, 300, f"p{number}", 5 + number) for number in range(3)]
     said = [await asyncio.to_thread(writer.communicate) for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0, 0]
     assert [len(lines.split()) for lines, _ in said] == [300, 300, 300]

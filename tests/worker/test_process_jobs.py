@@ -14,7 +14,7 @@ from tests.support.waiting import until
 from tests.worker import handlers
 from tests.worker.child_runs import changed_at, children, exists, stays_still
 
-both = pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
+both = pytest.mark.parametrize("url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)], indirect=True)
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ import pytest
 
 from ficha import CommitLimits, Ficha, JobContext, Plan, Pool
 from ficha.store.base import CommitUnknown, Unavailable
-from ficha.worker import Worker
+from ficha.worker import Worker, completer
 from ficha.worker import worker as worker_module
 from ficha.worker.run import Run
 from tests.support.shop import World, balance
@@ -48,7 +48,29 @@ async def test_a_cancelled_job_stops_its_handler_and_the_worker_goes_on(url: str
         assert await balance(app) == 95
 
 
-async def test_a_job_cancelled_at_the_end_of_the_workers_time_does_not_cancel_the_worker(url: str) -> None:
+async def worker_past_its_time(app: Ficha, monkeypatch: pytest.MonkeyPatch) -> "asyncio.Task[int]":
+    """A worker whose time is over, and which waits for the jobs that it has begun."""
+    waits = asyncio.Event()
+    finish_runs = Worker._finish_runs
+
+    async def finish(worker: Worker) -> None:
+        if worker._runs:
+            waits.set()
+        await finish_runs(worker)
+
+    monkeypatch.setattr(Worker, "_finish_runs", finish)
+    has_begun = asyncio.create_task(waits.wait())
+    while True:
+        worker = asyncio.create_task(app.run_worker(max_seconds=0.05))
+        await asyncio.wait([worker, has_begun], return_when=asyncio.FIRST_COMPLETED)
+        if has_begun.done():
+            return worker
+        assert await worker == 0, "its time was over before its first claim was answered"
+
+
+async def test_a_job_cancelled_at_the_end_of_the_workers_time_does_not_cancel_the_worker(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its time is up and it waits for two jobs; one is taken away, and the other is still let finish."""
     app = app_on(url, heartbeat_s=0.01)
     started: list[str] = []
@@ -69,9 +91,8 @@ async def test_a_job_cancelled_at_the_end_of_the_workers_time_does_not_cancel_th
     async with app, asyncio.timeout(20):
         await app.open_account("ana", credits=100)
         gone, stays = [(await app.submit("long", {"name": name}, account="ana")).job_id for name in ("a", "b")]
-        worker = asyncio.create_task(app.run_worker(max_seconds=0.01))
+        worker = await worker_past_its_time(app, monkeypatch)
         await both.wait()
-        await asyncio.sleep(0.05)  # Its time is over, and it waits for the two.
         await app.cancel(gone)
         await one_is_gone.wait()
         may_end.set()
@@ -149,7 +170,9 @@ async def test_a_stopped_worker_hands_its_jobs_back_at_once(url: str) -> None:
         assert await balance(app) == 90
 
 
-async def test_a_worker_that_is_stopped_while_it_waits_for_its_last_jobs_hands_them_back(url: str) -> None:
+async def test_a_worker_that_is_stopped_while_it_waits_for_its_last_jobs_hands_them_back(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = app_on(url)
     started = asyncio.Event()
 
@@ -161,9 +184,8 @@ async def test_a_worker_that_is_stopped_while_it_waits_for_its_last_jobs_hands_t
     async with app, asyncio.timeout(20):
         await app.open_account("ana", credits=100)
         receipt = await app.submit("endless", account="ana")
-        worker = asyncio.create_task(app.run_worker(max_seconds=0.01))
+        worker = await worker_past_its_time(app, monkeypatch)
         await started.wait()
-        await asyncio.sleep(0.05)  # Its time is over, and it waits for the job.
         worker.cancel()
         with pytest.raises(asyncio.CancelledError):
             await worker
@@ -275,6 +297,7 @@ async def test_a_worker_hears_of_work_at_once(url: str) -> None:
 @pytest.mark.parametrize("fault", [Unavailable("away"), CommitUnknown("lost")], ids=lambda fault: type(fault).__name__)
 async def test_a_worker_outlives_a_database_that_is_away(fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "POLL_S", 0.01)
+    monkeypatch.setattr(completer, "RETRY_S", 0.01)
     app = app_on("memory:", commit_limits=CommitLimits(give_up_s=0.0), sweep_by_itself=False, sweep_s=3_600)
 
     @app.tool(cost=5)
