@@ -84,6 +84,21 @@ class BatchRequest(_Submitting, frozen=True, kw_only=True):
     items: Annotated[list[BatchItem], Meta(min_length=1)]
 
 
+class Labels(TypedDict):
+    """The caller's own words for the jobs of a submit."""
+
+    session: str | None
+    correlation_id: str | None
+
+
+def labels_of(request: SubmitRequest | BatchRequest) -> Labels:
+    """The labels that a request gives its jobs, checked."""
+    return {
+        "session": arg.optional_name(request.session, "a session"),
+        "correlation_id": arg.optional_name(request.correlation_id, "a correlation id"),
+    }
+
+
 def batch_items(items: Iterable[tuple[str, Mapping[str, Any]]]) -> list[BatchItem]:
     """The items of a batch, from tools and payloads."""
     return [BatchItem(tool=tool, payload=payload) for tool, payload in items]

@@ -45,7 +45,7 @@ def invalid(message: str) -> Refused:
 
 
 def name(value: Any, what: str) -> str:
-    """A name chosen by people: of an account, a worker, a pool, a session."""
+    """A name chosen by people: of an account, a worker, a pool and the like."""
     if (problem := name_problem(value, what)) is not None:
         raise invalid(problem)
     return str(value)

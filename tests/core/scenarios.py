@@ -40,6 +40,7 @@ from ficha.declarations import declared_checkpoints
 from tests.core.lines import OPTIONS, Line, duration, ending_of, epoch_of, is_duration, listed, slots_of
 from tests.core.telling import Told, told
 from tests.core.world import World
+from tests.support.new_jobs import new_job
 
 _TEXTS = ("says", "warns", "spending")
 
@@ -208,9 +209,7 @@ class _Story:
             key=options.get("key"),
             key_ttl_ms=line.span("ttl"),
             reservation_id=options.get("reservation"),
-            session=options.get("session"),
             batch_id=options.get("batch") or options.get("joins"),
-            correlation_id=options.get("correlation"),
             run_at=self._instant(options["at"]) if "at" in options else None,
             delay_ms=line.span("delay") or 0,
             joins="joins" in options,
@@ -241,13 +240,15 @@ class _Story:
             if option in line.options
         }
         contents = line.options["content"].split(",") if "content" in line.options else [None]
-        return c.NewJob(
+        return new_job(
             name,
             tool,
             line.options.get("pool", "gpu"),
             f'"payload of {name}"',
             int(line.options["cost"]),
             content_hash=contents[min(at, len(contents) - 1)],
+            session=line.options.get("session"),
+            correlation_id=line.options.get("correlation"),
             **numbers,
             **spans,  # type: ignore[arg-type]
         )
@@ -380,7 +381,7 @@ class _Story:
         if job is None:
             return "unknown", {}
         place = job.place
-        facts = {name: getattr(job, name) for name in job.__struct_fields__}
+        facts = {name: getattr(part, name) for part in (job, job.spec) for name in part.__struct_fields__}
         if place is not None:
             facts.update({name: getattr(place, name) for name in place.__struct_fields__})
         if job.checkpoint is not None:
@@ -398,7 +399,9 @@ class _Story:
         return ("", found[-1].data or {}) if found else ("none", {})
 
     def _ask_queue(self, pool: str) -> Told:
-        ready = [job for job in self.world.state.jobs.values() if isinstance(job.place, Ready) and job.pool == pool]
+        ready = [
+            job for job in self.world.state.jobs.values() if isinstance(job.place, Ready) and job.spec.pool == pool
+        ]
         order = sorted(ready, key=lambda job: self.world.store.claim_order(job.id))
         return ", ".join(job.id for job in order) or "empty", {}
 
@@ -413,8 +416,8 @@ class _Story:
     def _ask_why(self, job_id: str) -> Told:
         job = self.world.state.jobs[job_id]
         busy = [one for one in self.world.state.jobs.values() if isinstance(one.place, Leased | Awaiting)]
-        occupied = sum(one.pool == job.pool for one in busy)
-        return str(why_waiting(job, self.world.state.pools.get(job.pool), occupied)).lower(), {}
+        occupied = sum(one.spec.pool == job.spec.pool for one in busy)
+        return str(why_waiting(job, self.world.state.pools.get(job.spec.pool), occupied)).lower(), {}
 
 
 def _name(verb: str) -> str:

@@ -26,6 +26,7 @@ from ficha.core.checkpoints import Checkpoints
 from ficha.core.policy import HOUR, SECOND, Plan, Policy
 from ficha.core.records import Awaiting, Job, Leased
 from tests.core.world import World
+from tests.support.new_jobs import new_job
 
 Step = tuple[int, tuple[c.Command, ...]]
 Story = list[Step]
@@ -59,7 +60,7 @@ _OPENING: tuple[c.Command, ...] = (
     *(c.OpenAccount(name, plan, credits=30) for name, plan in ACCOUNTS.items()),
     *(
         c.Submit(
-            account, (c.NewJob("", "image", pool, '{"n": 0}', cost=2, max_attempts=attempts, content_hash=content),)
+            account, (new_job("", "image", pool, '{"n": 0}', cost=2, max_attempts=attempts, content_hash=content),)
         )
         for account, pool, attempts, content in (
             *(("ana", "gpu", 2, "c1"), ("ana", "cpu", 1, None), ("ana", "gpu", 1, None)),
@@ -150,7 +151,7 @@ class _Teller:
                 return replace(draft, reservation_id=self._reservation(draft.reservation_id))
             case c.ClaimJob():
                 job = self._world.state.jobs.get(job_id := self._job(draft.job_id))
-                return replace(draft, job_id=job_id, pool=draft.pool or ("gpu" if job is None else job.pool))
+                return replace(draft, job_id=job_id, pool=draft.pool or ("gpu" if job is None else job.spec.pool))
             case _ if hasattr(draft, "job_id"):
                 job_id = self._job(draft.job_id)
                 if getattr(draft, "epoch", None) is None:
@@ -231,7 +232,7 @@ _NEW_JOBS = st.fixed_dictionaries(
         "max_attempts": _pick(1, 2, 3),
         "content_hash": _pick(None, None, "c1", "c2", "c2"),
     }
-).map(lambda drawn: c.NewJob(id="", payload='{"n": 1}', **drawn))
+).map(lambda drawn: new_job("", payload='{"n": 1}', **drawn))
 
 _SUBMITS = _make(
     c.Submit,

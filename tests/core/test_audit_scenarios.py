@@ -11,6 +11,7 @@ from ficha.core.outcomes import Outcome
 from ficha.core.rules import RULES
 from tests.core.scenarios import play
 from tests.core.world import World
+from tests.support.new_jobs import new_job
 
 ACTS = """
     plan free
@@ -160,7 +161,7 @@ def test_a_line_is_small_and_holds_neither_texts_nor_digests() -> None:
         open ana free credits=9
     """)
     canary = "payload-canary"
-    job = c.NewJob("j1", "upscale", "gpu", f'{{"x": "{canary}"}}', cost=1)
+    job = new_job("j1", "upscale", "gpu", f'{{"x": "{canary}"}}', cost=1)
     commands: tuple[c.UnwrappedCommand, ...] = (
         c.Credit("ana", 1, "grant", reason="why " * 5_000),
         c.Submit("ana", (job,)),

@@ -12,6 +12,7 @@ from ficha.core.policy import Plan
 from ficha.declarations import declared_checkpoints
 from tests.core.scenarios import play
 from tests.core.world import World
+from tests.support.new_jobs import new_job
 
 HELD = """
         clock 10:00
@@ -163,7 +164,7 @@ def test_whatever_is_said_the_checkpoints_saved_are_a_way_through_those_declared
     world = World()
     world.declare(Plan("free"))
     world.declare_pools(gpu=None)
-    world.run(c.OpenAccount("ana", "free"), c.Submit("ana", (c.NewJob("j1", "paint", "gpu", "{}", 0),)))
+    world.run(c.OpenAccount("ana", "free"), c.Submit("ana", (new_job("j1", "paint", "gpu", "{}", 0),)))
     world.run(c.Claim("w1", ("gpu",)))
     world.run(*(c.SaveCheckpoint("j1", 1, name, declared=declared) for name in said))
     saved = [event.data["name"] for event in world.state.events if event.kind == "checkpoint" and event.data]

@@ -9,8 +9,9 @@ from ficha.core.policy import Plan, Policy
 from ficha.core.snapshot import Snapshot
 from ficha.core.workspace import NotLoaded
 from tests.core.scenarios import play
+from tests.support.new_jobs import new_job
 
-NEW = c.NewJob("j9", "upscale", "gpu", "{}", cost=1)
+NEW = new_job("j9", "upscale", "gpu", "{}", cost=1)
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,9 @@ def test_a_partial_refund_never_favours_the_house_nor_exceeds_the_charge(charged
 def test_a_pause_lies_in_the_upper_half_of_the_doubled_and_capped_one(
     first_ms: int, longest_ms: int, attempts: int, jitter: float
 ) -> None:
-    job = replace(a_job("running"), backoff_ms=first_ms, backoff_max_ms=longest_ms, attempts=attempts)
+    running = a_job("running")
+    spec = replace(running.spec, backoff_ms=first_ms, backoff_max_ms=longest_ms)
+    job = replace(running, spec=spec, attempts=attempts)
     full = min(longest_ms, first_ms * 2 ** min(attempts, 40))
     assert full // 2 <= backoff_ms(job, jitter) <= full
     assert backoff_ms(job, 0.0) == full

@@ -222,9 +222,9 @@ def best_jobs(state: State, command: c.Claim) -> list[str]:
     """What a claim has to take, found the slow and simple way."""
     busy = occupied(state)
     ready = sorted(
-        (job.place.rank, job.id, job.pool)
+        (job.place.rank, job.id, job.spec.pool)
         for job in state.jobs.values()
-        if isinstance(job.place, Ready) and job.pool in command.pools
+        if isinstance(job.place, Ready) and job.spec.pool in command.pools
     )
     taken: list[str] = []
     for _, job_id, name in ready:
@@ -236,7 +236,7 @@ def best_jobs(state: State, command: c.Claim) -> list[str]:
 
 
 def occupied(state: State) -> Counter[str]:
-    return Counter(job.pool for job in state.jobs.values() if isinstance(job.place, Leased | Awaiting))
+    return Counter(job.spec.pool for job in state.jobs.values() if isinstance(job.place, Leased | Awaiting))
 
 
 # What holds of batches

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from ficha.core import states
-from ficha.core.records import Job, Leased, Parked, Ready, Status
+from ficha.core.records import Job, JobSpec, Leased, Parked, Ready, Status
 from ficha.core.states import ACTIVE, BIRTHS, FINAL, HOLDS_SLOT, MOVES, WHY, diagram, is_legal
 from tests.core.scenarios import play
 
@@ -104,18 +104,11 @@ def a_job(status: Status) -> Job:
     return Job(
         id="j1",
         account_id="ana",
-        tool="upscale",
-        pool="gpu",
+        spec=JobSpec("upscale", "gpu", cost=0),
+        priority=0,
+        created_at=0,
         status=status,
         place=None,
-        priority=0,
-        cost=0,
-        units=1,
-        created_at=0,
-        timeout_ms=1,
-        max_attempts=1,
-        backoff_ms=1,
-        backoff_max_ms=1,
     )
 
 

@@ -21,6 +21,7 @@ from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from ficha.testing import ManualClock
 from tests.engine.instrumented_store import InstrumentedStore
+from tests.support.new_jobs import new_job as made_job
 
 T = TypeVar("T")
 
@@ -122,7 +123,8 @@ async def opened(engine: Engine, *accounts: str, plan: str = "pro", credits: int
 
 
 def new_job(**fields: Any) -> c.NewJob:
-    return c.NewJob(**{"id": new_id(), "tool": "draw", "pool": "gpu", "payload": "{}", "cost": COST} | fields)
+    usual = {"tool": "draw", "pool": "gpu", "payload": "{}", "cost": COST}
+    return made_job(fields.pop("id", None) or new_id(), **usual | fields)
 
 
 def submit(account: str = "ana", *, jobs: int = 1, job: dict[str, Any] | None = None, **fields: Any) -> c.Submit:

@@ -24,7 +24,7 @@ def counted(state: State, job: Job) -> int | None:
     mine = (job.place.rank, job.id)
     ahead = 1
     for other in state.jobs.values():
-        if isinstance(other.place, Ready) and other.pool == job.pool:
+        if isinstance(other.place, Ready) and other.spec.pool == job.spec.pool:
             ahead += (other.place.rank, other.id) < mine
         elif isinstance(other.place, Parked) and isinstance(job.place, Parked) and other.place.due_at is None:
             ahead += other.account_id == job.account_id and (other.place.rank, other.id) < mine

@@ -167,7 +167,7 @@ def unfinished(state: State) -> Iterator[str]:
         if job.status not in FINAL:
             yield f"job {job.id} is still {job.status} ({job.place})"
         if isinstance(job.place, Leased | Awaiting):
-            yield f"job {job.id} still holds a slot of pool {job.pool}"
+            yield f"job {job.id} still holds a slot of pool {job.spec.pool}"
     for held in state.reservations.values():
         if held.state == "active":
             yield f"reservation {held.id} still holds a place in the quota of account {held.account_id}"

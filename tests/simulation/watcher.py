@@ -203,7 +203,7 @@ class Watcher:
         A pool without a limit is not locked by those who claim from it: whoever looked before it was changed may come
         after.
         """
-        taken = {change.after.pool for change in transaction.changes.jobs if _takes_slot(change)}
+        taken = {change.after.spec.pool for change in transaction.changes.jobs if _takes_slot(change)}
         for name in sorted(taken):
             pool = self._database.state.pools[name]
             if self._database.pools_changed_at.get(name, 0) > transaction.loaded_at:

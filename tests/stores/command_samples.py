@@ -17,6 +17,7 @@ from ficha.core.needs import needs
 from ficha.core.records import Status
 from ficha.store import base as q
 from tests.stores.million_rows import WHALE, Population, Run, account_of, submit, uuid_of
+from tests.support.new_jobs import new_job
 
 MANY: Final = 40
 """Commands in a batch."""
@@ -63,14 +64,14 @@ async def submits_of_all_sorts(run: Run, population: Population) -> None:
     held = zip(population.numbers("held", 10), other[20:30], strict=True)
     reserved = [submit(account_of(n), new, reservation_id=uuid_of("held", n)) for n, new in held]
     await run(*known, *fresh, *later, *reserved)
-    jobs = tuple(c.NewJob(new, "draw", "gpu", "{}", 1) for new in _new())
+    jobs = tuple(new_job(new, "draw", "gpu", "{}", 1) for new in _new())
     await run(c.Submit(names[30], jobs, batch_id=other[30]))
 
 
 async def submits_alone(run: Run, population: Population) -> None:
     """What can also take part in a transaction of the caller's own."""
     [name] = population.names(1)
-    jobs = tuple(c.NewJob(new, "draw", "gpu", "{}", 1) for new in _new())
+    jobs = tuple(new_job(new, "draw", "gpu", "{}", 1) for new in _new())
     for _ in range(2):
         await run(submit(name, *_new(1), key="alone"))
     await run(submit(WHALE, *_new(1), key="alone"))

@@ -20,6 +20,7 @@ from ficha.core.needs import needs
 from ficha.core.outcomes import Refusal
 from ficha.core.policy import DAY, SECOND, Plan, Policy
 from ficha.store.base import Store
+from tests.support.new_jobs import new_job
 
 MILLION: Final = 1_000_000
 WHALE: Final = "whale"
@@ -127,7 +128,7 @@ def runner(store: Store) -> Run:
 def submit(
     account: str, job_id: str, *, key: str | None = None, content: str | None = None, **options: Any
 ) -> c.Submit:
-    job = c.NewJob(job_id, "draw", "gpu", '{"prompt": "a cat"}', 1, content_hash=content)
+    job = new_job(job_id, "draw", "gpu", '{"prompt": "a cat"}', 1, content_hash=content)
     return c.Submit(account, (job,), fingerprint="f", key=key, **options)
 
 
@@ -158,7 +159,7 @@ async def found(run: Run) -> None:
                 await run(c.Finish(_founder(kind), c.Failed("no"), epoch))
             case "awaiting":
                 await run(c.Finish(_founder(kind), c.AcceptedByProvider("ref"), epoch))
-    batch = (c.NewJob(_founder("batch"), "draw", "gpu", "{}", 1), c.NewJob(_founder("whaled"), "draw", "gpu", "{}", 1))
+    batch = (new_job(_founder("batch"), "draw", "gpu", "{}", 1), new_job(_founder("whaled"), "draw", "gpu", "{}", 1))
     await run(
         submit("crowded", _founder("ready")),
         submit("crowded", _founder("parked")),

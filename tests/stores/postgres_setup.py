@@ -17,6 +17,7 @@ from ficha.core.records import Job
 from ficha.core.snapshot import Changes, Snapshot
 from ficha.store.base import Decision, ListJobs
 from ficha.store.postgres import PostgresStore
+from tests.support.new_jobs import new_job
 
 POLICY = Policy(plans={"pro": Plan("pro"), "solo": Plan("solo", max_running=1), "single": Plan("single", max_active=1)})
 NUMBERS = count(1)
@@ -81,7 +82,7 @@ async def look(store: PostgresStore, wanted: Needs) -> Snapshot:
 
 
 def submit(account: str = "ana", pool: str = "gpu", **options: Any) -> c.Submit:
-    job = c.NewJob(str(uuid4()), "upscale", pool, '{"x": 1}', 5, **options)
+    job = new_job(str(uuid4()), "upscale", pool, '{"x": 1}', 5, **options)
     return c.Submit(account, (job,), key=job.id)
 
 

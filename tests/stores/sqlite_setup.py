@@ -19,6 +19,7 @@ from ficha.core.policy import Plan, Policy
 from ficha.store import base as q
 from ficha.store.sqlite import SqliteStore
 from ficha.testing import ManualClock
+from tests.support.new_jobs import new_job
 from tests.support.processes import ForkedProcess
 
 COMMITTER = "01890000-0000-7000-8000-000000000000"
@@ -63,7 +64,7 @@ def job_id(number: int) -> str:
 
 
 def a_submit(number: int, account: str = "ana") -> c.Submit:
-    return c.Submit(account, (c.NewJob(job_id(number), "upscale", "gpu", "{}", cost=2),), fingerprint="f")
+    return c.Submit(account, (new_job(job_id(number), "upscale", "gpu", "{}", cost=2),), fingerprint="f")
 
 
 def schema(path: str) -> list[str]:

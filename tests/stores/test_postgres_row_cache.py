@@ -174,7 +174,7 @@ async def test_an_end_is_not_lost_to_an_edit_by_hand(migrated_url: str, remember
         [finished] = await finishing
         assert finished.changed
         [job] = await jobs(store)
-        assert (job.status, job.session) == ("completed", "edited")
+        assert (job.status, job.spec.session) == ("completed", "edited")
         assert violations(await store.read(q.GetState())) == []
 
 

@@ -18,6 +18,7 @@ from ficha.store.base import GetState
 from ficha.store.postgres import PostgresStore
 from ficha.store.postgres.write_ctes import BORN, ENTRIES, EVENTS, WritePart
 from tests.stores.postgres_setup import POLICY, opened, prepare
+from tests.support.new_jobs import new_job
 
 
 @dataclass
@@ -44,8 +45,12 @@ async def write(store: PostgresStore, expected: Expected, *batch: c.Command) -> 
     return done.outcomes
 
 
+LABELS = {"session", "correlation_id"}
+
+
 def submit(tool: str = "upscale", cost: int = 5, *, max_wait_ms: int | None = None, **options: Any) -> c.Submit:
-    job = c.NewJob(str(uuid4()), tool, "gpu", '{"x": 1}', cost, max_wait_ms=max_wait_ms)
+    labels = {name: options.pop(name) for name in LABELS & options.keys()}
+    job = new_job(str(uuid4()), tool, "gpu", '{"x": 1}', cost, max_wait_ms=max_wait_ms, **labels)
     return c.Submit("ana", (job,), key=job.id, **options)
 
 

@@ -31,6 +31,7 @@ from tests.stores.sqlite_setup import (
     start_writer,
     statements,
 )
+from tests.support.new_jobs import new_job
 
 WRITER = Path(__file__).with_name("sqlite_writer.py")
 PAGE = 4096
@@ -339,7 +340,7 @@ def volatile(tmp_path: Path) -> Iterator[VolatileDisk]:
 
 async def move_half(setup: StoreSetup, path: str) -> None:
     """What a pass has moved that was overtaken by commits: SQLite believes it done, and no flush has been tried."""
-    jobs = [c.NewJob(job_id(number), "upscale", "gpu", f'"{"x" * PAGE}"', cost=2) for number in range(1, 41)]
+    jobs = [new_job(job_id(number), "upscale", "gpu", f'"{"x" * PAGE}"', cost=2) for number in range(1, 41)]
     await setup.run(*(c.Submit("ana", (job,), fingerprint="f") for job in jobs))
     with reading(path):
         await grant(setup)

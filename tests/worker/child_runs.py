@@ -12,6 +12,7 @@ import psutil
 
 from ficha import Ficha, Refused
 from ficha.core.outcomes import Refusal
+from ficha.core.records import JobSpec
 from ficha.worker.context import Facts, JobContext
 from ficha.worker.process_pool import ProcessPool
 
@@ -41,7 +42,7 @@ def a_run(handler: Callable[..., Any], desk: LeaseWriter | None = None, *, epoch
     app.tool(isolation="process", **options)(handler)
     (tool,) = app.tools.values()
     text = msgspec.json.encode(payload, enc_hook=str).decode()
-    facts = Facts("0198a7c0-0000-7000-8000-000000000001", "ana", tool.name, 1, epoch, "w1", text)
+    facts = Facts("0198a7c0-0000-7000-8000-000000000001", "ana", JobSpec(tool.name, tool.pool, 0), 1, epoch, "w1", text)
     return SimpleNamespace(tool=tool, job=JobContext(facts, (desk or LeaseWriter()).say))
 
 

@@ -39,8 +39,8 @@ def is_passed(declared: Checkpoints | None, job: Job, name: str) -> bool | Refus
     if name not in declared.follow:
         return Refusal(
             "INVALID_ARGUMENT",
-            f"tool {job.tool} declares no checkpoint {name!r}, only {_listed(tuple(declared.follow))}; nothing was "
-            "changed.",
+            f"tool {job.spec.tool} declares no checkpoint {name!r}, only {_listed(tuple(declared.follow))}; nothing "
+            "was changed.",
         )
     current = job.checkpoint.name or None if job.checkpoint is not None else None
     if name == current or name in declared.after(current):
@@ -50,7 +50,7 @@ def is_passed(declared: Checkpoints | None, job: Job, name: str) -> bool | Refus
     stands = "has no checkpoint yet" if current is None else f"is at checkpoint {current!r}"
     return Refusal(
         "INVALID_STATE",
-        f"job {job.id} {stands}, after which tool {job.tool} may save {_listed(declared.after(current))}, not "
+        f"job {job.id} {stands}, after which tool {job.spec.tool} may save {_listed(declared.after(current))}, not "
         f"{name!r}; nothing was changed.",
         details={"checkpoint": current, "may_follow": list(declared.after(current))},
     )

@@ -22,21 +22,23 @@ def claim(ws: Workspace, command: Claim) -> Claimed | Refusal:
         if job is None:
             break
         leases.append(_lease(ws, job, command.worker, command.starts))
-        if not _has_slot(ws, job.pool):
+        if not _has_slot(ws, job.spec.pool):
             pools = _open_pools(ws, pools)
     return Claimed(tuple(leases))
 
 
 def claim_job(ws: Workspace, command: ClaimJob) -> Claimed | Refusal:
     job = ws.job(command.job_id)
-    if job is None or job.pool != command.pool:
+    if job is None or job.spec.pool != command.pool:
         return no_job(command.job_id)
     if not isinstance(job.place, Ready):
         return Refusal(
             "INVALID_STATE", f"job {job.id} cannot be taken now: {_why_not(job)}.", details={"status": job.status}
         )
-    if not _has_slot(ws, job.pool):
-        return Refusal("INVALID_STATE", f"job {job.id} cannot be taken now: its pool {job.pool} is full or paused.")
+    if not _has_slot(ws, job.spec.pool):
+        return Refusal(
+            "INVALID_STATE", f"job {job.id} cannot be taken now: its pool {job.spec.pool} is full or paused."
+        )
     return Claimed((_lease(ws, job, command.worker, command.starts),))
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from .checkpoints import Checkpoints
-from .records import ApiKeyScope, KeyScope
+from .records import ApiKeyScope, JobSpec, KeyScope
 
 
 class Command(Struct, frozen=True, gc=False, tag=True):
@@ -41,19 +41,11 @@ class NewJob(Struct, frozen=True, gc=False):
     """What a tool makes of one payload: the part of a submit that becomes one job."""
 
     id: str
-    tool: str
-    pool: str
+    spec: JobSpec
     payload: str
-    cost: int
-    units: int = 1
     priority: int = 0
     """The tool's offset: added to the plan's priority."""
-    timeout_ms: int = 600_000
     max_wait_ms: int | None = None
-    max_attempts: int = 1
-    backoff_ms: int = 1_000
-    backoff_max_ms: int = 300_000
-    content_hash: str | None = None
 
 
 class Submit(Command, frozen=True):
@@ -66,9 +58,7 @@ class Submit(Command, frozen=True):
     key: str | None = None
     key_ttl_ms: int | None = None
     reservation_id: str | None = None
-    session: str | None = None
     batch_id: str | None = None
-    correlation_id: str | None = None
     run_at: int | None = None
     delay_ms: int = 0
     joins: bool = False

@@ -27,14 +27,14 @@ def requeue(ws: Workspace, command: Requeue) -> Submitted | Refusal:
             details={"status": job.status},
         )
     account = ws.owner(job)
-    if account.balance < job.cost:
-        return lacks_credits(account, job.cost)
+    if account.balance < job.spec.cost:
+        return lacks_credits(account, job.spec.cost)
     job = replace(job, dead_at=None, events=job.events + 1)
     ws.put_job(job)
     ws.add_event(job, "requeued", as_job=command.new_id)
     again = _again(job, command.new_id, ws.now)
     ws.put_account(replace(account, submitted=account.submitted + 1))
-    ledger.charge(ws, ws.owner(job), again.id, again.cost)
+    ledger.charge(ws, ws.owner(job), again.id, again.spec.cost)
     again = replace(again, place=waiting_place(ws, again, ws.now))
     ws.add_job(again, ws.payload(job.id))
     ws.put_account(replace(ws.owner(job), latest_job=again.id))
@@ -43,10 +43,10 @@ def requeue(ws: Workspace, command: Requeue) -> Submitted | Refusal:
     return Submitted(
         again.id,
         again.status,
-        again.pool,
+        again.spec.pool,
         again.priority,
         rank,
-        again.cost,
+        again.spec.cost,
         ws.owner(again).balance,
         batch_id=again.batch_id,
     )
@@ -57,26 +57,16 @@ def _again(job: Job, new_id: str, now: int) -> Job:
     return Job(
         id=new_id,
         account_id=job.account_id,
-        tool=job.tool,
-        pool=job.pool,
+        spec=job.spec,
+        priority=job.priority,
+        created_at=now,
         status="queued",
         place=None,
-        priority=job.priority,
-        cost=job.cost,
-        units=job.units,
-        created_at=now,
-        timeout_ms=job.timeout_ms,
-        max_attempts=job.max_attempts,
-        backoff_ms=job.backoff_ms,
-        backoff_max_ms=job.backoff_max_ms,
         wait_until_at=None if job.wait_until_at is None else now + job.wait_until_at - job.created_at,
-        session=job.session,
         batch_id=job.batch_id,
-        correlation_id=job.correlation_id,
-        content_hash=job.content_hash,
         requeue_of=job.id,
         events=1,
-        charged=job.cost,
+        charged=job.spec.cost,
     )
 
 

@@ -44,7 +44,7 @@ def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
         case Completed():
             return _complete(ws, job, command.ending)
         case Failed(error, final):
-            if final or job.attempts + 1 >= job.max_attempts:
+            if final or job.attempts + 1 >= job.spec.max_attempts:
                 return fail(ws, job, error, dead=not final, counts=True)
             return _retry(ws, job, backoff_ms(job, command.jitter), failed=True, error=error)
         case RetryLater(after_ms, reason):
@@ -86,7 +86,7 @@ def _complete(ws: Workspace, job: Job, ending: Completed) -> Finished:
         job = states.started(job, ws.now)
         ws.add_event(job, "started", epoch=job.epoch)
     # A count that makes no sense must not fail a job that is done: nothing of nothing is nothing delivered.
-    of = max(1, job.units if ending.of is None else ending.of)
+    of = max(1, job.spec.units if ending.of is None else ending.of)
     delivered = of if ending.delivered is None else max(0, min(ending.delivered, of))
     job = states.completed(job, delivered, ws.now)
     ws.put_job(job)
@@ -94,8 +94,8 @@ def _complete(ws: Workspace, job: Job, ending: Completed) -> Finished:
     refunded = ledger.refund(ws, job, ledger.undelivered(job.charged, delivered, of), "partial")
     if delivered == of:
         ws.add_event(job, "completed")
-        if job.content_hash is not None:
-            ws.put_content(Content(job.tool, job.content_hash, job.id, ending.result_json))
+        if job.spec.content_hash is not None:
+            ws.put_content(Content(job.spec.tool, job.spec.content_hash, job.id, ending.result_json))
     else:
         ws.add_event(job, "completed", delivered=delivered, of=of, refunded=refunded)
     return _ended(ws, job, refunded)
@@ -112,7 +112,7 @@ def fail(ws: Workspace, job: Job, error: str, *, dead: bool, counts: bool = Fals
 
 def time_out(ws: Workspace, job: Job) -> Finished:
     """Ends a job that was started or running for as long as it may."""
-    return fail(ws, job, f"timed out after {job.timeout_ms / 1000:g} s", dead=True)
+    return fail(ws, job, f"timed out after {job.spec.timeout_ms / 1000:g} s", dead=True)
 
 
 def cancel_now(ws: Workspace, job: Job, reason: str | None) -> Finished:

@@ -27,7 +27,7 @@ def violations(state: State) -> list[str]:
 
 def overfull_pools(state: State) -> list[str]:
     """Pools with more jobs started or running than slots. Right after a pool was made smaller that is no fault."""
-    busy = Counter(job.pool for job in state.jobs.values() if isinstance(job.place, HELD))
+    busy = Counter(job.spec.pool for job in state.jobs.values() if isinstance(job.place, HELD))
     return [
         f"pool {pool.name} has {pool.limit} slots and {busy[pool.name]} jobs in them"
         for pool in state.pools.values()
@@ -126,8 +126,8 @@ def _jobs(state: State) -> Iterator[str]:
         if (job.status in FINAL) != (job.finished_at is not None):
             yield f"job {job.id} is {job.status} but finished_at is {job.finished_at}"
         yield from _money(job, moved[job.id])
-        if job.attempts > job.max_attempts:
-            yield f"job {job.id} failed {job.attempts} times, more than its {job.max_attempts} attempts"
+        if job.attempts > job.spec.max_attempts:
+            yield f"job {job.id} failed {job.attempts} times, more than its {job.spec.max_attempts} attempts"
         if job.dead_at is not None and job.status != "failed":
             yield f"job {job.id} is {job.status} but stands in the dead-letter list"
 

@@ -111,7 +111,7 @@ def aged_rank(job: Job, plan: Plan | None, now: int) -> tuple[int, int | None]:
 
 def backoff_ms(job: Job, jitter: float) -> int:
     """How long a failed job waits: doubling per failure, capped, then spread over the upper half."""
-    full = min(job.backoff_max_ms, job.backoff_ms << min(job.attempts, 40))
+    full = min(job.spec.backoff_max_ms, job.spec.backoff_ms << min(job.attempts, 40))
     return full - int(full * jitter / 2)
 
 

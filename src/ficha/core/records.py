@@ -106,29 +106,35 @@ class Checkpoint(Record, frozen=True):
     """What of the result (JSON text) is there already."""
 
 
+class JobSpec(Record, frozen=True):
+    """What a job is, as its tool, its payload and its submit made it. It never changes; a requeued job has the same."""
+
+    tool: str
+    pool: str
+    cost: int
+    units: int = 1
+    timeout_ms: int = 600_000
+    max_attempts: int = 1
+    backoff_ms: int = 1_000
+    backoff_max_ms: int = 300_000
+    content_hash: str | None = None
+    session: str | None = None
+    correlation_id: str | None = None
+
+
 class Job(Record, frozen=True):
     """One unit of paid work. `place` says where an active job is; a job that ended has none."""
 
     id: str
     account_id: str
-    tool: str
-    pool: str
+    spec: JobSpec
+    priority: int
+    created_at: int
     status: Status
     place: Place | None
-    priority: int
-    cost: int
-    units: int
-    created_at: int
-    timeout_ms: int
-    max_attempts: int
-    backoff_ms: int
-    backoff_max_ms: int
     wait_until_at: int | None = None
     """When a job that nobody has started is cancelled and refunded."""
-    session: str | None = None
     batch_id: str | None = None
-    correlation_id: str | None = None
-    content_hash: str | None = None
     requeue_of: str | None = None
     epoch: int = 0
     """Rises with every claim and never falls: what fences a worker that lost its lease."""

@@ -31,7 +31,7 @@ def recover(ws: Workspace, command: Recover) -> Recovered | Refusal:
             return _recover_lease(ws, job, job.place)
         case Awaiting():
             if ws.now >= job.place.deadline_at or _is_too_old(ws, job):
-                return _failed(ws, job, f"the provider did not answer within {job.timeout_ms / 1000:g} s")
+                return _failed(ws, job, f"the provider did not answer within {job.spec.timeout_ms / 1000:g} s")
             return Recovered(job.id, "nothing")
         case Ready() | Parked():
             return _recover_waiting(ws, job, job.place)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Final
+
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
@@ -12,15 +15,18 @@ from .records import (
     AuditLine,
     Awaiting,
     Batch,
+    Checkpoint,
     Content,
     Entry,
     Event,
     Job,
+    JobSpec,
     Key,
     KeyName,
     Leader,
     Leased,
     Parked,
+    Place,
     Pool,
     Ready,
     Reservation,
@@ -93,6 +99,31 @@ class Changes(Struct):
 
     def __bool__(self) -> bool:
         return any(astuple(self))
+
+
+JOB_PATHS: Final = {
+    **{name: name for name in ("id", "account_id")},
+    **{name: f"spec.{name}" for name in JobSpec.__struct_fields__},
+    **{name: name for name in Job.__struct_fields__[3:] if name not in ("place", "checkpoint")},
+}
+"""The columns of a job's wide row, each with where the job has it. Place and checkpoint have rows of their own."""
+_SPEC_END: Final = 2 + len(JobSpec.__struct_fields__)
+_PLACE: Final = _SPEC_END + Job.__struct_fields__.index("place") - 3
+_CHECKPOINT: Final = _SPEC_END + Job.__struct_fields__.index("checkpoint") - 4
+
+
+def job_of(row: Sequence[Any], place: Place | None, checkpoint: Checkpoint | None) -> Job:
+    """A job from what stands in the columns `JOB_PATHS`, further ones may follow; and its place and checkpoint."""
+    fields = [
+        *row[:2],
+        JobSpec(*row[2:_SPEC_END]),
+        *row[_SPEC_END:_PLACE],
+        place,
+        *row[_PLACE:_CHECKPOINT],
+        checkpoint,
+        *row[_CHECKPOINT : len(JOB_PATHS)],
+    ]
+    return Job(*fields)
 
 
 class PlaceRows(Struct):

@@ -62,7 +62,7 @@ def _checked(job: Job, after: Status) -> Status:
 
 
 def claimed(job: Job, worker: str, now: int, lease_ms: int) -> Job:
-    deadline_at = now + job.timeout_ms * MILLISECOND
+    deadline_at = now + job.spec.timeout_ms * MILLISECOND
     return replace(
         job,
         status=_checked(job, "starting"),

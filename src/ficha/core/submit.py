@@ -38,7 +38,7 @@ def submit(ws: Workspace, command: Submit) -> Submitted | Refusal:
     new_jobs, served = _served_by_content(ws, command)
     cost = 0
     for job in new_jobs:
-        cost += job.cost
+        cost += job.spec.cost
     refusal = (
         (_refuse_batch(ws, command) if command.joins else None)
         or refuse_reservation(ws, command.reservation_id, account.id)
@@ -74,7 +74,7 @@ def _repeated(ws: Workspace, command: Submit, account: Account) -> Submitted | R
     return Submitted(
         job.id,
         job.status,
-        job.pool,
+        job.spec.pool,
         job.priority,
         rank,
         key.cost,
@@ -94,16 +94,16 @@ def _served_by_content(ws: Workspace, command: Submit) -> tuple[tuple[NewJob, ..
     """The jobs to make, and the results of those that an earlier result answers: they cost nothing."""
     served: dict[str, str] = {}
     for job in command.jobs:
-        if job.content_hash:
+        if job.spec.content_hash:
             break
     else:
         return command.jobs, served
     jobs = []
     for job in command.jobs:
-        content = ws.content(job.tool, job.content_hash) if job.content_hash else None
+        content = ws.content(job.spec.tool, job.spec.content_hash) if job.spec.content_hash else None
         if content is not None:
             served[job.id] = content.result
-            job = replace(job, cost=0)
+            job = replace(job, spec=replace(job.spec, cost=0))
         jobs.append(job)
     return tuple(jobs), served
 
@@ -142,8 +142,10 @@ def _refuse_rate(account: Account, plan: Plan, jobs: int, now: int) -> Refusal |
 def _refuse_cost(jobs: tuple[NewJob, ...], cost: int) -> Refusal | None:
     """A cost is worked out by the application; a negative one would pay the account for its submit."""
     for job in jobs:
-        if job.cost < 0:
-            return Refusal("INVALID_ARGUMENT", f"a job costs 0 credits or more, not {job.cost}; nothing was submitted.")
+        if job.spec.cost < 0:
+            return Refusal(
+                "INVALID_ARGUMENT", f"a job costs 0 credits or more, not {job.spec.cost}; nothing was submitted."
+            )
     if cost > MAX_AMOUNT:
         return Refusal("INVALID_ARGUMENT", f"a submit may cost at most {MAX_AMOUNT} credits, this one costs {cost}.")
     return None
@@ -221,7 +223,7 @@ def _create(
     return Submitted(
         first.id,
         first.status,
-        first.pool,
+        first.spec.pool,
         first.priority,
         first.place.rank if isinstance(first.place, WAITING) else None,
         cost,
@@ -239,33 +241,22 @@ def _born(ws: Workspace, command: Submit, plan: Plan, new: NewJob, boost: int, d
     account = ws.account(command.account_id)
     assert account is not None
     now = ws.now
-    # In the order of the fields: this many by name would take longer than all else here.
     job = Job(
         new.id,
         account.id,
-        new.tool,
-        new.pool,
+        new.spec,
+        priority_of(plan, new.priority, boost),
+        now,
         "completed" if is_served else "queued",
         None,
-        priority_of(plan, new.priority, boost),
-        new.cost,
-        new.units,
-        now,
-        new.timeout_ms,
-        new.max_attempts,
-        new.backoff_ms,
-        new.backoff_max_ms,
         None if new.max_wait_ms is None else max(now, due_at) + new.max_wait_ms * MILLISECOND,
-        command.session,
         command.batch_id,
-        command.correlation_id,
-        new.content_hash,
         events=1,
-        charged=new.cost,
+        charged=new.spec.cost,
     )
-    account = ledger.charge(ws, account, job.id, new.cost)
+    account = ledger.charge(ws, account, job.id, job.charged)
     if is_served:
-        job = replace(job, finished_at=now, delivered=new.units)
+        job = replace(job, finished_at=now, delivered=new.spec.units)
     else:
         job = replace(job, place=_waiting_place(now, account, plan, job, due_at))
     ws.add_job(job, new.payload)
@@ -335,8 +326,8 @@ def _needs(wanted: Needs, command: Submit) -> None:
     if command.reservation_id is not None:
         wanted.reservations.add(command.reservation_id)
     for job in command.jobs:
-        if job.content_hash:
-            wanted.contents.add((job.tool, job.content_hash))
+        if job.spec.content_hash:
+            wanted.contents.add((job.spec.tool, job.spec.content_hash))
     if command.joins and command.batch_id is not None:
         wanted.batches.add(command.batch_id)
 
@@ -344,7 +335,7 @@ def _needs(wanted: Needs, command: Submit) -> None:
 def _audit(command: Submit, outcome: Submitted) -> Audited:
     told = {"job_id": outcome.job_id, "batch_id": outcome.batch_id, "jobs": outcome.jobs, "cost": outcome.cost}
     return Audited(
-        "submit", f"account {command.account_id}", {"tool": command.jobs[0].tool, "key": command.key, **told}
+        "submit", f"account {command.account_id}", {"tool": command.jobs[0].spec.tool, "key": command.key, **told}
     )
 
 

@@ -195,11 +195,11 @@ class Workspace:
     def _follow(self, job: Job, old: Place | None, new: Place | None) -> None:
         """Keeps in step with a job that went from one place to another."""
         self._count(job, old, new)
-        if job.pool in self._occupied:
-            self._occupied[job.pool] += _holds_slot(new) - _holds_slot(old)
+        if job.spec.pool in self._occupied:
+            self._occupied[job.spec.pool] += _holds_slot(new) - _holds_slot(old)
         if type(new) is Ready:
-            if job.pool in self._ready:
-                heappush(self._ready[job.pool], (new.rank, job.id))
+            if job.spec.pool in self._ready:
+                heappush(self._ready[job.spec.pool], (new.rank, job.id))
         elif type(new) is Parked and new.due_at is None and job.account_id in self._parked:
             heappush(self._parked[job.account_id], (new.rank, job.id))
 

@@ -186,7 +186,7 @@ class Committer:
     def _called_for(self, tickets: list[_Ticket]) -> list[_Ticket]:
         """The standing claims for which these tickets bring work."""
         pools = {
-            job.pool
+            job.spec.pool
             for ticket in tickets
             for command in map(unwrapped, ticket.commands)
             if isinstance(command, Submit)

@@ -134,7 +134,7 @@ class Engine:
         self.positions.follow(changes)
         self.wakeups.announce(_stirred(changes), committed.hints)
         if self._trigger is not None:
-            self._trigger.fire({change.after.pool for change in changes.jobs if type(change.after.place) is Ready})
+            self._trigger.fire({change.after.spec.pool for change in changes.jobs if type(change.after.place) is Ready})
 
 
 def _committer_number(command: c.Command, committers: int) -> int:
@@ -161,7 +161,7 @@ def _stirred(changes: Changes) -> Iterable[str]:
     for change in changes.jobs:
         before, after = change.before, change.after
         if type(after.place) is Ready or _frees_slot(before, after):
-            names.add(after.pool)
+            names.add(after.spec.pool)
         if after.status == "cancelled" and before is not None and type(before.place) is Leased:
             names.add(cancellations(before.place.worker))
     return names

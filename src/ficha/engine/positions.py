@@ -165,10 +165,10 @@ class Positions:
         if key is None or self._is_behind:
             return None
         self._apply_pending()
-        ahead, _ = self._index.ready.find(job.pool, key)
+        ahead, _ = self._index.ready.find(job.spec.pool, key)
         if isinstance(job.place, Parked):
             ahead += self._index.parked.find(job.account_id, key)[0]
-        return self._standing_at(job.pool, ahead)
+        return self._standing_at(job.spec.pool, ahead)
 
     def _cached_standing(self, job_id: str) -> QueueStanding | None:
         found = self._find_cached(job_id)
@@ -201,7 +201,7 @@ class Positions:
         """Caches where the job waits for its turn, and returns its key; None if it does not wait."""
         key = _key(job)
         if key is not None:
-            self._cache[job.id] = (job.pool, job.account_id, key[0])
+            self._cache[job.id] = (job.spec.pool, job.account_id, key[0])
             self._cache.move_to_end(job.id)
             if len(self._cache) > CACHED_JOBS:
                 self._cache.popitem(last=False)

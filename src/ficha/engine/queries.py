@@ -64,7 +64,7 @@ class Queries:
     async def _why_waiting(self, job: Job) -> WaitReason | None:
         if not isinstance(job.place, Ready):
             return why_waiting(job, None, 0)
-        counts = (await self._slots()).get(job.pool)
+        counts = (await self._slots()).get(job.spec.pool)
         pool: Pool | None = None if counts is None else counts.pool
         return why_waiting(job, pool, 0 if counts is None else counts.occupied)
 

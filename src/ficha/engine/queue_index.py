@@ -33,14 +33,14 @@ class QueueIndex:
     def _add(self, job: Job) -> None:
         place = job.place
         if type(place) is Ready:
-            self.ready.add(job.pool, (place.rank, job.id))
+            self.ready.add(job.spec.pool, (place.rank, job.id))
         elif type(place) is Parked and place.due_at is None:
             self.parked.add(job.account_id, (place.rank, job.id))
 
     def _remove(self, job: Job) -> None:
         place = job.place
         if type(place) is Ready:
-            self.ready.remove(job.pool, (place.rank, job.id))
+            self.ready.remove(job.spec.pool, (place.rank, job.id))
         elif type(place) is Parked and place.due_at is None:
             self.parked.remove(job.account_id, (place.rank, job.id))
 

@@ -13,7 +13,7 @@ from ..core.states import ACTIVE
 from ..engine.views import BatchView, Receipt
 from ..errors import Refused
 from ..ids import new_id
-from ..requests import BatchOptions, BatchRequest, batch_items
+from ..requests import BatchOptions, BatchRequest, batch_items, labels_of
 from .submits import SubmitOperations
 
 
@@ -28,11 +28,12 @@ class BatchOperations(SubmitOperations):
         """The same, from a request."""
         jobs: list[c.NewJob] = []
         digest = hashlib.sha256()
+        labels = labels_of(request)
         for item in request.items:
             tool = self._tool(item.tool)
             text = self._payload(item.payload)
             digest.update(f"{tool.name}\n{text}\n".encode())
-            jobs += self._new_jobs(tool, item.payload, text)
+            jobs += self._new_jobs(tool, item.payload, text, labels)
             self._limit_jobs(len(jobs))
         if not jobs:
             raise arg.invalid("a batch needs at least one item")

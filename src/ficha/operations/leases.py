@@ -138,7 +138,7 @@ class LeaseOperations(Operations):
     async def _tool_of(self, lease: LeaseName) -> str:
         """The name of the job's tool; of a job that is not there, none."""
         found = await self.engine.store.read(GetJobs((lease.job_id,)))
-        return found[0].job.tool if found else ""
+        return found[0].job.spec.tool if found else ""
 
     async def save_step(self, lease: AnyLease, name: str, result: Any) -> Any:
         """Stores a step's result and returns it, or the one stored before under that name."""

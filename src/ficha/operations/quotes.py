@@ -41,7 +41,7 @@ class QuoteOperations(SubmitOperations):
                 raise Refused.of(outcome)
             return Quote(
                 admitted=False,
-                cost=sum(job.cost for job in command.jobs),
+                cost=sum(job.spec.cost for job in command.jobs),
                 jobs=len(command.jobs),
                 priority=None,
                 position=None,

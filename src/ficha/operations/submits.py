@@ -10,11 +10,12 @@ from typing import Any, Final, Literal, Unpack
 from .. import validation as arg
 from ..core import commands as c
 from ..core.outcomes import Finished, Refusal, ReservationChanged, Submitted
+from ..core.records import JobSpec
 from ..engine.positions import QueueStanding
 from ..engine.views import EventView, FinishView, Hold, JobView, Page, Receipt, finish_view, hold_view, receipt
 from ..errors import Refused
 from ..ids import new_id
-from ..requests import BatchRequest, JobFilter, SubmitOptions, SubmitRequest, jobs_query
+from ..requests import BatchRequest, JobFilter, Labels, SubmitOptions, SubmitRequest, jobs_query, labels_of
 from ..store.base import StoreError
 from ..tools import PayloadMismatch, Tool
 from .base import Operations, answer
@@ -95,7 +96,7 @@ class SubmitOperations(Operations):
         """The command that a request stands for, checked as far as it can be without the database."""
         tool = self._tool(request.tool)
         payload = self._payload(request.payload)
-        jobs = self._new_jobs(tool, request.payload, payload)
+        jobs = self._new_jobs(tool, request.payload, payload, labels_of(request))
         fingerprint = _fingerprint(tool.name, payload)
         joined, reservation = request.batch, request.reservation
         batch_id = arg.job_id(joined, "batch") if joined is not None else new_id() if len(jobs) > 1 else None
@@ -127,9 +128,7 @@ class SubmitOperations(Operations):
             key=None if request.idempotency_key is None else arg.key(request.idempotency_key),
             key_ttl_ms=None if hours is None else max(1, arg.milliseconds(hours, "key_ttl_hours", 3_600, "hours")),
             reservation_id=reservation_id,
-            session=arg.optional_name(request.session, "a session"),
             batch_id=batch_id,
-            correlation_id=arg.optional_name(request.correlation_id, "a correlation id"),
             run_at=arg.date(request.run_at, "run_at"),
             delay_ms=delay_ms,
             joins=joins,
@@ -149,18 +148,18 @@ class SubmitOperations(Operations):
             )
         return arg.json(payload, "the payload", self.limits.payload_bytes, self.limits)
 
-    def _new_jobs(self, tool: Tool, payload: Mapping[str, Any], text: str) -> tuple[c.NewJob, ...]:
+    def _new_jobs(self, tool: Tool, payload: Mapping[str, Any], text: str, labels: Labels) -> tuple[c.NewJob, ...]:
         value = _fitting(tool, text)
         if tool.items is None:
-            return (self._new_job(tool, text, value, 1),)
+            return (self._new_job(tool, text, value, 1, labels),)
         units = _passed(tool.units_of(payload, value))
         self._limit_jobs(tool.jobs_for(units))
         parts = tool.parts(payload, value, units)
         if len(parts) == 1:
-            return (self._new_job(tool, text, value, units),)
+            return (self._new_job(tool, text, value, units, labels),)
         # Each part must fit the tool by itself, as its handler will see it.
         texts = [(self._payload(part), size) for part, size in parts]
-        return tuple(self._new_job(tool, text, _fitting(tool, text), size) for text, size in texts)
+        return tuple(self._new_job(tool, text, _fitting(tool, text), size, labels) for text, size in texts)
 
     def _limit_jobs(self, count: int) -> None:
         """Refuses more jobs than one batch may have, before they are made."""
@@ -169,22 +168,21 @@ class SubmitOperations(Operations):
                 Refusal("TOO_LARGE", f"{count} jobs at once are more than the {self.limits.batch_jobs} allowed.")
             )
 
-    def _new_job(self, tool: Tool, text: str, value: Any, units: int) -> c.NewJob:
-        return c.NewJob(
-            new_id(),
+    def _new_job(self, tool: Tool, text: str, value: Any, units: int, labels: Labels) -> c.NewJob:
+        spec = JobSpec(
             tool.name,
             tool.pool,
-            text,
             _passed(tool.cost_of(value)),
             units,
-            tool.priority,
             int(tool.timeout * 1_000),
-            None if tool.max_wait is None else int(tool.max_wait * 1_000),
             tool.attempts,
             int(tool.backoff * 1_000),
             int(tool.backoff_max * 1_000),
             _digest(tool.name, text) if tool.dedupe else None,
+            **labels,
         )
+        max_wait_ms = None if tool.max_wait is None else int(tool.max_wait * 1_000)
+        return c.NewJob(new_id(), spec, text, tool.priority, max_wait_ms)
 
     async def job(self, job_id: str) -> JobView:
         """A job as it stands now, with its position while it waits."""

@@ -135,7 +135,7 @@ def framed(message: Struct) -> bytes:
 
 def main(connection: socket.socket, spec: ChildSpec) -> None:
     """The entry point of a child process."""
-    # In a new session, all that the handler starts can be killed with it, and Ctrl-C goes to the worker only.
+    # In a process group of its own, what the handler starts can be killed with it, and Ctrl-C goes to the worker only.
     os.setsid()
     # The worker decides what stops. An empty handler, unlike SIG_IGN, is not inherited by what the handler starts.
     _handle_stop_signals(lambda *_: None)
@@ -213,7 +213,7 @@ class ChildRunner:
             if self._task is None:
                 self._loop.call_soon_threadsafe(self._closed.set)
                 time.sleep(EXIT_S)
-            _kill_session()
+            _kill_group()
 
     def _receive(self, message: BeginRun | StopRun | ParentReply) -> None:
         match message:
@@ -342,7 +342,7 @@ def _die_with_parent() -> None:
 
         def wait() -> None:
             select.select([parent], [], [])
-            _kill_session()
+            _kill_group()
 
         _start_thread("ficha parent", wait)
 
@@ -353,7 +353,7 @@ def _start_thread(name: str, target: Callable[[], None]) -> None:
     threading.stack_size(usual)
 
 
-def _kill_session() -> NoReturn:
+def _kill_group() -> NoReturn:
     """Kills this process and all that its handler started, at once."""
     os.killpg(0, signal.SIGKILL)
     os._exit(1)

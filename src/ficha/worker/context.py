@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
+from ..core.records import JobSpec
 from ..errors import Refused
 from ..store.base import StoreError
 from .steps import LeaseCall, Steps
@@ -43,17 +44,19 @@ class Facts(Struct, frozen=True, gc=False):
 
     id: str
     account: str
-    tool: str
+    spec: JobSpec
     attempt: int
     epoch: int
     worker: str
     payload: str
-    correlation_id: str | None = None
-    session: str | None = None
     batch: str | None = None
     checkpoint: str | None = None
     progress: int = 0
     resume_data: str = "null"
+
+    @property
+    def tool(self) -> str:
+        return self.spec.tool
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -61,9 +64,9 @@ class Facts(Struct, frozen=True, gc=False):
         return {
             "worker": self.worker,
             "job": self.id,
-            "tool": self.tool,
+            "tool": self.spec.tool,
             "attempt": self.attempt,
-            "correlation_id": self.correlation_id or self.id,
+            "correlation_id": self.spec.correlation_id or self.id,
         }
 
 
@@ -91,7 +94,7 @@ class BaseJobContext:
 
     @property
     def tool(self) -> str:
-        return self._facts.tool
+        return self._facts.spec.tool
 
     @property
     def attempt(self) -> int:
@@ -104,7 +107,7 @@ class BaseJobContext:
 
     @property
     def session(self) -> str | None:
-        return self._facts.session
+        return self._facts.spec.session
 
     @property
     def payload(self) -> dict[str, Any]:
@@ -116,7 +119,7 @@ class BaseJobContext:
     @property
     def correlation_id(self) -> str:
         """The correlation id of the submit, for logs and for calls to other services; by default the job's id."""
-        return self._facts.correlation_id or self._facts.id
+        return self._facts.spec.correlation_id or self._facts.id
 
     @property
     def traceparent(self) -> str:

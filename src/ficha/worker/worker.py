@@ -240,7 +240,7 @@ class Worker:
     # Running
 
     def _begin(self, lease: Lease) -> None:
-        tool = self._tools.get(lease.claimed.job.tool)
+        tool = self._tools.get(lease.claimed.job.spec.tool)
         if tool is None:
             self._refuse_unknown(lease)
             return
@@ -260,7 +260,7 @@ class Worker:
             self._call_groups.add(run)
 
     def _refuse_unknown(self, lease: Lease) -> None:
-        tool = lease.claimed.job.tool
+        tool = lease.claimed.job.spec.tool
         if tool not in self._unknown:
             self._unknown.add(tool)
             log.warning("this worker has no tool %s; its jobs are left to other workers", tool)

@@ -35,7 +35,7 @@ class Lease(Struct, frozen=True, eq=False, gc=False):
 
     @property
     def tool(self) -> str:
-        return self.claimed.job.tool
+        return self.claimed.job.spec.tool
 
     @property
     def payload(self) -> Any:

@@ -187,10 +187,10 @@ class MemoryStore:
     def _list_of(self, job: Job) -> set[str] | None:
         match job.place:
             case Ready():
-                return self.ready[job.pool]
+                return self.ready[job.spec.pool]
             case Parked(due_at=None):
                 return self.parked[job.account_id]
             case Leased() | Awaiting():
-                return self.held[job.pool]
+                return self.held[job.spec.pool]
             case _:
                 return None

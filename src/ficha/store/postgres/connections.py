@@ -1,7 +1,7 @@
 """A few connections that are reused, and transactions on them.
 
-Nothing is ever left in a session: no SET outside a transaction, no advisory lock, no LISTEN. So a connection may lead
-to a pooler in transaction mode, and one that was interrupted in any way is simply thrown away.
+Nothing is ever left in a connection: no SET outside a transaction, no advisory lock, no LISTEN. So one may lead to a
+pooler in transaction mode, and one that was interrupted in any way is simply thrown away.
 """
 
 from __future__ import annotations

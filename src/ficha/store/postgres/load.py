@@ -269,7 +269,7 @@ def _add_job(snapshot: Snapshot, row: Any) -> None:
         snapshot.payloads[job.id] = row[PAYLOAD]
     match row[PART]:
         case "ready":
-            snapshot.ready[job.pool].append(job.id)
+            snapshot.ready[job.spec.pool].append(job.id)
         case "parked":
             snapshot.parked[job.account_id].append(job.id)
 

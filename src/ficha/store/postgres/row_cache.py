@@ -217,7 +217,7 @@ class PostgresRowCache:
         _trim(self._leases, MOST_LEASES)
         # A job that ends makes room for another only where there is a limit.
         jobs = (change.after for change in changes.jobs)
-        if any(isinstance(job.place, Ready) or job.pool not in self._pools for job in jobs):
+        if any(isinstance(job.place, Ready) or job.spec.pool not in self._pools for job in jobs):
             self.stirred()
 
     # Whether it is worth a look without locks

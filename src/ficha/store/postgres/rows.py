@@ -8,13 +8,12 @@ from typing import Any, Final
 import msgspec
 
 from ...core.records import AuditLine, Awaiting, Checkpoint, Event, Job, Leased, Parked, Place, Ready, Worker
+from ...core.snapshot import job_of
 from .sql_types import instant, read
 from .tables import HOT, JOB_KINDS
 
 Row = Sequence[Any]
 
-_PLACE: Final = Job.__struct_fields__.index("place")
-_CHECKPOINT: Final = Job.__struct_fields__.index("checkpoint") - 1
 _WIDTH: Final = len(JOB_KINDS)
 
 
@@ -83,9 +82,7 @@ def job(row: Row) -> Job:
     """A job from the columns of `job_columns`; further ones may follow."""
     name = row[_WIDTH + 8]
     checkpoint = None if name is None else Checkpoint(name, *row[_WIDTH + 9 : _WIDTH + 13])
-    place = _place(*row[_WIDTH : _WIDTH + 8])
-    fields: list[Any] = [*row[:_PLACE], place, *row[_PLACE:_CHECKPOINT], checkpoint, *row[_CHECKPOINT:_WIDTH]]
-    return Job(*fields)
+    return job_of(row, _place(*row[_WIDTH : _WIDTH + 8]), checkpoint)
 
 
 JOB_WIDTH: Final = _WIDTH + 13

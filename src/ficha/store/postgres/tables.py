@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import astuple, fields, replace
 
 from ...core.records import (
     Account,
@@ -25,6 +25,7 @@ from ...core.records import (
     Entry,
     Event,
     Job,
+    JobSpec,
     Key,
     Leader,
     Leased,
@@ -34,6 +35,7 @@ from ...core.records import (
     Tally,
     Worker,
 )
+from ...core.snapshot import JOB_PATHS
 from .sql_types import Column, Kind, read
 
 Row = Callable[[Any], tuple[Any, ...]]
@@ -234,44 +236,19 @@ COMMITS: Final = Table(
     tuple,
 )
 
-JOB_KINDS: Final[dict[str, Kind]] = {
-    "id": "uuid",
-    "account_id": "text",
-    "tool": "text",
-    "pool": "text",
-    "status": "text",
-    "priority": "number",
-    "cost": "number",
-    "units": "number",
-    "created_at": "instant",
-    "timeout_ms": "number",
-    "max_attempts": "number",
-    "backoff_ms": "number",
-    "backoff_max_ms": "number",
-    "wait_until_at": "instant",
-    "session": "text",
-    "batch_id": "uuid",
-    "correlation_id": "text",
-    "content_hash": "text",
-    "requeue_of": "uuid",
-    "epoch": "number",
-    "attempts": "number",
-    "recoveries": "number",
-    "started_at": "instant",
-    "events": "number",
-    "first_worker": "text",
-    "first_run_at": "instant",
-    "finished_at": "instant",
-    "error": "text",
-    "charged": "number",
-    "refunded": "number",
-    "delivered": "number",
-    "dead_at": "instant",
-}
-"""The fields of a job that are columns of `jobs`; its place and its checkpoint have tables of their own."""
-assert (*JOB_KINDS, "place", "checkpoint") == tuple(
-    sorted(Job.__struct_fields__, key=lambda field: field in ("place", "checkpoint"))
-)
+_TYPES: Final = {field.name: field.type for record in (Job, JobSpec) for field in fields(record)}
+
+
+def _job_kind(name: str) -> Kind:
+    if name in ("id", "batch_id", "requeue_of"):
+        return "uuid"
+    if int not in (get_args(_TYPES[name]) or (_TYPES[name],)):
+        return "text"
+    return "instant" if name.endswith("_at") else "number"
+
+
+JOB_KINDS: Final[dict[str, Kind]] = {name: _job_kind(name) for name in JOB_PATHS}
+"""The columns of `jobs`; a job's place and its checkpoint have tables of their own."""
 
 
 HOT: Final = ("epoch", "attempts", "recoveries", "started_at", "events", "first_worker", "first_run_at")
@@ -283,7 +260,11 @@ def _job_columns(*names: str) -> tuple[Column, ...]:
     return tuple(Column(name, JOB_KINDS[name]) for name in names)
 
 
-_job: Final = attrgetter(*JOB_KINDS)
+def _paths(*names: str) -> tuple[str, ...]:
+    return tuple(JOB_PATHS[name] for name in names)
+
+
+_job: Final = attrgetter(*JOB_PATHS.values())
 
 
 def _job_row(job: Job) -> tuple[Any, ...]:
@@ -315,17 +296,17 @@ READY: Final = Table(
     "ready",
     ("job_id",),
     (_ID, *_job_columns(*_WAITING), Column("rank", "number"), Column("ages_at", "instant")),
-    attrgetter("id", *_WAITING, "place.rank", "place.ages_at"),
+    attrgetter("id", *_paths(*_WAITING), "place.rank", "place.ages_at"),
 )
 PARKED: Final = Table(
     "parked",
     ("job_id",),
     (_ID, *_job_columns(*_WAITING), Column("rank", "number"), Column("due_at", "instant")),
-    attrgetter("id", *_WAITING, "place.rank", "place.due_at"),
+    attrgetter("id", *_paths(*_WAITING), "place.rank", "place.due_at"),
 )
 
 _HELD = ("account_id", "pool", "status", *HOT)
-_held: Final = attrgetter("id", *_HELD)
+_held: Final = attrgetter("id", *_paths(*_HELD))
 
 
 def _lease_row(job: Job) -> tuple[Any, ...]:

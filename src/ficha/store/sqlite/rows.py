@@ -11,21 +11,19 @@ from operator import attrgetter
 from typing import Any
 
 from msgspec import json
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from ...core.records import AuditLine, Awaiting, Checkpoint, Content, Event, Job, Leased, Parked, Pool, Ready, Worker
+from ...core.snapshot import JOB_PATHS
+from ...core.snapshot import job_of as flat_job
 from ..base import JobRow
 
 Row = tuple[Any, ...]
 
-_FIELDS = Job.__struct_fields__
-_PLACE = _FIELDS.index("place")
-_EPOCH = _FIELDS.index("epoch")
-_CHECKPOINT = _FIELDS.index("checkpoint")
 _POOLS = Worker.__struct_fields__.index("pools")
 
-JOB_COLUMNS = (*(name for name in _FIELDS if name not in ("place", "checkpoint")), "payload", "result")
-HOT_COLUMNS = _FIELDS[_EPOCH:_CHECKPOINT]
+JOB_COLUMNS = (*JOB_PATHS, "payload", "result")
+HOT_COLUMNS = ("epoch", "attempts", "recoveries", "started_at", "events", "first_worker", "first_run_at")
 """What changes while a job is active: its narrow row has it."""
 END_COLUMNS = (
     *("status", *HOT_COLUMNS, "finished_at", "error", "charged", "refunded", "delivered", "dead_at", "result"),
@@ -66,14 +64,8 @@ READY_JOB_READ = ", ".join(
 
 def job_of(row: Row) -> Job:
     """The job in the first columns of a row, as `JOB_READ` names them."""
-    fields = (
-        *row[:_PLACE],
-        _place_of(row),
-        *row[_PLACE : _CHECKPOINT - 1],
-        None if row[_FLAT + 10] is None else Checkpoint(*row[_FLAT + 10 : _WIDTH]),
-        *row[_CHECKPOINT - 1 : _FLAT],
-    )
-    return Job(*fields)
+    checkpoint = None if row[_FLAT + 10] is None else Checkpoint(*row[_FLAT + 10 : _WIDTH])
+    return flat_job(row, _place_of(row), checkpoint)
 
 
 def _place_of(row: Row) -> Ready | Parked | Leased | Awaiting | None:
@@ -104,21 +96,16 @@ def job_row_of(row: Row) -> JobRow:
 
 def job_values(job: Job, payload: str, result: str | None) -> Row:
     """The wide row at a job's birth. What changes while it is active is left to the narrow row."""
-    values = astuple(job)
     if job.place is None:
-        return (*values[:_PLACE], *values[_PLACE + 1 : _CHECKPOINT], *values[_CHECKPOINT + 1 :], payload, result)
-    return (
-        *values[: _PLACE - 1],
-        "queued",
-        *values[_PLACE + 1 : _EPOCH],
-        *_UNBORN,
-        *values[_CHECKPOINT + 1 :],
-        payload,
-        result,
-    )
+        return (*_wide(job), payload, result)
+    return (*_wide(replace(job, status="queued", **_UNBORN)), payload, result)
 
 
-_UNBORN: Row = (0, 0, 0, None, 0, None, None)
+_UNBORN: dict[str, Any] = {
+    **dict.fromkeys(("epoch", "attempts", "recoveries", "events"), 0),
+    **dict.fromkeys(("started_at", "first_worker", "first_run_at")),
+}
+_wide = attrgetter(*JOB_PATHS.values())
 _hot = attrgetter(*HOT_COLUMNS)
 
 
@@ -134,7 +121,7 @@ def ready_values(job: Job) -> Row:
     place = job.place
     assert type(place) is Ready
     return (
-        *(job.id, job.account_id, job.pool, place.rank, place.ages_at, job.wait_until_at),
+        *(job.id, job.account_id, job.spec.pool, place.rank, place.ages_at, job.wait_until_at),
         *_hot(job),
     )
 
@@ -143,7 +130,7 @@ def parked_values(job: Job) -> Row:
     place = job.place
     assert type(place) is Parked
     return (
-        *(job.id, job.account_id, job.pool, place.rank, place.due_at, job.wait_until_at),
+        *(job.id, job.account_id, job.spec.pool, place.rank, place.due_at, job.wait_until_at),
         *_hot(job),
     )
 
@@ -157,7 +144,7 @@ def lease_values(job: Job) -> Row:
         case _:
             raise AssertionError(f"job {job.id} is not held")
     return (
-        *(job.id, job.account_id, job.pool, job.status, *place),
+        *(job.id, job.account_id, job.spec.pool, job.status, *place),
         *_hot(job),
     )
 

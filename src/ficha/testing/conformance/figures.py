@@ -124,7 +124,7 @@ def _who_waits(driver: Driver) -> tuple[dict[str, list[Key]], dict[str, list[Key
     for job in driver.expected.jobs.values():
         match job.place:
             case Ready(rank):
-                ready.setdefault(job.pool, []).append((rank, job.id))
+                ready.setdefault(job.spec.pool, []).append((rank, job.id))
             case Parked(rank, None):
                 parked.setdefault(job.account_id, []).append((rank, job.id))
     for keys in (*ready.values(), *parked.values()):

@@ -72,12 +72,12 @@ class ListingConformance:
             (ListJobs(account_id="ana"), lambda job: job.account_id == "ana"),
             (ListJobs(account_id="bob"), lambda job: job.account_id == "bob"),
             (ListJobs(account_id="nobody"), lambda job: False),
-            (ListJobs(tool="train"), lambda job: job.tool == "train"),
-            (ListJobs(pool="tpu"), lambda job: job.pool == "tpu"),
+            (ListJobs(tool="train"), lambda job: job.spec.tool == "train"),
+            (ListJobs(pool="tpu"), lambda job: job.spec.pool == "tpu"),
             (ListJobs(batch_id=batch_id), lambda job: job.batch_id == batch_id),
             (ListJobs(batch_id=driver.new_id()), lambda job: False),
-            (ListJobs(session="s1"), lambda job: job.session == "s1"),
-            (ListJobs(session=""), lambda job: job.session == ""),
+            (ListJobs(session="s1"), lambda job: job.spec.session == "s1"),
+            (ListJobs(session=""), lambda job: job.spec.session == ""),
             (ListJobs(dead=True), lambda job: job.dead_at is not None),
             (ListJobs(stuck_before_at=stuck_at), lambda job: _is_silent(job, stuck_at)),
             (ListJobs(stuck_before_at=stuck_at + 1), lambda job: _is_silent(job, stuck_at + 1)),
@@ -109,11 +109,11 @@ class ListingConformance:
         filters: list[tuple[ListJobs, Callable[[Job], bool]]] = [
             (
                 ListJobs(account_id="bob", statuses=("queued",), session="s1"),
-                lambda job: (job.account_id, job.status, job.session) == ("bob", "queued", "s1"),
+                lambda job: (job.account_id, job.status, job.spec.session) == ("bob", "queued", "s1"),
             ),
             (
                 ListJobs(account_id="ana", pool="tpu", tool="upscale"),
-                lambda job: (job.account_id, job.pool, job.tool) == ("ana", "tpu", "upscale"),
+                lambda job: (job.account_id, job.spec.pool, job.spec.tool) == ("ana", "tpu", "upscale"),
             ),
             (
                 ListJobs(batch_id=batch_id, statuses=("cancelled", "running")),
@@ -124,7 +124,7 @@ class ListingConformance:
             (ListJobs(dead=True, statuses=("queued", "completed")), lambda job: False),
             (
                 ListJobs(stuck_before_at=now + 1, statuses=("running",), pool="tpu"),
-                lambda job: _is_silent(job, now + 1) and job.status == "running" and job.pool == "tpu",
+                lambda job: _is_silent(job, now + 1) and job.status == "running" and job.spec.pool == "tpu",
             ),
             (ListJobs(stuck_before_at=now + 1, statuses=("failed",)), lambda job: False),
             (ListJobs(stuck_before_at=now + 1, dead=True), lambda job: False),
@@ -317,8 +317,7 @@ async def _many_jobs(driver: Driver) -> Places:
         *(
             c.Submit(
                 account,
-                (new_job(driver.new_id(), tool=tool),),
-                session=session,
+                (new_job(driver.new_id(), tool=tool, session=session),),
                 batch_id=None if account == "eva" else batch_id,
             )
             for account in ("ana", "bob", "eva")
@@ -326,15 +325,15 @@ async def _many_jobs(driver: Driver) -> Places:
             for session in (None, "", "s1")
         )
     )
-    ready = new_job(driver.new_id())
-    await driver.one(c.Submit("ana", (ready,), session="s1", batch_id=batch_id), Submitted)
+    ready = new_job(driver.new_id(), session="s1")
+    await driver.one(c.Submit("ana", (ready,), batch_id=batch_id), Submitted)
     await submit(driver, tool="train", pool="tpu")
     claim = await driver.run(c.ResizePool("tpu", 10), c.Claim("w9", ("gpu", "tpu"), limit=4))
     assert claim
     driver.clock.advance(0.25)
     await driver.run(c.Heartbeat(places.running, 1), c.CancelJob(ready.id))
-    last = new_job(driver.new_id())
-    await driver.one(c.Submit("ana", (last,), session="s1", batch_id=batch_id), Submitted)
+    last = new_job(driver.new_id(), session="s1")
+    await driver.one(c.Submit("ana", (last,), batch_id=batch_id), Submitted)
     return replace(places, ready=last.id)
 
 

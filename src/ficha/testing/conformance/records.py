@@ -24,7 +24,7 @@ from ...core.records import (
 from ...core.snapshot import Changes
 from ...store.base import GetAccount, GetJobs, GetWaiting
 from ..driver import Driver
-from .scenes import finish, lease, new_job, one_in_each_place, open_house, submit
+from .scenes import SPEC_TEXTS, finish, lease, new_job, one_in_each_place, open_house, submit
 
 
 class RecordConformance:
@@ -100,25 +100,22 @@ class RecordConformance:
     async def test_every_optional_field_of_a_job_reads_back_whether_it_is_set_or_not(self, driver: Driver) -> None:
         await open_house(driver)
         await submit(driver)
-        full = new_job(
-            driver.new_id(), tool="train", units=7, priority=-3, max_wait_ms=1, max_attempts=9, content_hash="hash"
-        )
+        texts = {name: name for name in SPEC_TEXTS if name != "pool"}
+        full = new_job(driver.new_id(), units=7, priority=-3, max_wait_ms=1, max_attempts=9, **texts)
         await driver.one(
             c.Submit(
                 "ana",
                 (full,),
                 fingerprint="print",
                 key="key",
-                session="session",
                 batch_id=driver.new_id(),
-                correlation_id="correlation",
                 delay_ms=5,
             ),
             Submitted,
         )
         await driver.check()
         job = (await driver.rows())[full.id].job
-        unset = {name for name in job.__struct_fields__ if getattr(job, name) is None}
+        unset = {name for part in (job, job.spec) for name in part.__struct_fields__ if getattr(part, name) is None}
         assert unset == {
             *(
                 "checkpoint",

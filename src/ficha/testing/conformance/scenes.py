@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final, get_args
 
 from msgspec import Struct
+from msgspec.structs import fields
 
 from ...core import commands as c
 from ...core.outcomes import Claimed, ClaimedJob, Finished, Recovered, Submitted
+from ...core.records import JobSpec
 from ..driver import Driver
+
+SPEC_TEXTS: Final = tuple(field.name for field in fields(JobSpec) if str in (get_args(field.type) or (field.type,)))
+"""What of a job's spec is text."""
 
 
 def new_job(job_id: str, **changes: Any) -> c.NewJob:
-    usual: dict[str, Any] = {"tool": "upscale", "pool": "gpu", "payload": '{"image": "x"}', "cost": 5}
-    return c.NewJob(id=job_id, **(usual | changes))
+    """A job to submit, as usual but for these fields, of its spec or its own."""
+    spec: dict[str, Any] = {"tool": "upscale", "pool": "gpu", "cost": 5}
+    others: dict[str, Any] = {"payload": '{"image": "x"}'}
+    for name, value in changes.items():
+        (spec if name in JobSpec.__struct_fields__ else others)[name] = value
+    return c.NewJob(job_id, JobSpec(**spec), **others)
 
 
 @contextmanager
@@ -49,7 +58,7 @@ async def submit(driver: Driver, account_id: str = "ana", **changes: Any) -> str
 async def lease(driver: Driver, account_id: str = "ana", *, worker: str = "w1", **changes: Any) -> ClaimedJob:
     """Submits one job, by default to the pool cpu, and claims it. Nothing else may be ready there."""
     job_id = await submit(driver, account_id, **({"pool": "cpu"} | changes))
-    pool = driver.expected.jobs[job_id].pool
+    pool = driver.expected.jobs[job_id].spec.pool
     (held,) = (await driver.one(c.Claim(worker, (pool,)), Claimed)).leases
     assert held.job.id == job_id
     return held

@@ -14,7 +14,7 @@ from ...core.snapshot import Changes, JobChange
 from ...store.base import ListCommits
 from ..comparing import comparable
 from ..driver import Driver
-from .scenes import finish, lease, new_job, open_house, submit
+from .scenes import SPEC_TEXTS, finish, lease, new_job, open_house, submit
 
 TEXTS: Final = (
     "",
@@ -60,25 +60,9 @@ class TextConformance:
                 c.DeclarePool(f"pool {text}", 3),
                 c.Elect(f"duty {text}", f"owner {text}", 1_000),
             )
-            job = new_job(
-                driver.new_id(),
-                tool=f"tool {text}",
-                pool=f"pool {text}",
-                content_hash=f"hash {text}",
-                payload=json.dumps(text),
-            )
-            await driver.one(
-                c.Submit(
-                    account,
-                    (job,),
-                    fingerprint=text,
-                    key=f"key {text}",
-                    session=text,
-                    correlation_id=text,
-                ),
-                Submitted,
-            )
-            await driver.one(c.Claim(f"worker {text}", (job.pool,)), Claimed)
+            job = new_job(driver.new_id(), payload=json.dumps(text), **{name: f"{name} {text}" for name in SPEC_TEXTS})
+            await driver.one(c.Submit(account, (job,), fingerprint=text, key=f"key {text}"), Submitted)
+            await driver.one(c.Claim(f"worker {text}", (job.spec.pool,)), Claimed)
             await driver.run(
                 c.SaveCheckpoint(job.id, 1, f"checkpoint {text}", 5, json.dumps({text: text})),
                 c.SaveStep(job.id, 1, f"step {text}", json.dumps([text])),
@@ -96,8 +80,8 @@ class TextConformance:
         name = "👩‍🚀" * 85
         assert len(name) == 255
         await driver.run(c.OpenAccount(name, "pro", 100), c.DeclarePool(name, 1), c.Elect(name, name, 1_000))
-        job = new_job(driver.new_id(), tool=name, pool=name, content_hash=name)
-        submit_it = c.Submit(name, (job,), fingerprint=name, key=name, session=name, correlation_id=name)
+        job = new_job(driver.new_id(), **dict.fromkeys(SPEC_TEXTS, name))
+        submit_it = c.Submit(name, (job,), fingerprint=name, key=name)
         await driver.one(submit_it, Submitted)
         assert (await driver.one(submit_it, Submitted)).idempotent_hit
         await driver.run(c.Claim(name, (name,)))
