@@ -444,7 +444,7 @@ async def test_whoever_listens_to_commits_and_fails_does_not_keep_callers_waitin
         raise RuntimeError("nobody listens")
 
     committer = Committer(await memory.watched(), POLICY, QUICK, deaf, no_hints, [])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert isinstance((await committer.call((submit(),)))[0], Submitted)
         assert isinstance((await committer.call((submit(),)))[0], Submitted)
     await committer.close(1.0)
@@ -545,7 +545,7 @@ async def test_closing_at_once_leaves_nobody_waiting(memory: StoreSetup, store: 
     engine = await opened(await memory.engine(store))
     first = await held(engine, store)
     waiting = await sent(engine, submit(), submit())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await engine.stop(0.0)
         with pytest.raises(CommitUnknown, match="same idempotency key"):
             await first
@@ -562,7 +562,7 @@ async def test_closing_at_once_while_the_database_is_away_leaves_nobody_waiting(
     store.always = AWAY
     calls = await sent(engine, submit(), submit())
     await store.until(lambda: store.batches > began)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await engine.stop(0.0)
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert all(isinstance(outcome, CommitUnknown) for outcome in outcomes)
@@ -570,6 +570,6 @@ async def test_closing_at_once_while_the_database_is_away_leaves_nobody_waiting(
 
 async def test_an_engine_without_work_closes_at_once(memory: StoreSetup) -> None:
     engine = await memory.engine()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(20):
         await engine.stop(600.0)
         await engine.stop(600.0)

@@ -85,7 +85,7 @@ async def test_nobody_waits_for_a_look_that_is_dear(memory: StoreSetup, seconds:
     await engine.positions.of(job)
     seconds.now += 100
     store.read_gate.clear()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert await places(engine, job) == [1]
     await store.until(lambda: looks(store) == 2)
     store.read_gate.set()
@@ -98,7 +98,7 @@ async def test_a_submit_does_not_wait_for_a_look_that_is_due(memory: StoreSetup,
     await engine.positions.of(await submitted(engine))
     seconds.now += 100
     store.read_gate.clear()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         outcome = await one(engine, submit())
         standing = await engine.positions.of_new(outcome.job_id)
     assert standing == QueueStanding(2, None)
@@ -153,7 +153,7 @@ async def test_a_look_that_is_dear_is_followed_however_much_happens(
     jobs = await busy(engine, 10)
     assert len(engine.positions._pending) <= 12
     store.read_gate.clear()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert await places(engine, *jobs[:3], jobs[-1]) == [12, 13, 14, 21]
     store.read_gate.set()
     await _settled(engine)

@@ -125,7 +125,7 @@ async def test_whoever_listens_for_the_end_after_the_body_is_not_timed() -> None
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(2 * LIMITS.body_s):
                     await heard.wait()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await heard.wait()
 
 

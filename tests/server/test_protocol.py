@@ -296,7 +296,7 @@ async def test_many_who_dawdle_do_not_keep_others_waiting() -> None:
             writer.write(GET + b"X-Slow: ")
         began = asyncio.get_running_loop().time()
         assert (await server.ask(GET + b"\r\n")).status == 200
-        assert asyncio.get_running_loop().time() - began < 2
+        assert asyncio.get_running_loop().time() - began < 4.5
         for _, writer in idle:
             writer.close()
 

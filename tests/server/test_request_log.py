@@ -215,7 +215,7 @@ async def test_a_caller_who_leaves_in_the_middle_of_a_body_is_no_error(lines: Li
     async with behind(application()) as server:
         async with server.connected() as wire:
             await wire.send(b"POST /broken HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhel")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while not lines():  # noqa: ASYNC110 (nobody tells)
                 await asyncio.sleep(0.01)
     [line] = lines()

@@ -56,7 +56,7 @@ async def test_a_handler_that_does_not_listen_is_ended_with_all_it_started(
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert 0.2 <= time.monotonic() - began_at < 0.2 + 1.0 + 1.0
+    assert 0.2 <= time.monotonic() - began_at < 10
     assert children() == []
     assert await stays_still(file)
 
@@ -68,7 +68,7 @@ async def test_whoever_is_in_a_hurry_cancels_again(processes: ProcessPool, tmp_p
     for _ in range(2):
         call.cancel()
         await asyncio.sleep(0.05)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         with pytest.raises(asyncio.CancelledError):
             await call
     assert await stays_still(file)
@@ -78,7 +78,7 @@ async def test_a_child_that_has_only_begun_is_ended_at_once(processes: ProcessPo
     call = asyncio.create_task(processes.call(a_run(handlers.pid, stop_grace_=60)))
     await until(children)
     call.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         with pytest.raises(asyncio.CancelledError):
             await call
     assert children() == []

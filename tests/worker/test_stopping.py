@@ -9,12 +9,13 @@ import apsw
 import pytest
 
 from ficha import Ficha, JobContext
+from ficha.worker import worker as worker_module
 from tests.support.shop import history, ledger
 from tests.support.waiting import until
 from tests.worker.worker_processes import SMALL_PIPE, WorkerProcess, WorkerProcesses, ended, submitted
 
 LEAVE_S = 5.0
-SLOW_MACHINE_S = 2.0
+SLOW_MACHINE_S = 5.0
 """What a process may take to be noticed as ended on a busy machine."""
 
 
@@ -129,9 +130,10 @@ async def test_a_burst_ends_with_the_queue_and_a_time_box_with_the_time(workers:
 
 @pytest.mark.parametrize("pause_s", [0.0, 0.0005])
 async def test_a_worker_that_is_cancelled_at_any_moment_leaves_no_job_behind(
-    sqlite_workers: WorkerProcesses, pause_s: float
+    sqlite_workers: WorkerProcesses, pause_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the middle of its start, of a claim, before a handler's first step: the job is back in the queue at once."""
+    monkeypatch.setattr(worker_module, "STOPPING_S", 40.0)
     app = Ficha("memory:" if pause_s == 0.0 else sqlite_workers.url, lease_s=60)
     runs = 0
 
@@ -152,7 +154,7 @@ async def test_a_worker_that_is_cancelled_at_any_moment_leaves_no_job_behind(
             worker.cancel()
             await asyncio.gather(worker, return_exceptions=True)
             assert (await app.job(job_id)).status == "queued", f"cancelled after {moments} moments"
-            assert time.monotonic() - began_at < 1.5, "it waited for a handler that had not begun"
+            assert time.monotonic() - began_at < 20, "it waited for a handler that had not begun"
         assert runs > 0
         assert (await app.job(job_id)).recoveries == 0
         assert await app.verify() == []

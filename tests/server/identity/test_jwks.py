@@ -96,7 +96,7 @@ async def test_once_the_issuer_is_known_to_be_away_nobody_waits_for_it(
     issuer.gate.clear()
     issuer.asked.clear()
     seconds.advance(10)
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(4.5):
         assert await is_taken(published, A)
         await issuer.asked.wait()
         assert await is_taken(published, A)
