@@ -37,6 +37,7 @@ async def objects(url: str) -> set[str]:
         return {name for (name,) in await connection.fetch(OBJECTS)}
 
 
+@pytest.mark.req("B11")
 async def test_down_undoes_all_that_up_made(postgres_url: str) -> None:
     store = PostgresStore(postgres_url)
     assert await store.version() == 0

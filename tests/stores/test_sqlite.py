@@ -35,6 +35,7 @@ from tests.stores.sqlite_setup import (
 # Migrations
 
 
+@pytest.mark.req("B11")
 async def test_the_schema_goes_up_and_down_and_up(path: str) -> None:
     store = SqliteStore(path)
     assert await store.version() == 0
