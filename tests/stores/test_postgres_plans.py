@@ -113,7 +113,7 @@ def natures(population: Population) -> dict[str, Nature]:
         "how far commits go": nature(100, "the locks of the whole server are looked through"),
         "pools": nature(waiting, "counts what is ready in each"),
         "workers": nature(
-            held, "what became of runs is added up, and what is held is counted", "workers", "worker_counts"
+            held, "what became of runs is added up, and what is held is counted", "workers", "worker_counts", "leases"
         ),
         "figures": nature(waiting, "counts all that is active", "ready", "parked", "leases", "checkpoints"),
         "the look at all that waits": nature(waiting, "one look serves every position until the next"),
