@@ -19,6 +19,11 @@ def bound_s(tries: int, first_s: float, most_s: float) -> float:
     return min(most_s, first_s * 2.0 ** min(tries - 1, 60))
 
 
-def pause_s(tries: int, first_s: float = AWAY_S, most_s: float = AWAY_MAX_S) -> float:
-    """A pause drawn from nothing up to that bound; by default, that while the database is unreachable."""
+def pause_s(tries: int, first_s: float, most_s: float) -> float:
+    """A pause drawn from nothing up to that bound."""
     return random.uniform(0.0, bound_s(tries, first_s, most_s))  # noqa: S311 (jitter, not a secret)
+
+
+def away_pause_s(tries: int) -> float:
+    """A pause while the database is unreachable."""
+    return pause_s(tries, AWAY_S, AWAY_MAX_S)

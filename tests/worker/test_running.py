@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ficha import CommitLimits, Ficha, JobContext, Plan, Pool
+from ficha import CommitLimits, Ficha, JobContext, Plan, Pool, backoff
 from ficha.store.base import CommitUnknown, Unavailable
-from ficha.worker import Worker, completer
+from ficha.worker import Worker
 from ficha.worker import worker as worker_module
 from ficha.worker.run import Run
 from tests.support.shop import World, balance
@@ -297,7 +297,7 @@ async def test_a_worker_hears_of_work_at_once(url: str) -> None:
 @pytest.mark.parametrize("fault", [Unavailable("away"), CommitUnknown("lost")], ids=lambda fault: type(fault).__name__)
 async def test_a_worker_outlives_a_database_that_is_away(fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "POLL_S", 0.01)
-    monkeypatch.setattr(completer, "RETRY_S", 0.01)
+    monkeypatch.setattr(backoff, "AWAY_S", 0.01)
     app = app_on("memory:", commit_limits=CommitLimits(give_up_s=0.0), sweep_by_itself=False, sweep_s=3_600)
 
     @app.tool(cost=5)

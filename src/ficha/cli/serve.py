@@ -86,7 +86,7 @@ def _failed(code: str, error: Exception) -> typer.Exit:
 
 def _check(app: Ficha, settings: Settings) -> None:
     """Checks the database and its schema before the server listens."""
-    from ..backoff import pause_s
+    from ..backoff import away_pause_s
     from ..store.base import Unavailable
 
     async def has_keys() -> bool:
@@ -99,7 +99,7 @@ def _check(app: Ficha, settings: Settings) -> None:
             is_known = asyncio.run(has_keys()) or settings.jwt_secret is not None or settings.jwt_jwks_url is not None
         except Unavailable as error:
             tries += 1
-            wait_s = pause_s(tries)
+            wait_s = away_pause_s(tries)
             log.warning("the database is unreachable", extra={"error": str(error), "again_in_s": round(wait_s, 1)})
             time.sleep(wait_s)
             continue

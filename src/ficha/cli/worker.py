@@ -96,7 +96,7 @@ async def _work(
     as_json: bool,
     beside: Callable[[], AbstractAsyncContextManager[None]],
 ) -> None:
-    from ..backoff import pause_s
+    from ..backoff import away_pause_s
     from ..store.base import Unavailable
     from .output import data
 
@@ -128,7 +128,7 @@ async def _work(
             if burst:
                 raise
             tries += 1
-            wait_s = pause_s(tries)
+            wait_s = away_pause_s(tries)
             log.warning("the database is unreachable", extra={"error": str(error), "again_in_s": round(wait_s, 1)})
             try:
                 await asyncio.wait_for(stopped.wait(), wait_s)

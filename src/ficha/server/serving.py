@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..backoff import pause_s
+from ..backoff import away_pause_s
 from ..store.base import Unavailable
 from .application import asgi
 from .protocol import Protocol
@@ -123,7 +123,7 @@ class ServerProcess(uvicorn.Server):
                 await self._app.open()
             except Unavailable as error:
                 tries += 1
-                wait_s = pause_s(tries)
+                wait_s = away_pause_s(tries)
                 log.warning("the database is unreachable", extra={"error": str(error), "again_in_s": round(wait_s, 1)})
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._stopped.wait(), wait_s)

@@ -10,7 +10,7 @@ from typing import Any, assert_never
 from msgspec import Struct
 
 from .. import validation as arg
-from ..backoff import pause_s
+from ..backoff import away_pause_s
 from ..core import commands as c
 from ..core.outcomes import Finished, Refusal
 from ..engine.views import Lease
@@ -128,7 +128,7 @@ class Completer:
             tries += 1
             for end, refused in again:
                 record("unwritten", end.facts, "running", end.duration_s, level=logging.WARNING, error=str(refused))
-            await asyncio.sleep(pause_s(tries))
+            await asyncio.sleep(away_pause_s(tries))
             ends = [end for end, _ in again]
 
     async def _answers(self, ends: list[End]) -> list[Finished | Refused]:

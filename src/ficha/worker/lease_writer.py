@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..backoff import pause_s
+from ..backoff import away_pause_s
 from ..engine.views import Lease
 from ..errors import Overloaded
 from ..operations import LeaseOperations
@@ -41,4 +41,4 @@ class LeaseWriter(Struct, frozen=True, eq=False, gc=False):
                 # The handler waits meanwhile: to go on without storing its work would mean to do that again.
                 record("unwritten", facts_of(self.lease), "running", level=logging.WARNING, error=str(error))
             tries += 1
-            await asyncio.sleep(pause_s(tries))
+            await asyncio.sleep(away_pause_s(tries))

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 
-from ..backoff import pause_s
+from ..backoff import away_pause_s
 from ..engine.views import Lease
 from ..errors import Overloaded, Refused
 from ..futures import wake
@@ -146,7 +146,7 @@ class Worker:
                 leases = await self._claim(free)
                 if leases is None:
                     tries += 1
-                    await self._wait(min(pause_s(tries), ends_at - time.monotonic()), None)
+                    await self._wait(min(away_pause_s(tries), ends_at - time.monotonic()), None)
                     continue
                 tries = 0
                 ran += len(leases)
