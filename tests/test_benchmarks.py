@@ -111,7 +111,11 @@ def check_plots(folder: Path) -> None:
         assert str(ROOT) not in text
 
 
-@pytest.mark.parametrize("peer", PEERS["PostgreSQL"], ids=lambda peer: peer.name)
+@pytest.mark.parametrize(
+    "peer",
+    [pytest.param(peer, marks=[] if peer.name == "Ficha" else pytest.mark.long) for peer in PEERS["PostgreSQL"]],
+    ids=lambda peer: peer.name,
+)
 async def test_a_peer_on_postgresql_has_to_prove_what_it_did(peer: type[Peer], postgres_server: Server) -> None:
     await check_proof(peer, Postgres(postgres_server))
 

@@ -18,7 +18,7 @@ from benchmarks.endurance.sizes import QUICK
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("database", ["postgres", "sqlite"])
+@pytest.mark.parametrize("database", [pytest.param("postgres", marks=pytest.mark.long), "sqlite"])
 async def test_a_filled_database_holds_what_was_asked_for_and_every_invariant(database: str) -> None:
     with databases(database) as (kind,):
         async with filled(kind, Contents(waiting=50, parked=40, finished=60), 7, print) as url, application(url) as app:
@@ -47,6 +47,7 @@ def test_a_quick_run_on_sqlite_writes_results_that_do_not_name_the_machine(tmp_p
         assert private not in text + json.dumps(measures)
 
 
+@pytest.mark.long
 async def test_an_idle_worker_on_postgresql_is_watched() -> None:
     # Long enough for it to look by itself: else no statement would show that they are counted.
     with databases("postgres") as (kind,):

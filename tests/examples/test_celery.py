@@ -13,6 +13,7 @@ from ficha import Ficha
 EXAMPLE = Path("examples/celery").resolve()
 
 
+@pytest.mark.long
 @pytest.mark.req("E7")
 def test_a_celery_task_goes_on_after_its_process_died_and_pays_nothing_twice(tmp_path: Path) -> None:
     (tmp_path / "queue").mkdir()

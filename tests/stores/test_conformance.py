@@ -38,6 +38,8 @@ PROVEN = {
 }
 for proof, requirements in PROVEN.items():
     pytest.mark.req(*requirements)(proof)
+# `tests/app/test_batches.py` does the same by the operations.
+pytest.mark.long(Suite.test_ten_thousand_jobs_are_submitted_run_and_cancelled_as_one_batch)
 
 
 class TestMemory(StoreConformance):
@@ -60,11 +62,6 @@ class TestSqlite(StoreConformance):
         yield Driver(store, clock)
         await store.close()
 
-    @pytest.mark.long
-    @pytest.mark.req("E6")
-    async def test_ten_thousand_jobs_are_submitted_run_and_cancelled_as_one_batch(self, driver: Driver) -> None:
-        await super().test_ten_thousand_jobs_are_submitted_run_and_cancelled_as_one_batch(driver)
-
 
 class TestPostgres(StoreConformance):
     @pytest.fixture
@@ -75,8 +72,3 @@ class TestPostgres(StoreConformance):
         await store.open()
         yield Driver(store, clock)
         await store.close()
-
-    @pytest.mark.long
-    @pytest.mark.req("E6")
-    async def test_ten_thousand_jobs_are_submitted_run_and_cancelled_as_one_batch(self, driver: Driver) -> None:
-        await super().test_ten_thousand_jobs_are_submitted_run_and_cancelled_as_one_batch(driver)
