@@ -48,8 +48,9 @@ demo: setup ## run the example shop until Ctrl-C; CHECK=1 tries it out over HTTP
 test: check ## before every commit: the static checks, then every test but the long ones
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long" $(ARGS)
 
-test-all: check ## before every release: the long tests too
-	CASES=20 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile thorough $(ARGS)
+test-all: check ## before every release: the long tests too, SEEDS of the simulator, MINUTES of faults
+	CASES=$(CASES) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile thorough $(ARGS)
+	$(MAKE) simulate chaos
 
 check: setup ## formatting, lint, types and the import arrows
 	$(BIN)/ruff format --check
