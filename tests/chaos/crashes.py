@@ -16,6 +16,7 @@ from ficha.core.needs import Needs
 from ficha.core.snapshot import Snapshot
 from ficha.store.base import Committed, Decide, Decision, Hints
 from ficha.store.postgres import store as postgres
+from ficha.store.postgres.optimistic.statements import PostgresSession
 from ficha.store.sqlite import store as sqlite
 
 Point = Literal["loaded", "decided", "applied", "committed"]
@@ -46,17 +47,16 @@ class Crash:
         """Wraps both stores; a process has one of them."""
         for store in (postgres.PostgresStore, sqlite.SqliteStore):
             store.transact = self._watched(store.transact)  # type: ignore[method-assign]
-        apply, commit, sync_commit = postgres.apply, postgres.commit, sqlite.SqliteStore._commit
+        write_if, commit, sync_commit = PostgresSession.write_if, postgres.commit, sqlite.SqliteStore._commit
 
-        async def apply_and_die(*args: Any, **options: Any) -> str | None:
-            """With a guard, to apply is to commit: nothing lies between, so it dies while that is under way."""
-            is_guarded = len(args) > 4
-            if is_guarded and self._is_doomed_at("applied"):
+        async def write_and_die(*args: Any) -> Any:
+            """With a guard, to write is to commit: nothing lies between, so it dies while that is under way."""
+            if self._is_doomed_at("applied"):
                 asyncio.get_running_loop().call_later(0.001, _die)
-            version = await apply(*args, **options)
-            if is_guarded and version is not None:
+            written = await write_if(*args)
+            if written is not None:
                 self._reach("committed")
-            return version
+            return written
 
         async def commit_and_die(connection: Any, attempt: Any) -> None:
             self._reach("applied")
@@ -68,7 +68,7 @@ class Crash:
             sync_commit(store, db, attempt)
             self._reach("committed")
 
-        postgres.apply, postgres.commit = apply_and_die, commit_and_die
+        PostgresSession.write_if, postgres.commit = write_and_die, commit_and_die  # type: ignore[method-assign]
         sqlite.SqliteStore._commit = sync_commit_and_die  # type: ignore[method-assign]
 
     def _watched(self, transact: Callable[..., Awaitable[Committed]]) -> Callable[..., Awaitable[Committed]]:

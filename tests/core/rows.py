@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ficha.core.records import Checkpoint, Job
-from ficha.core.snapshot import JobChange, job_rows
+from ficha.core.snapshot import JobChange
+from ficha.store.sql.jobs import job_rows
 
 
 class Rows:
@@ -34,12 +35,12 @@ class Rows:
             assert self.checkpoints.get(job.id) != job.checkpoint
             self.checkpoints[job.id] = job.checkpoint
         for name, table in self.hot.items():
-            for job_id in getattr(rows.places, f"{name}_gone"):
+            for job_id in rows.places.get(f"{name}_gone", ()):
                 del table[job_id]
-            for job in getattr(rows.places, f"{name}_new"):
+            for job in rows.places.get(f"{name}_new", ()):
                 assert job.id not in table
                 table[job.id] = job
-            for job in getattr(rows.places, f"{name}_changed"):
+            for job in rows.places.get(f"{name}_changed", ()):
                 assert job.id in table
                 table[job.id] = job
 

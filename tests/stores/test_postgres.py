@@ -15,7 +15,7 @@ from ficha.core.snapshot import Changes, Snapshot
 from ficha.store import base as q
 from ficha.store.base import StoreError, Transient
 from ficha.store.postgres import PostgresStore, load
-from ficha.store.postgres.scan_start import ScanStarts
+from ficha.store.postgres.layer import Layer
 from tests.stores.postgres_setup import (
     POLICY,
     connected,
@@ -36,7 +36,7 @@ INSERT INTO commits (at, size, events) VALUES (now(), 0, '[]') RETURNING number
 
 
 async def test_a_batch_under_locks_is_five_round_trips(migrated_url: str) -> None:
-    async with opened(migrated_url, committers=1, remember=False) as store:
+    async with opened(migrated_url, committers=1, optimistic=False) as store:
         await prepare(store)
         texts: list[str] = []
         async with store._writers.take() as connection:
@@ -48,20 +48,6 @@ async def test_a_batch_under_locks_is_five_round_trips(migrated_url: str) -> Non
         await run(store, c.CancelJob(str(uuid4())))
         await asyncio.sleep(0)
         assert texts == ["BEGIN", "WITH", "SELECT", "ROLLBACK"]
-
-
-async def test_a_claim_under_locks_from_a_pool_without_a_limit_is_four_round_trips(migrated_url: str) -> None:
-    async with opened(migrated_url, committers=1, remember=False) as store:
-        await prepare(store)
-        await run(store, *(submit() for _ in range(4)))
-        # Only the first claim has to find out that there is no limit.
-        await run(store, c.Claim("w1", ("gpu",), 2))
-        texts: list[str] = []
-        async with store._writers.take() as connection:
-            connection.add_query_logger(lambda logged: texts.append(logged.query.split()[0]))
-        await run(store, c.Claim("w1", ("gpu",), 2))
-        await asyncio.sleep(0)  # the driver logs a little later
-        assert texts == ["BEGIN", "WITH", "WITH", "COMMIT"]
 
 
 async def test_a_limit_that_another_process_gives_a_pool_holds_for_the_next_claim(migrated_url: str) -> None:
@@ -121,7 +107,7 @@ async def test_two_claims_at_once_take_different_jobs_and_do_not_wait(migrated_u
 
         # The first claim's rows are locked, and the second runs to its end before it commits.
         async with connected(migrated_url) as connection, connection.transaction():
-            snapshot = await load.load(connection, Needs(pools={"gpu"}, ready={"gpu": 2}), None, ScanStarts())
+            snapshot = await load.load(connection, Needs(pools={"gpu"}, ready={"gpu": 2}), None, Layer())
             await asyncio.wait_for(claim_meanwhile(), 10)
         assert len(snapshot.ready["gpu"]) == len(taken) == 2
         assert {*snapshot.ready["gpu"], *taken} == made
@@ -402,17 +388,6 @@ async def test_whoever_writes_in_another_database_of_the_server_is_nobodys_conce
         await other.execute("BEGIN")
         await other.fetchval(ADD_COMMIT)
         assert await store.read(q.GetHorizon()) == q.Horizon(0)
-
-
-async def test_a_hint_that_names_no_pool_gives_no_claim_reason_to_look_harder(migrated_url: str) -> None:
-    async with opened(migrated_url) as one, opened(migrated_url) as other:
-        heard: asyncio.Queue[str] = asyncio.Queue()
-        await one.listen(heard.put_nowait)
-        for name, is_quiet in (("\x02events", True), ("\x01w1", True), ("gpu", False)):
-            one._remembered._is_quiet = True
-            await other.notify([name])
-            assert await asyncio.wait_for(heard.get(), 10) == name
-            assert one._remembered._is_quiet is is_quiet
 
 
 async def test_a_store_can_be_closed_twice_and_opened_again(migrated_url: str) -> None:

@@ -17,7 +17,7 @@ from ficha.store.postgres import PostgresStore
 from ficha.store.postgres.errors import after_commit, translated
 from ficha.testing import ManualClock
 from tests.stores.postgres_setup import connected, jobs, look, opened, prepare, run, submit, until_waiting
-from tests.stores.proxy import ANYTHING, COMMIT, Cut, proxied
+from tests.stores.proxy import COMMIT, Cut, proxied
 
 OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 
@@ -26,24 +26,30 @@ INSERT INTO commits (committer, sequence, at, size, events) VALUES ($1, $2, now(
 """
 
 
-@pytest.mark.parametrize("remember", [True, False], ids=["remembered", "loaded"])
 @pytest.mark.parametrize(("cut", "is_kept"), [("before commit", False), ("after commit", True)])
-async def test_an_ambiguous_commit_is_told_by_its_marker(
-    migrated_url: str, cut: Cut, is_kept: bool, remember: bool
-) -> None:
-    async with proxied(migrated_url) as (proxy, url), opened(url, remember=remember) as store:
+async def test_an_ambiguous_commit_is_told_by_its_marker(migrated_url: str, cut: Cut, is_kept: bool) -> None:
+    await ambiguous(migrated_url, cut, is_kept, COMMIT, optimistic=False)
+
+
+async def ambiguous(url: str, cut: Cut, is_kept: bool, message: bytes, *, optimistic: bool) -> None:
+    """Loses the connection around a message that commits."""
+    async with proxied(url) as (proxy, proxied_url), opened(proxied_url, optimistic=optimistic) as store:
         await prepare(store)
         committer = str(uuid4())
+        await run(store, submit())
         await run(store, submit(), committer=committer, number=1)
-        # A batch on remembered rows is a single message to the database, its commit included.
-        proxy.at = ANYTHING if remember else COMMIT
+        # By now its statement is prepared.
+        await run(store, submit())
+        proxy.at = message
         proxy.cut = cut
-        with pytest.raises(CommitUnknown):
+        with pytest.raises(CommitUnknown) as unknown:
             await run(store, submit(), committer=committer, number=2)
+        assert unknown.value.attempt is not None
+        assert len(unknown.value.attempt.changes.jobs) == 1
         assert proxy.cuts == 1
         assert await store.committed(committer, 1)
         assert await store.committed(committer, 2) is is_kept
-        assert len(await jobs(store)) == 1 + is_kept
+        assert len(await jobs(store)) == 3 + is_kept
         await run(store, submit(), committer=committer, number=3)
         assert await store.committed(committer, 3)
 
@@ -149,11 +155,15 @@ async def test_a_connection_that_ends_in_the_middle_of_a_batch_is_unavailable(mi
         assert await connection.fetchval("SELECT count(*) FROM jobs") == 1
 
 
-@pytest.mark.parametrize("statement", ["guard", "BEGIN", "FOR UPDATE", "clock_timestamp", "INSERT", "COMMIT"])
+@pytest.mark.parametrize("statement", ["BEGIN", "FOR UPDATE", "clock_timestamp", "INSERT", "COMMIT"])
 async def test_a_caller_that_gives_up_leaves_no_transaction_behind(
     migrated_url: str, statement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_remembered = statement == "guard"
+    await given_up(migrated_url, statement, monkeypatch, optimistic=False)
+
+
+async def given_up(url: str, statement: str, monkeypatch: pytest.MonkeyPatch, *, optimistic: bool) -> None:
+    """Cancels the caller while a statement is on its way."""
     reached = asyncio.Event()
 
     def slowed(call: Any) -> Any:
@@ -167,8 +177,8 @@ async def test_a_caller_that_gives_up_leaves_no_transaction_behind(
         return slow
 
     async with (
-        opened(migrated_url, committers=1, remember=is_remembered) as store,
-        connected(migrated_url) as connection,
+        opened(url, committers=1, optimistic=optimistic) as store,
+        connected(url) as connection,
     ):
         await prepare(store)
         async with store._writers.take() as writer:
@@ -184,7 +194,7 @@ async def test_a_caller_that_gives_up_leaves_no_transaction_behind(
         await run(store, submit())
         async with store._writers.take() as writer:
             assert not writer.is_in_transaction()
-        if statement not in ("guard", "COMMIT"):
+        if not optimistic and statement != "COMMIT":
             assert await connection.fetchval("SELECT count(*) FROM jobs") == 1
 
 

@@ -12,18 +12,10 @@ from ficha.core import commands as c
 from ficha.core.needs import needs
 from ficha.store import base as q
 from ficha.store.base import SchemaMismatch, StoreError
-from ficha.store.postgres import (
-    PostgresStore,
-    api_key_reads,
-    commit_reads,
-    full_state,
-    load_ctes,
-    reads,
-    tables,
-    write_ctes,
-)
-from ficha.store.postgres.connections import BEGIN, BEGIN_READING
-from ficha.store.postgres.sql_types import literal
+from ficha.store.postgres import PostgresStore, load_statements, reads, write
+from ficha.store.postgres.connections import BEGIN
+from ficha.store.postgres.dialect import Layout
+from ficha.store.sql.questions import QUESTIONS as SHARED_QUESTIONS
 from tests.stores.postgres_setup import connected, leased, opened, prepare, run, submit
 
 OBJECTS = """
@@ -107,38 +99,20 @@ async def test_a_heartbeat_touches_no_index(postgres_url: str) -> None:
         assert tuple(counts) == (20, 20)
 
 
-USUAL = tuple(part.usual.part if part.usual else part for part in write_ctes.PARTS)
-VARIANTS = (write_ctes.PARTS, USUAL, tuple(part.usual.part if part.usual else part for part in USUAL))
-"""All parts in each of their ways."""
-
-
-SEVERAL = (write_ctes.EVENTS.name, write_ctes.COMMITS.name)
-
-
 def statements() -> Iterator[str]:
     """Every text that is not put together from a question's conditions; those are asked below."""
-    for order in (load_ctes.LOCKS, load_ctes.READS):
-        yield load_ctes.statement(order)
-        yield from (load_ctes.statement((part,)) for part in order)
-        yield load_ctes.unlocked(load_ctes.statement(order))
-    yield from (load_ctes.statement((part,)) for part in (load_ctes.SEEN, load_ctes.SEEN_OF_ONE))
-    conditions = tuple(
-        condition for condition in vars(write_ctes).values() if isinstance(condition, write_ctes.Condition)
-    )
-    for is_single in (True, False):
-        yield write_ctes.statement((write_ctes.COMMITS,), conditions, is_single=is_single)
-    for written in VARIANTS:
-        yield write_ctes.statement(written)
-        yield write_ctes.statement(written, is_single=True)
-        several = tuple(write_ctes.several(part) if part.name in SEVERAL else part for part in written)
-        yield write_ctes.statement(several, conditions, is_single=True, is_told=True)
-        yield from (write_ctes.statement((part,)) for part in written)
-    for module in (reads, commit_reads, full_state, api_key_reads):
-        yield from (
-            text
-            for name, text in vars(module).items()
-            if name.isupper() and name[0] != "_" and isinstance(text, str) and text != BEGIN_READING
-        )
+    for order in (load_statements.LOCKS, load_statements.READS):
+        yield load_statements.statement(order)
+        yield load_statements.statement(order, locks=False)
+        # A part that reads what another one found cannot stand alone.
+        yield from (load_statements.statement((part,)) for part in order)
+    for with_hints in (True, False):
+        yield write.statement(write.PARTS, with_hints)
+    yield from (write.statement((part,), False) for part in write.PARTS)
+    starts = ("SELECT", "WITH", "--")
+    for name, text in vars(reads).items():
+        if name[0] != "_" and isinstance(text, str) and text.lstrip().startswith(starts):
+            yield text
 
 
 QUESTIONS: list[q.Query[Any]] = [
@@ -181,23 +155,22 @@ async def test_every_statement_fits_the_schema(postgres_url: str) -> None:
         async with connected(postgres_url) as connection:
             for text in statements():
                 await connection.prepare(text)
-        assert {type(question) for question in QUESTIONS} == set(reads._ANSWERS)
+        assert {type(question) for question in QUESTIONS} == {*SHARED_QUESTIONS, *reads._OWN}
         for question in QUESTIONS:
             await store.read(question)
 
 
-async def test_the_tables_have_exactly_the_columns_that_are_written(postgres_url: str) -> None:
-    await PostgresStore(postgres_url).migrate()
+async def test_the_tables_have_exactly_the_columns_that_are_written(migrated_url: str) -> None:
     own = {"steps": {"number"}, "commits": {"number"}, "audit": {"number"}}
-    declared = {t.name: t for t in vars(tables).values() if isinstance(t, tables.Table) and len(t.columns) > 2}
-    declared["jobs"] = tables.JOBS
-    async with connected(postgres_url) as connection:
-        for table in declared.values():
-            found = await connection.fetch(
-                "SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0", table.name
-            )
-            names = {column.name for column in table.columns}
-            assert {name for (name,) in found} == names | own.get(table.name, set()), table.name
+    written: dict[str, set[str]] = {}
+    for part in write.PARTS:
+        written.setdefault(part.table.name, set()).update(part.table.names)
+    layout = Layout(part.table for part in write.PARTS)
+    async with connected(migrated_url) as connection:
+        await layout.read(connection)
+    for part in write.PARTS:
+        name = part.table.name
+        assert set(layout.names(part.table)) == written[name] | own.get(name, set()), name
 
 
 async def plan_of(connection: asyncpg.Connection, text: str, *values: object) -> str:
@@ -210,27 +183,12 @@ async def test_no_batch_ever_reads_a_whole_table(postgres_url: str) -> None:
     await PostgresStore(postgres_url).migrate()
     async with connected(postgres_url) as connection:
         await connection.execute(BEGIN)
-        loads = load_ctes.statement(load_ctes.LOCKS), load_ctes.statement(load_ctes.READS)
+        loads = map(load_statements.statement, (load_statements.LOCKS, load_statements.READS))
         nothing = {"text": "{}", "int8": 0, "uuid": str(uuid4())}
-        for text in (*loads, *map(write_ctes.statement, VARIANTS)):
+        for text in (*loads, write.statement(write.PARTS, False)):
             parameters = (await connection.prepare(text)).get_parameters()
             plan = await plan_of(connection, text, *(nothing.get(one.name, []) for one in parameters))
             assert "Seq Scan" not in plan
-
-
-TEXTS = ["", "NULL", "null", '"', "\\", '\\"', "{}", "a,b", " x ", "\n\t", "é", "🙂", "\u2028", "'; DROP TABLE jobs"]
-
-
-@pytest.mark.parametrize("values", [TEXTS, [*TEXTS, None], [None, None], ["x"], [None, "x", None]])
-async def test_a_column_of_texts_arrives_as_it_was_sent(postgres_url: str, values: list[str | None]) -> None:
-    async with connected(postgres_url) as connection:
-        arrived = await connection.fetchval("SELECT $1::text::text[]", literal("text", values))
-    assert arrived == ([] if values == [None, None] else values)
-
-
-def test_a_text_with_a_nul_character_cannot_pass_for_two() -> None:
-    with pytest.raises(StoreError, match="NUL"):
-        literal("text", ["a\x00b", "c"])
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
-
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
@@ -13,22 +10,15 @@ from .records import (
     ApiKey,
     ApiKeyUse,
     AuditLine,
-    Awaiting,
     Batch,
-    Checkpoint,
     Content,
     Entry,
     Event,
     Job,
-    JobSpec,
     Key,
     KeyName,
     Leader,
-    Leased,
-    Parked,
-    Place,
     Pool,
-    Ready,
     Reservation,
     Step,
     Tally,
@@ -99,97 +89,3 @@ class Changes(Struct):
 
     def __bool__(self) -> bool:
         return any(astuple(self))
-
-
-JOB_PATHS: Final = {
-    **{name: name for name in ("id", "account_id")},
-    **{name: f"spec.{name}" for name in JobSpec.__struct_fields__},
-    **{name: name for name in Job.__struct_fields__[3:] if name not in ("place", "checkpoint")},
-}
-"""The columns of a job's wide row, each with where the job has it. Place and checkpoint have rows of their own."""
-_SPEC_END: Final = 2 + len(JobSpec.__struct_fields__)
-_PLACE: Final = _SPEC_END + Job.__struct_fields__.index("place") - 3
-_CHECKPOINT: Final = _SPEC_END + Job.__struct_fields__.index("checkpoint") - 4
-
-
-def job_of(row: Sequence[Any], place: Place | None, checkpoint: Checkpoint | None) -> Job:
-    """A job from what stands in the columns `JOB_PATHS`, further ones may follow; and its place and checkpoint."""
-    fields = [
-        *row[:2],
-        JobSpec(*row[2:_SPEC_END]),
-        *row[_SPEC_END:_PLACE],
-        place,
-        *row[_PLACE:_CHECKPOINT],
-        checkpoint,
-        *row[_CHECKPOINT : len(JOB_PATHS)],
-    ]
-    return Job(*fields)
-
-
-class PlaceRows(Struct):
-    """How the hot rows move: what each of the three narrow tables drops, gains and rewrites."""
-
-    ready_gone: list[str] = field(default_factory=list)
-    ready_new: list[Job] = field(default_factory=list)
-    ready_changed: list[Job] = field(default_factory=list)
-    parked_gone: list[str] = field(default_factory=list)
-    parked_new: list[Job] = field(default_factory=list)
-    parked_changed: list[Job] = field(default_factory=list)
-    leases_gone: list[str] = field(default_factory=list)
-    leases_new: list[Job] = field(default_factory=list)
-    leases_changed: list[Job] = field(default_factory=list)
-
-
-class JobRows(Struct):
-    """Job changes as row operations, the same for every store.
-
-    born: new rows of the wide table. ended: rows of the wide table whose end is written. amended: rows of jobs that
-    had ended before, whose dead-letter mark or count of events changed. checkpoints: jobs whose checkpoint changed.
-    """
-
-    born: list[Job] = field(default_factory=list)
-    ended: list[Job] = field(default_factory=list)
-    amended: list[Job] = field(default_factory=list)
-    checkpoints: list[Job] = field(default_factory=list)
-    places: PlaceRows = field(default_factory=PlaceRows)
-
-
-_TABLES = {Ready: "ready", Parked: "parked", Leased: "leases", Awaiting: "leases", type(None): None}
-
-
-def job_rows(changes: list[JobChange]) -> JobRows:
-    """Sorts job changes into row operations."""
-    rows = JobRows()
-    for change in changes:
-        before, after = change.before, change.after
-        if before is None:
-            rows.born.append(after)
-        elif before.place is not None and after.place is None:
-            rows.ended.append(after)
-        elif before.place is None:
-            rows.amended.append(after)
-        if after.checkpoint is not None and (before is None or before.checkpoint != after.checkpoint):
-            rows.checkpoints.append(after)
-        _sort_place(rows.places, before, after)
-    return rows
-
-
-def _sort_place(places: PlaceRows, before: Job | None, after: Job) -> None:
-    source = _TABLES[type(before.place)] if before is not None else None
-    target = _TABLES[type(after.place)]
-    if source == target:
-        if target is not None and before is not None and hot(before) != hot(after):
-            getattr(places, f"{target}_changed").append(after)
-        return
-    if source is not None:
-        getattr(places, f"{source}_gone").append(after.id)
-    if target is not None:
-        getattr(places, f"{target}_new").append(after)
-
-
-def hot(job: Job) -> tuple[object, ...]:
-    """The part of a job that lives in its narrow row while it is active."""
-    return (
-        *(job.status, job.place, job.epoch, job.attempts, job.recoveries, job.started_at),
-        *(job.events, job.first_worker, job.first_run_at),
-    )

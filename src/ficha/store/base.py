@@ -7,7 +7,8 @@ A store is opened, runs transactions, answers questions and closes. All three st
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Set
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
@@ -405,6 +406,20 @@ class Stats(Struct, frozen=True):
     stuck: int
     dead: int
     avg_run_s: float | None
+
+    @classmethod
+    def counted(cls, held: Iterable[Sequence[Any]], queued: int, dead: int, avg_run_s: float | None) -> Stats:
+        """From held jobs as (status, checkpoint, jobs, silent ones among them)."""
+        by_status: Counter[Status] = Counter()
+        by_checkpoint: Counter[str] = Counter()
+        stuck = 0
+        for status, checkpoint, jobs, silent in held:
+            by_status[status] += jobs
+            by_checkpoint[checkpoint] += jobs
+            stuck += silent
+        if queued:
+            by_status["queued"] = queued
+        return cls(dict(by_status), dict(by_checkpoint), stuck, dead, avg_run_s)
 
 
 class GetStats(Query[Stats], frozen=True):

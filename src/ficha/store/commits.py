@@ -27,6 +27,13 @@ def commit_texts(events: Sequence[Event]) -> list[tuple[int, str]]:
     return [(len(part), encoded(part)) for n in parts for part in (events[n : n + EVENTS_PER_COMMIT],)]
 
 
+def commit_rows(marker: tuple[str, int] | None, now: int, events: Sequence[Event]) -> list[tuple[Any, ...]]:
+    """The rows of `commits` for a commit; the first one marks it, if there is a marker."""
+    (size, text), *more = commit_texts(events)
+    first = (*(marker or (None, None)), now, size, text)
+    return [first, *((None, None, now, size, text) for size, text in more)]
+
+
 def encoded(events: Sequence[Event]) -> str:
     """The events as a text: `[job, account, first number, kind, data, kind, data, …]` for each run of one job."""
     runs: list[list[Any]] = []

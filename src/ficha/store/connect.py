@@ -89,7 +89,7 @@ def _text(name: str, value: str) -> str:
 
 _OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
     "ficha_prepared": _switch,
-    "ficha_remember": _switch,
+    "ficha_optimistic": _switch,
     "ficha_listen_url": _text,
     "ficha_committers": _count,
     "ficha_pool_size": _count,

@@ -245,6 +245,7 @@ class committing:
             told = after_commit(error)
             if isinstance(told, CommitUnknown):
                 told.attempt = self._attempt
+            if is_lost(error):
                 self._connection.terminate()
             raise told from error
 

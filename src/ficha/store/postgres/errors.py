@@ -9,7 +9,6 @@ import asyncpg
 from ..base import CommitUnknown, SchemaMismatch, StoreError, Transient, Unavailable
 
 _CONFLICTS: Final = {
-    "22012": "a row was edited by hand while its job ended",
     "40001": "a concurrent transaction got in the way",
     "40P01": "a deadlock with another transaction was broken",
     "55P03": "another transaction held a lock for too long",
@@ -40,8 +39,8 @@ def translated(error: Exception) -> StoreError:
     """The store's error for any that a statement, or connecting, has raised."""
     if isinstance(error, StoreError):
         return error
-    if isinstance(error, asyncpg.InvalidCachedStatementError | asyncpg.OutdatedSchemaCacheError):
-        return Transient("the schema changed under a prepared statement; run it again")
+    if isinstance(error, asyncpg.InvalidCachedStatementError | asyncpg.OutdatedSchemaCacheError) or is_outdated(error):
+        return Transient("the schema changed while this process was using it; run it again")
     if isinstance(error, asyncpg.PostgresError):
         return _by_state(error, error.sqlstate or "")
     if is_lost(error):
@@ -80,8 +79,17 @@ def after_commit(error: Exception) -> StoreError:
     return CommitUnknown(f"the connection was lost while committing, so the outcome is unknown: {_words(error)}")
 
 
+def is_outdated(error: BaseException) -> bool:
+    """Whether a table got other columns than it had when the connection was made (see `Layout`)."""
+    return isinstance(error, asyncpg.InvalidColumnReferenceError) or (
+        isinstance(error, asyncpg.InvalidTextRepresentationError) and "record literal" in str(error)
+    )
+
+
 def is_lost(error: BaseException) -> bool:
     """Whether the connection that this came from is of no more use."""
+    if is_outdated(error):
+        return True
     if isinstance(error, asyncpg.ClientConfigurationError):
         return False
     if isinstance(error, asyncpg.PostgresError):

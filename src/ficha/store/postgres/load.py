@@ -1,43 +1,30 @@
-"""Loads what a batch needs: first every lock that may have to be waited for, then one view of all the rest.
+"""Loads what a group needs: first every lock that may have to be waited for, then one view of all the rest.
 
 Stage 1 locks, always in the same order: accounts, hot rows of the jobs named, pools, leaders, each in key order; then
 API keys.
 Stage 2 waits for nothing. Its view is newer than every lock, so that keys, steps, reservations, checkpoints and slots
 are seen as whoever held the locks before left them. Claim candidates are taken there, and rows that others hold are
-skipped. Each stage is one statement, put together from the parts in `load_ctes.py` that the batch has a need for.
+skipped. Each stage is one statement, put together from the parts in `load_statements.py` that the group has a need for.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, Final
 
 from msgspec import Struct, field
 
 from ...core.needs import PROMOTIONS_PER_SLOT, Needs
-from ...core.records import (
-    Account,
-    ApiKey,
-    Awaiting,
-    Batch,
-    Content,
-    Job,
-    Key,
-    Leader,
-    Leased,
-    Pool,
-    Ready,
-    Reservation,
-)
+from ...core.records import Account, Awaiting, Job, Leader, Leased, Ready
 from ...core.snapshot import Changes, Snapshot
 from ..base import Clock, Transient
-from . import load_ctes, rows
-from .apply import Executor
-from .load_ctes import PART, PAYLOAD, REST, VERSION
-from .scan_start import BEYOND, FIRST, ScanStarts, Stretch
-from .sql_types import uuids
+from ..sql.jobs import job_of
+from . import load_statements as s
+from .dialect import Executor, uuids
+from .layer import Layer, Stretches
+from .load_statements import PART, PAYLOAD, REST, LoadPart, LoadStatement
 
 TRIES: Final = 3
 _ALL: Final = 2**31 - 1
@@ -56,49 +43,27 @@ class Locked(Struct):
 
 
 async def load(
-    connection: Executor, needs: Needs, clock: Clock | None, heads: ScanStarts, resized: frozenset[str] = frozenset()
+    connection: Executor, needs: Needs, clock: Clock | None, layer: Layer, resized: frozenset[str] = frozenset()
 ) -> Snapshot:
     """The snapshot, under its locks; pools that are `resized` are locked and counted though they have no limit yet."""
     for attempt in range(TRIES):
-        locked = await lock(connection, needs, resized, heads.without_limit if attempt == 0 else frozenset())
-        snapshot = await _read(connection, needs, locked, clock, heads, resized)
+        locked = await lock(connection, needs, resized, layer.without_limit if attempt == 0 else frozenset())
+        snapshot = await _read(connection, needs, locked, clock, layer, resized)
         if not torn(needs, locked, snapshot):
             return snapshot
-    raise Transient(f"rows kept moving while they were being locked, {TRIES} times; run the batch again")
+    raise Transient(f"rows kept moving while they were being locked, {TRIES} times; run it again")
 
 
 async def view(connection: Executor, needs: Needs, clock: Clock | None) -> Snapshot:
     """The same, only looked at; all of one moment, as the caller's transaction has a single view."""
-    heads = ScanStarts()
     locked = await lock(connection, needs, locks=False)
-    return await _read(connection, needs, locked, clock, heads, frozenset(), locks=False)
-
-
-Versions = dict[str, str]
-"""The versions of rows, by their keys."""
-
-
-async def see(
-    connection: Executor, needs: Needs, clock: Clock | None, heads: ScanStarts
-) -> tuple[Snapshot, Versions, Versions]:
-    """What claims need, as it stands just now, with the versions of the ready rows and the pools; nothing is locked."""
-    stretches = {pool: heads.stretches(pool) for pool in needs.ready}
-    ask = load_ctes.Ask()
-    pool, most = next(iter(needs.ready.items()))
-    if len(needs.ready) == 1 and stretches[pool] == [(pool, FIRST, BEYOND)]:
-        ask.add(load_ctes.SEEN_OF_ONE, pool, most)
-    else:
-        ask.add(load_ctes.SEEN, list(needs.ready), list(needs.ready.values()), *_stretched(stretches))
-    snapshot, found = await _asked(connection, needs, Locked(), clock, heads, ask, stretches)
-    ready = {row[0]: row[VERSION] for row in found if row[PART] == "ready"}
-    pools = {row[REST][0]: row[VERSION] for row in found if row[PART] == "pool"}
-    return snapshot, ready, pools
+    return await _read(connection, needs, locked, clock, Layer(), frozenset(), locks=False)
 
 
 def unlocked(needs: Needs, snapshot: Snapshot, changes: Changes) -> frozenset[str]:
-    """Pools that a batch changes and that were not locked, because it also claims from them and they had no limit.
+    """Pools that a group changes and that were not locked, because it also claims from them and they had no limit.
 
-    `needs` does not tell such a batch from one that only claims, so it is found out afterwards.
+    `needs` does not tell such a group from one that only claims, so it is found out afterwards.
     """
     return frozenset(
         pool.name
@@ -119,37 +84,33 @@ async def lock(
 
     Pools that were `free` of a limit when last seen are not looked at for claims; `torn` sees whether they still are.
     """
-    ask = load_ctes.Ask(locks=locks)
-    ask.add(
-        load_ctes.LOCK_ACCOUNTS,
-        sorted(needs.accounts | needs.reservations_of | needs.parked_of),
-        uuids(needs.owned_jobs),
-        uuids(needs.reservations),
-    )
-    ask.add(load_ctes.LOCK_JOBS, uuids(needs.jobs | needs.owned_jobs))
+    asked = LoadStatement(locks=locks)
+    accounts = needs.accounts | needs.reservations_of | needs.parked_of
+    asked.add(s.LOCK_ACCOUNTS, sorted(accounts), uuids(needs.owned_jobs), uuids(needs.reservations))
+    asked.add(s.LOCK_JOBS, uuids(needs.jobs | needs.owned_jobs))
     # A claim needs the pool to itself only where slots are counted; whoever changes a pool always does.
     claimed = needs.ready.keys() - (free & needs.pools)
-    ask.add(load_ctes.LOCK_POOLS, sorted(needs.pools - needs.ready.keys() | resized), sorted(claimed))
-    ask.add(load_ctes.LOCK_LEADERS, sorted(needs.leaders))
+    asked.add(s.LOCK_POOLS, sorted(needs.pools - needs.ready.keys() | resized), sorted(claimed))
+    asked.add(s.LOCK_LEADERS, sorted(needs.leaders))
     if locks and (needs.api_keys or needs.api_keys_of):
-        ask.add(load_ctes.LOCK_API_KEYS)
+        asked.add(s.LOCK_API_KEYS)
     locked = Locked()
-    if not ask.parts:
+    if not asked.parts:
         return locked
-    for row in await connection.fetch(ask.text(), *ask.values):
-        match row[0]:
+    for what, *account, names, rest in await connection.fetch(asked.text(), *asked.values):
+        match what:
             case "account":
-                locked.accounts[row[1]] = Account(*row[1:-2])
+                locked.accounts[account[0]] = Account(*account)
             case "leader":
-                locked.leaders[row[-1][0]] = Leader(*row[-1])
+                locked.leaders[rest[0]] = Leader(*rest)
             case "ready":
-                locked.ready.update(row[-2])
+                locked.ready.update(names)
             case "leases":
-                locked.leases.update(row[-2])
+                locked.leases.update(names)
             case "pools":
-                locked.pools.update(row[-2])
+                locked.pools.update(names)
             case "owners":
-                locked.owned.update(row[-2])
+                locked.owned.update(names)
     return locked
 
 
@@ -158,72 +119,46 @@ async def _read(
     needs: Needs,
     locked: Locked,
     clock: Clock | None,
-    heads: ScanStarts,
+    layer: Layer,
     resized: frozenset[str],
     *,
     locks: bool = True,
 ) -> Snapshot:
     """Stage 2."""
     promotions = _promotions(needs, locked)
-    stretches = {pool: heads.stretches(pool) for pool in needs.ready}
-    ask = load_ctes.Ask(locks=locks)
-    ask.add(load_ctes.JOBS, uuids(needs.jobs | needs.owned_jobs))
-    ask.add(load_ctes.KEYS_AND_JOBS, *_columns(sorted(needs.keys), 3))
-    ask.add(
-        load_ctes.CANDIDATES,
-        list(needs.ready),
-        list(needs.ready.values()),
-        sorted(resized),
-        *_stretched(stretches),
-    )
-    parked = load_ctes.PARKED_WITH_PAYLOADS if needs.ready else load_ctes.PARKED_JOBS
-    ask.add(parked, list(promotions), list(promotions.values()))
-    ask.add(load_ctes.PAYLOADS, uuids(needs.payloads))
-    ask.add(load_ctes.STEPS, *_columns((step for step in sorted(needs.steps) if uuids(step[:1])), 2))
-    ask.add(load_ctes.RESERVATIONS_NAMED, uuids(needs.reservations))
     holders = [key for key in needs.reservations_of if (held := locked.accounts.get(key)) and held.reserved]
-    ask.add(load_ctes.RESERVATIONS_ACTIVE, sorted(holders))
-    ask.add(load_ctes.POOLS_NAMED, sorted(needs.pools))
-    ask.add(load_ctes.CONTENTS, *_columns(sorted(needs.contents), 2))
-    ask.add(load_ctes.BATCHES_NAMED, uuids(needs.batches))
-    ask.add(load_ctes.API_KEYS_NAMED, uuids(needs.api_keys), sorted(needs.api_keys_of))
-    ask.add(load_ctes.NOW)
-    return (await _asked(connection, needs, locked, clock, heads, ask, stretches))[0]
-
-
-def _stretched(stretches: dict[str, list[Stretch]]) -> list[list[Any]]:
-    return _columns((stretch for found in stretches.values() for stretch in found), 3)
-
-
-async def _asked(
-    connection: Executor,
-    needs: Needs,
-    locked: Locked,
-    clock: Clock | None,
-    heads: ScanStarts,
-    ask: load_ctes.Ask,
-    stretches: dict[str, list[Stretch]],
-) -> tuple[Snapshot, list[Any]]:
-    """The snapshot and the rows that it was made of; the heads learn what was found of their pools."""
+    stretches = layer.stretches(needs.ready)
+    asked = LoadStatement(locks=locks)
+    asked.add(s.JOBS, uuids(needs.jobs | needs.owned_jobs))
+    asked.add(s.KEYS_AND_JOBS, *columns(sorted(needs.keys), 3))
+    asked.add(s.CANDIDATES, *candidate_values(needs, stretches), sorted(resized))
+    parked = s.PARKED_WITH_PAYLOADS if needs.ready else s.PARKED_JOBS
+    asked.add(parked, list(promotions), list(promotions.values()))
+    asked.add(s.PAYLOADS, uuids(needs.payloads))
+    asked.add(s.STEPS, *columns((step for step in sorted(needs.steps) if uuids(step[:1])), 2))
+    asked.add(s.RESERVATIONS, uuids(needs.reservations))
+    asked.add(s.RESERVATIONS_ACTIVE, sorted(holders))
+    asked.add(s.POOLS, sorted(needs.pools))
+    asked.add(s.CONTENTS, *columns(sorted(needs.contents), 2))
+    asked.add(s.BATCHES, uuids(needs.batches))
+    asked.add(s.API_KEYS, uuids(needs.api_keys))
+    asked.add(s.API_KEYS_OF, sorted(needs.api_keys_of))
+    asked.add(s.NOW)
     asked_at = time.monotonic()
-    found = await connection.fetch(ask.text(), *ask.values)
+    found = await connection.fetch(asked.text(), *asked.values)
     took_s = time.monotonic() - asked_at
-    snapshot = _snapshot(needs, locked, found, clock)
-    for name, ids in snapshot.ready.items():
-        heads.looked(stretches[name], (_rank(snapshot.jobs[key]) for key in ids), took_s)
-        heads.without_limit.discard(name)
-        if (pool := snapshot.pools.get(name)) is not None and pool.limit is None:
-            heads.without_limit.add(name)
-    return snapshot, found
+    snapshot = snapshot_of(needs, locked, asked.parts, found, clock)
+    layer.loaded(snapshot, stretches, took_s)
+    return snapshot
 
 
-def _rank(job: Job | None) -> int:
-    assert job is not None
-    assert isinstance(job.place, Ready)
-    return job.place.rank
+def candidate_values(needs: Needs, stretches: Stretches) -> list[list[Any]]:
+    """What the statement for claim candidates is asked for."""
+    listed = columns((stretch for found in stretches.values() for stretch in found), 3)
+    return [list(needs.ready), list(needs.ready.values()), *listed]
 
 
-def _columns(tuples: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
+def columns(tuples: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
     return [list(column) for column in zip(*tuples, strict=True)] or [[] for _ in range(width)]
 
 
@@ -234,8 +169,10 @@ def _promotions(needs: Needs, locked: Locked) -> dict[str, int]:
     return {key: most for key, most in wanted.items() if key in locked.accounts and locked.accounts[key].parked}
 
 
-def _snapshot(needs: Needs, locked: Locked, found: list[Any], clock: Clock | None) -> Snapshot:
-    """The rows that were found in the places of those that were asked for."""
+def snapshot_of(
+    needs: Needs, locked: Locked, parts: Sequence[LoadPart], found: Sequence[Any], clock: Clock | None
+) -> Snapshot:
+    """The rows that were found in the places of those that were asked for. The last row is the time."""
     named = needs.accounts | needs.reservations_of | needs.parked_of
     snapshot = Snapshot(
         now=found[-1][REST][0] if clock is None else clock(),
@@ -256,49 +193,22 @@ def _snapshot(needs: Needs, locked: Locked, found: list[Any], clock: Clock | Non
         api_keys_of={name: [] for name in needs.api_keys_of},
     )
     for row in found:
+        part = parts[row[PART]]
         if row[0] is not None:
-            _add_job(snapshot, row)
-        else:
-            _add_other(snapshot, row[PART], row[PAYLOAD], row[REST])
+            _add_job(snapshot, row, part)
+        elif part.take is not None:
+            part.take(snapshot, row[PAYLOAD], row[REST])
     return snapshot
 
 
-def _add_job(snapshot: Snapshot, row: Any) -> None:
-    job = snapshot.jobs[row[0]] = rows.job(row)
+def _add_job(snapshot: Snapshot, row: Any, part: LoadPart) -> None:
+    job = snapshot.jobs[row[0]] = job_of(row)
     if row[PAYLOAD] is not None:
         snapshot.payloads[job.id] = row[PAYLOAD]
-    match row[PART]:
-        case "ready":
-            snapshot.ready[job.spec.pool].append(job.id)
-        case "parked":
-            snapshot.parked[job.account_id].append(job.id)
-
-
-def _add_other(snapshot: Snapshot, part: str, payload: str, rest: Any) -> None:
-    match part:
-        case "payload":
-            snapshot.payloads[rest[0]] = payload
-        case "key":
-            snapshot.keys[rest[0], rest[1], rest[2]] = Key(*rest)
-        case "step":
-            snapshot.steps[rest[0], rest[1]] = rest[2]
-        case "reservation":
-            snapshot.reservations[rest[0]] = Reservation(*rest)
-        case "active":
-            held = Reservation(*rest)
-            snapshot.reservations_of[held.account_id].append(held)
-        case "pool":
-            snapshot.pools[rest[0]] = Pool(*rest)
-        case "occupied":
-            snapshot.occupied[rest[0]] = rest[1]
-        case "content":
-            snapshot.contents[rest[0], rest[1]] = Content(*rest)
-        case "batch":
-            snapshot.batches[rest[0]] = Batch(*rest)
-        case "api key":
-            snapshot.api_keys[rest[0]] = ApiKey(*rest)
-        case "api key of":
-            snapshot.api_keys_of[rest[1]].append(ApiKey(*rest))
+    if part.lists == "ready":
+        snapshot.ready[job.spec.pool].append(job.id)
+    elif part.lists == "parked":
+        snapshot.parked[job.account_id].append(job.id)
 
 
 def torn(needs: Needs, locked: Locked, snapshot: Snapshot) -> bool:

@@ -1,11 +1,14 @@
 """The PostgreSQL store: transactions, their markers, and hints between processes.
 
+A transaction is begun, locks and loads what its group needs (`load.py`), is decided, written in one statement
+(`write.py`) and committed. A layer may stand before that and spare some groups the locks (`optimistic/`).
+
 Table names resolve through the connection's `search_path`: to keep Ficha's tables in a schema of their own, give the
 role or the database that path (`ALTER ROLE … SET search_path`), or put `?options=-csearch_path%3Dficha` into the URL.
 PostgreSQL 15 or newer.
 """
 
-# ruff: noqa: S608 (texts are put together from the names in columns.py; values are always parameters)
+# ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
 from __future__ import annotations
 
 import asyncio
@@ -25,15 +28,15 @@ from ..base import (
     Committed,
     CommitUnknown,
     Decide,
+    Decision,
     Hints,
     Query,
     StoreError,
     Transient,
-    Unavailable,
     no_hints,
 )
+from ..sql.dialect import sql_file
 from . import migrator, reads
-from .apply import apply
 from .connections import (
     BEGIN,
     BEGIN_SET_UP,
@@ -44,16 +47,16 @@ from .connections import (
     Connections,
     SettledConnector,
     commit,
-    committing,
     connector,
     speaking,
     transaction,
 )
+from .dialect import Layout
+from .layer import Group, Layer
 from .listener import CHANNEL, Listener
 from .load import load, unlocked
-from .row_cache import PostgresRowCache
-from .scan_start import ScanStarts
-from .sql_types import at
+from .optimistic import optimistic_layer
+from .write import PARTS, write
 
 T = TypeVar("T")
 
@@ -63,25 +66,8 @@ INSERT INTO commits (committer, sequence, at, size, events) VALUES ($1, $2, now(
 ON CONFLICT DO NOTHING RETURNING true
 """
 _MARKER_WAIT_S: Final = 90.0
-# By the database's clock. The newest stays, so that the numbers are seen to go on.
-_PRUNE: Final = f"""
-WITH oldest AS MATERIALIZED (SELECT number, at FROM commits WHERE number > $1 ORDER BY number LIMIT $4)
-DELETE FROM commits USING oldest
-WHERE commits.number = oldest.number AND commits.number < (SELECT max(number) FROM commits)
-    AND oldest.at < coalesce({at("$2::bigint")}, now()) - $3::bigint * interval '1 millisecond'
-RETURNING commits.number
-"""
-# One statement, so that a count is never lost or seen twice. Rows that another process is folding are left to it.
-_FOLD_COUNTS: Final = """
-WITH many AS (SELECT worker, kind FROM worker_counts GROUP BY worker, kind HAVING count(*) > 1),
-gone AS (
-    DELETE FROM worker_counts WHERE ctid = ANY (ARRAY(
-        SELECT c.ctid FROM worker_counts c JOIN many USING (worker, kind) FOR UPDATE OF c SKIP LOCKED
-    )) RETURNING worker, kind, runs, busy_us
-)
-INSERT INTO worker_counts (worker, kind, runs, busy_us)
-SELECT worker, kind, sum(runs), sum(busy_us) FROM gone GROUP BY worker, kind
-"""
+_PRUNE: Final = sql_file(__package__, "prune")
+_FOLD_COUNTS: Final = sql_file(__package__, "fold_counts")
 _NOTIFY: Final = f"""
 SELECT set_config('synchronous_commit', 'off', true), pg_notify('{CHANNEL}', pool) FROM unnest($1::text[]) AS w (pool)
 """
@@ -98,8 +84,8 @@ class PostgresStore(migrator.PostgresMigrator):
     listen_url: where to listen for hints, if `url` leads to a pooler in transaction mode. Defaults to `url`.
     prepared: whether statements stay prepared between transactions. Turn it off behind a pooler in transaction mode
         that does not keep track of them. Defaults to True.
-    remember: whether a group may be decided on rows that this process has cached, and written only if they still stand
-        (`row_cache.py`). Defaults to True; behind a pooler in transaction mode it is not done.
+    optimistic: whether a group may be decided on rows that this process has cached, and written only if they still
+        stand. Defaults to True; behind a pooler in transaction mode it is not done.
     """
 
     def __init__(
@@ -111,35 +97,44 @@ class PostgresStore(migrator.PostgresMigrator):
         pool_size: int = 4,
         listen_url: str | None = None,
         prepared: bool = True,
-        remember: bool = True,
+        optimistic: bool = True,
     ) -> None:
-        connect = connector(url, prepared=prepared)
-        super().__init__(connect)
+        super().__init__(connector(url, prepared=prepared))
         self.committers = committers
         self._clock = clock
         self._pool_size = pool_size
+        self._optimistic = optimistic
         self._connect_listener = connector(listen_url or url, prepared=prepared)
         self._connect_writer = SettledConnector(url, SETTINGS, prepared=prepared, timeout_s=None)
         self._connect_reader = SettledConnector(url, PLANS, prepared=prepared)
-        self._remember = remember
-        self._heads = ScanStarts()
-        self._remembered = PostgresRowCache(clock)
-        self._writers = Connections(self._connect_writer, committers, patience_s=TIMEOUT_S)
-        self._readers = Connections(self._connect_reader, pool_size)
+        self._layout = Layout(part.table for part in PARTS)
         self._listeners: list[Listener] = []
         self._begun: dict[str, int] = {}
         """When each committer's last transaction was begun, by the database's clock."""
         self._pruned = 0
         """The last commit that was cleared away: what lies below need not be walked over again."""
         self._signature = uuid.uuid4().hex[:16]
+        self._start()
+
+    def _start(self) -> None:
+        """As if nothing had been seen of the database yet."""
+        self._writers = Connections(self._new_writer, self.committers, patience_s=TIMEOUT_S)
+        self._readers = Connections(self._connect_reader, self._pool_size)
+        self._layer = Layer()
+        self._layer = optimistic_layer(self._layout, self._signed, self._clock)
+
+    async def _new_writer(self) -> Connection:
+        connection = await self._connect_writer()
+        await self._layout.read(connection)
+        return connection
 
     async def open(self) -> None:
         await self.close()
-        self._writers = Connections(self._connect_writer, self.committers, patience_s=TIMEOUT_S)
-        self._remembered = PostgresRowCache(self._clock)
-        self._readers = Connections(self._connect_reader, self._pool_size)
+        self._start()
         async with self._readers.take() as connection:
             await migrator.check(connection)
+            with speaking(connection):
+                await self._layout.read(connection)
 
     async def close(self) -> None:
         while self._listeners:
@@ -151,61 +146,34 @@ class PostgresStore(migrator.PostgresMigrator):
         self, committer: str, number: int, needs: Needs, decide: Decide, hints: Hints = no_hints
     ) -> Committed:
         """What changes nothing is rolled back and leaves no marker: there is nothing to be in doubt about."""
-        marker = committer, number
+
+        def noting(snapshot: Snapshot) -> Decision:
+            self._begun[committer] = snapshot.now
+            return decide(snapshot)
+
+        group = Group((committer, number), needs, noting, hints)
         async with self._writers.take() as connection:
-            is_settled = self._connect_writer.is_settled
-            if is_settled and self._remember:
-                committed = await self._guessed(connection, marker, needs, decide, hints)
-                if committed is not None:
-                    return committed
-            async with transaction(connection, BEGIN_SET_UP if is_settled else BEGIN):
-                snapshot, changes, outcomes = await self._decided(connection, needs, decide, ours=connection)
+            if self._is_optimistic and (done := await self._layer.try_transact(connection, group)) is not None:
+                return done
+            async with transaction(connection, BEGIN_SET_UP if self._connect_writer.is_settled else BEGIN):
+                snapshot, changes, outcomes = await self._decided(connection, needs, noting, ours=connection)
                 if not changes:
                     return Committed(changes, outcomes)
-                self._begun[committer] = snapshot.now
                 committed = Committed(changes, outcomes, hints(changes))
                 with speaking(connection):
                     signed = self._signed(committed.hints)
-                    written = await apply(connection, snapshot, changes, marker, hints=signed)
+                    transaction_id = await write(connection, self._layout, snapshot, changes, group.marker, signed)
                 await commit(connection, committed)
-        if written is not None:
-            self._remembered.learn(changes, written)
-        return committed
-
-    async def _guessed(
-        self, connection: Connection, marker: tuple[str, int], needs: Needs, decide: Decide, hints: Hints
-    ) -> Committed | None:
-        """Decides on cached rows and writes it in one statement; None if they proved to be old.
-
-        A refusal is never based on cached rows alone: a group that would change nothing is decided again under locks,
-        unless it only claims, for which all was read just now. One that changes a pool needs its lock.
-        """
-        with speaking(connection):
-            guess = await self._remembered.guess(connection, needs, self._heads)
-        if guess is None:
-            return None
-        changes, outcomes = decide(guess.snapshot)
-        if not changes or changes.pools:
-            return Committed(changes, outcomes) if guess.tells_all and not changes else None
-        if connection.is_closed():
-            raise Unavailable("the connection was lost before anything was written")
-        self._begun[marker[0]] = guess.snapshot.now
-        committed = Committed(changes, outcomes, hints(changes))
-        try:
-            with committing(connection, committed):
-                signed = self._signed(committed.hints)
-                written = await apply(connection, guess.snapshot, changes, marker, guess.guarded(changes), signed)
-        except Transient:
-            written = None
-        if written is None:
-            self._remembered.was_wrong(guess)
-            return None
-        self._remembered.was_right()
-        self._remembered.learn(changes, written)
+        self._layer.committed(changes, transaction_id)
         return committed
 
     def may_claim_with_submit(self, pools: Set[str]) -> bool:
-        return self._remember and self._connect_writer.is_settled and self._remembered.may_claim_with_submit(pools)
+        return self._is_optimistic and self._layer.may_claim_with_submit(pools)
+
+    @property
+    def _is_optimistic(self) -> bool:
+        """Single statements need their plans pinned by the connection's settings."""
+        return self._optimistic and self._connect_writer.is_settled
 
     async def committed(self, committer: str, number: int) -> bool:
         """Waits for an old connection's transaction by trying to write a row with the same marker.
@@ -241,7 +209,7 @@ class PostgresStore(migrator.PostgresMigrator):
             raise StoreError("this connection is not in a transaction; begin one, and commit it afterwards")
         snapshot, changes, outcomes = await self._decided(connection, needs, decide, ours=None)
         with speaking():
-            await apply(connection, snapshot, changes)
+            await write(connection, self._layout, snapshot, changes)
         return Committed(changes, outcomes)
 
     async def _decided(
@@ -249,13 +217,11 @@ class PostgresStore(migrator.PostgresMigrator):
     ) -> tuple[Snapshot, Changes, list[Outcome]]:
         """Loads and decides, once more where only the decision told what else had to be locked."""
         with speaking(ours):
-            snapshot = await load(connection, needs, self._clock, self._heads)
-        self._remembered.heard(snapshot.now)
-        self._remembered.looked(snapshot)
+            snapshot = await load(connection, needs, self._clock, self._layer)
         changes, outcomes = decide(snapshot)
         if pools := unlocked(needs, snapshot, changes):
             with speaking(ours):
-                snapshot = await load(connection, needs, self._clock, self._heads, pools)
+                snapshot = await load(connection, needs, self._clock, self._layer, pools)
             changes, outcomes = decide(snapshot)
         return snapshot, changes, outcomes
 
@@ -289,7 +255,7 @@ class PostgresStore(migrator.PostgresMigrator):
             if signature == self._signature:
                 return
             if not name or name[0] >= " ":
-                self._remembered.stirred()
+                self._layer.hinted()
             heard(name)
 
         listener = Listener(self._connect_listener, stirred)

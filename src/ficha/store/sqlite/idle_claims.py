@@ -11,7 +11,7 @@ import apsw
 from ...core.needs import Needs
 from ...core.records import Pool
 from ...core.snapshot import Snapshot
-from . import rows
+from ..sql.tables import POOLS
 
 LOOK: Final = (
     "SELECT EXISTS (SELECT 1 FROM ready WHERE pool = k.value), k.value, p.slots, p.resized, p.paused "
@@ -57,7 +57,7 @@ class Looks:
             found = list(db.execute(LOOK, (apsw.carray(tuple(needs.ready)),)))
             if any(is_ready for is_ready, *_ in found):
                 return None
-            self._pools = {row[1]: None if row[-1] is None else rows.pool_of(row[1:]) for row in found}
+            self._pools = {row[1]: None if row[-1] is None else POOLS.record(row[1:]) for row in found}
             self._marks, self._looked_at = marks, asked_at
         return Snapshot(
             now,

@@ -9,39 +9,40 @@ from typing import Any, TypeVar
 import apsw
 
 from ...core.needs import PROMOTIONS_PER_SLOT, Needs
-from ...core.records import Account, ApiKey, Batch, Content, Job, Key, Leader, Reservation
+from ...core.records import Content, Job
 from ...core.snapshot import Snapshot
-from . import rows
+from ..sql import tables as t
+from ..sql.jobs import HOT_ROWS, JOB_WIDTH, job_columns, job_of
+from .dialect import SQL
 from .row_cache import SqliteRowCache
-from .rows import listed
 
 # ruff: noqa: S608 (all that is put into these statements are names from this package)
 
-JOBS = f"SELECT {rows.JOB_READ} FROM carray(?) k CROSS JOIN jobs j ON j.id = k.value {rows.JOB_JOINS}"
+JOBS = f"SELECT {job_columns(SQL)} FROM carray(?) k CROSS JOIN jobs j ON j.id = k.value {HOT_ROWS}"
 PAYLOADS = "SELECT j.id, j.payload FROM carray(?) k CROSS JOIN jobs j ON j.id = k.value"
-ACCOUNTS = f"SELECT {listed(Account.__struct_fields__)} FROM carray(?) k CROSS JOIN accounts ON id = k.value"
-KEYS = f"SELECT {listed(Key.__struct_fields__)} FROM keys WHERE account_id = ? AND scope = ? AND key = ?"
+ACCOUNTS = f"SELECT {SQL.selected(t.ACCOUNTS, 'a')} FROM carray(?) k CROSS JOIN accounts a ON a.id = k.value"
+KEYS = f"SELECT {SQL.selected(t.KEYS, 'k')} FROM keys k WHERE account_id = ? AND scope = ? AND key = ?"
 STEPS = "SELECT job_id, name, result FROM steps WHERE job_id = ? AND name = ?"
-RESERVATIONS = f"SELECT {listed(Reservation.__struct_fields__)} FROM reservations WHERE id = ?"
+RESERVATIONS = f"SELECT {SQL.selected(t.RESERVATIONS, 'v')} FROM reservations v WHERE id = ?"
 RESERVATIONS_OF = (
-    f"SELECT {listed(Reservation.__struct_fields__)} "
-    "FROM carray(?) k CROSS JOIN reservations ON account_id = k.value AND state = 'active'"
+    f"SELECT {SQL.selected(t.RESERVATIONS, 'v')} "
+    "FROM carray(?) k CROSS JOIN reservations v ON v.account_id = k.value AND v.state = 'active'"
 )
 PARKED = "SELECT account_id, job_id FROM parked WHERE account_id = ? AND due_at IS NULL ORDER BY rank, job_id LIMIT ?"
-POOLS = "SELECT name, slots, resized, paused FROM pools WHERE name = ?"
+POOLS = f"SELECT {SQL.selected(t.POOLS, 'q')} FROM pools q WHERE name = ?"
 OCCUPIED = "SELECT count(*) FROM leases WHERE pool = ?"
 READY = (
-    f"SELECT {rows.READY_JOB_READ}, j.payload FROM ready r CROSS JOIN jobs j ON j.id = r.job_id "
+    f"SELECT {job_columns(SQL, 'r')}, j.payload FROM ready r CROSS JOIN jobs j ON j.id = r.job_id "
     "LEFT JOIN checkpoints c ON c.job_id = r.job_id WHERE r.pool = ? ORDER BY r.rank, r.job_id LIMIT ?"
 )
 CONTENTS = (
     "SELECT c.tool, c.content_hash, c.job_id, j.result "
     "FROM contents c CROSS JOIN jobs j ON j.id = c.job_id WHERE c.tool = ? AND c.content_hash = ?"
 )
-LEADERS = "SELECT name, owner, expires_at FROM leaders WHERE name = ?"
-BATCHES = f"SELECT {listed(Batch.__struct_fields__)} FROM batches WHERE id = ?"
-API_KEYS = f"SELECT {listed(ApiKey.__struct_fields__)} FROM api_keys WHERE id = ?"
-API_KEYS_OF = f"SELECT {listed(ApiKey.__struct_fields__)} FROM api_keys WHERE name = ? AND revoked_at IS NULL"
+LEADERS = f"SELECT {SQL.selected(t.LEADERS, 'e')} FROM leaders e WHERE name = ?"
+BATCHES = f"SELECT {SQL.selected(t.BATCHES, 'b')} FROM batches b WHERE id = ?"
+API_KEYS = f"SELECT {SQL.selected(t.API_KEYS, 'k')} FROM api_keys k WHERE id = ?"
+API_KEYS_OF = f"SELECT {SQL.selected(t.API_KEYS, 'k')} FROM api_keys k WHERE name = ? AND revoked_at IS NULL"
 
 T = TypeVar("T")
 
@@ -56,14 +57,14 @@ def load(db: apsw.Connection, needs: Needs, now: int, remembered: SqliteRowCache
     if needs.reservations:
         snapshot.reservations = dict.fromkeys(needs.reservations)
         for row in db.executemany(RESERVATIONS, _singles(needs.reservations)):
-            snapshot.reservations[row[0]] = Reservation(*row)
+            snapshot.reservations[row[0]] = t.RESERVATIONS.record(row)
     _load_accounts(db, needs, snapshot, remembered)
     if needs.reservations_of:
         snapshot.reservations_of = {account: [] for account in needs.reservations_of}
         holders = [key for key in needs.reservations_of if (found := snapshot.accounts.get(key)) and found.reserved]
         if holders:
             for row in db.execute(RESERVATIONS_OF, _array(holders)):
-                snapshot.reservations_of[row[1]].append(Reservation(*row))
+                snapshot.reservations_of[row[1]].append(t.RESERVATIONS.record(row))
     _load_parked(db, needs, snapshot, remembered)
     _load_payloads(db, needs, snapshot)
     if needs.steps:
@@ -77,15 +78,15 @@ def load(db: apsw.Connection, needs: Needs, now: int, remembered: SqliteRowCache
     if needs.leaders:
         snapshot.leaders = dict.fromkeys(needs.leaders)
         for row in db.executemany(LEADERS, _singles(needs.leaders)):
-            snapshot.leaders[row[0]] = Leader(*row)
+            snapshot.leaders[row[0]] = t.LEADERS.record(row)
     if needs.pools:
         snapshot.pools = dict.fromkeys(needs.pools)
         for row in db.executemany(POOLS, _singles(needs.pools)):
-            snapshot.pools[row[0]] = rows.pool_of(row)
+            snapshot.pools[row[0]] = t.POOLS.record(row)
     if needs.batches:
         snapshot.batches = dict.fromkeys(needs.batches)
         for row in db.executemany(BATCHES, _singles(needs.batches)):
-            snapshot.batches[row[0]] = Batch(*row)
+            snapshot.batches[row[0]] = t.BATCHES.record(row)
     if needs.api_keys or needs.api_keys_of:
         _load_api_keys(db, needs, snapshot)
     _load_ready(db, needs, snapshot)
@@ -95,10 +96,10 @@ def load(db: apsw.Connection, needs: Needs, now: int, remembered: SqliteRowCache
 def _load_api_keys(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
     snapshot.api_keys = dict.fromkeys(needs.api_keys)
     for row in db.executemany(API_KEYS, _singles(needs.api_keys)):
-        snapshot.api_keys[row[0]] = ApiKey(*row)
+        snapshot.api_keys[row[0]] = t.API_KEYS.record(row)
     snapshot.api_keys_of = {name: [] for name in needs.api_keys_of}
     for row in db.executemany(API_KEYS_OF, _singles(needs.api_keys_of)):
-        snapshot.api_keys_of[row[1]].append(ApiKey(*row))
+        snapshot.api_keys_of[row[1]].append(t.API_KEYS.record(row))
 
 
 def _array(values: Collection[str]) -> tuple[Any]:
@@ -114,7 +115,7 @@ def _load_keys(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> set[str
     """The keys; answers with the jobs that they led to."""
     if not needs.keys:
         return set()
-    found = [Key(*row) for row in db.executemany(KEYS, needs.keys)]
+    found = [*map(t.KEYS.record, db.executemany(KEYS, needs.keys))]
     snapshot.keys = dict.fromkeys(needs.keys)
     snapshot.keys.update({(key.account_id, key.scope, key.key): key for key in found})
     return {key.job_id for key in found if key.job_id is not None}
@@ -122,7 +123,7 @@ def _load_keys(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> set[str
 
 def _load_jobs(db: apsw.Connection, ids: set[str], snapshot: Snapshot, remembered: SqliteRowCache) -> None:
     if unread := _recall(ids, remembered.jobs, snapshot.jobs):
-        jobs, job_of = snapshot.jobs, rows.job_of
+        jobs = snapshot.jobs
         for row in db.execute(JOBS, _array(unread)):
             jobs[row[0]] = job_of(row)
 
@@ -144,7 +145,7 @@ def _load_accounts(db: apsw.Connection, needs: Needs, snapshot: Snapshot, rememb
     ids.update(held.account_id for held in snapshot.reservations.values() if held is not None)
     if unread := _recall(ids, remembered.accounts, snapshot.accounts):
         for row in db.execute(ACCOUNTS, _array(unread)):
-            snapshot.accounts[row[0]] = Account(*row)
+            snapshot.accounts[row[0]] = t.ACCOUNTS.record(row)
 
 
 def _load_parked(db: apsw.Connection, needs: Needs, snapshot: Snapshot, remembered: SqliteRowCache) -> None:
@@ -179,7 +180,7 @@ def _load_payloads(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> Non
 
 
 def _load_ready(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
-    jobs, payloads, job_of, payload_of = snapshot.jobs, snapshot.payloads, rows.job_of, rows.payload_of
+    jobs, payloads = snapshot.jobs, snapshot.payloads
     for pool, limit in needs.ready.items():
         # Where there is no limit nobody asks how many run, and counting them takes the longer the more there are.
         known = snapshot.pools.get(pool)
@@ -190,4 +191,4 @@ def _load_ready(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
             job_id = row[0]
             ready.append(job_id)
             jobs[job_id] = job_of(row)
-            payloads[job_id] = payload_of(row)
+            payloads[job_id] = row[JOB_WIDTH]

@@ -1,49 +1,72 @@
-"""The read side's questions that list rows, and the table of who answers which question."""
+"""The read side's questions that SQLite answers in its own way, and the table of who answers which question."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import apsw
+from msgspec import json
 
-from ...core.records import Account, Entry, Key, Reservation, Status, Step
+from ...core.policy import MILLISECOND
+from ...core.records import Status
 from ...core.snapshot import Snapshot
 from ...core.states import FINAL, HOLDS_SLOT
 from .. import base as q
-from . import aggregate_reads, api_key_reads, commit_reads, full_state, rows
+from ..sql.jobs import HOT_ROWS, job_columns
+from ..sql.questions import QUESTIONS, SEVERAL, job_row
+from ..sql.tables import TALLIES, WORKERS
+from ..waiting_columns import Lines
+from .dialect import SQL
 from .load import load
 from .row_cache import SqliteRowCache
-from .rows import listed
 
 # ruff: noqa: S608 (all that is put into these statements are names from this package)
 
 T = TypeVar("T")
 
-JOBS = (
-    f"SELECT {rows.JOB_READ}, j.payload, j.result FROM carray(?) k CROSS JOIN jobs j ON j.id = k.value {rows.JOB_JOINS}"
+_JOB: Final = f"{job_columns(SQL)}, j.payload, j.result"
+LAST_COMMIT: Final = "SELECT coalesce(max(number), 0) FROM commits"
+WORKER_NAMES: Final = (
+    "SELECT name FROM (SELECT name FROM workers UNION SELECT worker FROM worker_counts) WHERE name > ? "
+    "ORDER BY name LIMIT ?"
 )
-ACCOUNT = f"SELECT {listed(Account.__struct_fields__)} FROM accounts WHERE id = ?"
-ACCOUNTS = f"SELECT {listed(Account.__struct_fields__)} FROM accounts WHERE id > ? ORDER BY id LIMIT ?"
-ENTRIES = (
-    f"SELECT {listed(Entry.__struct_fields__)} FROM entries WHERE account_id = ? AND number < ? "
-    "ORDER BY number DESC LIMIT ?"
+WORKER: Final = f"SELECT {SQL.selected(WORKERS, 'w')} FROM workers w WHERE name = ?"
+WORKER_TALLIES: Final = f"SELECT {SQL.selected(TALLIES, 'c')} FROM worker_counts c WHERE worker = ? ORDER BY kind"
+WORKERS_HELD: Final = (
+    "SELECT worker, count(*), count(*) FILTER (WHERE heartbeat_at < ?) FROM leases WHERE worker IS NOT NULL "
+    "GROUP BY worker"
 )
-STEPS = f"SELECT {listed(Step.__struct_fields__)} FROM steps WHERE job_id = ? ORDER BY rowid"
-
-_LAST_NUMBER = 2**63 - 1
+# One page of lines as four columns, put together outside of Python, where nobody has to wait for it.
+_WAITING: Final = """
+SELECT json_group_array(owner), json_group_array(jobs), group_concat(ranks, ''), group_concat(ids, '') FROM (
+    SELECT
+        owner, count(*) AS jobs,
+        group_concat(printf('%016x', rank), '') AS ranks, group_concat(replace(job_id, '-', ''), '') AS ids
+    FROM (
+        SELECT {0} AS owner, rank, job_id FROM {1} AND ({0}, rank, job_id) > (?, ?, ?)
+        ORDER BY {0}, rank, job_id LIMIT ?
+    ) GROUP BY owner ORDER BY owner
+)
+"""
+WAITING_READY: Final = _WAITING.format("pool", "ready WHERE TRUE")
+WAITING_PARKED: Final = _WAITING.format("account_id", "parked WHERE due_at IS NULL")
 
 
 def answer(db: apsw.Connection, query: q.Query[T], now: int) -> T:
     """Answers in one view: the caller has a transaction open, but for `ONE_STATEMENT`. `now` is the store's time."""
-    result: T = _ANSWERS[type(query)](db, query, now)
-    return result
-
-
-def _get_jobs(db: apsw.Connection, query: q.GetJobs, now: int) -> list[q.JobRow]:
-    if not query.ids:
-        return []
-    return list(map(rows.job_row_of, db.execute(JOBS, (apsw.carray(tuple(dict.fromkeys(query.ids))),))))
+    shared = QUESTIONS.get(type(query))
+    if shared is None:
+        result: T = _OWN[type(query)](db, query, now)
+        return result
+    asking = shared(SQL, query, now)
+    try:
+        statement = next(asking)
+        while True:
+            statement = asking.send(list(db.execute(statement.text, statement.values)))
+    except StopIteration as done:
+        result = done.value
+        return result
 
 
 def _list_jobs(db: apsw.Connection, query: q.ListJobs, now: int) -> list[q.JobRow]:
@@ -52,7 +75,7 @@ def _list_jobs(db: apsw.Connection, query: q.ListJobs, now: int) -> list[q.JobRo
         **{"session": query.session, "before": query.before, "stuck": query.stuck_before_at, "limit": query.limit},
         **{f"status{number}": status for number, status in enumerate(query.statuses)},
     }
-    return list(map(rows.job_row_of, db.execute(job_list(query), values)))
+    return list(map(job_row, db.execute(job_list(query), values)))
 
 
 def job_list(query: q.ListJobs) -> str:
@@ -90,8 +113,7 @@ def _arm(query: q.ListJobs, table: str, *conditions: str) -> str:
         *((True, condition) for condition in conditions),
     )
     # The id is read from the table that is walked, so that SQLite sees that it is in order already.
-    columns = rows.JOB_READ.replace("j.id", key, 1)
-    return f"SELECT {columns}, j.payload, j.result FROM {source} {rows.JOB_JOINS} WHERE {where}"
+    return f"SELECT {key}{_JOB.removeprefix('j.id')} FROM {source} {HOT_ROWS} WHERE {where}"
 
 
 def _is_one_of(column: str, query: q.ListJobs, statuses: frozenset[Status]) -> str:
@@ -100,92 +122,52 @@ def _is_one_of(column: str, query: q.ListJobs, statuses: frozenset[Status]) -> s
     return f"{column} IN ({', '.join(marks)})" if marks else "TRUE"
 
 
-def _get_account(db: apsw.Connection, query: q.GetAccount, now: int) -> Account | None:
-    row = db.execute(ACCOUNT, (query.account_id,)).fetchone()
-    return None if row is None else Account(*row)
+def _all_of(*asked: tuple[object, str]) -> str:
+    """The conditions whose value was given, all together."""
+    return " AND ".join(condition for value, condition in asked if value is not None) or "TRUE"
 
 
-def _list_accounts(db: apsw.Connection, query: q.ListAccounts, now: int) -> list[Account]:
-    return [Account(*row) for row in db.execute(ACCOUNTS, (query.after or "", query.limit))]
+def _get_horizon(db: apsw.Connection, query: q.GetHorizon, now: int) -> q.Horizon:
+    return q.Horizon(db.execute(LAST_COMMIT).get)
 
 
-def _list_entries(db: apsw.Connection, query: q.ListEntries, now: int) -> list[Entry]:
-    before = _LAST_NUMBER if query.before is None else query.before
-    return [Entry(*row) for row in db.execute(ENTRIES, (query.account_id, before, query.limit))]
+def _list_workers(db: apsw.Connection, query: q.ListWorkers, now: int) -> q.WorkerList:
+    names = [name for (name,) in db.execute(WORKER_NAMES, (query.after or "", query.limit))]
+    found = db.execute(WORKERS_HELD, (now - query.stuck_ms * MILLISECOND,))
+    held = {name: (running, stuck) for name, running, stuck in found}
+    return q.WorkerList(now, [_worker_counts(db, name, *held.get(name, (0, 0))) for name in names])
 
 
-def _list_steps(db: apsw.Connection, query: q.ListSteps, now: int) -> list[Step]:
-    return [Step(*row) for row in db.execute(STEPS, (query.job_id,))]
+def _worker_counts(db: apsw.Connection, name: str, running: int, stuck: int) -> q.WorkerCounts:
+    row = db.execute(WORKER, (name,)).fetchone()
+    tallies = tuple(map(TALLIES.record, db.execute(WORKER_TALLIES, (name,))))
+    return q.WorkerCounts(name, None if row is None else WORKERS.record(row), tallies, running, stuck)
 
 
-def _list_reservations(db: apsw.Connection, query: q.ListReservations, now: int) -> list[Reservation]:
-    values = {"account_id": query.account_id, "before": query.before, "limit": query.limit}
-    return [Reservation(*row) for row in db.execute(reservation_list(query), values)]
+def _get_waiting(db: apsw.Connection, query: q.GetWaiting, now: int) -> q.Waiting:
+    return q.Waiting(_lines(db, WAITING_READY, query.page), _lines(db, WAITING_PARKED, query.page))
 
 
-def reservation_list(query: q.ListReservations) -> str:
-    where = _all_of((query.account_id, "account_id = :account_id"), (query.before, "id < :before"))
-    return (
-        f"SELECT {listed(Reservation.__struct_fields__)} FROM reservations WHERE {where} ORDER BY id DESC LIMIT :limit"
-    )
-
-
-def _list_keys(db: apsw.Connection, query: q.ListKeys, now: int) -> list[Key]:
-    values: dict[str, Any] = {"account_id": query.account_id, "limit": query.limit}
-    if query.after is not None:
-        values |= zip(("after_account", "after_key", "after_scope"), query.after, strict=True)
-    return [Key(*row) for row in db.execute(key_list(query), values)]
-
-
-def key_list(query: q.ListKeys) -> str:
-    where = _all_of(
-        (query.account_id, "account_id = :account_id"),
-        (query.after, "(account_id, key, scope) > (:after_account, :after_key, :after_scope)"),
-    )
-    return (
-        f"SELECT {listed(Key.__struct_fields__)} FROM keys WHERE {where} ORDER BY account_id, key, scope LIMIT :limit"
-    )
+def _lines(db: apsw.Connection, statement: str, page: int) -> Lines:
+    lines, taken = Lines(), page
+    while taken == page:
+        [(owners, counts, ranks, ids)] = db.execute(statement, (*lines.last, page))
+        if ranks is None:
+            break
+        taken = lines.append(json.decode(owners), json.decode(counts), bytes.fromhex(ranks), bytes.fromhex(ids))
+    return lines
 
 
 def _get_snapshot(db: apsw.Connection, query: q.GetSnapshot, now: int) -> Snapshot:
     return load(db, query.needs, now, SqliteRowCache())
 
 
-def _all_of(*asked: tuple[object, str]) -> str:
-    """The conditions whose value was given, all together."""
-    return " AND ".join(condition for value, condition in asked if value is not None) or "TRUE"
-
-
-ONE_STATEMENT: frozenset[type[q.Query[Any]]] = frozenset(
-    (
-        *(q.GetJobs, q.ListJobs, q.GetAccount, q.ListAccounts, q.ListEntries, q.ListCommits, q.ListSteps),
-        *(q.ListReservations, q.ListKeys, q.GetDue, q.GetHorizon, q.GetApiKey, q.ListApiKeys, q.ListAudit),
-    )
-)
-"""What is asked in one statement, which is one view by itself."""
-
-_ANSWERS: dict[type[q.Query[Any]], Callable[[apsw.Connection, Any, int], Any]] = {
-    q.GetJobs: _get_jobs,
+_OWN: Final[dict[type[q.Query[Any]], Callable[[apsw.Connection, Any, int], Any]]] = {
     q.ListJobs: _list_jobs,
-    q.GetAccount: _get_account,
-    q.ListAccounts: _list_accounts,
-    q.ListEntries: _list_entries,
-    q.GetHistory: commit_reads.get_history,
-    q.ListCommits: commit_reads.list_commits,
-    q.GetFirstSearched: commit_reads.get_first_searched,
-    q.GetHorizon: commit_reads.get_horizon,
-    q.ListSteps: _list_steps,
-    q.ListReservations: _list_reservations,
-    q.ListKeys: _list_keys,
-    q.GetBatch: aggregate_reads.get_batch,
-    q.ListPools: aggregate_reads.list_pools,
-    q.ListWorkers: aggregate_reads.list_workers,
-    q.GetWaiting: aggregate_reads.get_waiting,
-    q.GetDue: aggregate_reads.get_due,
-    q.GetStats: aggregate_reads.get_stats,
-    q.GetApiKey: api_key_reads.get_api_key,
-    q.ListApiKeys: api_key_reads.list_api_keys,
-    q.ListAudit: api_key_reads.list_audit,
+    q.GetHorizon: _get_horizon,
+    q.ListWorkers: _list_workers,
+    q.GetWaiting: _get_waiting,
     q.GetSnapshot: _get_snapshot,
-    q.GetState: full_state.get_state,
 }
+ONE_STATEMENT: Final = frozenset({*QUESTIONS, q.ListJobs, q.GetHorizon} - SEVERAL)
+"""What is asked in one statement, which is one view by itself."""

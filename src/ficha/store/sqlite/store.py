@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,7 +12,6 @@ import apsw
 
 from ...core.needs import Needs
 from ...core.policy import MILLISECOND
-from ...core.records import Event
 from ...core.snapshot import Changes
 from .. import base, migrations
 from ..base import (
@@ -29,18 +28,19 @@ from ..base import (
     no_hints,
     wall_clock,
 )
-from ..commits import commit_texts
+from ..commits import commit_rows
 from ..migrations import Migration
+from ..sql.tables import COMMITS
 from . import migrator
-from .apply import apply
 from .connection import ConnectionThread, Patience, connect, refuse_old_library, refuse_other_schema
+from .dialect import insert
 from .filesystem import refuse_network
 from .idle_claims import Looks, journal_marks
 from .load import load
 from .reads import ONE_STATEMENT, answer
 from .row_cache import SqliteRowCache
-from .rows import insert
 from .wal import Journal
+from .write import write
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ SIGNS_PAGES = 1_000
 WATCH_S = 0.05
 """How often the journal is looked at for commits of other processes."""
 
-COMMIT = insert("commits", ("committer", "sequence", "at", "size", "events"))
+COMMIT = insert(COMMITS)
 MARKED = "SELECT 1 FROM commits WHERE committer = ? AND sequence = ? ORDER BY number DESC LIMIT 1"
 PRUNE = (
     "DELETE FROM commits WHERE at < ?1 AND number IN (SELECT number FROM commits ORDER BY number LIMIT ?2) "
@@ -200,10 +200,10 @@ class SqliteStore:
                 leaders=changes.leaders, workers=changes.workers, api_key_uses=changes.api_key_uses
             )
             if changes:
-                apply(db, changes)
+                write(db, changes)
                 if not is_sign:
                     self._begun[committer] = now
-                    _tell(db, (committer, number), now, changes.events)
+                    db.executemany(COMMIT, commit_rows((committer, number), now, changes.events))
                     self._worked += 1
         except BaseException:
             _roll_back(db)
@@ -251,7 +251,7 @@ class SqliteStore:
             # takes its place there, or confirms it; only then is the answer final.
             db.execute("BEGIN IMMEDIATE")
             try:
-                _tell(db, (None, None), self._clock(), ())
+                db.executemany(COMMIT, commit_rows(None, self._clock(), ()))
             except BaseException:
                 _roll_back(db)
                 raise
@@ -294,13 +294,6 @@ class SqliteStore:
             db.close()
             raise
         return db
-
-
-def _tell(db: apsw.Connection, mark: tuple[str, int] | tuple[None, None], now: int, events: Sequence[Event]) -> None:
-    """Writes what a commit tells, under its mark."""
-    for size, text in commit_texts(events):
-        db.execute(COMMIT, (*mark, now, size, text))
-        mark = None, None
 
 
 def _nothing(db: apsw.Connection) -> None:

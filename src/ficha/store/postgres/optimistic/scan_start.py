@@ -15,7 +15,10 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from ...core.policy import SECOND, ranks_of_priority
+from ....core.policy import SECOND, ranks_of_priority
+from ....core.records import Job, Ready
+from ....core.snapshot import Snapshot
+from ..layer import BEYOND, FIRST, Stretches
 
 SLOW_S: Final = 0.005
 SLOW_PER_JOB_S: Final = 0.000_1
@@ -23,9 +26,7 @@ SLOW_PER_JOB_S: Final = 0.000_1
 WHOLE_SHARE: Final = 0.1
 """The part of the time that slow looks at the whole list may take."""
 SLACK: Final = SECOND
-"""Ranks are times within a priority, and batches do not commit in the order of their times."""
-FIRST: Final = -(2**63)
-BEYOND: Final = 2**63 - 1
+"""Ranks are times within a priority, and transactions do not commit in the order of their times."""
 
 Stretch = tuple[str, int, int]
 """A pool, the first rank to look at and the first one not to."""
@@ -50,6 +51,18 @@ class ScanStarts:
         self._heads: dict[str, _Head] = {}
         self.without_limit: set[str] = set()
         """Pools that had none when they were last looked at: a claim need not have such a pool to itself."""
+
+    def of(self, pools: Iterable[str]) -> Stretches:
+        """What of each pool's list to look at now."""
+        return {pool: self.stretches(pool) for pool in pools}
+
+    def saw(self, stretches: Stretches, snapshot: Snapshot, seconds: float) -> None:
+        """What a look at these stretches has found, and how long it took."""
+        for name, ids in snapshot.ready.items():
+            self.looked(stretches[name], (_rank(snapshot.jobs[key]) for key in ids), seconds)
+            self.without_limit.discard(name)
+            if (pool := snapshot.pools.get(name)) is not None and pool.limit is None:
+                self.without_limit.add(name)
 
     def stretches(self, pool: str) -> list[Stretch]:
         """What of the pool's list to look at now, in order: all of it in one, or without what may be passed over."""
@@ -78,3 +91,9 @@ class ScanStarts:
             head.whole_s, head.whole_at = seconds, self._clock()
             was_slow, head.was_slow = head.was_slow, seconds > SLOW_S + SLOW_PER_JOB_S * count
             head.is_slow = was_slow and head.was_slow
+
+
+def _rank(job: Job | None) -> int:
+    assert job is not None
+    assert isinstance(job.place, Ready)
+    return job.place.rank

@@ -1,23 +1,26 @@
-"""What the rows of a batch have in common travels once, or not at all: whatever that is, what arrives is the same."""
+"""Rows travel as the text of an array of their table's type: whatever is in them, what arrives is the same."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.decide import decide
 from ficha.core.needs import needs
-from ficha.core.records import Entry, Event, Job, Key
+from ficha.core.records import Entry, Event, Job, Key, Pool
 from ficha.core.snapshot import Changes
-from ficha.store.base import GetState
+from ficha.store.base import GetState, SchemaMismatch, StoreError, Transient
 from ficha.store.postgres import PostgresStore
-from ficha.store.postgres.write_ctes import BORN, ENTRIES, EVENTS, WritePart
-from tests.stores.postgres_setup import POLICY, opened, prepare
+from ficha.store.postgres.dialect import Layout
+from ficha.store.sql.tables import ENTRIES, POOLS
+from tests.stores.postgres_setup import POLICY, connected, opened, prepare
 from tests.support.new_jobs import new_job
 
 
@@ -91,19 +94,74 @@ async def test_what_rows_share_arrives_in_each_of_them(
     assert state.results == expected.texts
 
 
-def ways(part: WritePart) -> list[WritePart]:
-    """A part and its shorter ways, from the longest to the shortest."""
-    return [part, *(ways(part.usual.part) if part.usual else ())]
+TEXTS = [
+    "",
+    "NULL",
+    "null",
+    '"',
+    "\\",
+    '\\"',
+    "{}",
+    "()",
+    "a,b",
+    " x ",
+    "\n\t",
+    "é",
+    "🙂",
+    "\u2028",
+    "'; DROP TABLE jobs",
+]
 
 
-@pytest.mark.parametrize("part", [BORN, ENTRIES, EVENTS], ids=lambda part: part.name)
-def test_a_row_that_is_not_as_usual_takes_the_long_way(part: WritePart) -> None:
-    usual: list[Any] = [f"v{n}" for n in range(len(part.columns))]
-    assert part.usual is not None
-    for n, value in zip(part.usual.fixed, part.usual.values, strict=True):
-        usual[n] = value
-    assert part.filled([(value, value) for value in usual])[0] is ways(part)[-1]
-    for n in (*part.usual.shared, *part.usual.fixed):
-        filled, columns = part.filled([(value, "other" if n == m else value) for m, value in enumerate(usual)])
-        assert filled is part
-        assert len(columns) == len(part.columns)
+@pytest.fixture
+async def layout(migrated_url: str) -> Layout:
+    layout = Layout([ENTRIES, POOLS])
+    async with connected(migrated_url) as connection:
+        await layout.read(connection)
+    return layout
+
+
+@pytest.mark.parametrize("texts", [TEXTS, [*TEXTS, None], [None, None], ["x"], [None, "x", None]])
+async def test_texts_arrive_as_they_were_sent(migrated_url: str, layout: Layout, texts: list[str | None]) -> None:
+    records = [Entry("a", 1, "grant", -(2**63), 0, 4_102_444_799_999_999, None, text) for text in texts]
+    async with connected(migrated_url) as connection:
+        columns = ", ".join(f"v.{name}" for name in ENTRIES.names if name not in ("at", "job_id"))
+        found = await connection.fetch(
+            f"SELECT {columns}, v.at::text FROM unnest($1::text::entries[]) AS v", layout.rows(ENTRIES, records)
+        )
+    at = "2099-12-31 23:59:59.999999+00"
+    assert [tuple(row) for row in found] == [("a", 1, "grant", -(2**63), 0, text, at) for text in texts]
+
+
+async def test_truth_values_arrive(migrated_url: str, layout: Layout) -> None:
+    text = layout.rows(POOLS, [Pool("a", None, 1, True), Pool("b", 0, None, False)])
+    async with connected(migrated_url) as connection:
+        found = await connection.fetch("SELECT name, slots, resized, paused FROM unnest($1::text::pools[])", text)
+    assert [tuple(row) for row in found] == [("a", None, 1, True), ("b", 0, None, False)]
+
+
+async def test_a_text_with_a_nul_character_cannot_pass_for_two(layout: Layout) -> None:
+    with pytest.raises(StoreError, match="NUL"):
+        layout.rows(POOLS, [Pool("a\x00b"), Pool("c")])
+
+
+@pytest.mark.parametrize("optimistic", [True, False])
+async def test_a_column_that_a_table_gets_or_loses_meanwhile_does_no_harm(postgres_url: str, optimistic: bool) -> None:
+    async with opened(postgres_url, committers=1, optimistic=optimistic) as store, connected(postgres_url) as admin:
+        await prepare(store)
+        for change in ("ADD COLUMN colour text", "DROP COLUMN colour"):
+            for table in ("jobs", "accounts"):
+                await admin.execute(f"ALTER TABLE {table} {change}")
+            # As the engine does: a conflict is run again.
+            for _ in range(3):
+                with suppress(Transient):
+                    outcomes = await write(store, Expected(), submit())
+                    break
+            assert len(outcomes) == 1
+    async with connected(postgres_url) as admin:
+        assert await admin.fetchval("SELECT count(*) FROM jobs") == 2
+
+
+async def test_a_table_that_is_not_there_is_a_mismatch_of_schemas(layout: Layout) -> None:
+    with pytest.raises(SchemaMismatch, match="migrate up"):
+        layout.rows(replace(POOLS, name="puddles"), [Pool("a")])

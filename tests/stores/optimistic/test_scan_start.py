@@ -6,8 +6,10 @@ import pytest
 
 from ficha.core import commands as c
 from ficha.core.policy import SECOND, rank_of
-from ficha.store.postgres import PostgresStore, scan_start
-from ficha.store.postgres.scan_start import BEYOND, FIRST, SLACK, ScanStarts
+from ficha.store.postgres import PostgresStore
+from ficha.store.postgres.layer import BEYOND, FIRST
+from ficha.store.postgres.optimistic import scan_start
+from ficha.store.postgres.optimistic.scan_start import SLACK, ScanStarts
 from ficha.testing import ManualClock
 from tests.stores.postgres_setup import connected, opened, prepare, run, submit
 
@@ -80,16 +82,16 @@ async def test_claims_keep_their_order_and_find_what_came_back(
     monkeypatch.setattr(scan_start, "WHOLE_SHARE", 0.000_001)
     clock, time = ManualClock(), Time()
     async with opened(migrated_url, clock=clock) as store:
-        store._heads = ScanStarts(time)
+        store._layer.scans._clock = time
         await prepare(store)
         assert await claim(store) == []
         first = await submitted(store)
         assert await claim(store) == [first]
         clock.advance(60)
         late, urgent, patient = [await submitted(store, priority=offset) for offset in (0, -20, 20)]
-        assert len(store._heads.stretches("gpu")) == 2
+        assert len(store._layer.scans.stretches("gpu")) == 2
         assert await claim(store) == [urgent, late, patient]
-        assert len(store._heads.stretches("gpu")) == 4
+        assert len(store._layer.scans.stretches("gpu")) == 4
         # The first one comes back, with its old rank: it is found when the whole list is looked at again.
         await run(store, c.Finish(first, c.RetryLater(1), epoch=1))
         clock.advance(60)

@@ -10,7 +10,9 @@ from ficha.core import commands as c
 from ficha.core.invariants import violations
 from ficha.core.policy import SECOND
 from ficha.store import base as q
-from ficha.store.postgres import PostgresStore, row_cache
+from ficha.store.postgres import PostgresStore
+from ficha.store.postgres.optimistic import layer
+from ficha.store.postgres.optimistic.statements import PostgresSession
 from ficha.testing import ManualClock
 from tests.stores.postgres_setup import connected, jobs, leased, opened, prepare, run, sent, submit, two
 
@@ -29,15 +31,15 @@ async def ready(store: PostgresStore, count: int, *others: PostgresStore) -> lis
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Awaitable[Any]]) -> None:
     """Has something happen between the next look and what is written on it."""
-    see = row_cache.see
+    look = PostgresSession.look_at_ready
 
-    async def see_and_act(*args: Any) -> Any:
-        seen = await see(*args)
-        monkeypatch.setattr(row_cache, "see", see)
+    async def look_and_act(*args: Any) -> Any:
+        seen = await look(*args)
+        monkeypatch.setattr(PostgresSession, "look_at_ready", look)
         await act()
         return seen
 
-    monkeypatch.setattr(row_cache, "see", see_and_act)
+    monkeypatch.setattr(PostgresSession, "look_at_ready", look_and_act)
 
 
 def ids(claimed: Any) -> list[str]:
@@ -96,7 +98,7 @@ async def test_claims_from_a_pool_with_a_limit_take_their_locks_at_once(migrated
 async def test_claims_that_get_many_take_their_locks_at_once(
     migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_cache, "MOST_SEEN", 2)
+    monkeypatch.setattr(layer, "MOST_SEEN", 2)
     async with opened(migrated_url, committers=1) as store:
         await ready(store, 9)
         # It is not known before it is tried, and then expected again until fewer are found.
@@ -126,7 +128,7 @@ async def test_a_job_that_is_cancelled_between_look_and_write_is_not_claimed(
         # Somebody else is at work here: for a while, claims take their locks first.
         _, texts = await sent(mine, c.Claim("w1", ("gpu",), 1))
         assert texts == LOCKED
-        mine._remembered._contested_until = 0.0
+        mine._layer._contested_until = 0.0
         _, texts = await sent(mine, c.Claim("w1", ("gpu",), 1))
         assert texts == SEEN
         assert await sound(mine)
@@ -218,14 +220,14 @@ async def test_a_look_that_is_long_ago_is_not_written(migrated_url: str, monkeyp
     """As after a process was stopped and went on: its leases would be over before they began."""
     async with opened(migrated_url, committers=1) as store:
         [queued] = await ready(store, 1)
-        see = row_cache.see
+        look = PostgresSession.look_at_ready
 
-        async def see_long_ago(*args: Any) -> Any:
-            snapshot, *versions = await see(*args)
-            snapshot.now -= 3_600 * SECOND
-            return snapshot, *versions
+        async def look_long_ago(*args: Any) -> Any:
+            seen = await look(*args)
+            seen.snapshot.now -= 3_600 * SECOND
+            return seen
 
-        monkeypatch.setattr(row_cache, "see", see_long_ago)
+        monkeypatch.setattr(PostgresSession, "look_at_ready", look_long_ago)
         [claimed], texts = await sent(store, CLAIM)
         assert (ids(claimed), texts) == ([queued], [*SEEN, *LOCKED])
         [job] = await jobs(store)
@@ -237,7 +239,7 @@ async def test_many_processes_that_claim_at_once_share_no_job_and_lose_none(
     migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Nobody is careful after a loss, so that all keep getting in each other's way.
-    monkeypatch.setattr(row_cache, "SHARED_S", 0.0)
+    monkeypatch.setattr(layer, "SHARED_S", 0.0)
     async with two(migrated_url) as (one, two_), two(migrated_url) as (three, four):
         stores = (one, two_, three, four)
         queued: list[str] = await ready(one, 0, *stores)
@@ -323,14 +325,39 @@ async def test_what_another_lane_forgets_meanwhile_does_no_harm(
         await prepare(mine)
         await run(other, c.OpenAccount("bo", "pro", 1_000))
         await quiet(mine)
-        look = mine._remembered._look
+        look = PostgresSession.look_at_accounts
 
         async def look_and_forget(*args: Any) -> Any:
-            mine._remembered._pools.clear()
+            mine._layer.cache.pools.clear()
             return await look(*args)
 
         # The account is not remembered, so it is looked at first.
-        monkeypatch.setattr(mine._remembered, "_look", look_and_forget)
+        monkeypatch.setattr(PostgresSession, "look_at_accounts", look_and_forget)
         [submitted, claimed], texts = await sent(mine, submit("bo"), CLAIM)
         assert (ids(claimed), texts) == ([submitted.job_id], ["SELECT", "guarded"])
         assert await sound(mine)
+
+
+async def test_a_claim_under_locks_from_a_pool_without_a_limit_is_four_round_trips(migrated_url: str) -> None:
+    async with opened(migrated_url, committers=1, optimistic=False) as store:
+        await prepare(store)
+        await run(store, *(submit() for _ in range(4)))
+        # Only the first claim has to find out that there is no limit.
+        await run(store, c.Claim("w1", ("gpu",), 2))
+        texts: list[str] = []
+        async with store._writers.take() as connection:
+            connection.add_query_logger(lambda logged: texts.append(logged.query.split()[0]))
+        await run(store, c.Claim("w1", ("gpu",), 2))
+        await asyncio.sleep(0)  # the driver logs a little later
+        assert texts == ["BEGIN", "WITH", "WITH", "COMMIT"]
+
+
+async def test_a_hint_that_names_no_pool_gives_no_claim_reason_to_look_harder(migrated_url: str) -> None:
+    async with opened(migrated_url) as one, opened(migrated_url) as other:
+        heard: asyncio.Queue[str] = asyncio.Queue()
+        await one.listen(heard.put_nowait)
+        for name, is_quiet in (("\x02events", True), ("\x01w1", True), ("gpu", False)):
+            one._layer._is_quiet = True
+            await other.notify([name])
+            assert await asyncio.wait_for(heard.get(), 10) == name
+            assert one._layer._is_quiet is is_quiet

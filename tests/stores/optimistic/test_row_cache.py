@@ -15,7 +15,9 @@ from ficha.core.outcomes import Submitted
 from ficha.core.records import Account
 from ficha.store import base as q
 from ficha.store.base import Transient
-from ficha.store.postgres import PostgresStore, row_cache
+from ficha.store.postgres import PostgresStore
+from ficha.store.postgres.optimistic import layer, row_cache
+from ficha.store.postgres.optimistic.statements import PostgresSession
 from tests.stores.postgres_setup import (
     connected,
     jobs,
@@ -28,6 +30,8 @@ from tests.stores.postgres_setup import (
     two,
     until_waiting,
 )
+from tests.stores.proxy import ANYTHING, Cut
+from tests.stores.test_postgres_faults import ambiguous, given_up
 
 
 async def account(store: PostgresStore, name: str = "ana") -> Account:
@@ -163,7 +167,7 @@ async def test_a_row_that_was_changed_by_hand_is_seen(migrated_url: str) -> None
 @pytest.mark.req("A6")
 @pytest.mark.parametrize("remember", [True, False], ids=["remembered", "loaded"])
 async def test_an_end_is_not_lost_to_an_edit_by_hand(migrated_url: str, remember: bool) -> None:
-    async with opened(migrated_url, remember=remember) as store, connected(migrated_url) as connection:
+    async with opened(migrated_url, optimistic=remember) as store, connected(migrated_url) as connection:
         await prepare(store)
         job_id, epoch = await leased(store)
         await connection.execute("BEGIN; UPDATE jobs SET session = 'edited'")
@@ -194,7 +198,7 @@ async def test_a_row_that_somebody_holds_is_waited_for(migrated_url: str) -> Non
 async def test_a_wrong_idea_of_the_databases_clock_is_mended(migrated_url: str, seconds: int) -> None:
     async with opened(migrated_url, committers=1) as store:
         await prepare(store)
-        memory = store._remembered
+        memory = store._layer.cache
         assert memory._ahead_us is not None
         memory._ahead_us += seconds * 1_000_000
         [submitted], texts = await sent(store, submit())
@@ -210,19 +214,20 @@ async def test_a_wrong_idea_of_the_databases_clock_is_mended(migrated_url: str, 
 async def test_where_even_a_fresh_look_is_old_batches_take_locks_at_once(
     migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_cache, "SHARED_S", 3_600.0)
+    monkeypatch.setattr(layer, "SHARED_S", 3_600.0)
     async with two(migrated_url) as (mine, other):
         await prepare(mine)
-        memory = mine._remembered
-        memory._accounts.clear()
-        look = memory._look
+        mine._layer.cache.accounts.clear()
+        look = PostgresSession.look_at_accounts
 
-        async def late_look(connection: Any, names: list[str]) -> Any:
-            found = await look(connection, names)
-            await run(other, submit())
+        async def late_look(*args: Any) -> Any:
+            found = await look(*args)
+            with monkeypatch.context() as undone:
+                undone.setattr(PostgresSession, "look_at_accounts", look)
+                await run(other, submit())
             return found
 
-        memory._look = late_look  # type: ignore[method-assign]
+        monkeypatch.setattr(PostgresSession, "look_at_accounts", late_look)
         for batches in (2, 4, 8, 16, 32, 64, 64):
             _, texts = await sent(mine, submit())
             assert texts[:3] == ["SELECT", "guarded", "BEGIN"]
@@ -239,12 +244,12 @@ async def test_what_is_remembered_is_bounded(migrated_url: str, monkeypatch: pyt
         await run(store, *(submit(name) for name in ("ana", "bob", "cid", "ana")))
         [claimed] = await run(store, c.Claim("w1", ("gpu",), 4))
         assert len(claimed.leases) == 4
-        assert len(store._remembered._accounts) == 2
-        assert len(store._remembered._leases) == 3
+        assert len(store._layer.cache.accounts) == 2
+        assert len(store._layer.cache.leases) == 3
         for lease in claimed.leases:
             [finished] = await run(store, c.Finish(lease.job.id, c.Completed("{}"), epoch=lease.epoch))
             assert finished.changed
-        assert store._remembered._leases == {}
+        assert store._layer.cache.leases == {}
 
 
 @pytest.mark.req("A5", "D1")
@@ -274,3 +279,15 @@ async def _patiently(store: PostgresStore, command: c.Command) -> list[Any]:
         with suppress(Transient):
             return await run(store, command)
     raise AssertionError("twenty conflicts in a row")
+
+
+@pytest.mark.parametrize(("cut", "is_kept"), [("before commit", False), ("after commit", True)])
+async def test_an_ambiguous_commit_is_told_by_its_marker(migrated_url: str, cut: Cut, is_kept: bool) -> None:
+    """A group on cached rows is a single message to the database, its commit included."""
+    await ambiguous(migrated_url, cut, is_kept, ANYTHING, optimistic=True)
+
+
+async def test_a_caller_that_gives_up_leaves_no_transaction_behind(
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await given_up(migrated_url, "guard", monkeypatch, optimistic=True)

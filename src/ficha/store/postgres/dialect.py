@@ -1,0 +1,189 @@
+"""PostgreSQL's way to write a statement, and how values travel.
+
+They cross the connection only as text, whole numbers and truth values, and SQL turns them into the native types of the
+columns. So any asyncpg connection will do, also one that belongs to the caller and has its own codecs.
+"""
+
+# ruff: noqa: S608 (texts are put together from names of our own; values are always parameters)
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final, Protocol
+
+from ..base import SchemaMismatch, StoreError
+from ..sql.dialect import Dialect
+from ..sql.tables import Kind, Table, Values
+
+_PARAMETERS: Final[dict[Kind, str]] = {
+    **{"text": "text", "uuid": "uuid", "number": "bigint", "flag": "boolean", "json": "jsonb"}
+}
+_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+class Executor(Protocol):
+    """What is needed of a connection; a caller's own may be a pool's proxy."""
+
+    async def fetch(self, query: str, *args: Any) -> list[Any]: ...
+
+
+def instant(expression: str) -> str:
+    """A point in time as microseconds since 1970."""
+    return f"(extract(epoch FROM {expression}) * 1000000)::bigint"
+
+
+def at(parameter: str) -> str:
+    """Microseconds since 1970 as a point in time; exact until the year 2255."""
+    return f"'epoch'::timestamptz + {parameter} * interval '1 microsecond'"
+
+
+def uuids(ids: Iterable[str]) -> list[str]:
+    """The ids that a uuid column can hold, sorted. Others name nothing that exists; they must not fail a statement."""
+    return sorted(filter(_UUID.fullmatch, ids))
+
+
+class PostgresDialect:
+    clock = instant("clock_timestamp()")
+    insertion_order = "number"
+    moment = (
+        "SELECT at, at - $2::bigint * interval '1 millisecond' AS stuck_at, "
+        "at - $3::bigint * interval '1 millisecond' AS old_at "
+        f"FROM (SELECT coalesce({at('$1::bigint')}, clock_timestamp()) AS at) AS clock"
+    )
+
+    def read(self, expression: str, kind: Kind) -> str:
+        match kind:
+            case "uuid" | "json":
+                return f"{expression}::text"
+            case "instant":
+                return instant(expression)
+            case _:
+                return expression
+
+    def null(self, kind: Kind) -> str:
+        return "NULL::bigint" if kind in ("number", "instant") else "NULL::text"
+
+    def parameter(self, number: int, kind: Kind) -> str:
+        return at(f"${number}::bigint") if kind == "instant" else f"${number}::{_PARAMETERS[kind]}"
+
+    def value(self, value: Any, kind: Kind) -> Any:
+        return None if kind == "uuid" and value is not None and not _UUID.fullmatch(value) else value
+
+    def among(self, expression: str, number: int, kind: Kind) -> str:
+        return f"{expression} = ANY (${number}::{_PARAMETERS[kind]}[])"
+
+    def values(self, values: Collection[Any], kind: Kind) -> Any:
+        return uuids(values) if kind == "uuid" else list(values)
+
+    def contains(self, expression: str, parameter: str) -> str:
+        return f"strpos({expression}, {parameter}) > 0"
+
+    def selected(self, table: Table, alias: str) -> str:
+        return ", ".join(self.read(f"{alias}.{column.name}", column.kind) for column in table.columns)
+
+
+SQL: Final[Dialect] = PostgresDialect()
+
+
+# Rows that are written
+
+
+Field = tuple[int, Callable[[Any], str]] | None
+"""Which of a record's values a column has, and how it is written; None for a column that is left empty."""
+
+
+_MANY: Final = 4
+"""From so many rows on it pays to look for what they have in common."""
+
+
+class Layout:
+    """Writes rows as the text of an array of their table's row type.
+
+    One text for all rows of a table is far less work than a parameter for each column, for both sides, and the same
+    statement serves one row and hundreds. Such a text has the columns in the database's own order, which is read from
+    it. Columns that a statement does not write are left empty.
+    """
+
+    _READ: Final = """
+        SELECT c.relname::text, array_agg(a.attname::text ORDER BY a.attnum)
+        FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+        WHERE c.relname = ANY ($1::text[]) AND pg_table_is_visible(c.oid)
+        GROUP BY c.relname
+    """
+
+    def __init__(self, tables: Iterable[Table]) -> None:
+        self._names = sorted({table.name for table in tables})
+        self._orders: dict[str, tuple[str, ...]] = {}
+        self._fields: dict[Table, list[Field]] = {}
+
+    async def read(self, connection: Executor) -> None:
+        """Asks the database for the order of the columns."""
+        self._orders = {name: tuple(names) for name, names in await connection.fetch(self._READ, self._names)}
+        self._fields.clear()
+
+    def names(self, table: Table) -> tuple[str, ...]:
+        """The columns of a table, in the database's order."""
+        if table.name not in self._orders:
+            raise SchemaMismatch(f"there is no table {table.name}: run `ficha migrate up`, and check the search_path")
+        return self._orders[table.name]
+
+    def rows(self, table: Table, records: Sequence[Any]) -> str:
+        """The records as rows of this table."""
+        fields = self._fields.get(table) or self._fields_of(table)
+        write = _one_by_one if len(records) < _MANY else _column_by_column
+        lines = write(fields, [*map(table.values, records)])
+        # Joined by a character that no text here may hold, so that all are escaped in one step.
+        text = "\x00".join(lines)
+        if text.count("\x00") != len(records) - 1:
+            raise StoreError("the database refused: a text holds a NUL character, which PostgreSQL cannot store")
+        return '{"(' + _escaped(text).replace("\x00", ')","(') + ')"}'
+
+    def _fields_of(self, table: Table) -> list[Field]:
+        known = {column.name: (number, _WRITERS[column.kind]) for number, column in enumerate(table.columns)}
+        found = self._fields[table] = [known.get(name) for name in self.names(table)]
+        return found
+
+
+def _one_by_one(fields: list[Field], rows: list[Values]) -> list[str]:
+    return [
+        ",".join(["" if field is None or (v := row[field[0]]) is None else field[1](v) for field in fields])
+        for row in rows
+    ]
+
+
+def _column_by_column(fields: list[Field], rows: list[Values]) -> list[str]:
+    """What all rows have in common is written once: of many, that is most of it."""
+    columns = [*zip(*rows, strict=True)]
+    common: list[str] = []
+    varying: list[list[str]] = []
+    for field in fields:
+        values: Values = (None,) if field is None else columns[field[0]]
+        write = str if field is None else field[1]
+        if values.count(values[0]) == len(values):
+            common.append("" if values[0] is None else write(values[0]).replace("%", "%%"))
+        else:
+            common.append("%s")
+            varying.append(["" if value is None else write(value) for value in values])
+    template = ",".join(common)
+    return [template % values for values in zip(*varying, strict=True)] or [template % ()] * len(rows)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def quoted(text: str) -> str:
+    """A text within an array or a row."""
+    return f'"{_escaped(text)}"' if '"' in text or "\\" in text else f'"{text}"'
+
+
+@lru_cache(maxsize=4096)
+def _instant_text(instant: int) -> str:
+    return f'"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=instant)}"'
+
+
+_WRITERS: Final[dict[Kind, Callable[[Any], str]]] = {
+    **{"text": quoted, "uuid": quoted, "json": quoted, "number": str, "flag": str, "instant": _instant_text}
+}

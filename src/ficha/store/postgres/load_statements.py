@@ -1,0 +1,337 @@
+"""The two statements that load what a group needs: which rows each part of them finds, under which locks.
+
+Parts of very different rows share one list of typed columns, because the driver decodes those several times faster
+than whole records: the columns of an account or a job for what comes in numbers, and one column of whole records,
+`rest`, for everything else. What becomes of the rows is for `load.py`.
+"""
+
+# ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from ...core.records import Content
+from ...core.snapshot import Snapshot
+from ..sql import tables as t
+from ..sql.jobs import JOB_WIDTH, job_columns
+from ..sql.tables import Row, Table
+from .dialect import SQL
+
+Take = Callable[[Snapshot, str, Row], None]
+"""Puts a record that was found, or a payload, into its place."""
+
+
+class LoadPart(Struct, frozen=True, eq=False):
+    """Some selects of the list.
+
+    types: those of its parameters, for which `{0}`, `{1}`, … stand in the texts.
+    selects, cte: in these `{lock}` stands for what locks rows, and `{skip}` for what locks them unless others do.
+    take: what becomes of rows that are not jobs.
+    lists: the field of the snapshot in which jobs that are found are listed, if in any.
+    """
+
+    types: tuple[str, ...]
+    selects: tuple[str, ...]
+    cte: str = ""
+    take: Take | None = None
+    lists: Literal["ready", "parked"] | None = None
+
+
+class LoadStatement:
+    """The parts that a group has a need for, and the values for them; without `locks`, only to look."""
+
+    def __init__(self, *, locks: bool = True) -> None:
+        self.locks = locks
+        self.parts: list[LoadPart] = []
+        self.values: list[Any] = []
+
+    def add(self, part: LoadPart, *values: Any) -> None:
+        """Adds a part, unless all it would ask for is nothing."""
+        if any(values) or not part.types:
+            self.parts.append(part)
+            self.values += values
+
+    def text(self) -> str:
+        return statement(tuple(self.parts), locks=self.locks)
+
+
+@lru_cache(maxsize=1024)
+def statement(parts: tuple[LoadPart, ...], *, locks: bool = True) -> str:
+    """The text for these parts. The same parts give the same text, which a connection then has prepared.
+
+    The selects of UNION ALL run one after the other, in this order; that is what makes the order of the locks.
+    """
+    words = {"lock": "FOR UPDATE", "skip": "FOR UPDATE SKIP LOCKED"} if locks else {"lock": "", "skip": ""}
+    ctes, selects = [], []
+    first = 1
+    for number, part in enumerate(parts):
+        parameters = [f"${n}::{kind}" for n, kind in enumerate(part.types, first)]
+        first += len(parameters)
+        selects += [select.format(*parameters, part=number, **words) for select in part.selects]
+        if part.cte:
+            ctes.append(part.cte.format(*parameters, **words))
+    return (f"WITH {', '.join(ctes)} " if ctes else "") + " UNION ALL ".join(selects)
+
+
+def looked_up(table: str, alias: str, condition: str, *, if_any: bool = False) -> str:
+    """A join of a table's rows, found by their key: the fence keeps the planner from reading all of the table, as it
+    would where it was told that the table is empty."""
+    found = f"LATERAL (SELECT * FROM {table} k WHERE {condition} OFFSET 0) AS {alias}"
+    return f"LEFT JOIN {found} ON true" if if_any else f"CROSS JOIN {found}"
+
+
+# Stage 1: locks. Columns: what it is, those of an account, names, rest.
+
+_NO_ACCOUNT: Final = ", ".join(["NULL"] * len(t.ACCOUNTS.columns))
+
+
+def _names(what: str, found: str) -> str:
+    return f"SELECT '{what}', {_NO_ACCOUNT}, ARRAY({found}), NULL::record"
+
+
+LOCK_ACCOUNTS: Final = LoadPart(
+    ("text[]", "uuid[]", "uuid[]"),
+    (
+        # The first select gives the columns their types.
+        f"""(
+            SELECT 'account', {SQL.selected(t.ACCOUNTS, "a")}, NULL::text[], NULL::record
+            FROM (
+                SELECT * FROM accounts
+                WHERE id = ANY (
+                    {{0}}
+                    || ARRAY(SELECT account_id FROM owners)
+                    || ARRAY(SELECT account_id FROM reservations WHERE id = ANY ({{2}}))
+                )
+                ORDER BY id {{lock}}
+            ) a
+        )""",
+        _names("owners", "SELECT account_id FROM owners"),
+    ),
+    cte="owners AS MATERIALIZED (SELECT account_id FROM jobs WHERE id = ANY ({1}))",
+)
+LOCK_JOBS: Final = LoadPart(
+    ("uuid[]",),
+    tuple(
+        _names(table, f"SELECT job_id::text FROM {table} WHERE job_id = ANY ({{0}}) ORDER BY job_id {{lock}}")
+        for table in ("ready", "leases")
+    ),
+)
+LOCK_POOLS: Final = LoadPart(
+    ("text[]", "text[]"),
+    (
+        _names(
+            "pools",
+            "SELECT name FROM pools "
+            "WHERE name = ANY ({0}) OR name = ANY ({1}) AND coalesce(resized, slots) IS NOT NULL ORDER BY name {lock}",
+        ),
+    ),
+)
+LOCK_LEADERS: Final = LoadPart(
+    ("text[]",),
+    (
+        f"SELECT 'leader', {_NO_ACCOUNT}, NULL::text[], ROW({SQL.selected(t.LEADERS, 'e')}) "
+        "FROM (SELECT * FROM leaders WHERE name = ANY ({0}) ORDER BY name {lock}) e",
+    ),
+)
+# One for all changes of API keys, which are rare: how many keys of a name there are is not to be seen in any one row.
+LOCK_API_KEYS: Final = LoadPart(
+    (), (_names("api keys", "SELECT 'held' FROM pg_advisory_xact_lock(hashtext('ficha api keys'))"),)
+)
+LOCKS: Final = (LOCK_ACCOUNTS, LOCK_JOBS, LOCK_POOLS, LOCK_LEADERS, LOCK_API_KEYS)
+"""Every part of stage 1, in the order of the locks."""
+
+
+# Stage 2: all the rest. Columns: those of a job, the part's number, payload, rest. Selects that have jobs come first.
+
+_NO_JOB: Final = ", ".join(["NULL"] * JOB_WIDTH)
+PART: Final = JOB_WIDTH
+PAYLOAD: Final = JOB_WIDTH + 1
+REST: Final = JOB_WIDTH + 2
+
+
+def _job(job_id: str) -> str:
+    return looked_up("jobs", "j", f"k.id = {job_id}")
+
+
+def _beside(table: str, alias: str, job_id: str) -> str:
+    return looked_up(table, alias, f"k.job_id = {job_id}", if_any=True)
+
+
+_HOT_ROWS: Final = " ".join(_beside(table, table[0], "j.id") for table in ("leases", "ready", "parked", "checkpoints"))
+_ANY_JOB: Final = f"SELECT {job_columns(SQL)}, {{part}}, NULL::text, NULL::record FROM"
+
+
+def other(rest: str, source: str, payload: str = "NULL::text", more: str = "") -> str:
+    """A select of anything but jobs."""
+    return f"SELECT {_NO_JOB}, {{part}}, {payload}, ROW({rest}){more} FROM {source}"
+
+
+def _take_payload(snapshot: Snapshot, payload: str, rest: Row) -> None:
+    snapshot.payloads[rest[0]] = payload
+
+
+def _take_step(snapshot: Snapshot, payload: str, rest: Row) -> None:
+    snapshot.steps[rest[0], rest[1]] = rest[2]
+
+
+def _take_content(snapshot: Snapshot, payload: str, rest: Row) -> None:
+    snapshot.contents[rest[0], rest[1]] = Content(*rest)
+
+
+def _take_occupied(snapshot: Snapshot, payload: str, rest: Row) -> None:
+    snapshot.occupied[rest[0]] = rest[1]
+
+
+def _take_key(snapshot: Snapshot, payload: str, rest: Row) -> None:
+    snapshot.keys[rest[0], rest[1], rest[2]] = t.KEYS.record(rest)
+
+
+def _take_active(snapshot: Snapshot, payload: str, rest: Row) -> None:
+    snapshot.reservations_of[rest[1]].append(t.RESERVATIONS.record(rest))
+
+
+def _take_api_key_of(snapshot: Snapshot, payload: str, rest: Row) -> None:
+    snapshot.api_keys_of[rest[1]].append(t.API_KEYS.record(rest))
+
+
+def _named(table: Table, kind: str) -> LoadPart:
+    """Records by their key, for the field of the snapshot that has the table's name."""
+    key = table.key[0]
+
+    def take(snapshot: Snapshot, payload: str, rest: Row) -> None:
+        getattr(snapshot, table.name)[rest[0]] = table.record(rest)
+
+    return LoadPart(
+        (kind,), (other(SQL.selected(table, "k"), f"{table.name} k WHERE k.{key} = ANY ({{0}})"),), take=take
+    )
+
+
+JOBS: Final = LoadPart(("uuid[]",), (f"{_ANY_JOB} unnest({{0}}) AS w (id) {_job('w.id')} {_HOT_ROWS}",))
+KEYS_AND_JOBS: Final = LoadPart(
+    ("text[]", "text[]", "text[]"),
+    (f"{_ANY_JOB} keyed {_job('keyed.job_id')} {_HOT_ROWS}", other(SQL.selected(t.KEYS, "k"), "keyed k")),
+    cte=f"""
+        keyed AS MATERIALIZED (
+            SELECT k.* FROM unnest({{0}}, {{1}}, {{2}}) AS w (account_id, scope, key)
+            {looked_up("keys", "k", "k.account_id = w.account_id AND k.scope = w.scope AND k.key = w.key")}
+        )
+    """,
+    take=_take_key,
+)
+
+
+def ready_jobs(more: str = "") -> str:
+    return f"""(
+        SELECT {job_columns(SQL, "r")}, {{part}}, j.payload::text, NULL::record{more}
+        FROM candidates r {_job("r.job_id")} {_beside("checkpoints", "c", "r.job_id")}
+        ORDER BY r.pool, r.rank, r.job_id
+    )"""
+
+
+def candidates(more: str = "", lock: str = "") -> str:
+    """The best of each pool in {{0}}, as many as {{1}} says, from the stretches of its list in {{2}}, {{3}} and {{4}}.
+    The fence keeps the planner from running the scan, and so the locking, more than once per pool."""
+    return f"""
+        candidates AS MATERIALIZED (
+            SELECT r.* FROM unnest({{0}}, {{1}}) AS w (pool, most)
+            CROSS JOIN LATERAL (
+                SELECT found.* FROM unnest({{2}}, {{3}}, {{4}}) AS s (pool, first, beyond)
+                CROSS JOIN LATERAL (
+                    SELECT ready.*{more} FROM ready WHERE ready.pool = w.pool AND rank >= s.first AND rank < s.beyond
+                    ORDER BY rank, job_id LIMIT w.most {lock}
+                ) found
+                WHERE s.pool = w.pool LIMIT w.most
+            ) r
+        )
+    """
+
+
+CANDIDATE_TYPES: Final = ("text[]", "bigint[]", "text[]", "bigint[]", "bigint[]")
+CANDIDATES: Final = LoadPart(
+    (*CANDIDATE_TYPES, "text[]"),
+    (
+        ready_jobs(),
+        other(
+            "q.name, (SELECT count(*) FROM leases WHERE leases.pool = q.name)",
+            "pools q WHERE q.name = ANY ({0}) AND (coalesce(q.resized, q.slots) IS NOT NULL OR q.name = ANY ({5}))",
+        ),
+    ),
+    cte=candidates(lock="{skip}"),
+    take=_take_occupied,
+    lists="ready",
+)
+
+
+def _parked(payload: str) -> LoadPart:
+    return LoadPart(
+        ("text[]", "bigint[]"),
+        (
+            f"""(
+                SELECT {job_columns(SQL, "p")}, {{part}}, {payload}, NULL::record
+                FROM unnest({{0}}, {{1}}) AS w (account_id, most)
+                CROSS JOIN LATERAL (
+                    SELECT * FROM parked WHERE parked.account_id = w.account_id AND due_at IS NULL
+                    ORDER BY rank, job_id LIMIT w.most
+                ) p
+                {_job("p.job_id")} {_beside("checkpoints", "c", "p.job_id")}
+                ORDER BY p.account_id, p.rank, p.job_id
+            )""",
+        ),
+        lists="parked",
+    )
+
+
+PARKED_JOBS: Final = _parked("NULL::text")
+PARKED_WITH_PAYLOADS: Final = _parked("j.payload::text")
+"""For a group that also claims: it may claim what it promotes."""
+PAYLOADS: Final = LoadPart(
+    ("uuid[]",), (other("id::text", "jobs WHERE id = ANY ({0})", "payload::text"),), take=_take_payload
+)
+STEPS: Final = LoadPart(
+    ("uuid[]", "text[]"),
+    (
+        other(
+            "s.job_id::text, s.name, s.result::text",
+            f"unnest({{0}}, {{1}}) AS w (job_id, name) "
+            f"{looked_up('steps', 's', 'k.job_id = w.job_id AND k.name = w.name')}",
+        ),
+    ),
+    take=_take_step,
+)
+RESERVATIONS_ACTIVE: Final = LoadPart(
+    ("text[]",),
+    (other(SQL.selected(t.RESERVATIONS, "v"), "reservations v WHERE v.account_id = ANY ({0}) AND v.state = 'active'"),),
+    take=_take_active,
+)
+CONTENTS: Final = LoadPart(
+    ("text[]", "text[]"),
+    (
+        other(
+            "t.tool, t.content_hash, t.job_id::text, j.result::text",
+            f"unnest({{0}}, {{1}}) AS w (tool, content_hash) "
+            f"{looked_up('contents', 't', 'k.tool = w.tool AND k.content_hash = w.content_hash')} {_job('t.job_id')}",
+        ),
+    ),
+    take=_take_content,
+)
+RESERVATIONS: Final = _named(t.RESERVATIONS, "uuid[]")
+POOLS: Final = _named(t.POOLS, "text[]")
+BATCHES: Final = _named(t.BATCHES, "uuid[]")
+API_KEYS: Final = _named(t.API_KEYS, "uuid[]")
+API_KEYS_OF: Final = LoadPart(
+    ("text[]",),
+    (other(SQL.selected(t.API_KEYS, "k"), "api_keys k WHERE k.name = ANY ({0}) AND k.revoked_at IS NULL"),),
+    take=_take_api_key_of,
+)
+NOW: Final = LoadPart((), (f"SELECT {_NO_JOB}, {{part}}, NULL::text, ROW({SQL.clock})",))
+"""Always the last."""
+
+READS: Final = (
+    *(JOBS, KEYS_AND_JOBS, CANDIDATES, PARKED_JOBS, PARKED_WITH_PAYLOADS, PAYLOADS, STEPS, RESERVATIONS),
+    *(RESERVATIONS_ACTIVE, POOLS, CONTENTS, BATCHES, API_KEYS, API_KEYS_OF, NOW),
+)
+"""Every part of stage 2, in the order in which they are put together."""

@@ -1,0 +1,258 @@
+"""When a group may be decided on cached rows, what must still be so for it to be written, and what is learned from it.
+
+A group that needs only accounts, leases and unused keys is decided on the cached rows, after a look at accounts that
+are not cached. Claims are decided on a look at what is ready. A claim that waits for a submit of this process needs no
+look, if nothing was ready before: that nothing is becomes a condition too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Set
+from typing import Any, Final
+
+from msgspec import Struct
+
+from ....core.needs import Needs
+from ....core.records import Account, Ready
+from ....core.snapshot import Changes, Snapshot
+from ...base import Clock, Committed
+from ..layer import Group, Layer, Stretches
+from .row_cache import RowCache
+from .scan_start import ScanStarts
+from .session import Session, Unchanged, Versions, Written
+
+SHARED_S: Final = 1.0
+"""How long accounts are looked at anew for each group, after another process turned out to write to one of them; and
+how long claims take their locks first, after another process was faster."""
+MOST_SEEN: Final = 20
+"""Jobs that a claim most likely gets, at most, for which a look without locks pays: to find each row once more costs
+more, for many, than the round trips that it saves."""
+MOST_SKIPPED: Final = 64
+"""After repeated misses on accounts just looked at, how many groups in a row skip the optimistic attempt, at most."""
+
+_NOBODY: Final[frozenset[str]] = frozenset()
+
+
+class Guess(Struct, frozen=True):
+    """A snapshot that may be old, and what must still be so for its group to be written."""
+
+    snapshot: Snapshot
+    unchanged: Unchanged
+    is_fresh: bool = False
+    """Whether every account in it was read just now."""
+    ready: Versions | None = None
+    """The ready rows that a claim was shown."""
+    is_claim: bool = False
+    """Whether it is for claims, or with claims beside a submit."""
+    tells_all: bool = False
+    """Whether all of it was read just now, in one view, so that a group that changes nothing may be answered on it."""
+
+
+class OptimisticLayer(Layer):
+    """One per store, shared by its committers.
+
+    clock: the time, where it is not the database's. For tests.
+    scans: where claims begin to look.
+    session: makes of a connection what the layer uses of it.
+    """
+
+    def __init__(self, clock: Clock | None, scans: ScanStarts, session: Callable[[Any], Session]) -> None:
+        self.cache = RowCache(clock)
+        self.scans = scans
+        self.without_limit = scans.without_limit
+        self._is_own_clock = clock is not None
+        self._session = session
+        self._shared_until = 0.0
+        self._contested_until = 0.0
+        self._misses = 0
+        self._skips = 0
+        self._is_quiet = False
+        """Whether the last look at what is ready found nothing, and there was no word of a job since."""
+        self._found = 0
+
+    async def try_transact(self, connection: Any, group: Group) -> Committed | None:
+        """Decides on cached rows and writes in one statement; None if it cannot be done so, or they proved to be old.
+
+        A refusal is never based on cached rows alone: a group that would change nothing is decided again under locks,
+        unless it only claims, for which all was read just now. One that changes a pool needs its lock.
+        """
+        session = self._session(connection)
+        guess = await self._guess(session, group.needs)
+        if guess is None:
+            return None
+        changes, outcomes = group.decide(guess.snapshot)
+        if not changes or changes.pools:
+            return Committed(changes, outcomes) if guess.tells_all and not changes else None
+        committed = Committed(changes, outcomes, group.hints(changes))
+        unchanged = guess.unchanged
+        if guess.ready:
+            # Only the ready rows that the group takes: what it leaves may become of others what it will.
+            unchanged.ready = {
+                change.after.id: guess.ready[change.after.id]
+                for change in changes.jobs
+                if change.after.id in guess.ready
+            }
+        written = await session.write_if(unchanged, guess.snapshot, committed, group.marker)
+        if written is None:
+            self._was_wrong(guess)
+            return None
+        self._misses = 0
+        self._learn(changes, written)
+        return committed
+
+    def stretches(self, pools: Iterable[str]) -> Stretches:
+        return self.scans.of(pools)
+
+    def loaded(self, snapshot: Snapshot, stretches: Stretches, seconds: float) -> None:
+        self.scans.saw(stretches, snapshot, seconds)
+        self._looked(snapshot)
+
+    def _looked(self, snapshot: Snapshot) -> None:
+        self.cache.heard(snapshot.now)
+        if snapshot.ready:
+            self._found = sum(map(len, snapshot.ready.values()))
+            self._is_quiet = not self._found
+
+    def committed(self, changes: Changes, transaction_id: str) -> None:
+        self._learn(changes, Written(transaction_id, {}))
+
+    def hinted(self) -> None:
+        self._is_quiet = False
+
+    def may_claim_with_submit(self, pools: Set[str]) -> bool:
+        """Most likely nothing else is ready in these pools, and none of them has a limit."""
+        return not pools or (
+            self._is_quiet and pools <= self.cache.pools.keys() and time.monotonic() >= self._contested_until
+        )
+
+    # What to decide on
+
+    async def _guess(self, session: Session, needs: Needs) -> Guess | None:
+        if needs.ready and _only_claims(needs):
+            return await self._guess_claims(session, needs)
+        if self._skips:
+            self._skips -= 1
+            return None
+        if not _is_simple(needs) or needs.pools != needs.ready.keys() or not self.may_claim_with_submit(needs.pools):
+            return None
+        cache = self.cache
+        # As they are now: another committer may forget them while accounts are looked at.
+        pools = {name: cache.pools[name] for name in needs.pools}
+        leases = cache.held(needs.jobs | needs.owned_jobs) if needs.jobs or needs.owned_jobs else {}
+        if leases is None:
+            return None
+        owners = {leases[key][0].account_id for key in needs.owned_jobs} if needs.owned_jobs else _NOBODY
+        names = needs.accounts | owners
+        accounts = {name: known for name in names if (known := cache.accounts.get(name)) is not None}
+        missing: list[str] = []
+        if len(accounts) < len(names):
+            missing = sorted(names - accounts.keys())
+            seen = await session.look_at_accounts(missing)
+            if seen.now is not None:
+                cache.heard(seen.now)
+            accounts.update(seen.accounts)
+        now = cache.now()
+        if now is None or len(accounts) < len(names):
+            return None
+        if any(_needs_more(known.account, owners) for known in accounts.values()):
+            return None
+        snapshot = Snapshot(
+            now,
+            accounts={name: known.account for name, known in accounts.items()},
+            jobs={key: job for key, (job, _) in leases.items()},
+            keys=dict.fromkeys(needs.keys),
+            reservations_of={name: [] for name in needs.reservations_of},
+            parked={name: [] for name in names},
+            pools={name: pool for name, (pool, _) in pools.items()},
+            occupied=dict.fromkeys(needs.ready, 0),
+            ready={name: [] for name in needs.ready},
+        )
+        unchanged = Unchanged(
+            accounts=accounts,
+            leases={key: version for key, (_, version) in leases.items()},
+            pools={name: version for name, (_, version) in pools.items()},
+            unused_keys=needs.keys,
+            nothing_ready=needs.ready,
+            now=None if self._is_own_clock else now,
+        )
+        return Guess(snapshot, unchanged, is_fresh=0 < len(missing) == len(names), is_claim=bool(pools))
+
+    async def _guess_claims(self, session: Session, needs: Needs) -> Guess | None:
+        """The same for claims from pools without a limit, or where most likely nothing is ready: a look at what is,
+        which locks nothing."""
+        if time.monotonic() < self._contested_until:
+            return None
+        is_small = min(sum(needs.ready.values()), self._found) <= MOST_SEEN
+        is_worth_it = self._is_quiet or (is_small and needs.ready.keys() <= self.without_limit)
+        if not is_worth_it or (leases := self.cache.held(needs.jobs)) is None:
+            return None
+        seen = await session.look_at_ready(needs)
+        snapshot, ready, pools = seen.snapshot, seen.ready, seen.pools
+        self._looked(snapshot)
+        self.cache.pools.update(
+            (name, (pool, version))
+            for name, version in pools.items()
+            if (pool := snapshot.pools[name]) is not None and pool.limit is None
+        )
+        if needs.pools != pools.keys() or leases.keys() & ready.keys():
+            return None
+        if ready and not pools.keys() <= self.without_limit:
+            return None
+        snapshot.jobs.update((key, job) for key, (job, _) in leases.items())
+        unchanged = Unchanged(
+            leases={key: version for key, (_, version) in leases.items()},
+            pools=pools,
+            now=None if self._is_own_clock else snapshot.now,
+        )
+        return Guess(snapshot, unchanged, ready=ready, is_claim=True, tells_all=not leases)
+
+    # What came of it
+
+    def _learn(self, changes: Changes, written: Written) -> None:
+        self.cache.learn(changes, written, accounts=time.monotonic() >= self._shared_until)
+        # A job that ends makes room for another only where there is a limit.
+        jobs = (change.after for change in changes.jobs)
+        if any(isinstance(job.place, Ready) or job.spec.pool not in self.cache.pools for job in jobs):
+            self._is_quiet = False
+
+    def _was_wrong(self, guess: Guess) -> None:
+        """Somebody else writes to these rows, or a key was used before: be more careful for a while."""
+        for key in guess.snapshot.jobs:
+            self.cache.leases.pop(key, None)
+        if guess.is_claim:
+            self._contested_until = time.monotonic() + SHARED_S
+            self.cache.pools.clear()
+        if guess.ready is not None:
+            return
+        self.cache.accounts.clear()
+        self._shared_until = time.monotonic() + SHARED_S
+        if guess.is_fresh:
+            self._misses += 1
+            self._skips = min(2**self._misses, MOST_SKIPPED)
+
+
+def _is_simple(needs: Needs) -> bool:
+    """Whether accounts, leases and unused keys are all that it needs, besides what claims do."""
+    return not (
+        needs.steps
+        or needs.contents
+        or needs.reservations
+        or needs.payloads
+        or needs.parked_of
+        or needs.leaders
+        or needs.batches
+        or needs.api_keys
+        or needs.api_keys_of
+    )
+
+
+def _only_claims(needs: Needs) -> bool:
+    """Whether it is for claims, beside which leases are all that it needs."""
+    others = (name for name in needs.__struct_fields__ if name not in ("ready", "pools", "jobs"))
+    return needs.pools == needs.ready.keys() and not any(getattr(needs, name) for name in others)
+
+
+def _needs_more(account: Account, owners: Set[str]) -> bool:
+    """Whether reservations or parked jobs of this account would have to be loaded too."""
+    return bool(account.reserved or (account.parked and account.id in owners))

@@ -1,0 +1,254 @@
+"""PostgreSQL's side of the layer: looks that lock nothing, and the statement that writes only if rows are unchanged.
+
+That statement begins with a guard: it locks the rows that the group was decided on, waiting for none of them, and has
+one row if each was there in the very version that was seen. The parts that write are those of the plain path, each
+joined to the guard: so all of them write, or none does.
+"""
+
+# ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from msgspec import Struct
+
+from ....core.needs import Needs
+from ....core.snapshot import Snapshot
+from ...base import Clock, Committed, Transient, Unavailable
+from ...sql import tables as t
+from .. import load_statements as s
+from ..connections import Connection, committing, speaking
+from ..dialect import SQL, Layout, quoted
+from ..load import Locked, candidate_values, snapshot_of
+from ..load_statements import PART, REST, LoadPart
+from ..write import NEW_OR_CHANGED, Filled, Part, answer, changed, filled_parts
+from .row_cache import CLOCK_SLACK_US
+from .scan_start import ScanStarts
+from .session import AccountsSeen, CachedAccount, ReadySeen, Unchanged, Written
+
+LOOK_AT_ACCOUNTS: Final = f"""
+SELECT {SQL.clock}, a.xmin::text, a.ctid::text, {SQL.selected(t.ACCOUNTS, "a")} FROM accounts a
+WHERE a.id = ANY ($1::text[])
+"""
+
+
+def _take_pool(snapshot: Snapshot, payload: str, rest: Any) -> None:
+    snapshot.pools[rest[0]] = t.POOLS.record(rest)
+
+
+# One more column than in the plain path holds the version of each row.
+SEEN_READY: Final = LoadPart(
+    s.CANDIDATE_TYPES,
+    (s.ready_jobs(", r.version"),),
+    cte=s.candidates(", ready.xmin::text AS version"),
+    lists="ready",
+)
+SEEN_POOLS: Final = LoadPart(
+    ("text[]",),
+    (s.other(SQL.selected(t.POOLS, "q"), "pools q WHERE q.name = ANY ({0})", more=", q.xmin::text"),),
+    take=_take_pool,
+)
+SEEN_NOW: Final = LoadPart((), (f"{s.NOW.selects[0]}, NULL",))
+SEEN: Final = (SEEN_READY, SEEN_POOLS, SEEN_NOW)
+_VERSION: Final = REST + 1
+
+
+class Check(Struct, frozen=True, eq=False):
+    """Something that the guard asks of rows `v`, which the text finds.
+
+    types: those of the columns of `v`, each an array that travels as one text.
+    is_for_all: whether each of them must be found, or none of them may be.
+    """
+
+    types: tuple[str, ...]
+    text: str
+    is_for_all: bool = True
+
+
+# An account is found by where it lies, if that is known, and not by its key: it is written so often that, while a long
+# transaction elsewhere keeps its old versions alive, a search by key would walk over all of them.
+CHECKS: Final = {
+    "accounts": Check(
+        ("text", "xid", "tid"),
+        "SELECT FROM unnest({}) AS v (id, version, position) CROSS JOIN LATERAL (SELECT FROM accounts a "
+        "WHERE a.ctid = coalesce(v.position, (SELECT k.ctid FROM accounts k WHERE k.id = v.id LIMIT 1)) "
+        "AND a.id = v.id AND a.xmin = v.version FOR NO KEY UPDATE SKIP LOCKED) AS found",
+    ),
+    "leases": Check(
+        ("uuid", "xid"),
+        "SELECT FROM unnest({}) AS v (job_id, version) CROSS JOIN LATERAL (SELECT FROM leases l "
+        "WHERE l.job_id = v.job_id AND l.xmin = v.version FOR NO KEY UPDATE SKIP LOCKED) AS found",
+    ),
+    "ready": Check(
+        ("uuid", "xid"),
+        "SELECT FROM unnest({}) AS v (job_id, version) CROSS JOIN LATERAL (SELECT FROM ready r "
+        "WHERE r.job_id = v.job_id AND r.xmin = v.version FOR UPDATE SKIP LOCKED) AS found",
+    ),
+    # Not locked: claims from a pool without a limit must not be in each other's way.
+    "pools": Check(
+        ("text", "xid"),
+        "SELECT FROM unnest({}) AS v (name, version) CROSS JOIN LATERAL "
+        "(SELECT FROM pools q WHERE q.name = v.name AND q.xmin = v.version OFFSET 0) AS found",
+    ),
+    "unused_keys": Check(
+        ("text", "text", "text"),
+        "SELECT FROM unnest({}) AS v (account_id, scope, key) CROSS JOIN LATERAL (SELECT FROM keys k "
+        "WHERE k.account_id = v.account_id AND k.scope = v.scope AND k.key = v.key OFFSET 0) AS found",
+        is_for_all=False,
+    ),
+    "nothing_ready": Check(
+        ("text", "bigint", "bigint"),
+        "SELECT FROM unnest({}) AS v (pool, first, beyond) CROSS JOIN LATERAL (SELECT FROM ready r "
+        "WHERE r.pool = v.pool AND r.rank >= v.first AND r.rank < v.beyond LIMIT 1) AS found",
+        is_for_all=False,
+    ),
+    "now": Check(("bigint",), f"SELECT FROM unnest({{}}) AS v (now) WHERE abs({SQL.clock} - v.now) < {CLOCK_SLACK_US}"),
+}
+
+ACCOUNTS_BY_KEY: Final = Part(
+    "accounts_by_key", t.ACCOUNTS, NEW_OR_CHANGED["accounts"][1].text + " RETURNING t.id, t.ctid"
+)
+ACCOUNTS_BY_POSITION: Final = Part(
+    "accounts_by_position",
+    t.ACCOUNTS,
+    f"UPDATE accounts AS t SET {changed(t.ACCOUNTS)} FROM {{rows}} WHERE t.ctid = v.position RETURNING t.id, t.ctid",
+)
+
+
+@lru_cache(maxsize=1024)
+def statement(
+    checks: tuple[str, ...], parts: tuple[Part, ...], account_columns: tuple[str, ...], with_hints: bool
+) -> str:
+    """The text for these checks and parts; the columns of an account are in the order in which the database has them.
+
+    Parameters: for each check its columns and, if it is for all, how many rows there are; for each part its rows, for
+    accounts by their position also those; hints.
+    """
+    number = 1
+    holds = []
+    for name in checks:
+        check = CHECKS[name]
+        arrays = ", ".join(f"${n}::text::{kind}[]" for n, kind in enumerate(check.types, number))
+        number += len(check.types)
+        found = check.text.format(arrays)
+        if check.is_for_all:
+            holds.append(f"(SELECT count(*) FROM ({found}) AS found) = ${number}::bigint")
+            number += 1
+        else:
+            holds.append(f"NOT EXISTS ({found})")
+    ctes = [f"guard AS MATERIALIZED (SELECT WHERE {' AND '.join(holds) or 'true'})"]
+    positions = []
+    for part in parts:
+        if part is ACCOUNTS_BY_POSITION:
+            rows = f"guard CROSS JOIN unnest(${number}::text::accounts[], ${number + 1}::text::tid[])"
+            source = f"{rows} AS v ({', '.join(account_columns)}, position)"
+            ctes.append(f"{part.name} AS ({part.text.format(rows=source)})")
+            number += 1
+        else:
+            ctes.append(part.cte(number, "guard CROSS JOIN "))
+        number += 1
+        if part.table is t.ACCOUNTS:
+            positions.append(f"SELECT ARRAY[id, ctid::text] FROM {part.name}")
+    written = f"ARRAY({' UNION ALL '.join(positions)})" if positions else "'{}'::text[]"
+    return f"WITH {', '.join(ctes)} SELECT {written}, {answer(number if with_hints else None)} FROM guard"
+
+
+class PostgresSession:
+    """One connection, as the layer uses it."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        scans: ScanStarts,
+        signed: Callable[[Iterable[str]], list[str]],
+        clock: Clock | None,
+        connection: Connection,
+    ) -> None:
+        self._layout = layout
+        self._scans = scans
+        self._signed = signed
+        self._clock = clock
+        self._connection = connection
+
+    async def look_at_accounts(self, names: Collection[str]) -> AccountsSeen:
+        with speaking(self._connection):
+            rows = await self._connection.fetch(LOOK_AT_ACCOUNTS, names)
+        accounts = {row[3]: CachedAccount(t.ACCOUNTS.record(row[3:]), row[1], row[2]) for row in rows}
+        return AccountsSeen(rows[0][0] if rows else None, accounts)
+
+    async def look_at_ready(self, needs: Needs) -> ReadySeen:
+        stretches = self._scans.of(needs.ready)
+        asked_at = time.monotonic()
+        with speaking(self._connection):
+            values = candidate_values(needs, stretches)
+            found = await self._connection.fetch(s.statement(SEEN), *values, list(needs.pools))
+        took_s = time.monotonic() - asked_at
+        snapshot = snapshot_of(needs, Locked(), SEEN, found, self._clock)
+        self._scans.saw(stretches, snapshot, took_s)
+        ready = {row[0]: row[_VERSION] for row in found if row[0] is not None}
+        pools = {row[REST][0]: row[_VERSION] for row in found if SEEN[row[PART]] is SEEN_POOLS}
+        return ReadySeen(snapshot, ready, pools)
+
+    async def write_if(
+        self, unchanged: Unchanged, snapshot: Snapshot, committed: Committed, marker: tuple[str, int]
+    ) -> Written | None:
+        if self._connection.is_closed():
+            raise Unavailable("the connection was lost before anything was written")
+        checks, values = self._checks(unchanged)
+        filled = _placed(filled_parts(snapshot, committed.changes, marker), unchanged.accounts)
+        for part, records in filled:
+            values.append(part.rows(self._layout, records))
+            if part is ACCOUNTS_BY_POSITION:
+                values.append(_array(unchanged.accounts[record.id].position for record in records))
+        if hints := self._signed(committed.hints):
+            values.append(hints)
+        account_columns = self._layout.names(t.ACCOUNTS)
+        text = statement(checks, tuple(part for part, _ in filled), account_columns, bool(hints))
+        try:
+            with committing(self._connection, committed):
+                rows = await self._connection.fetch(text, *values)
+        except Transient:
+            if self._connection.is_closed():
+                raise
+            return None
+        return Written(rows[0][1], dict(rows[0][0])) if rows else None
+
+    def _checks(self, unchanged: Unchanged) -> tuple[tuple[str, ...], list[Any]]:
+        """What is asked for, and its values. In key order, like all that locks rows."""
+        asked: dict[str, Sequence[Sequence[Any]]] = {
+            "accounts": [(key, known.version, known.position) for key, known in sorted(unchanged.accounts.items())],
+            "leases": sorted(unchanged.leases.items()),
+            "ready": list(unchanged.ready.items()),
+            "pools": list(unchanged.pools.items()),
+            "unused_keys": sorted(unchanged.unused_keys),
+            "nothing_ready": [x for found in self._scans.of(unchanged.nothing_ready).values() for x in found],
+            "now": [] if unchanged.now is None else [(unchanged.now,)],
+        }
+        values: list[Any] = []
+        for name, rows in asked.items():
+            if rows:
+                values += map(_array, zip(*rows, strict=True))
+                if CHECKS[name].is_for_all:
+                    values.append(len(rows))
+        return tuple(name for name, rows in asked.items() if rows), values
+
+
+def _placed(filled: list[Filled], accounts: dict[str, CachedAccount]) -> list[Filled]:
+    """The same, with accounts written by where they lie, wherever that is known."""
+    found: list[Filled] = []
+    for part, records in filled:
+        if part is NEW_OR_CHANGED["accounts"][1]:
+            known = [record for record in records if accounts[record.id].position is not None]
+            others = [record for record in records if accounts[record.id].position is None]
+            found += [(way, some) for way, some in ((ACCOUNTS_BY_POSITION, known), (ACCOUNTS_BY_KEY, others)) if some]
+        else:
+            found.append((part, records))
+    return found
+
+
+def _array(values: Iterable[Any]) -> str:
+    """A column of values as the text of an array: the driver would look at each element by itself."""
+    return "{" + ",".join("NULL" if v is None else str(v) if type(v) is int else quoted(v) for v in values) + "}"

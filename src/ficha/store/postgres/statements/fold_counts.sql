@@ -1,0 +1,9 @@
+-- One statement, so that a count is never lost or seen twice. While another process folds, this one leaves it to that.
+WITH alone AS MATERIALIZED (SELECT pg_try_advisory_xact_lock(hashtext('ficha worker counts')) AS is_mine),
+gone AS (
+    DELETE FROM worker_counts WHERE (SELECT is_mine FROM alone) AND (worker, kind) IN (
+        SELECT worker, kind FROM worker_counts GROUP BY worker, kind HAVING count(*) > 1
+    ) RETURNING worker, kind, runs, busy_us
+)
+INSERT INTO worker_counts (worker, kind, runs, busy_us)
+SELECT worker, kind, sum(runs), sum(busy_us) FROM gone GROUP BY worker, kind

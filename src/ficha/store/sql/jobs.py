@@ -1,0 +1,220 @@
+"""How a job lies in its rows, in both directions.
+
+`jobs` is wide and written twice: at birth and at the end. In between a job has one narrow, hot row: in `ready`, in
+`parked` or in `leases`. Its last checkpoint has a row of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import astuple, replace
+
+from ...core.records import Awaiting, Checkpoint, Job, JobSpec, Leased, Parked, Place, Ready
+from ...core.snapshot import JobChange
+from .dialect import Dialect
+from .tables import Column, Row, Table, Values, columns, kinds
+
+_SPEC: Final = JobSpec.__struct_fields__
+_FLAT_KINDS: Final = kinds(Job, uuids="id batch_id requeue_of")
+_KINDS: Final = {name: _FLAT_KINDS.pop(name) for name in ("id", "account_id")} | kinds(JobSpec)
+_KINDS.update({name: kind for name, kind in _FLAT_KINDS.items() if name not in ("spec", "place", "checkpoint")})
+"""The columns of `jobs`: a job's fields, with those of its spec in the spec's place. Place and checkpoint have rows of
+their own."""
+HOT: Final = ("epoch", "attempts", "recoveries", "started_at", "events", "first_worker", "first_run_at")
+"""Fields that the hot row has while the job is active, and the wide one from its end on."""
+_END: Final = ("id", "status", "finished_at", "error", "charged", "refunded", "delivered", "dead_at", *HOT)
+_AMENDED: Final = ("id", "dead_at", "events")
+_WAITING: Final = ("account_id", "pool", "wait_until_at", *HOT)
+_HELD: Final = ("account_id", "pool", "status", *HOT)
+_ID: Final = Column("job_id", "uuid")
+_RESULT: Final = Column("result", "json")
+
+
+def _columns(*names: str) -> tuple[Column, ...]:
+    return tuple(Column(name, _KINDS[name]) for name in names)
+
+
+def _fields(*names: str) -> Callable[[Job], Values]:
+    """The values of a job in these columns, those of its spec among them."""
+    return attrgetter(*(f"spec.{name}" if name in _SPEC else name for name in names))
+
+
+def _birth(born: tuple[Job, str, str | None]) -> Values:
+    """While a job is active its wide row says 'queued', whatever its hot row says."""
+    job, payload, result = born
+    is_queued = job.place is None or job.status == "queued"
+    return *_wide(job if is_queued else replace(job, status="queued")), payload, result
+
+
+def _end(ended: tuple[Job, str | None]) -> Values:
+    job, result = ended
+    return *_ending(job), result
+
+
+def _lease(job: Job) -> Values:
+    """A worker's lease, or a wait for a provider, which has a reference instead of a worker and never expires."""
+    match job.place:
+        case Leased(worker, leased_at, heartbeat_at, expires_at, deadline_at):
+            return *_held(job), worker, None, leased_at, heartbeat_at, expires_at, deadline_at
+        case Awaiting(ref, since_at, deadline_at):
+            return *_held(job), None, ref, since_at, None, None, deadline_at
+        case _:
+            raise AssertionError(f"job {job.id} is not held")
+
+
+_wide: Final = _fields(*_KINDS)
+_ending: Final = _fields(*_END)
+_held: Final = _fields("id", *_HELD)
+_hot: Final = _fields(*HOT)
+
+JOBS: Final = Table("jobs", ("id",), (*columns(_KINDS), Column("payload", "json"), _RESULT), _birth)
+JOB_ENDS: Final = Table("jobs", ("id",), (*_columns(*_END), _RESULT), _end)
+JOB_AMENDS: Final = Table("jobs", ("id",), _columns(*_AMENDED), _fields(*_AMENDED))
+CHECKPOINTS: Final = Table(
+    "checkpoints",
+    ("job_id",),
+    (_ID, *columns(kinds(Checkpoint, texts_of_json="data partial"))),
+    lambda job: (job.id, *astuple(job.checkpoint)),
+)
+READY: Final = Table(
+    "ready",
+    ("job_id",),
+    (_ID, *_columns(*_WAITING), Column("rank", "number"), Column("ages_at", "instant")),
+    _fields("id", *_WAITING, "place.rank", "place.ages_at"),
+)
+PARKED: Final = Table(
+    "parked",
+    ("job_id",),
+    (_ID, *_columns(*_WAITING), Column("rank", "number"), Column("due_at", "instant")),
+    _fields("id", *_WAITING, "place.rank", "place.due_at"),
+)
+LEASES: Final = Table(
+    "leases",
+    ("job_id",),
+    (
+        *(_ID, *_columns(*_HELD), Column("worker", "text"), Column("ref", "text")),
+        *(Column(name, "instant") for name in ("leased_at", "heartbeat_at", "expires_at", "deadline_at")),
+    ),
+    _lease,
+)
+
+# Reading
+
+HOT_ROWS: Final = (
+    "LEFT JOIN leases l ON l.job_id = j.id LEFT JOIN ready r ON r.job_id = j.id "
+    "LEFT JOIN parked p ON p.job_id = j.id LEFT JOIN checkpoints c ON c.job_id = j.id"
+)
+"""What `job_columns` reads from, beside `jobs j`."""
+_PLACES: Final = {"r": READY.columns[-2:], "p": PARKED.columns[-2:], "l": LEASES.columns[-6:]}
+"""What the hot rows say of the place, by the aliases of their tables."""
+_FLAT: Final = len(_KINDS)
+_CHECKPOINT_AT: Final = _FLAT + sum(map(len, _PLACES.values()))
+JOB_WIDTH: Final = _CHECKPOINT_AT + len(Checkpoint.__struct_fields__)
+"""How many columns `job_columns` has."""
+
+
+def job_columns(sql: Dialect, hot: str = "lrp") -> str:
+    """A job whole, from `jobs j`, `checkpoints c` and the tables of hot rows with these aliases (see `HOT_ROWS`)."""
+    found = {name: f"j.{name}" for name in _KINDS}
+    if "l" in hot:
+        found["status"] = "coalesce(l.status, j.status)"
+    for name in HOT:
+        sources = [f"{alias}.{name}" for alias in hot]
+        found[name] = sources[0] if len(sources) == 1 else f"coalesce({', '.join(sources)}, j.{name})"
+    flat = [sql.read(expression, _KINDS[name]) for name, expression in found.items()]
+    place = [
+        sql.read(f"{alias}.{column.name}", column.kind) if alias in hot else sql.null(column.kind)
+        for alias, found_there in _PLACES.items()
+        for column in found_there
+    ]
+    checkpoint = [sql.read(f"c.{column.name}", column.kind) for column in CHECKPOINTS.columns[1:]]
+    return ", ".join([*flat, *place, *checkpoint])
+
+
+_SPEC_END: Final = 2 + len(_SPEC)
+_PLACE: Final = _SPEC_END + Job.__struct_fields__.index("place") - 3
+_CHECKPOINT: Final = _SPEC_END + Job.__struct_fields__.index("checkpoint") - 4
+
+
+def job_of(row: Row) -> Job:
+    """A job from the columns of `job_columns`; further ones may follow."""
+    checkpoint = None if row[_CHECKPOINT_AT] is None else Checkpoint(*row[_CHECKPOINT_AT:JOB_WIDTH])
+    fields: list[Any] = [
+        *(*row[:2], JobSpec(*row[2:_SPEC_END]), *row[_SPEC_END:_PLACE], _place(row)),
+        *(*row[_PLACE:_CHECKPOINT], checkpoint, *row[_CHECKPOINT:_FLAT]),
+    ]
+    return Job(*fields)
+
+
+def _place(row: Row) -> Place | None:
+    rank, ages_at, parked_rank, due_at, worker, ref, leased_at, *times = row[_FLAT:_CHECKPOINT_AT]
+    if worker is not None:
+        return Leased(worker, leased_at, *times)
+    if rank is not None:
+        return Ready(rank, ages_at)
+    if parked_rank is not None:
+        return Parked(parked_rank, due_at)
+    return None if ref is None else Awaiting(ref, leased_at, times[-1])
+
+
+# Writing
+
+
+class JobRows(Struct):
+    """Job changes as row operations, the same for every store.
+
+    born: new rows of the wide table. ended: rows of the wide table whose end is written. amended: rows of jobs that
+    had ended before, whose dead-letter mark or count of events changed. checkpoints: jobs whose checkpoint changed.
+    places: how the hot rows move, under the table's name with `_gone` (ids), `_new` or `_changed` (jobs).
+    """
+
+    born: list[Job] = field(default_factory=list)
+    ended: list[Job] = field(default_factory=list)
+    amended: list[Job] = field(default_factory=list)
+    checkpoints: list[Job] = field(default_factory=list)
+    places: dict[str, list[Any]] = field(default_factory=dict)
+
+    def move(self, place: str, row: Job | str) -> None:
+        self.places.setdefault(place, []).append(row)
+
+
+_TABLES: Final = {Ready: "ready", Parked: "parked", Leased: "leases", Awaiting: "leases", type(None): None}
+
+
+def job_rows(changes: list[JobChange]) -> JobRows:
+    """Sorts job changes into row operations."""
+    rows = JobRows()
+    for change in changes:
+        before, after = change.before, change.after
+        if before is None:
+            rows.born.append(after)
+        elif before.place is not None and after.place is None:
+            rows.ended.append(after)
+        elif before.place is None:
+            rows.amended.append(after)
+        if after.checkpoint is not None and (before is None or before.checkpoint != after.checkpoint):
+            rows.checkpoints.append(after)
+        _sort_place(rows, before, after)
+    return rows
+
+
+def _sort_place(rows: JobRows, before: Job | None, after: Job) -> None:
+    source = _TABLES[type(before.place)] if before is not None else None
+    target = _TABLES[type(after.place)]
+    if source == target:
+        if target is not None and before is not None and hot(before) != hot(after):
+            rows.move(f"{target}_changed", after)
+        return
+    if source is not None:
+        rows.move(f"{source}_gone", after.id)
+    if target is not None:
+        rows.move(f"{target}_new", after)
+
+
+def hot(job: Job) -> Values:
+    """The part of a job that lives in its narrow row while it is active."""
+    return job.status, job.place, *_hot(job)

@@ -1,0 +1,276 @@
+"""The questions whose SQL is the same in every database, but for the signs of its dialect.
+
+A question that is one page of one table is one line of `PAGES`.
+"""
+
+# ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...core.dataset import State
+from ...core.history import history, history_page
+from ...core.policy import MILLISECOND, SECOND
+from ...core.records import Account, Content, Event, Tally
+from .. import base as q
+from ..commits import account_mark, decoded
+from . import tables as t
+from .dialect import Asking, Dialect, Select, Statement, sql_file
+from .jobs import HOT_ROWS, JOB_WIDTH, job_columns, job_of
+from .tables import Kind, Row, Table
+
+Answer = Callable[[Dialect, Any, int | None], Asking[Any]]
+"""The last argument is the time, where it is not the database's clock that tells it."""
+PAGES: Final[dict[type[q.Query[Any]], tuple[Table, str, tuple[tuple[str, str, str], ...]]]] = {
+    q.ListAccounts: (t.ACCOUNTS, "id", (("id", ">", "after"),)),
+    q.ListEntries: (t.ENTRIES, "number DESC", (("account_id", "=", "account_id"), ("number", "<", "before"))),
+    q.ListReservations: (t.RESERVATIONS, "id DESC", (("account_id", "=", "account_id"), ("id", "<", "before"))),
+}
+"""Questions that list records of a table: the order, and which column must be how to which field of the question."""
+CONTENTS: Final = "SELECT t.tool, t.content_hash, {}, {} FROM contents t JOIN jobs j ON j.id = t.job_id"
+TALLY_SUMS: Final = sql_file(__package__, "tally_sums")
+DUE, HISTORY, API_KEYS, FIRST_SEARCHED, STATS_HELD, STATS_COUNTS = (
+    sql_file(__package__, name)
+    for name in ("due", "history", "api_keys", "first_searched", "stats_held", "stats_counts")
+)
+
+
+def _page(sql: Dialect, table: Table, more: str = "") -> Select:
+    return Select(sql, f"SELECT {more}{sql.selected(table, 't')} FROM {table.name} t")
+
+
+def list_page(sql: Dialect, query: q.Query[Any], now: int | None) -> Asking[list[Any]]:
+    table, order, conditions = PAGES[type(query)]
+    page = _page(sql, table)
+    for column, operator, name in conditions:
+        page.matches(f"t.{column}", operator, getattr(query, name), table.kind(column))
+    return [*map(table.record, (yield page.statement(f"ORDER BY t.{order}", query.limit)))]  # type: ignore[attr-defined]
+
+
+def get_account(sql: Dialect, query: q.GetAccount, now: int | None) -> Asking[Account | None]:
+    page = _page(sql, t.ACCOUNTS)
+    page.matches("t.id", "=", query.account_id)
+    rows = yield page.statement()
+    return t.ACCOUNTS.record(rows[0]) if rows else None
+
+
+def get_jobs(sql: Dialect, query: q.GetJobs, now: int | None) -> Asking[list[q.JobRow]]:
+    rows = yield Statement(
+        f"{job_rows_text(sql)} WHERE {sql.among('j.id', 1, 'uuid')}", (sql.values({*query.ids}, "uuid"),)
+    )
+    return [*map(job_row, rows)]
+
+
+def job_rows_text(sql: Dialect) -> str:
+    return (
+        f"SELECT {job_columns(sql)}, {sql.read('j.payload', 'json')}, {sql.read('j.result', 'json')} "
+        f"FROM jobs j {HOT_ROWS}"
+    )
+
+
+def job_row(row: Row) -> q.JobRow:
+    return q.JobRow(job_of(row), row[JOB_WIDTH], row[JOB_WIDTH + 1])
+
+
+def get_history(sql: Dialect, query: q.GetHistory, now: int | None) -> Asking[list[Event]]:
+    text = HISTORY.format(
+        **{"job": job_columns(sql), "event": sql.selected(t.EVENTS, "e"), "hot_rows": HOT_ROWS},
+        **{
+            "job_id": sql.parameter(1, "uuid"),
+            "after": sql.parameter(2, "number"),
+            "limit": sql.parameter(3, "number"),
+        },
+    )
+    rows = yield Statement(text, (sql.value(query.job_id, "uuid"), query.after, query.limit))
+    if not rows:
+        return []
+    kept = [t.EVENTS.record(row[JOB_WIDTH + 1 :]) for row in rows if row[JOB_WIDTH + 1] is not None]
+    return history_page(job_of(rows[0]), kept, rows[0][JOB_WIDTH], query.after, query.limit)
+
+
+def list_commits(sql: Dialect, query: q.ListCommits, now: int | None) -> Asking[list[q.Commit]]:
+    page = Select(sql, f"SELECT number, {sql.read('at', 'instant')}, events FROM commits")
+    page.matches("number", ">", query.after, "number")
+    if query.telling_of is not None:
+        page.where(sql.contains("events", page.given(account_mark(query.telling_of), "text")))
+    rows = yield page.statement("ORDER BY number", query.limit)
+    return [q.Commit(number, decoded(text, at)) for number, at, text in rows]
+
+
+def get_first_searched(sql: Dialect, query: q.GetFirstSearched, now: int | None) -> Asking[int]:
+    rows = yield Statement(FIRST_SEARCHED.format(most=sql.parameter(1, "number")), (q.EVENTS_SEARCHED,))
+    return rows[0][0] if rows else 0
+
+
+def list_steps(sql: Dialect, query: q.ListSteps, now: int | None) -> Asking[list[Any]]:
+    page = _page(sql, t.STEPS)
+    page.matches("t.job_id", "=", query.job_id, "uuid")
+    return [*map(t.STEPS.record, (yield page.statement(f"ORDER BY t.{sql.insertion_order}")))]
+
+
+def list_keys(sql: Dialect, query: q.ListKeys, now: int | None) -> Asking[list[Any]]:
+    page = _page(sql, t.KEYS)
+    page.matches("t.account_id", "=", query.account_id)
+    if query.after is not None:
+        after = ", ".join(page.given(value, "text") for value in query.after)
+        page.where(f"(t.account_id, t.key, t.scope) > ({after})")
+    return [*map(t.KEYS.record, (yield page.statement("ORDER BY t.account_id, t.key, t.scope", query.limit)))]
+
+
+def list_audit(sql: Dialect, query: q.ListAudit, now: int | None) -> Asking[list[q.NumberedLine]]:
+    page = _page(sql, t.AUDIT, "t.number, ")
+    page.matches("t.number", "<", query.before, "number")
+    rows = yield page.statement("ORDER BY t.number DESC", query.limit)
+    return [q.NumberedLine(number, t.AUDIT.record(line)) for number, *line in rows]
+
+
+def get_batch(sql: Dialect, query: q.GetBatch, now: int | None) -> Asking[q.BatchCounts | None]:
+    page = Select(
+        sql,
+        f"SELECT coalesce(l.status, j.status), count(j.id), {sql.selected(t.BATCHES, 'b')} FROM batches b "
+        "LEFT JOIN jobs j ON j.batch_id = b.id LEFT JOIN leases l ON l.job_id = j.id",
+    )
+    page.matches("b.id", "=", query.batch_id, "uuid")
+    rows = yield page.statement("GROUP BY b.id, coalesce(l.status, j.status)")
+    if not rows:
+        return None
+    return q.BatchCounts(t.BATCHES.record(rows[0][2:]), {row[0]: row[1] for row in rows if row[1]})
+
+
+def list_pools(sql: Dialect, query: q.ListPools, now: int | None) -> Asking[list[q.PoolCounts]]:
+    ready = "(SELECT count(*) FROM ready r WHERE r.pool = t.name)" if query.count_ready else "0"
+    page = _page(sql, t.POOLS, f"(SELECT count(*) FROM leases l WHERE l.pool = t.name), {ready}, ")
+    rows = yield page.statement("ORDER BY t.name")
+    return [q.PoolCounts(t.POOLS.record(pool), occupied, ready) for occupied, ready, *pool in rows]
+
+
+def get_api_key(sql: Dialect, query: q.GetApiKey, now: int | None) -> Asking[q.ApiKeyList]:
+    return (yield from _api_keys(sql, now, ("digest", "=", query.digest, "text"), 1))
+
+
+def list_api_keys(sql: Dialect, query: q.ListApiKeys, now: int | None) -> Asking[q.ApiKeyList]:
+    return (yield from _api_keys(sql, now, ("id", "<", query.before, "uuid"), query.limit))
+
+
+def _api_keys(sql: Dialect, now: int | None, condition: tuple[str, str, Any, Kind], limit: int) -> Asking[q.ApiKeyList]:
+    page = Select(sql, "SELECT * FROM api_keys")
+    names = {"now": page.given(now, "number"), "clock": sql.clock, "used_at": sql.read("u.at", "instant")}
+    page.matches(*condition)
+    keys = page.statement("ORDER BY id DESC", limit)
+    text = API_KEYS.format(**names, key=sql.selected(t.API_KEYS, "k"), keys=keys.text)
+    rows = yield Statement(text, keys.values)
+    found = [q.ApiKeyRow(t.API_KEYS.record(key), used_at) for _, used_at, *key in rows if key[0] is not None]
+    return q.ApiKeyList(rows[0][0], found)
+
+
+def get_due(sql: Dialect, query: q.GetDue, now: int | None) -> Asking[q.Due]:
+    names = {"job_id": sql.read("job_id", "uuid"), "id": sql.read("id", "uuid"), "at": sql.read("at", "instant")}
+    text = DUE.format(moment=sql.moment, limit=sql.parameter(4, "number"), **names)
+    rows = yield Statement(text, (now, query.stuck_ms, query.max_age_ms, query.limit))
+    found: dict[str, list[Row]] = defaultdict(list)
+    for kind, *name in rows:
+        found[kind].append(name)
+    jobs, reservations = dict.fromkeys(name[0] for name in found["job"]), [name[0] for name in found["reservation"]]
+    return q.Due(int(found["now"][0][0]), list(jobs), reservations, [(a, s, k) for a, s, k in found["key"]])
+
+
+def get_stats(sql: Dialect, query: q.GetStats, now: int | None) -> Asking[q.Stats]:
+    if now is None:
+        [(now,)] = yield Statement(f"SELECT {sql.clock}")
+    stuck_at = now - query.stuck_ms * MILLISECOND
+    held = yield Statement(STATS_HELD.format(stuck_at=sql.parameter(1, "instant")), (stuck_at,))
+    [(queued, dead)] = yield Statement(STATS_COUNTS)
+    newest = Select(sql, f"SELECT {sql.read('at', 'instant')}, events FROM commits WHERE size > 0")
+    told = yield newest.statement("ORDER BY number DESC", q.COMMITS_AVERAGED)
+    completed = [event.job_id for at, text in told for event in decoded(text, at) if event.kind == "completed"]
+    times = yield Statement(
+        f"SELECT {sql.read('finished_at', 'instant')}, {sql.read('started_at', 'instant')} FROM jobs "
+        f"WHERE {sql.among('id', 1, 'uuid')}",
+        (sql.values(completed, "uuid"),),
+    )
+    runs_s = [(finished_at - started_at) / SECOND for finished_at, started_at in times if started_at is not None]
+    return q.Stats.counted(held, queued, dead, sum(runs_s) / len(runs_s) if runs_s else None)
+
+
+def get_state(sql: Dialect, query: q.GetState, now: int | None) -> Asking[State]:
+    """The accounts of a page are those from the first to the last, and theirs is what names an account in between."""
+    accounts = yield from list_page(sql, q.ListAccounts(query.after, query.limit), now)
+    after = query.after or ""
+    last = accounts[-1].id if accounts else after
+
+    def theirs(text: str, owner: str, tail: str = "", or_nobodys: str = "") -> Statement:
+        page = Select(sql, text)
+        first, beyond = page.given(after, "text"), page.given(last, "text")
+        page.where(f"({or_nobodys}{owner} > {first} AND {owner} <= {beyond})")
+        return page.statement(tail)
+
+    def whole(table: Table) -> str:
+        return f"SELECT {sql.selected(table, 't')} FROM {table.name} t"
+
+    state = State(accounts={account.id: account for account in accounts})
+    jobs = yield theirs(f"SELECT {job_columns(sql)} FROM jobs j {HOT_ROWS}", "j.account_id", "ORDER BY j.id")
+    state.jobs = {row[0]: job_of(row) for row in jobs}
+    for table, found, width in (
+        (t.KEYS, state.keys, 3),
+        (t.RESERVATIONS, state.reservations, 1),
+        (t.BATCHES, state.batches, 1),
+    ):
+        rows = yield theirs(whole(table), "t.account_id")
+        found.update({tuple(row[:width]) if width > 1 else row[0]: table.record(row) for row in rows})
+    content = CONTENTS.format(sql.read("t.job_id", "uuid"), sql.read("j.result", "json"))
+    state.contents = {(row[0], row[1]): Content(*row) for row in (yield theirs(content, "j.account_id"))}
+    entries = yield theirs(whole(t.ENTRIES), "t.account_id", "ORDER BY t.account_id, t.number")
+    state.entries = [*map(t.ENTRIES.record, entries)]
+    api_keys = yield theirs(whole(t.API_KEYS), "t.account_id", or_nobodys="t.account_id IS NULL OR ")
+    state.api_keys = {row[0]: t.API_KEYS.record(row) for row in api_keys}
+    used = f"{whole(t.API_KEY_USES)} JOIN api_keys k ON k.id = t.key_id"
+    uses = yield theirs(used, "k.account_id", or_nobodys="k.account_id IS NULL OR ")
+    state.api_key_uses = {row[0]: t.API_KEY_USES.record(row) for row in uses}
+    for table, shared in ((t.POOLS, state.pools), (t.LEADERS, state.leaders), (t.WORKERS, state.workers)):
+        rows = yield Statement(whole(table))
+        shared.update({row[0]: table.record(row) for row in rows})
+    state.tallies = {(row[0], row[1]): Tally(*row) for row in (yield Statement(TALLY_SUMS))}
+    if query.texts:
+        yield from _add_texts(sql, state, theirs, whole)
+    return state
+
+
+def _add_texts(
+    sql: Dialect, state: State, theirs: Callable[..., Statement], whole: Callable[[Table], str]
+) -> Asking[None]:
+    columns = f"{sql.read('id', 'uuid')}, {sql.read('payload', 'json')}, {sql.read('result', 'json')}"
+    for job_id, payload, result in (yield theirs(f"SELECT {columns} FROM jobs", "account_id")):
+        state.payloads[job_id] = payload
+        if result is not None:
+            state.results[job_id] = result
+    joined = " JOIN jobs j ON j.id = t.job_id"
+    steps = yield theirs(whole(t.STEPS) + joined, "j.account_id", f"ORDER BY t.{sql.insertion_order}")
+    state.steps = {(row[0], row[1]): t.STEPS.record(row) for row in steps}
+    kept: dict[str, list[Event]] = defaultdict(list)
+    for row in (yield theirs(whole(t.EVENTS) + joined, "j.account_id", "ORDER BY t.job_id, t.number")):
+        kept[row[0]].append(t.EVENTS.record(row))
+    state.events = [event for job in state.jobs.values() for event in history(job, kept.get(job.id, ()))]
+
+
+QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {
+    **dict.fromkeys(PAGES, list_page),
+    q.GetAccount: get_account,
+    q.GetJobs: get_jobs,
+    q.GetHistory: get_history,
+    q.ListCommits: list_commits,
+    q.GetFirstSearched: get_first_searched,
+    q.ListSteps: list_steps,
+    q.ListKeys: list_keys,
+    q.ListAudit: list_audit,
+    q.GetBatch: get_batch,
+    q.ListPools: list_pools,
+    q.GetApiKey: get_api_key,
+    q.ListApiKeys: list_api_keys,
+    q.GetDue: get_due,
+    q.GetStats: get_stats,
+    q.GetState: get_state,
+}
+SEVERAL: Final[frozenset[type[q.Query[Any]]]] = frozenset({q.GetStats, q.GetState})
+"""Those that take several statements, and so a transaction, to be answered in one view."""

@@ -1,0 +1,7 @@
+-- A job with the lines of its history that are kept, after a number: one statement, so that all is of one moment.
+SELECT {job}, (SELECT count(*) FROM events b WHERE b.job_id = j.id AND b.number <= {after}), {event}
+FROM jobs j {hot_rows}
+LEFT JOIN (
+    SELECT * FROM events k WHERE k.job_id = {job_id} AND k.number > {after} ORDER BY k.number LIMIT {limit}
+) AS e ON e.job_id = j.id
+WHERE j.id = {job_id} ORDER BY e.number

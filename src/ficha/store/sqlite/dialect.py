@@ -1,0 +1,69 @@
+"""SQLite's way to write a statement: values are kept as they are passed, and are read as they are kept."""
+
+# ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+import apsw
+
+from ..sql.dialect import Dialect
+from ..sql.tables import Kind, Table
+
+_FOR_LIFE: Final = frozenset(("account_id", "pool", "wait_until_at"))
+"""What a hot row keeps. SQLite writes to the index of a column that is set, also where its value stays the same."""
+
+
+class SqliteDialect:
+    clock = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
+    insertion_order = "rowid"
+    moment = "SELECT ?1 AS at, ?1 - ?2 * 1000 AS stuck_at, ?1 - ?3 * 1000 AS old_at"
+
+    def read(self, expression: str, kind: Kind) -> str:
+        return expression
+
+    def null(self, kind: Kind) -> str:
+        return "NULL"
+
+    def parameter(self, number: int, kind: Kind) -> str:
+        return f"?{number}"
+
+    def value(self, value: Any, kind: Kind) -> Any:
+        return value
+
+    def among(self, expression: str, number: int, kind: Kind) -> str:
+        return f"{expression} IN carray(?{number})"
+
+    def values(self, values: Collection[Any], kind: Kind) -> Any:
+        return apsw.carray(tuple(values) or ("",))
+
+    def contains(self, expression: str, parameter: str) -> str:
+        return f"instr({expression}, {parameter}) > 0"
+
+    def selected(self, table: Table, alias: str) -> str:
+        return ", ".join(f"{alias}.{name}" for name in table.names)
+
+
+SQL: Final[Dialect] = SqliteDialect()
+
+
+def insert(table: Table, verb: str = "INSERT") -> str:
+    return f"{verb} INTO {table.name} ({', '.join(table.names)}) VALUES ({', '.join('?' * len(table.columns))})"
+
+
+def upsert(table: Table) -> str:
+    changed = ", ".join(f"{name} = excluded.{name}" for name in table.names if name not in table.key)
+    return f"{insert(table)} ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {changed}"
+
+
+def update(table: Table) -> str:
+    """By the first column, which is the key; it takes a whole row, like the insert."""
+    signs = {name: f"?{number}" for number, name in enumerate(table.names, 1)}
+    changed = ", ".join(f"{name} = {signs[name]}" for name in table.names[1:] if name not in _FOR_LIFE)
+    return f"UPDATE {table.name} SET {changed} WHERE {table.names[0]} = ?1"
+
+
+def delete(table: Table) -> str:
+    """By the key."""
+    return f"DELETE FROM {table.name} WHERE {' AND '.join(f'{name} = ?' for name in table.key)}"
