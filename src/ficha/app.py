@@ -34,7 +34,7 @@ from .store.base import COMMITS_KEPT_MS_MIN, Store
 from .store.connect import connect, store_for
 from .tools import Cost, Isolation, Tool
 from .validation import Limits
-from .worker import Worker, worker_name
+from .worker import WorkerLoop, worker_name
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -283,13 +283,13 @@ class Ficha(AllOperations):
         concurrency: int = 10,
         name: str | None = None,
         hung: Callable[[], None] | None = None,
-    ) -> Worker:
+    ) -> WorkerLoop:
         """A worker that does not run yet, and can be stopped; `run_worker` describes the arguments.
 
         hung: called, on another thread, when a handler has blocked the event loop beyond its timeout.
         """
         has_own_thread = self._store is None and not self.database.startswith("memory:")
-        return Worker(
+        return WorkerLoop(
             self,
             self.tools,
             pools=tuple(self._pools) if pools is None else arg.names(pools, "pool"),

@@ -295,7 +295,7 @@ def questions() -> dict[str, Question]:
         "dead letters of an account": q.ListJobs(name, dead=True),
         "accounts": q.ListAccounts(name),
         "entries": q.ListEntries(name),
-        "entries, a later page": q.ListEntries(name, before=50),
+        "entries, a later page": q.ListEntries(name, before_number=50),
         "reservations": q.ListReservations(),
         "reservations of an account": q.ListReservations(name),
         "reservations of an account, a later page": q.ListReservations(name, before=uuid_of("used", 900)),
@@ -305,7 +305,7 @@ def questions() -> dict[str, Question]:
         "API keys": q.ListApiKeys(),
         "API keys, a later page": q.ListApiKeys(uuid_of("api", 900)),
         "audit lines": q.ListAudit(),
-        "audit lines, a later page": q.ListAudit(before=900),
+        "audit lines, a later page": q.ListAudit(before_number=900),
     }
     joining = submit(account_of(7), str(uuid4()), key="key-750", content="hash-1000007", batch_id=batch, joins=True)
     found = {

@@ -123,7 +123,7 @@ QUESTIONS: list[q.Query[Any]] = [
     q.ListJobs(statuses=("completed", "queued")),
     q.GetAccount("a"),
     q.ListAccounts("a"),
-    q.ListEntries("a", before=3),
+    q.ListEntries("a", before_number=3),
     q.GetHistory(str(uuid4())),
     q.GetHistory("no uuid", 3),
     q.ListCommits(),

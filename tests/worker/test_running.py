@@ -8,7 +8,7 @@ import pytest
 
 from ficha import CommitLimits, Ficha, JobContext, Plan, Pool, backoff
 from ficha.store.base import CommitUnknown, Unavailable
-from ficha.worker import Worker
+from ficha.worker import WorkerLoop
 from ficha.worker import worker as worker_module
 from ficha.worker.run import Run
 from tests.support.shop import World, balance
@@ -51,14 +51,14 @@ async def test_a_cancelled_job_stops_its_handler_and_the_worker_goes_on(url: str
 async def worker_past_its_time(app: Ficha, monkeypatch: pytest.MonkeyPatch) -> "asyncio.Task[int]":
     """A worker whose time is over, and which waits for the jobs that it has begun."""
     waits = asyncio.Event()
-    finish_runs = Worker._finish_runs
+    finish_runs = WorkerLoop._finish_runs
 
-    async def finish(worker: Worker) -> None:
+    async def finish(worker: WorkerLoop) -> None:
         if worker._runs:
             waits.set()
         await finish_runs(worker)
 
-    monkeypatch.setattr(Worker, "_finish_runs", finish)
+    monkeypatch.setattr(WorkerLoop, "_finish_runs", finish)
     has_begun = asyncio.create_task(waits.wait())
     while True:
         worker = asyncio.create_task(app.run_worker(max_seconds=0.05))
@@ -130,7 +130,7 @@ async def test_a_tool_that_the_worker_does_not_know_is_handed_back_for_another(u
     async with app:
         await app.open_account("ana", credits=100)
         receipt = await app.submit("newer", account="ana")
-        worker = Worker(app, {}, pools=["default"], concurrency=1, name="an older release", heartbeat_s=10)
+        worker = WorkerLoop(app, {}, pools=["default"], concurrency=1, name="an older release", heartbeat_s=10)
         assert await worker.run(burst=True) == 1
         job = await app.job(receipt.job_id)
         assert (job.status, job.attempts, job.recoveries, job.waiting_for) == ("queued", 0, 0, "schedule")

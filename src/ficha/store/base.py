@@ -211,10 +211,10 @@ class ListAccounts(Query[list[Account]], frozen=True):
 
 
 class ListEntries(Query[list[Entry]], frozen=True):
-    """Newest first; `before` is the number before which the page starts."""
+    """Newest first; `before_number` is the number before which the page starts."""
 
     account_id: str
-    before: int | None = None
+    before_number: int | None = None
     limit: int = 50
 
 
@@ -457,9 +457,9 @@ class NumberedLine(Struct, frozen=True):
 
 
 class ListAudit(Query[list[NumberedLine]], frozen=True):
-    """Newest first; `before` is the number before which the page starts."""
+    """Newest first; `before_number` is the number before which the page starts."""
 
-    before: int | None = None
+    before_number: int | None = None
     limit: int = 50
 
 

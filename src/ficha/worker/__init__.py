@@ -4,7 +4,7 @@ from .context import JobContext, ThreadJobContext
 from .registration import worker_name
 from .results import Accepted, Cancel, FinalError, Partial, Retry
 from .steps import StepMismatch
-from .worker import Worker
+from .worker import WorkerLoop
 
 __all__ = [
     "Accepted",
@@ -15,6 +15,6 @@ __all__ = [
     "Retry",
     "StepMismatch",
     "ThreadJobContext",
-    "Worker",
+    "WorkerLoop",
     "worker_name",
 ]

@@ -45,7 +45,7 @@ UNWRITTEN_PER_SLOT: Final = 2
 """Running jobs and unwritten ends together may be this many times `concurrency`; beyond that, nothing is claimed."""
 
 
-class Worker:
+class WorkerLoop:
     """Runs handlers of the given tools for the given pools, `concurrency` at a time.
 
     open_operations: opens the operations of the renewer's thread; None renews on the event loop. hung: called when a

@@ -86,7 +86,7 @@ def _list_entries(store: MemoryStore, query: q.ListEntries) -> list[Entry]:
     mine = [
         entry
         for entry in reversed(store.state.entries)
-        if entry.account_id == query.account_id and (query.before is None or entry.number < query.before)
+        if entry.account_id == query.account_id and (query.before_number is None or entry.number < query.before_number)
     ]
     return mine[: query.limit]
 
@@ -266,7 +266,9 @@ def _api_key_row(state: State, key: ApiKey) -> q.ApiKeyRow:
 
 
 def _list_audit(store: MemoryStore, query: q.ListAudit) -> list[q.NumberedLine]:
-    last = len(store.state.audit) + 1 if query.before is None else min(query.before, len(store.state.audit) + 1)
+    last = len(store.state.audit) + 1
+    if query.before_number is not None:
+        last = min(query.before_number, last)
     numbers = range(last - 1, max(0, last - 1 - query.limit), -1)
     return [q.NumberedLine(number, store.state.audit[number - 1]) for number in numbers]
 

@@ -23,7 +23,7 @@ _PARAMETERS: Final[dict[Kind, str]] = {
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-class Executor(Protocol):
+class Fetcher(Protocol):
     """What is needed of a connection; a caller's own may be a pool's proxy."""
 
     async def fetch(self, query: str, *args: Any) -> list[Any]: ...
@@ -118,7 +118,7 @@ class Layout:
         self._orders: dict[str, tuple[str, ...]] = {}
         self._fields: dict[Table, list[Field]] = {}
 
-    async def read(self, connection: Executor) -> None:
+    async def read(self, connection: Fetcher) -> None:
         """Asks the database for the order of the columns."""
         self._orders = {name: tuple(names) for name, names in await connection.fetch(self._READ, self._names)}
         self._fields.clear()

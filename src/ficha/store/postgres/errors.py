@@ -23,7 +23,7 @@ _GONE: Final = {
     "57P03": "the database is starting or shutting down",
 }
 _GONE_CLASSES: Final = ("08", "53", "57P", "58", "25P")
-"""Connections, resources, an operator's acts, the machine, and time-outs that end a session."""
+"""Connections, resources, an operator's acts, the machine, and time-outs that end a connection."""
 
 _RACES: Final = frozenset(
     {

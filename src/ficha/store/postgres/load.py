@@ -22,7 +22,7 @@ from ...core.snapshot import Changes, Snapshot
 from ..base import Clock, Transient
 from ..sql.jobs import job_of
 from . import load_statements as s
-from .dialect import Executor, uuids
+from .dialect import Fetcher, uuids
 from .layer import Layer, Stretches
 from .load_statements import PART, PAYLOAD, REST, LoadPart, LoadStatement
 
@@ -43,7 +43,7 @@ class Locked(Struct):
 
 
 async def load(
-    connection: Executor, needs: Needs, clock: Clock | None, layer: Layer, resized: frozenset[str] = frozenset()
+    connection: Fetcher, needs: Needs, clock: Clock | None, layer: Layer, resized: frozenset[str] = frozenset()
 ) -> Snapshot:
     """The snapshot, under its locks; pools that are `resized` are locked and counted though they have no limit yet."""
     for attempt in range(TRIES):
@@ -54,7 +54,7 @@ async def load(
     raise Transient(f"rows kept moving while they were being locked, {TRIES} times; run it again")
 
 
-async def view(connection: Executor, needs: Needs, clock: Clock | None) -> Snapshot:
+async def view(connection: Fetcher, needs: Needs, clock: Clock | None) -> Snapshot:
     """The same, only looked at; all of one moment, as the caller's transaction has a single view."""
     locked = await lock(connection, needs, locks=False)
     return await _read(connection, needs, locked, clock, Layer(), frozenset(), locks=False)
@@ -73,7 +73,7 @@ def unlocked(needs: Needs, snapshot: Snapshot, changes: Changes) -> frozenset[st
 
 
 async def lock(
-    connection: Executor,
+    connection: Fetcher,
     needs: Needs,
     resized: frozenset[str] = frozenset(),
     free: Set[str] = frozenset(),
@@ -115,7 +115,7 @@ async def lock(
 
 
 async def _read(
-    connection: Executor,
+    connection: Fetcher,
     needs: Needs,
     locked: Locked,
     clock: Clock | None,

@@ -21,7 +21,7 @@ from ..commits import commit_rows
 from ..sql import jobs as j
 from ..sql import tables as t
 from ..sql.tables import Table
-from .dialect import Executor, Layout
+from .dialect import Fetcher, Layout
 from .listener import CHANNEL
 
 
@@ -127,7 +127,7 @@ PARTS: Final = (
 
 
 async def write(
-    connection: Executor,
+    connection: Fetcher,
     layout: Layout,
     snapshot: Snapshot,
     changes: Changes,

@@ -25,7 +25,7 @@ Answer = Callable[[Dialect, Any, int | None], Asking[Any]]
 """The last argument is the time, where it is not the database's clock that tells it."""
 PAGES: Final[dict[type[q.Query[Any]], tuple[Table, str, tuple[tuple[str, str, str], ...]]]] = {
     q.ListAccounts: (t.ACCOUNTS, "id", (("id", ">", "after"),)),
-    q.ListEntries: (t.ENTRIES, "number DESC", (("account_id", "=", "account_id"), ("number", "<", "before"))),
+    q.ListEntries: (t.ENTRIES, "number DESC", (("account_id", "=", "account_id"), ("number", "<", "before_number"))),
     q.ListReservations: (t.RESERVATIONS, "id DESC", (("account_id", "=", "account_id"), ("id", "<", "before"))),
 }
 """Questions that list records of a table: the order, and which column must be how to which field of the question."""
@@ -121,7 +121,7 @@ def list_keys(sql: Dialect, query: q.ListKeys, now: int | None) -> Asking[list[A
 
 def list_audit(sql: Dialect, query: q.ListAudit, now: int | None) -> Asking[list[q.NumberedLine]]:
     page = _page(sql, t.AUDIT, "t.number, ")
-    page.matches("t.number", "<", query.before, "number")
+    page.matches("t.number", "<", query.before_number, "number")
     rows = yield page.statement("ORDER BY t.number DESC", query.limit)
     return [q.NumberedLine(number, t.AUDIT.record(line)) for number, *line in rows]
 

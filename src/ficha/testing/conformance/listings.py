@@ -161,11 +161,11 @@ class ListingConformance:
             entries = [entry for entry in reversed(driver.expected.entries) if entry.account_id == account]
 
             def page(last: Entry | None, limit: int, account: str = account) -> ListEntries:
-                return ListEntries(account, before=None if last is None else last.number, limit=limit)
+                return ListEntries(account, before_number=None if last is None else last.number, limit=limit)
 
             await assert_pages(driver, entries, page)
         assert await driver.read(ListEntries("nobody")) == []
-        assert await driver.read(ListEntries("ana", before=1)) == []
+        assert await driver.read(ListEntries("ana", before_number=1)) == []
 
     async def test_steps_are_listed_in_the_order_they_were_stored(self, driver: Driver) -> None:
         await open_house(driver)
