@@ -100,10 +100,10 @@ class InstrumentedStore:
     def may_claim_with_submit(self, pools: Set[str]) -> bool:
         return not isinstance(self.inner, ClaimsWithSubmits) or self.inner.may_claim_with_submit(pools)
 
-    async def tidy(self, commits_kept_ms: int) -> None:
+    async def tidy(self, commits_kept_ms: int) -> bool:
         self.tidied += 1
         self.commits_kept_ms = commits_kept_ms
-        await self.inner.tidy(commits_kept_ms)
+        return await self.inner.tidy(commits_kept_ms)
 
     async def notify(self, names: Iterable[str]) -> None:
         self.notified.append(set(names))

@@ -13,6 +13,7 @@ from ficha.engine import sweeper
 from ficha.engine.engine import Engine
 from ficha.engine.sweeper import SweepReport
 from ficha.ids import new_id
+from ficha.store import base
 from ficha.store.base import GetDue, StoreError, Unavailable
 from tests.engine.engine_setup import COST, CREDITS, POLICY, StoreSetup, claimed, one, opened, submit, submitted
 from tests.engine.instrumented_store import InstrumentedStore
@@ -374,6 +375,17 @@ async def test_the_leader_lets_the_store_tidy_up_at_first_and_now_and_then(
     seen = turns(store)
     await store.until(lambda: turns(store) >= seen + 5)
     assert store.tidied >= 4
+
+
+async def test_while_more_is_left_the_store_tidies_up_with_every_sweep(
+    memory: StoreSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "COMMITS_PRUNED", 0)  # Every call stops at the limit.
+    store = await memory.watched()
+    engine = await memory.engine(store)
+    engine.sweeper = sweeper.Sweeper(engine, interval_s=0.001)
+    engine.sweeper.start()
+    await store.until(lambda: store.tidied >= 5)
 
 
 async def test_a_leader_that_lost_touch_trusts_its_lease_no_longer_than_the_database(

@@ -139,9 +139,9 @@ class SimulatedStore:
         await self._travel(None)
         return answer
 
-    async def tidy(self, commits_kept_ms: int) -> None:
+    async def tidy(self, commits_kept_ms: int) -> bool:
         await self._travel(None)
-        await self._database.tidy(commits_kept_ms)
+        return await self._database.tidy(commits_kept_ms)
 
     async def notify(self, names: Iterable[str]) -> None:
         await self._travel(None)

@@ -117,7 +117,8 @@ class Sweeper:
     async def _tidy(self) -> None:
         if time.monotonic() >= self._next_tidy_at:
             self._next_tidy_at = time.monotonic() + TIDY_S
-            await self._engine.store.tidy(self._engine.policy.commits_kept_ms)
+            if await self._engine.store.tidy(self._engine.policy.commits_kept_ms):
+                self._next_tidy_at = 0.0
 
     async def _leads(self) -> bool:
         asked_at = time.monotonic()

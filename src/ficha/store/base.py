@@ -140,9 +140,9 @@ class Store(Protocol):
     async def read(self, query: Query[T]) -> T:
         """Answers a question from committed rows, in one consistent view."""
 
-    async def tidy(self, commits_kept_ms: int) -> None:
-        """Clears away what transactions leave behind: commits older than `commits_kept_ms`, in steps of at most
-        `COMMITS_PRUNED`, and never the newest one.
+    async def tidy(self, commits_kept_ms: int) -> bool:
+        """Clears away what transactions leave behind: commits older than `commits_kept_ms`, at most `COMMITS_PRUNED` of
+        them and never the newest one. Returns whether it stopped at that limit, so that more may be left.
 
         Called now and then, by one process as a rule; several at once do no harm.
         """

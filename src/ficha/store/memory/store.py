@@ -64,7 +64,7 @@ class MemoryStore:
     async def read(self, query: Query[T]) -> T:
         return reads.answer(self, query)
 
-    async def tidy(self, commits_kept_ms: int) -> None:
+    async def tidy(self, commits_kept_ms: int) -> bool:
         before_at = self.clock() - commits_kept_ms * MILLISECOND
         gone = 0
         for commit in self.commit_rows[:-1][: base.COMMITS_PRUNED]:
@@ -72,6 +72,7 @@ class MemoryStore:
                 break
             gone += 1
         del self.commit_rows[:gone]
+        return gone == base.COMMITS_PRUNED
 
     async def notify(self, names: Iterable[str]) -> None:
         """There is no other process."""

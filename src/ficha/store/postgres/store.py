@@ -230,13 +230,14 @@ class PostgresStore(migrator.PostgresMigrator):
             with speaking(connection):
                 return await reads.answer(connection, query, self._clock)
 
-    async def tidy(self, commits_kept_ms: int) -> None:
+    async def tidy(self, commits_kept_ms: int) -> bool:
         now = None if self._clock is None else self._clock()
         async with self._readers.take() as connection:
             with speaking(connection):
                 await connection.execute(_FOLD_COUNTS)
                 gone = await connection.fetch(_PRUNE, self._pruned, now, commits_kept_ms, base.COMMITS_PRUNED)
         self._pruned = max((number for (number,) in gone), default=self._pruned)
+        return len(gone) == base.COMMITS_PRUNED
 
     async def notify(self, names: Iterable[str]) -> None:
         async with self._readers.take() as connection:

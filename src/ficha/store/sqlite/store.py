@@ -144,9 +144,10 @@ class SqliteStore:
     async def read(self, query: Query[T]) -> T:
         return await self._opened(self._reader).call(partial(self._read, query))
 
-    async def tidy(self, commits_kept_ms: int) -> None:
-        await self._opened(self._writer).call(partial(self._prune, commits_kept_ms))
+    async def tidy(self, commits_kept_ms: int) -> bool:
+        pruned = await self._opened(self._writer).call(partial(self._prune, commits_kept_ms))
         self._journal.see_to()
+        return pruned == base.COMMITS_PRUNED
 
     async def notify(self, names: Iterable[str]) -> None:
         """Other processes see the commit itself."""
@@ -268,8 +269,9 @@ class SqliteStore:
             raise CommitUnknown(f"transaction {number} of {committer} began too long ago to tell its fate")
         return False
 
-    def _prune(self, commits_kept_ms: int, db: apsw.Connection) -> None:
+    def _prune(self, commits_kept_ms: int, db: apsw.Connection) -> int:
         db.execute(PRUNE, (self._clock() - commits_kept_ms * MILLISECOND, base.COMMITS_PRUNED))
+        return db.changes()
 
     # On the reader's thread
 

@@ -95,13 +95,13 @@ class EventConformance:
         await submit(driver)
         new = [commit.number for commit in await driver.read(ListCommits()) if commit.number not in old]
         driver.clock.advance(KEPT_MS / 1_000 - 10)
-        await driver.store.tidy(KEPT_MS)
+        assert not await driver.store.tidy(KEPT_MS)
         assert [commit.number for commit in await driver.read(ListCommits())] == old + new
         driver.clock.advance(0.000_001)
         with patch.object(base, "COMMITS_PRUNED", 1):
-            await driver.store.tidy(KEPT_MS)
+            assert await driver.store.tidy(KEPT_MS), "there is more to clear away"
         assert [commit.number for commit in await driver.read(ListCommits())] == old[1:] + new
-        await driver.store.tidy(KEPT_MS)
+        assert not await driver.store.tidy(KEPT_MS)
         assert [commit.number for commit in await driver.read(ListCommits())] == new
         driver.clock.advance(KEPT_MS)
         await driver.store.tidy(KEPT_MS)
