@@ -190,6 +190,16 @@ def _audit_line(stack: ExitStack) -> None:
     stack.enter_context(patch.object(ficha.core.audit, "record", lambda *_: None))
 
 
+def _version_check(stack: ExitStack) -> None:
+    """What was decided on cached rows is written whoever has changed them since."""
+    stack.enter_context(patch.object(Database, "is_version", lambda *_: True))
+
+
+def _nothing_ready_check(stack: ExitStack) -> None:
+    """A claim beside a submit does not ask whether other jobs are ready."""
+    stack.enter_context(patch.object(Database, "is_nothing_ready", lambda *_: True))
+
+
 BREAKS: Final[dict[str, Switch]] = {
     "lease fencing": _fence,
     "recheck in recovery": _recheck,
@@ -204,4 +214,6 @@ BREAKS: Final[dict[str, Switch]] = {
     "count of runs": _count_of_runs,
     "lock of API keys": _api_key_lock,
     "audit line": _audit_line,
+    "version check": _version_check,
+    "nothing is ready": _nothing_ready_check,
 }

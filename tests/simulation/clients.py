@@ -58,6 +58,8 @@ class Client(Requester):
         self.name = name
         self.account = account
         self.jobs: list[str] = []
+        self.tools: Sequence[str] = TOOLS
+        """What it asks for."""
         self._submits: list[tuple[str, dict[str, Any], str | None]] = []
 
     async def run(self, acts: int) -> None:
@@ -84,7 +86,7 @@ class Client(Requester):
         return mark
 
     def _wanted(self) -> tuple[str, dict[str, Any], str | None]:
-        tool = self._random.choice(TOOLS)
+        tool = self._random.choice(self.tools)
         payload: dict[str, Any] = {"mark": self._mark()}
         if tool == "many":
             payload["count"] = self._random.randint(1, 5)

@@ -162,7 +162,7 @@ async def serving(machine: Machine, app: Ficha) -> None:
     """A server has nothing to do by itself; requests and the sweeper come."""
 
 
-def working(random: Random, trace: Trace) -> Duty:
+def working(random: Random, trace: Trace, pools: list[str] | None = None) -> Duty:
     """A worker, with restarts in good order now and then, as a deploy does them."""
 
     async def duty(machine: Machine, app: Ficha) -> None:
@@ -170,7 +170,7 @@ def working(random: Random, trace: Trace) -> Duty:
         while True:
             rounds += 1
             worker = asyncio.create_task(
-                app.run_worker(concurrency=random.choice((1, 2, 4)), worker=f"{machine.name}.{rounds}")
+                app.run_worker(pools, concurrency=random.choice((1, 2, 4)), worker=f"{machine.name}.{rounds}")
             )
             try:
                 await asyncio.wait({worker}, timeout=random.uniform(5, 60))

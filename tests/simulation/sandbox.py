@@ -33,6 +33,8 @@ START_AT: Final = 1_767_323_045
 _REAL: Final = {"time": time, "random": random, "uuid": uuid, "secrets": secrets}
 _OUTSIDE: Final = ("ficha.cli", "ficha.store.postgres", "ficha.store.sqlite", "ficha.testing")
 """Rooms that no simulated process enters."""
+_INSIDE: Final = "ficha.store.postgres.optimistic"
+"""What runs over the simulated database too."""
 
 
 class Times:
@@ -45,6 +47,9 @@ class Times:
         return self._loop.now + 1_000.0
 
     perf_counter = monotonic
+
+    def monotonic_ns(self) -> int:
+        return int(self.monotonic() * 1_000_000) * 1_000
 
     def time(self) -> float:
         return START_AT + self._loop.now + PROCESS.get(self._loop.outside).skew_s
@@ -104,7 +109,7 @@ def _modules() -> list[ModuleType]:
     return [
         module
         for name, module in sorted(sys.modules.items())
-        if name.split(".")[0] == "ficha" and not name.startswith(_OUTSIDE)
+        if name.split(".")[0] == "ficha" and (name.startswith(_INSIDE) or not name.startswith(_OUTSIDE))
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Set
 from typing import Any, Final, TypeVar
 
 from ficha.core.needs import Needs
@@ -21,6 +21,10 @@ from ficha.store.base import (
     no_hints,
 )
 from ficha.store.memory import reads
+from ficha.store.postgres.layer import Group, Layer
+from ficha.store.postgres.optimistic import OptimisticLayer
+from ficha.store.postgres.optimistic.scan_start import ScanStarts
+from ficha.store.postgres.optimistic.session import AccountsSeen, ReadySeen, Unchanged, Written
 
 from .database import Database, Transaction
 from .decisions import Decisions
@@ -32,10 +36,14 @@ TRIES: Final = 3
 
 
 class SimulatedStore:
-    """A store as an engine sees it."""
+    """A store as an engine sees it, with PostgreSQL's own optimistic layer before it, where the database says so."""
 
     def __init__(self, database: Database, process: Process, decisions: Decisions) -> None:
         self.committers = 3 if database.kind == "postgres" else 1
+        self._layer = Layer()
+        if database.is_optimistic:
+            scans = ScanStarts(lambda: database.loop.now)
+            self._layer = OptimisticLayer(None, scans, lambda connection: SimulatedSession(self, database, decisions))
         self._database = database
         self._process = process
         self._decisions = decisions
@@ -49,6 +57,9 @@ class SimulatedStore:
     async def transact(
         self, committer: str, number: int, needs: Needs, decide: Decide, hints: Hints = no_hints
     ) -> Committed:
+        group = Group((committer, number), needs, decide, hints)
+        if (done := await self._layer.try_transact(None, group)) is not None:
+            return done
         await self._travel(None)
         transaction = self._database.begin(self._process)
         try:
@@ -61,7 +72,9 @@ class SimulatedStore:
                 transaction.hints = tuple(hints(transaction.changes))
             await self._database.locks.wait(transaction, ("committer", committer))
             await self._travel(transaction)
-            return await self._commit(transaction)
+            committed = await self._commit(transaction)
+            self._layer.committed(transaction.changes, transaction.version)
+            return committed
         finally:
             # After a cut, or once COMMIT is on its way, the database goes by what it has heard and ends it itself.
             if not transaction.is_cut and not transaction.is_committing:
@@ -86,7 +99,9 @@ class SimulatedStore:
                 await database.locks.wait(transaction, key)
             await self._travel(transaction)
             if not database.is_torn(transaction, needs, resized):
-                return database.load(transaction, needs)
+                snapshot = database.load(transaction, needs)
+                self._layer.loaded(snapshot, self._layer.stretches(needs.ready), 0.0)
+                return snapshot
             transaction.is_repeating = True
         raise Transient(f"rows kept moving while they were being locked, {TRIES} times")
 
@@ -148,7 +163,15 @@ class SimulatedStore:
         self._database.tell(names, self._process)
 
     async def listen(self, heard: Callable[[str], None]) -> None:
-        self._database.listeners[self._process] = heard
+        def stirred(name: str) -> None:
+            if not name or name[0] >= " ":
+                self._layer.hinted()
+            heard(name)
+
+        self._database.listeners[self._process] = stirred
+
+    def may_claim_with_submit(self, pools: Set[str]) -> bool:
+        return self._layer.may_claim_with_submit(pools)
 
     async def _travel(self, transaction: Transaction | None) -> None:
         """A message and its answer."""
@@ -168,3 +191,50 @@ class SimulatedStore:
         """The database notices in a while, and holds the locks until then."""
         transaction.is_cut = True
         self._database.later(self._database.random.uniform(0, 2), self._database.end, transaction)
+
+
+class SimulatedSession:
+    """What the optimistic layer does over a connection, on the simulated database."""
+
+    def __init__(self, store: SimulatedStore, database: Database, decisions: Decisions) -> None:
+        self._store = store
+        self._database = database
+        self._decisions = decisions
+
+    async def look_at_accounts(self, names: Collection[str]) -> AccountsSeen:
+        await self._store._travel(None)
+        seen = self._database.look_at_accounts(names)
+        await self._store._travel(None)
+        return seen
+
+    async def look_at_ready(self, needs: Needs) -> ReadySeen:
+        await self._store._travel(None)
+        seen = self._database.look_at_ready(needs)
+        await self._store._travel(None)
+        return seen
+
+    async def write_if(
+        self, unchanged: Unchanged, snapshot: Snapshot, committed: Committed, marker: tuple[str, int]
+    ) -> Written | None:
+        """One message: whoever loses the connection meanwhile cannot know what came of it."""
+        database, store = self._database, self._store
+        transaction = database.begin(store._process)
+        transaction.commands = self._decisions.commands(committed.changes)
+        transaction.snapshot, transaction.marker = snapshot, marker
+        transaction.changes, transaction.outcomes = committed.changes, committed.outcomes
+        transaction.hints = tuple(committed.hints)
+        try:
+            await store._travel(transaction)
+            await database.locks.wait(transaction, ("committer", marker[0]))
+            if not database.is_unchanged(transaction, unchanged):
+                await asyncio.sleep(database.latency_s())
+                return None
+            await store._commit(transaction)
+            return Written(transaction.version, {})
+        except Transient:
+            return None
+        except Unavailable as error:
+            raise CommitUnknown(str(error), committed) from error
+        finally:
+            if not transaction.is_cut and not transaction.is_committing:
+                database.end(transaction)

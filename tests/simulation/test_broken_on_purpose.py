@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import count, islice
 
 import pytest
 
 from .breaks import BREAKS, broken
-from .world import World
+from .world import World, is_optimistic
 
 MOST_SEEDS = 60
 
@@ -25,19 +27,29 @@ SEEN = {
     "count of runs": "a batch counted the runs",
     "lock of API keys": "API keys named ci live",
     "audit line": "left audit lines of",
+    "version check": "a batch decided over|counts|shows|does not follow",
+    "nothing is ready": "before those that were ready there",
 }
 """What must be noticed, as a pattern: not that something breaks, but that the right sentence is said."""
 
 STARTS = {"lock order": 20}
 """Where the first seeds are known to be of no use."""
+OF_THE_LAYER = ("version check", "nothing is ready")
+"""What only the optimistic layer asks for: other seeds cannot notice it."""
+
+
+def seeds(safeguard: str) -> Iterator[int]:
+    found = count(STARTS.get(safeguard, 0))
+    if safeguard in OF_THE_LAYER:
+        return islice(filter(is_optimistic, found), MOST_SEEDS)
+    return islice(found, MOST_SEEDS)
 
 
 @pytest.mark.req("A1", "A5", "A6", "B3", "B4", "B5", "B8", "C1")
 @pytest.mark.parametrize("safeguard", BREAKS)
 def test_without_a_safeguard_the_simulator_finds_the_fault(safeguard: str) -> None:
-    start = STARTS.get(safeguard, 0)
     others: list[str] = []
-    for seed in range(start, start + MOST_SEEDS):
+    for seed in seeds(safeguard):
         with broken(safeguard):
             report = World(seed).run()
         if any(re.search(SEEN[safeguard], sentence) for sentence in report.wrong):

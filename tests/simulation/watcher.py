@@ -57,6 +57,7 @@ class Watcher:
         self._trace.note(f"commit {self._database.commits} by {transaction.process}: {_told(transaction)}")
         for sentence in (
             *self._commands(transaction),
+            *self._jumped_the_queue(transaction),
             *self._runs(transaction),
             *self._job_changes(transaction),
             *self._slots(transaction),
@@ -137,6 +138,12 @@ class Watcher:
             claimed = [key for key in ids if key in taken]
             if claimed and any(key not in taken for key in ids[: ids.index(claimed[-1])]):
                 yield f"a claim passed over a better job of pool {pool}"
+
+    def _jumped_the_queue(self, transaction: Transaction) -> Iterator[str]:
+        """A claim beside a submit may take the new job only where no other was ready."""
+        for change in transaction.changes.jobs:
+            if change.before is None and _takes_slot(change) and change.after.spec.pool in transaction.ready_before:
+                yield f"a new job was started in pool {change.after.spec.pool} before those that were ready there"
 
     def _runs(self, transaction: Transaction) -> Iterator[str]:
         """Each run that began or ended is counted for its worker, in the same commit."""

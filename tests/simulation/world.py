@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from random import Random
 from typing import Final
 from unittest.mock import patch
@@ -19,7 +20,7 @@ from ficha.store.base import StoreError
 
 from .application import PLANS, POOLS, simulated_app
 from .clients import Caller, Client, Operator
-from .database import Database
+from .database import Database, Kind
 from .decisions import Decisions
 from .faults import draw_faults
 from .history import History, TellingEngine, unfinished
@@ -58,16 +59,16 @@ class World:
     """Everything there is."""
 
     def __init__(self, seed: int) -> None:
-        def stream(name: str) -> Random:
-            return Random(f"{seed} {name}")
-
+        stream = partial(_stream, seed)
         self.loop = VirtualLoop(stream("order"))
         self.trace = Trace(self.loop)
         self.random = stream("world")
         self.product = stream("product")
         self.faults = draw_faults(stream("weather"))  # A stream's name is part of what a seed means.
-        kind = "postgres" if self.random.random() < 0.8 else "sqlite"
+        kind = _kind(self.random)
         self.database = Database(self.loop, self.faults, stream("database"), kind)
+        self.database.is_optimistic = is_optimistic(seed)
+        self.duties = stream("duties")
         self.decisions = Decisions()
         self._seed = seed
         self.machines: list[Machine] = []
@@ -116,13 +117,21 @@ class World:
         ).policy
         watcher = Watcher(self.database, policy, self.trace)
         history = TellingEngine.history = History(watcher, self.trace)
-        self.trace.note(f"seed {self._seed}: {self.database.kind}, {self.faults}")
+        self.trace.note(
+            f"seed {self._seed}: {self.database.kind}, optimistic: {self.database.is_optimistic}, {self.faults}"
+        )
         servers: list[Machine] = []
         provider = Caller(self.loop, self.loop.outside.context, servers, self.random, history)
         self._provider = provider
-        servers += [self._machine(f"server{n}", serving) for n in range(self.random.randint(1, 3))]
+        # Where servers work too, a claim from a pool without a limit may wait for the submit that it answers.
+        apart = self.duties.random() < 0.5
+        if apart and self.duties.random() < 0.5:
+            self.faults.hint_lost = 1.0
         for n in range(self.random.randint(1, 3)):
-            self._machine(f"worker{n}", working(self.random, self.trace))
+            duty = working(self.random, self.trace, ["cpu"]) if apart and self.duties.random() < 0.6**n else serving
+            servers.append(self._machine(f"server{n}", duty))
+        for n in range(self.random.randint(1, 3)):
+            self._machine(f"worker{n}", working(self.random, self.trace, ["gpu", "default"] if apart else None))
         for n in range(self.random.randint(0, 2)):
             self._machine(f"dawdler{n}", dawdling(self.random))
         accounts = [f"account{n}" for n in range(self.random.randint(1, ACCOUNTS))]
@@ -130,6 +139,8 @@ class World:
         clients = [
             Client(f"{account}.{n}", account, servers, self.random, history) for account in accounts for n in range(2)
         ]
+        for client in clients if apart else ():
+            client.tools = ("quick", "quick", "quick", "many", "slow")
         for account in accounts:
             await self._open(operator, account)
         nemesis = asyncio.create_task(self._nemesis())
@@ -271,6 +282,19 @@ class World:
             self.trace.fail(f"{len(self.database.open)} transactions and {len(self.database.locks)} locks are left")
         if self.database.locks.deadlocks:
             self.trace.fail(f"there were {self.database.locks.deadlocks} deadlocks: locks were taken in no fixed order")
+
+
+def _stream(seed: int, name: str) -> Random:
+    return Random(f"{seed} {name}")
+
+
+def _kind(random: Random) -> Kind:
+    return "postgres" if random.random() < 0.8 else "sqlite"
+
+
+def is_optimistic(seed: int) -> bool:
+    """Whether PostgreSQL's optimistic layer runs in this seed: in half of those that are PostgreSQL's."""
+    return _kind(_stream(seed, "world")) == "postgres" and _stream(seed, "layer").random() < 0.5
 
 
 class _Nobody:

@@ -93,5 +93,6 @@ class Select:
 
 
 def sql_file(package: str, name: str) -> str:
-    """A statement that stands in a file of its own, in the folder `statements` of a package."""
-    return (files(package) / "statements" / f"{name}.sql").read_text("utf-8")
+    """A statement that stands in a file of its own, in the folder `statements` of a package; without its comments."""
+    lines = (files(package) / "statements" / f"{name}.sql").read_text("utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.startswith("--"))
