@@ -31,6 +31,7 @@ async def test_a_filled_database_holds_what_was_asked_for_and_every_invariant(da
 
 
 @pytest.mark.long
+@pytest.mark.timeout(400)
 def test_a_quick_run_on_sqlite_writes_results_that_do_not_name_the_machine(tmp_path: Path) -> None:
     measures, text = quick_run(
         tmp_path, "--database", "sqlite", "--only", "flat", "--only", "polls", "--only", "memory"
@@ -62,6 +63,7 @@ def check_idle_worker(found: dict[str, float]) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(400)
 def test_a_quick_run_on_postgresql_writes_results_and_plots(tmp_path: Path) -> None:
     measures, text = quick_run(tmp_path, "--database", "postgres", "--only", "long", "--only", "scale")
     assert len(measures["long"]["verdicts"]) == 3
@@ -78,7 +80,7 @@ def test_a_quick_run_on_postgresql_writes_results_and_plots(tmp_path: Path) -> N
 
 def quick_run(folder: Path, *options: str) -> tuple[dict[str, Any], str]:
     command = [sys.executable, "-m", "benchmarks.endurance", "--quick", "--output", str(folder), *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=380, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads((folder / "endurance.json").read_text(encoding="utf-8"))
     return found["measures"], (folder / "ENDURANCE.md").read_text(encoding="utf-8")
