@@ -41,7 +41,6 @@ PLOTS = ["postgresql-waits.svg", "postgresql.svg", "sqlite-waits.svg", "sqlite.s
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-@pytest.mark.timeout(300)  # Some eighty fresh databases, which a busy disk takes its time for.
 def test_a_quick_run_measures_every_peer_and_writes_results_that_do_not_name_the_machine(tmp_path: Path) -> None:
     # One test for all of it, because a run takes a while and the workers of a parallel run share no fixtures.
     command = [sys.executable, "-m", "benchmarks", "--quick", "--output", str(tmp_path)]
