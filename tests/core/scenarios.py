@@ -11,7 +11,7 @@
 
 Every line with an arrow is checked: the words before the first `name=value` to the letter, and the facts that are
 named. `says`, `warns` and `spending` are texts, of which the part given has to occur. A line without an arrow must not
-be refused. After every line all invariants have to hold, and a refusal has to have changed nothing. A story begins on
+be refused. After every line all invariants have to hold, and a refusal has to have changed nothing. A run begins on
 Tuesday 2026-03-10 at 00:00 UTC with one pool, `gpu`, without a limit.
 
 settings    clock 10:00 | clock 2026-01-31T23:59 | +10s | -1h | plan NAME … | no-plan NAME | policy … | tool NAME … |
@@ -47,14 +47,14 @@ _TEXTS = ("says", "warns", "spending")
 
 def play(text: str) -> World:
     """Plays a scenario to its end and hands back the world as it is then."""
-    story = _Story()
+    run = _ScenarioRun()
     block: list[str] = []
     indent = 0
     for number, line in enumerate([*text.splitlines(), "end"], start=1):
         line = re.sub(r"(^|\s+)#.*$", "", line).rstrip()
         depth = len(line) - len(line.lstrip())
         if block and depth <= indent:
-            story.play(block, number)
+            run.play(block, number)
             block = []
         elif block:
             block.append(line)
@@ -62,11 +62,11 @@ def play(text: str) -> World:
         if line.strip() == "together":
             block, indent = [line], depth
         elif line and line != "end":
-            story.play([line], number)
-    return story.world
+            run.play([line], number)
+    return run.world
 
 
-class _Story:
+class _ScenarioRun:
     def __init__(self) -> None:
         self.world = World()
         self.world.declare_pools(gpu=None)

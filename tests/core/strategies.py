@@ -1,12 +1,12 @@
-"""Random but plausible stories over a small world, for hypothesis.
+"""Random but plausible workloads over a small world, for hypothesis.
 
-A story is a list of steps, and a step is how far the clock moves (in microseconds, sometimes back) and the batch of
+A workload is a list of steps, and a step is how far the clock moves (in microseconds, sometimes back) and the batch of
 commands that is decided then. The first step opens the world: pools and accounts. Identifiers come from a counter, so
-that a story is the same each time and fits every store: jobs, reservations and batches are named like UUIDs.
+that a workload is the same each time and fits every store: jobs, reservations and batches are named like UUIDs.
 
-    @given(stories())
-    def test_something(story):
-        for step_us, batch in story: ...
+    @given(workloads())
+    def test_something(workload):
+        for step_us, batch in workload: ...
 
 Decide the commands under `POLICY`, from `START_AT` on.
 """
@@ -29,7 +29,7 @@ from tests.core.world import World
 from tests.support.new_jobs import new_job
 
 Step = tuple[int, tuple[c.Command, ...]]
-Story = list[Step]
+Workload = list[Step]
 T = TypeVar("T")
 
 START_AT = 1_774_994_400_000_000
@@ -77,8 +77,8 @@ _OPENING: tuple[c.Command, ...] = (
 """From the beginning there are jobs ready, parked, completed and dead, a content, a reservation and an API key."""
 
 
-def stories(*, min_steps: int = 4, max_steps: int = 20, resizes: bool = True) -> SearchStrategy[Story]:
-    """Whole stories. Without `resizes` no pool ever changes its size, so that none may ever be overfull."""
+def workloads(*, min_steps: int = 4, max_steps: int = 20, resizes: bool = True) -> SearchStrategy[Workload]:
+    """Whole workloads. Without `resizes` no pool ever changes its size, so that none may ever be overfull."""
     kinds = _KINDS if resizes else [kind for kind in _KINDS if kind is not _RESIZES]
     command = st.tuples(_ACTORS, st.sampled_from(kinds).flatmap(lambda kind: kind)).map(_in_the_name)
     batches = st.lists(command, min_size=1, max_size=5)
@@ -90,16 +90,16 @@ def _in_the_name(drawn: tuple[str | None, Any]) -> c.Command:
     return command if actor is None else c.ActingAs(actor, command)
 
 
-def _told(drafts: list[tuple[int, list[c.Command]]]) -> Story:
+def _told(drafts: list[tuple[int, list[c.Command]]]) -> Workload:
     """Gives every draft its identifiers: new ones in order, and references to what there is when its turn comes."""
     teller = _Teller()
-    story: Story = [(0, teller.told(0, _OPENING))]
-    story += [(step, teller.told(step, batch)) for step, batch in drafts]
-    return story
+    workload: Workload = [(0, teller.told(0, _OPENING))]
+    workload += [(step, teller.told(step, batch)) for step, batch in drafts]
+    return workload
 
 
 class _Teller:
-    """Lives the story while it is told, so that most commands are about something that is there.
+    """Runs the workload while it is made up, so that most commands are about something that is there.
 
     In a draft a job is a word for where to look and a number, `held 2` or `dead 0`; a reservation, a batch or an API
     key is a number; an epoch is how far it is from the right one.
@@ -120,7 +120,7 @@ class _Teller:
             try:
                 self._world.run(command)
             except Exception:
-                # The test that asked for the story will meet the same error, and show it better.
+                # The test that asked for the workload will meet the same error, and show it better.
                 self._is_lost = True
         return command
 
@@ -359,4 +359,4 @@ _KINDS: list[SearchStrategy[Any]] = [
     *(_DISCARDS, _OPENS, _FORGETS, _PAUSES, _RESIZES, _ELECTIONS, _WORDS),
     *(_JOINS, _API_KEYS, _API_KEYS),
 ]
-"""Each kind of command as often as it makes for an eventful story."""
+"""Each kind of command as often as it makes for an eventful workload."""

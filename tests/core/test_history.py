@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ficha.core.history import history, history_page, is_ordinary
 from ficha.core.records import Event
 from tests.core.scenarios import play
-from tests.core.strategies import POLICY, START_AT, Story, stories
+from tests.core.strategies import POLICY, START_AT, Workload, workloads
 from tests.core.world import World
 
 SHOP = """
@@ -28,10 +28,10 @@ def kept(world: World, job_id: str = "j") -> list[Event]:
 
 
 @settings(max_examples=100, deadline=None)
-@given(stories())
-def test_the_row_of_a_job_and_what_is_kept_tell_all_that_ever_happened_to_it(story: Story) -> None:
+@given(workloads())
+def test_the_row_of_a_job_and_what_is_kept_tell_all_that_ever_happened_to_it(workload: Workload) -> None:
     world = World(POLICY, now=START_AT)
-    for step, batch in story:
+    for step, batch in workload:
         world.now += step
         world.run(*batch)
     for job in world.state.jobs.values():

@@ -1,4 +1,4 @@
-"""What is true of every story, whatever is asked for in it, in whatever order, by whatever clock."""
+"""What is true of every workload, whatever is asked for in it, in whatever order, by whatever clock."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ficha.core.snapshot import Changes, Snapshot
 from ficha.core.states import BIRTHS, FINAL, HOLDS_SLOT, is_legal
 from ficha.core.workspace import NotLoaded
 from tests.core.rows import Rows
-from tests.core.strategies import POLICY, START_AT, Story, stories
+from tests.core.strategies import POLICY, START_AT, Workload, workloads
 from tests.core.world import World
 
 
@@ -34,10 +34,10 @@ def new_world() -> World:
     return World(POLICY, now=START_AT)
 
 
-def one_by_one(story: Story) -> Iterator[tuple[World, State, c.Command, Outcome]]:
+def one_by_one(workload: Workload) -> Iterator[tuple[World, State, c.Command, Outcome]]:
     """Each command in a batch of its own, with the state as it was before it."""
     world = new_world()
-    for step, batch in story:
+    for step, batch in workload:
         world.now += step
         for command in batch:
             before = copied(world.state)
@@ -52,40 +52,42 @@ def copied(state: State) -> State:
 # What holds in every state
 
 
-@given(stories())
+@given(workloads())
 @pytest.mark.req("D1", "A6", "A7")
-def test_all_invariants_hold_after_every_batch(story: Story) -> None:
+def test_all_invariants_hold_after_every_batch(workload: Workload) -> None:
     world = new_world()
-    for step, batch in story:
+    for step, batch in workload:
         world.now += step
         world.run(*batch)
         assert violations(world.state) == []
 
 
-@given(stories(resizes=False))
+@given(workloads(resizes=False))
 @pytest.mark.req("A1")
-def test_no_pool_is_ever_fuller_than_its_slots(story: Story) -> None:
+def test_no_pool_is_ever_fuller_than_its_slots(workload: Workload) -> None:
     world = new_world()
-    for step, batch in story:
+    for step, batch in workload:
         world.now += step
         world.run(*batch)
         assert overfull_pools(world.state) == []
 
 
-@given(stories())
+@given(workloads())
 @pytest.mark.req("A1")
-def test_a_pool_that_was_made_smaller_never_gets_fuller(story: Story) -> None:
-    for world, before, _, _ in one_by_one(story):
+def test_a_pool_that_was_made_smaller_never_gets_fuller(workload: Workload) -> None:
+    for world, before, _, _ in one_by_one(workload):
         busy, was_busy = occupied(world.state), occupied(before)
         for pool in world.state.pools.values():
             assert pool.limit is None or busy[pool.name] <= max(pool.limit, was_busy[pool.name])
 
 
-@given(stories())
+@given(workloads())
 @pytest.mark.req("D1", "A6")
-def test_a_balance_is_the_sum_of_its_entries_and_a_refund_happens_once_and_within_the_charge(story: Story) -> None:
+def test_a_balance_is_the_sum_of_its_entries_and_a_refund_happens_once_and_within_the_charge(
+    workload: Workload,
+) -> None:
     world = new_world()
-    for step, batch in story:
+    for step, batch in workload:
         world.now += step
         world.run(*batch)
     sums: Counter[str] = Counter()
@@ -103,12 +105,12 @@ def test_a_balance_is_the_sum_of_its_entries_and_a_refund_happens_once_and_withi
         assert 0 < lines.get("refund", 0) <= -lines["charge"] or "refund" not in lines
 
 
-@given(stories())
+@given(workloads())
 @pytest.mark.req("B8")
-def test_each_run_is_counted_once_for_its_worker_by_how_it_ended(story: Story) -> None:
+def test_each_run_is_counted_once_for_its_worker_by_how_it_ended(workload: Workload) -> None:
     """What the tallies say follows from the histories alone."""
     world = new_world()
-    for step, batch in story:
+    for step, batch in workload:
         world.now += step
         world.run(*batch)
         assert uncounted_runs(world.state) == []
@@ -131,10 +133,10 @@ def test_each_run_is_counted_once_for_its_worker_by_how_it_ended(story: Story) -
 ENDS = {"completed", "failed", "cancelled", "retried", "recovered", "returned", "accepted"}
 
 
-@given(stories())
+@given(workloads())
 @pytest.mark.req("D10")
-def test_no_more_than_two_keys_of_a_name_live_when_another_is_made(story: Story) -> None:
-    for world, _, command, outcome in one_by_one(story):
+def test_no_more_than_two_keys_of_a_name_live_when_another_is_made(workload: Workload) -> None:
+    for world, _, command, outcome in one_by_one(workload):
         command = c.unwrapped(command)
         if isinstance(command, c.CreateApiKey) and not isinstance(outcome, Refusal):
             named = [key for key in world.state.api_keys.values() if key.name == command.name]
@@ -144,9 +146,9 @@ def test_no_more_than_two_keys_of_a_name_live_when_another_is_made(story: Story)
 # What holds between one state and the next
 
 
-@given(stories())
-def test_a_line_is_written_for_what_was_done_in_a_name_and_never_changed(story: Story) -> None:
-    for world, before, command, outcome in one_by_one(story):
+@given(workloads())
+def test_a_line_is_written_for_what_was_done_in_a_name_and_never_changed(workload: Workload) -> None:
+    for world, before, command, outcome in one_by_one(workload):
         assert world.state.audit[: len(before.audit)] == before.audit
         new = world.state.audit[len(before.audit) :]
         if not isinstance(command, c.ActingAs) or isinstance(outcome, Refusal):
@@ -163,10 +165,10 @@ ACTS_OF_PEOPLE = (
 )
 
 
-@given(stories())
+@given(workloads())
 @pytest.mark.req("A7")
-def test_no_job_moves_outside_the_table(story: Story) -> None:
-    for world, before, _, _ in one_by_one(story):
+def test_no_job_moves_outside_the_table(workload: Workload) -> None:
+    for world, before, _, _ in one_by_one(workload):
         for job in world.state.jobs.values():
             was = before.jobs.get(job.id)
             if was is None:
@@ -177,10 +179,10 @@ def test_no_job_moves_outside_the_table(story: Story) -> None:
                 assert is_legal(was.status, job.status) or any(ways), f"{was.status} to {job.status}"
 
 
-@given(stories())
+@given(workloads())
 @pytest.mark.req("A5", "A7", "B5")
-def test_an_epoch_only_rises_and_what_has_ended_never_changes(story: Story) -> None:
-    for world, before, command, _ in one_by_one(story):
+def test_an_epoch_only_rises_and_what_has_ended_never_changes(workload: Workload) -> None:
+    for world, before, command, _ in one_by_one(workload):
         for was in before.jobs.values():
             job = world.state.jobs[was.id]
             assert job.epoch == was.epoch + (was.status == "queued" and job.status in HOLDS_SLOT), f"{command}"
@@ -193,10 +195,10 @@ def test_an_epoch_only_rises_and_what_has_ended_never_changes(story: Story) -> N
         assert all(world.state.payloads[job_id] == payload for job_id, payload in before.payloads.items())
 
 
-@given(stories())
+@given(workloads())
 @pytest.mark.req("B4")
-def test_no_lease_is_ever_shortened(story: Story) -> None:
-    for world, before, _, _ in one_by_one(story):
+def test_no_lease_is_ever_shortened(workload: Workload) -> None:
+    for world, before, _, _ in one_by_one(workload):
         for was in before.jobs.values():
             job = world.state.jobs[was.id]
             if isinstance(was.place, Leased) and isinstance(job.place, Leased) and was.epoch == job.epoch:
@@ -205,10 +207,10 @@ def test_no_lease_is_ever_shortened(story: Story) -> None:
                 assert job.place.deadline_at == was.place.deadline_at
 
 
-@given(stories())
+@given(workloads())
 @pytest.mark.req("A2", "B3", "D4")
-def test_each_claim_takes_the_best_ready_jobs_of_its_pools_that_have_a_slot(story: Story) -> None:
-    for world, before, command, outcome in one_by_one(story):
+def test_each_claim_takes_the_best_ready_jobs_of_its_pools_that_have_a_slot(workload: Workload) -> None:
+    for world, before, command, outcome in one_by_one(workload):
         command = c.unwrapped(command)
         if isinstance(command, c.Claim) and isinstance(outcome, Claimed):
             assert [lease.job.id for lease in outcome.leases] == best_jobs(before, command)
@@ -242,10 +244,10 @@ def occupied(state: State) -> Counter[str]:
 # What holds of batches
 
 
-@given(stories(), st.lists(st.integers(0, 5), min_size=1, max_size=8))
-def test_a_batch_is_the_same_as_its_parts_one_after_the_other(story: Story, cuts: list[int]) -> None:
+@given(workloads(), st.lists(st.integers(0, 5), min_size=1, max_size=8))
+def test_a_batch_is_the_same_as_its_parts_one_after_the_other(workload: Workload, cuts: list[int]) -> None:
     together, cut, apart = new_world(), new_world(), new_world()
-    for number, (step, batch) in enumerate(story):
+    for number, (step, batch) in enumerate(workload):
         for world in (together, cut, apart):
             world.now += step
         outcomes = together.run(*batch)
@@ -256,10 +258,10 @@ def test_a_batch_is_the_same_as_its_parts_one_after_the_other(story: Story, cuts
         assert apart.state == together.state
 
 
-@given(stories())
-def test_deciding_a_batch_again_gives_the_same_bytes_in_whatever_order_its_rows_were_loaded(story: Story) -> None:
+@given(workloads())
+def test_deciding_a_batch_again_gives_the_same_bytes_in_whatever_order_its_rows_were_loaded(workload: Workload) -> None:
     world = new_world()
-    for step, batch in story:
+    for step, batch in workload:
         world.now += step
         first = as_bytes(world.run(*batch), world.changes)
         assert world.snapshot is not None
@@ -284,10 +286,10 @@ def as_bytes(outcomes: list[Outcome], changes: Changes) -> tuple[bytes, bytes]:
     return msgspec.json.encode([outcomes, changes]), msgspec.msgpack.encode([outcomes, changes])
 
 
-@given(stories())
-def test_deciding_does_not_change_the_snapshot(story: Story) -> None:
+@given(workloads())
+def test_deciding_does_not_change_the_snapshot(workload: Workload) -> None:
     world = new_world()
-    for step, batch in story:
+    for step, batch in workload:
         world.now += step
         loaded = world.store.snapshot(needs(batch))
         before = deepcopy(loaded)
@@ -296,10 +298,10 @@ def test_deciding_does_not_change_the_snapshot(story: Story) -> None:
         world.run(*batch)
 
 
-@given(stories())
-def test_a_refused_command_changes_nothing_and_disturbs_no_neighbour(story: Story) -> None:
+@given(workloads())
+def test_a_refused_command_changes_nothing_and_disturbs_no_neighbour(workload: Workload) -> None:
     world, without = new_world(), new_world()
-    for step, batch in story:
+    for step, batch in workload:
         world.now += step
         without.now += step
         outcomes = world.run(*batch)
@@ -328,13 +330,13 @@ def uncounted(outcome: Outcome) -> Outcome:
             return outcome
 
 
-@given(stories(), st.data())
+@given(workloads(), st.data())
 def test_without_any_one_loaded_row_a_batch_is_decided_the_same_or_not_at_all(
-    story: Story, data: st.DataObject
+    workload: Workload, data: st.DataObject
 ) -> None:
     """A rule never takes what was not loaded for what does not exist."""
     world = new_world()
-    for step, batch in story:
+    for step, batch in workload:
         world.now += step
         outcomes = world.run(*batch)
         assert world.snapshot is not None
@@ -354,11 +356,11 @@ def test_without_any_one_loaded_row_a_batch_is_decided_the_same_or_not_at_all(
 # What holds in the end
 
 
-@given(stories())
+@given(workloads())
 @pytest.mark.req("B10")
-def test_every_job_comes_to_an_end_once_workers_and_sweepers_are_at_work(story: Story) -> None:
+def test_every_job_comes_to_an_end_once_workers_and_sweepers_are_at_work(workload: Workload) -> None:
     world = new_world()
-    for step, batch in story:
+    for step, batch in workload:
         world.now += step
         world.run(*batch)
     world.run(*(c.PausePool(name, paused=False) for name in world.state.pools))
@@ -378,11 +380,13 @@ def test_every_job_comes_to_an_end_once_workers_and_sweepers_are_at_work(story: 
         assert (account.active, account.admitted, account.parked, account.latest_job) == (0, 0, 0, None)
 
 
-@given(stories(), st.lists(st.sampled_from([1, 2, 5, None, "gone"]), min_size=1, max_size=20))
+@given(workloads(), st.lists(st.sampled_from([1, 2, 5, None, "gone"]), min_size=1, max_size=20))
 @pytest.mark.req("D4")
-def test_plans_that_change_with_every_deployment_break_nothing(story: Story, limits: list[int | str | None]) -> None:
+def test_plans_that_change_with_every_deployment_break_nothing(
+    workload: Workload, limits: list[int | str | None]
+) -> None:
     world = new_world()
-    for number, (step, batch) in enumerate(story):
+    for number, (step, batch) in enumerate(workload):
         limit = limits[number % len(limits)]
         if limit == "gone":
             world.policy = replace(POLICY, plans={})
@@ -397,11 +401,11 @@ def test_plans_that_change_with_every_deployment_break_nothing(story: Story, lim
 # What a store is told to write
 
 
-@given(stories())
-def test_the_rows_to_write_say_all_that_became_of_the_jobs(story: Story) -> None:
+@given(workloads())
+def test_the_rows_to_write_say_all_that_became_of_the_jobs(workload: Workload) -> None:
     """A store that only follows `job_rows` has every job as it is: one wide row, and one hot row while it is active."""
     world, rows = new_world(), Rows()
-    for step, batch in story:
+    for step, batch in workload:
         world.now += step
         world.run(*batch)
         rows.write(world.changes.jobs)
@@ -412,14 +416,14 @@ class AllSeen(Exception):
     """Nothing more is needed."""
 
 
-def test_these_stories_are_eventful() -> None:
+def test_these_workloads_are_eventful() -> None:
     """A property that nothing ever puts to the test proves nothing."""
     missing = {kind.__name__ for kind in c.Command.__subclasses__()} | {*EVENTS.split(), *CODES.split()}
 
     @settings(max_examples=2_000, derandomize=True, database=None, phases=[Phase.generate])
-    @given(stories())
-    def look(story: Story) -> None:
-        for world, before, command, outcome in one_by_one(story):
+    @given(workloads())
+    def look(workload: Workload) -> None:
+        for world, before, command, outcome in one_by_one(workload):
             missing.discard(outcome.code if isinstance(outcome, Refusal) else type(command).__name__)
             missing.difference_update(event.kind for event in world.state.events[len(before.events) :])
         if not missing:

@@ -6,14 +6,14 @@ from hypothesis import given
 from ficha.core.commands import AnyCommand
 from ficha.core.decide import decide
 from ficha.core.snapshot import Snapshot
-from tests.core.strategies import POLICY, START_AT, Story, stories
+from tests.core.strategies import POLICY, START_AT, Workload, workloads
 from tests.core.world import World
 
 
-@given(stories())
-def test_a_saved_batch_decided_again_gives_the_same_bytes(story: Story) -> None:
+@given(workloads())
+def test_a_saved_batch_decided_again_gives_the_same_bytes(workload: Workload) -> None:
     world = World(POLICY, now=START_AT)
-    for step, batch in story:
+    for step, batch in workload:
         world.now += step
         outcomes = world.run(*batch)
         saved = msgspec.msgpack.encode((world.snapshot, batch))

@@ -81,7 +81,7 @@ class World:
             stack.enter_context(_listening(self.trace))
             self.loop.set_exception_handler(self._unexpected)
             try:
-                self.loop.run_until_complete(self._story())
+                self.loop.run_until_complete(self._run())
             except RuntimeError:
                 if not self.trace.wrong:
                     raise
@@ -110,7 +110,7 @@ class World:
     def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         self.trace.fail(f"{context.get('message')}: {context.get('exception')!r}")
 
-    async def _story(self) -> None:
+    async def _run(self) -> None:
         """Opens the shop, lets everybody act under faults, stops the faults, waits, and looks at what is left."""
         policy = simulated_app(
             SimulatedStore(self.database, self.loop.outside, self.decisions), self.random, _Nobody()

@@ -1,6 +1,6 @@
 """Every command there is, in the batches that come of it, on a crowded database; and every question.
 
-A story runs each kind of batch with rows that nobody has touched yet, and again with what the first one left behind,
+A sample runs each kind of batch with rows that nobody has touched yet, and again with what the first one left behind,
 since a store may take another way where it remembers.
 """
 
@@ -235,8 +235,8 @@ async def mixtures(run: Run, population: Population) -> None:
         )
 
 
-Story = Callable[[Run, Population], Awaitable[None]]
-STORIES: Final[tuple[Story, ...]] = (
+Sample = Callable[[Run, Population], Awaitable[None]]
+SAMPLES: Final[tuple[Sample, ...]] = (
     submits,
     submits_of_all_sorts,
     submits_alone,

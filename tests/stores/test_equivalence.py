@@ -30,7 +30,7 @@ from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from ficha.testing import Driver, ManualClock
 from ficha.testing.comparing import comparable
-from tests.core.strategies import POLICY, START_AT, Story, stories
+from tests.core.strategies import POLICY, START_AT, Workload, workloads
 
 
 class Rivals:
@@ -171,10 +171,10 @@ async def arena(tmp_path: Path, migrated_url: str) -> AsyncIterator[Arena]:
 @pytest.mark.timeout(600)  # a failure is made small before it is reported, which takes its time
 # The arena is made once per test and emptied for each example, which is what the health check asks about.
 @settings(max_examples=settings.default.max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(story=stories(min_steps=8, max_steps=16))
-async def test_all_stores_give_the_same_outcomes_and_hold_the_same_rows(arena: Arena, story: Story) -> None:
+@given(workload=workloads(min_steps=8, max_steps=16))
+async def test_all_stores_give_the_same_outcomes_and_hold_the_same_rows(arena: Arena, workload: Workload) -> None:
     rivals = await arena.rivals()
-    for step, batch in story:
+    for step, batch in workload:
         rivals.clock.now += step
         await rivals.run(*batch)
         await rivals.compare_due()

@@ -15,9 +15,9 @@ from ficha.core.decide import decide
 from ficha.core.needs import needs
 from ficha.store.postgres import PostgresStore
 from tests.stores.command_samples import (
-    STORIES,
+    SAMPLES,
     Nature,
-    Story,
+    Sample,
     a_whale_at_its_limit,
     asked,
     claims,
@@ -51,10 +51,10 @@ def too_much(who: str, asks: int, works: Iterable[Work], whole: frozenset[str] =
     ]
 
 
-async def tell(
-    stories: Iterable[Story], run: Run, watch: Watch, population: Population
+async def run_samples(
+    samples: Iterable[Sample], run: Run, watch: Watch, population: Population
 ) -> tuple[set[type[c.Command]], list[str]]:
-    """Runs the stories and judges the work of each batch; which commands there were, and what was wrong."""
+    """Runs the samples and judges the work of each batch; which commands there were, and what was wrong."""
     used: set[type[c.Command]] = set()
     wrong: list[str] = []
 
@@ -66,8 +66,8 @@ async def tell(
         wrong.extend(too_much(" ".join(sorted(name.__name__ for name in names)), asked(batch), watch.take()))
         return outcomes
 
-    for story in stories:
-        await story(run_and_judge, population)
+    for sample in samples:
+        await sample(run_and_judge, population)
     return used, wrong
 
 
@@ -132,11 +132,11 @@ async def test_with_a_million_jobs_waiting_no_statement_does_more_work(
     async with new_database(postgres_server) as url:
         await fill(url, population)
         async with watched(url, monkeypatch) as (store, watch):
-            used, wrong = await tell(STORIES, runner(store), watch, population)
+            used, wrong = await run_samples(SAMPLES, runner(store), watch, population)
             assert used == set(c.Command.__subclasses__())
             connection = await asyncpg.connect(url)
             await connection.execute("BEGIN")
-            wrong += (await tell([submits_alone], within(store, connection), watch, population))[1]
+            wrong += (await run_samples([submits_alone], within(store, connection), watch, population))[1]
             await connection.execute("ROLLBACK")
             await store.committed(str(uuid4()), 1)
             await store.notify(["gpu"])
@@ -156,7 +156,7 @@ async def test_a_plan_that_was_made_on_empty_tables_and_kept_does_for_full_ones(
         # First it is found out what is sent.
         await keep_still(plain)
         await move_in(store, plain)
-        await tell(STORIES, runner(store), watch, Population(SMALL))
+        await run_samples(SAMPLES, runner(store), watch, Population(SMALL))
         [writer] = {connection for connection, text in watch.sent if "INSERT" in text and not connection.is_closed()}
         sent = {text: values for (connection, text), values in watch.sent.items() if connection is writer}
         await store.migrate(0)
@@ -165,7 +165,7 @@ async def test_a_plan_that_was_made_on_empty_tables_and_kept_does_for_full_ones(
         # Then the plans are made, while the tables are empty.
         made = {text: await writer.plan(text, values) for text, values in sent.items()}
         await move_in(store, plain)
-        _, wrong = await tell(STORIES, runner(store), watch, Population(SMALL))
+        _, wrong = await run_samples(SAMPLES, runner(store), watch, Population(SMALL))
         assert {text: watch.costs[writer, text] for text in sent} == made, "plans were made anew"
     assert wrong == []
 
@@ -199,7 +199,7 @@ async def test_an_index_is_not_used_while_an_older_transaction_is_under_way_anyw
         assert "Index" in await other.fetchval("EXPLAIN SELECT FROM things WHERE id = 1")
 
 
-NEEDED_BY: dict[str, Story | str] = {
+NEEDED_BY: dict[str, Sample | str] = {
     "ready_in_order": claims,
     "leases_of_pool": claims,
     "parked_in_order": a_whale_at_its_limit,
@@ -217,10 +217,10 @@ async def test_a_statement_that_has_lost_its_index_is_found_out(
     await fill(postgres_url, population)
     async with connected(postgres_url) as plain, watched(postgres_url, monkeypatch) as (store, watch):
 
-        async def look(needed_by: Story | str) -> list[str]:
+        async def look(needed_by: Sample | str) -> list[str]:
             if isinstance(needed_by, str):
                 return await ask(needed_by, store, watch, natures(population))
-            return (await tell([needed_by], runner(store), watch, population))[1]
+            return (await run_samples([needed_by], runner(store), watch, population))[1]
 
         indexes = dict(await plain.fetch(INDEXES))
         for name, needed_by in NEEDED_BY.items():

@@ -13,9 +13,9 @@ import pytest
 from ficha.core import commands as c
 from ficha.store.sqlite import SqliteStore
 from tests.stores.command_samples import (
-    STORIES,
+    SAMPLES,
     Nature,
-    Story,
+    Sample,
     a_whale_at_its_limit,
     asked,
     claims,
@@ -41,10 +41,10 @@ def too_much(who: str, asks: int, works: list[Work]) -> list[str]:
     ]
 
 
-async def tell(
-    stories: Iterable[Story], store: SqliteStore, watch: Watch, population: Population
+async def run_samples(
+    samples: Iterable[Sample], store: SqliteStore, watch: Watch, population: Population
 ) -> tuple[set[type[c.Command]], list[str]]:
-    """Runs the stories and judges the work of each batch; which commands there were, and what was wrong."""
+    """Runs the samples and judges the work of each batch; which commands there were, and what was wrong."""
     used: set[type[c.Command]] = set()
     texts: set[str] = set()
     wrong: list[str] = []
@@ -64,8 +64,8 @@ async def tell(
             wrong.extend(too_much(who, asks, [work]))
         return outcomes
 
-    for story in stories:
-        await story(run_and_judge, population)
+    for sample in samples:
+        await sample(run_and_judge, population)
     # A connection that was asked before would answer from memory.
     db = apsw.Connection(store._path)
     wrong += [f"{found}: {text}" for text in texts if (found := scans_and_sorts(db, text))]
@@ -119,7 +119,7 @@ async def test_however_many_jobs_wait_no_statement_does_more_work(tmp_path: Path
                 # SQLite makes no statistics by itself, but somebody may, and they change its mind.
                 apsw.Connection(str(path)).execute("PRAGMA analysis_limit = 1000; ANALYZE")
             async with watched(str(path)) as (store, watch):
-                used, found = await tell(STORIES, store, watch, population)
+                used, found = await run_samples(SAMPLES, store, watch, population)
                 assert used == set(c.Command.__subclasses__())
                 await store.committed(str(uuid4()), 1)
                 # No index has the markers: what the last day has left is walked through, and only after a disk failed.
@@ -132,7 +132,7 @@ async def test_however_many_jobs_wait_no_statement_does_more_work(tmp_path: Path
     assert wrong == []
 
 
-NEEDED_BY: dict[str, Story | str] = {
+NEEDED_BY: dict[str, Sample | str] = {
     "ready_in_claim_order": claims,
     "leases_by_pool": claims,
     "parked_in_claim_order": a_whale_at_its_limit,
@@ -151,10 +151,10 @@ async def test_a_statement_that_has_lost_its_index_is_found_out(tmp_path: Path) 
     indexes = dict(db.execute(INDEXES))
     async with watched(path) as (store, watch):
 
-        async def look(needed_by: Story | str) -> list[str]:
+        async def look(needed_by: Sample | str) -> list[str]:
             if isinstance(needed_by, str):
                 return await ask(needed_by, store, watch, natures(population))
-            return (await tell([needed_by], store, watch, population))[1]
+            return (await run_samples([needed_by], store, watch, population))[1]
 
         for name, needed_by in NEEDED_BY.items():
             assert await look(needed_by) == []
