@@ -46,7 +46,7 @@ def most_slots_held(state: State, pool: str) -> int:
     written: a claim writes under the pool's lock, after all that it has counted as ended was committed, so what stands
     here is never more than the claim itself had to count.
     """
-    return _peak(_slots(event for event in state.events if state.jobs[event.job_id].pool == pool))
+    return _peak(_slots(event for event in state.events if state.jobs[event.job_id].spec.pool == pool))
 
 
 def _slots(events: Iterable[Event]) -> Iterable[int]:
