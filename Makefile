@@ -33,7 +33,7 @@ UPGRADE ?=
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup demo test test-all check format bench simulate chaos fuzz openapi lock clean
+.PHONY: help setup demo test test-all check format bench simulate chaos fuzz openapi sql lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -78,6 +78,9 @@ fuzz: setup ## make up CASES requests (default 50) for each operation, right and
 
 openapi: setup ## write openapi.json again, after a change of routes or shapes
 	$(BIN)/ficha openapi > openapi.json
+
+sql: setup ## write the hottest statements to tests/stores/sql again, after a change of them
+	WRITE=1 $(BIN)/python -m pytest -q tests/stores/test_postgres_sql.py tests/stores/optimistic/test_sql.py
 
 lock: setup ## pin the dependencies again, with their hashes
 	$(COMPILE) pyproject.toml --output-file requirements/runtime.txt

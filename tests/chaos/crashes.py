@@ -10,13 +10,13 @@ import os
 import signal
 import threading
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from typing import Any, Final, Literal, get_args
 
 from ficha.core.needs import Needs
 from ficha.core.snapshot import Snapshot
 from ficha.store.base import Committed, Decide, Decision, Hints
 from ficha.store.postgres import store as postgres
-from ficha.store.postgres.optimistic.statements import PostgresSession
 from ficha.store.sqlite import store as sqlite
 
 Point = Literal["loaded", "decided", "applied", "committed"]
@@ -47,16 +47,9 @@ class Crash:
         """Wraps both stores; a process has one of them."""
         for store in (postgres.PostgresStore, sqlite.SqliteStore):
             store.transact = self._watched(store.transact)  # type: ignore[method-assign]
-        write_if, commit, sync_commit = PostgresSession.write_if, postgres.commit, sqlite.SqliteStore._commit
-
-        async def write_and_die(*args: Any) -> Any:
-            """With a guard, to write is to commit: nothing lies between, so it dies while that is under way."""
-            if self._is_doomed_at("applied"):
-                asyncio.get_running_loop().call_later(0.001, _die)
-            written = await write_if(*args)
-            if written is not None:
-                self._reach("committed")
-            return written
+        if find_spec("ficha.store.postgres.optimistic"):
+            self._arm_layer()
+        commit, sync_commit = postgres.commit, sqlite.SqliteStore._commit
 
         async def commit_and_die(connection: Any, attempt: Any) -> None:
             self._reach("applied")
@@ -68,8 +61,24 @@ class Crash:
             sync_commit(store, db, attempt)
             self._reach("committed")
 
-        PostgresSession.write_if, postgres.commit = write_and_die, commit_and_die  # type: ignore[method-assign]
+        postgres.commit = commit_and_die
         sqlite.SqliteStore._commit = sync_commit_and_die  # type: ignore[method-assign]
+
+    def _arm_layer(self) -> None:
+        from ficha.store.postgres.optimistic.statements import PostgresSession
+
+        write_if = PostgresSession.write_if
+
+        async def write_and_die(*args: Any) -> Any:
+            """With a guard, to write is to commit: nothing lies between, so it dies while that is under way."""
+            if self._is_doomed_at("applied"):
+                asyncio.get_running_loop().call_later(0.001, _die)
+            written = await write_if(*args)
+            if written is not None:
+                self._reach("committed")
+            return written
+
+        PostgresSession.write_if = write_and_die  # type: ignore[method-assign]
 
     def _watched(self, transact: Callable[..., Awaitable[Committed]]) -> Callable[..., Awaitable[Committed]]:
         async def watched(

@@ -144,7 +144,9 @@ def options(command: Any) -> set[str]:
 
 def test_every_table_is_documented() -> None:
     for store in ("sqlite", "postgres"):
-        schema = "".join(path.read_text() for path in (ROOT / "src/ficha/store" / store).glob("0*.up.sql"))
+        schema = "".join(
+            path.read_text() for path in (ROOT / "src/ficha/store" / store / "migrations").glob("0*.up.sql")
+        )
         made = set(re.findall(r"CREATE (?:TABLE|VIEW) (\w+)", schema))
         assert made
         assert made <= set(re.findall(r"`(\w+)`", REFERENCE))

@@ -32,6 +32,7 @@ from ficha.engine.committer import Committer
 from ficha.store.base import Committed
 
 from .database import Database
+from .world import HAS_LAYER
 
 Switch = Callable[[ExitStack], None]
 
@@ -192,12 +193,12 @@ def _audit_line(stack: ExitStack) -> None:
 
 def _version_check(stack: ExitStack) -> None:
     """What was decided on cached rows is written whoever has changed them since."""
-    stack.enter_context(patch.object(Database, "is_version", lambda *_: True))
+    stack.enter_context(patch("tests.simulation.optimistic.SimulatedSession.is_version", lambda *_: True))
 
 
 def _nothing_ready_check(stack: ExitStack) -> None:
     """A claim beside a submit does not ask whether other jobs are ready."""
-    stack.enter_context(patch.object(Database, "is_nothing_ready", lambda *_: True))
+    stack.enter_context(patch("tests.simulation.optimistic.SimulatedSession.is_nothing_ready", lambda *_: True))
 
 
 BREAKS: Final[dict[str, Switch]] = {
@@ -214,6 +215,8 @@ BREAKS: Final[dict[str, Switch]] = {
     "count of runs": _count_of_runs,
     "lock of API keys": _api_key_lock,
     "audit line": _audit_line,
-    "version check": _version_check,
-    "nothing is ready": _nothing_ready_check,
 }
+OF_THE_LAYER: Final[dict[str, Switch]] = {"version check": _version_check, "nothing is ready": _nothing_ready_check}
+"""What only the optimistic layer asks for: other seeds cannot notice it."""
+if HAS_LAYER:
+    BREAKS.update(OF_THE_LAYER)

@@ -18,8 +18,6 @@ from ficha.core.records import Awaiting, Leased, Ready
 from ficha.core.snapshot import Changes, Snapshot
 from ficha.store.base import CommitUnknown, StoreError, Transient
 from ficha.store.memory import MemoryStore
-from ficha.store.postgres.optimistic.row_cache import CLOCK_SLACK_US
-from ficha.store.postgres.optimistic.session import AccountsSeen, CachedAccount, ReadySeen, Unchanged, Version
 
 from .faults import Faults
 from .locks import Locks, Owner
@@ -49,7 +47,7 @@ class Transaction(Owner):
         self.outcomes: list[Any] = []
         self.marker: tuple[str, int] = ("", 0)
         self.hints: tuple[str, ...] = ()
-        self.version: Version = ""
+        self.version = ""
         """What all rows that it wrote have for a version."""
         self.ready_before: frozenset[str] = frozenset()
         """Pools in which jobs were ready when it was written on the condition that none are."""
@@ -78,7 +76,7 @@ class Database(MemoryStore):
         self.listeners: dict[Process, Callable[[str], None]] = {}
         self.pools_changed_at: dict[str, int] = {}
         """pool → the commit that last changed it"""
-        self.versions: dict[tuple[str, str], Version] = {}
+        self.versions: dict[tuple[str, str], str] = {}
         """What a row is, and its key → the commit that last wrote it"""
 
     def _wall_clock(self) -> int:
@@ -183,42 +181,6 @@ class Database(MemoryStore):
             *(("pool", pool.name) for pool in changes.pools),
         ]
         self.versions.update(dict.fromkeys(rows, transaction.version))
-
-    # What is done without locks
-
-    def look_at_accounts(self, names: Iterable[str]) -> AccountsSeen:
-        found = {name: account for name in names if (account := self.state.accounts.get(name)) is not None}
-        accounts = {name: CachedAccount(row, self.versions["account", name], None) for name, row in found.items()}
-        return AccountsSeen(self.clock() if found else None, accounts)
-
-    def look_at_ready(self, needs: Needs) -> ReadySeen:
-        snapshot = self.snapshot(needs)
-        ready = {key: self.versions["job", key] for keys in snapshot.ready.values() for key in keys}
-        return ReadySeen(
-            snapshot, ready, {name: self.versions["pool", name] for name in needs.pools & self.state.pools.keys()}
-        )
-
-    def is_unchanged(self, transaction: Transaction, expected: Unchanged) -> bool:
-        """Whether all is as it was seen. Locks the rows that are checked, and waits for none of them."""
-        jobs = {**expected.leases, **expected.ready}
-        transaction.loaded_at = self.commits
-        transaction.ready_before = frozenset(pool for pool in expected.nothing_ready if self.ready[pool])
-        return (
-            all(self.locks.take(transaction, ("account", key)) for key in sorted(expected.accounts))
-            and all(self.locks.take(transaction, ("job", key)) for key in sorted(jobs))
-            and all(self.is_version("account", key, seen.version) for key, seen in expected.accounts.items())
-            and all(self.is_version("job", key, version) for key, version in jobs.items())
-            and all(self.is_version("pool", key, version) for key, version in expected.pools.items())
-            and not any(key in self.state.keys for key in expected.unused_keys)
-            and self.is_nothing_ready(transaction)
-            and (expected.now is None or abs(self.clock() - expected.now) < CLOCK_SLACK_US)
-        )
-
-    def is_version(self, kind: str, key: str, version: Version) -> bool:
-        return self.versions.get((kind, key)) == version
-
-    def is_nothing_ready(self, transaction: Transaction) -> bool:
-        return not transaction.ready_before
 
     def tell(self, hints: Iterable[str], teller: Process) -> None:
         """Hints to every other process, some of which get lost."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from typing import Any, Final, TypeVar
 
 from ficha.core.needs import Needs
@@ -22,9 +22,6 @@ from ficha.store.base import (
 )
 from ficha.store.memory import reads
 from ficha.store.postgres.layer import Group, Layer
-from ficha.store.postgres.optimistic import OptimisticLayer
-from ficha.store.postgres.optimistic.scan_start import ScanStarts
-from ficha.store.postgres.optimistic.session import AccountsSeen, ReadySeen, Unchanged, Written
 
 from .database import Database, Transaction
 from .decisions import Decisions
@@ -40,19 +37,21 @@ class SimulatedStore:
 
     def __init__(self, database: Database, process: Process, decisions: Decisions) -> None:
         self.committers = 3 if database.kind == "postgres" else 1
+        self.database = database
+        self.process = process
+        self.decisions = decisions
         self._layer = Layer()
         if database.is_optimistic:
-            scans = ScanStarts(lambda: database.loop.now)
-            self._layer = OptimisticLayer(None, scans, lambda connection: SimulatedSession(self, database, decisions))
-        self._database = database
-        self._process = process
-        self._decisions = decisions
+            # Only then is it there for certain.
+            from .optimistic import simulated_layer
+
+            self._layer = simulated_layer(self)
 
     async def open(self) -> None:
-        await self._travel(None)
+        await self.travel(None)
 
     async def close(self) -> None:
-        self._database.listeners.pop(self._process, None)
+        self.database.listeners.pop(self.process, None)
 
     async def transact(
         self, committer: str, number: int, needs: Needs, decide: Decide, hints: Hints = no_hints
@@ -60,25 +59,25 @@ class SimulatedStore:
         group = Group((committer, number), needs, decide, hints)
         if (done := await self._layer.try_transact(None, group)) is not None:
             return done
-        await self._travel(None)
-        transaction = self._database.begin(self._process)
+        await self.travel(None)
+        transaction = self.database.begin(self.process)
         try:
             transaction.changes, transaction.outcomes = await self._decided(transaction, needs, decide)
             if not transaction.changes:
                 return Committed(transaction.changes, transaction.outcomes)
-            transaction.commands = self._decisions.commands(transaction.changes)
+            transaction.commands = self.decisions.commands(transaction.changes)
             transaction.marker = committer, number
-            if self._database.kind == "postgres":
+            if self.database.kind == "postgres":
                 transaction.hints = tuple(hints(transaction.changes))
-            await self._database.locks.wait(transaction, ("committer", committer))
-            await self._travel(transaction)
-            committed = await self._commit(transaction)
+            await self.database.locks.wait(transaction, ("committer", committer))
+            await self.travel(transaction)
+            committed = await self.commit(transaction)
             self._layer.committed(transaction.changes, transaction.version)
             return committed
         finally:
             # After a cut, or once COMMIT is on its way, the database goes by what it has heard and ends it itself.
             if not transaction.is_cut and not transaction.is_committing:
-                self._database.end(transaction)
+                self.database.end(transaction)
 
     async def _decided(self, transaction: Transaction, needs: Needs, decide: Decide) -> Decision:
         """Loads and decides, once more where only the decision told what else had to be locked."""
@@ -87,17 +86,17 @@ class SimulatedStore:
             snapshot = await self._loaded(transaction, needs, resized)
             changes, outcomes = decide(snapshot)
             unlocked = frozenset(pool.name for pool in changes.pools if pool.name in needs.ready) - resized
-            if self._database.kind == "sqlite" or not unlocked:
+            if self.database.kind == "sqlite" or not unlocked:
                 return changes, outcomes
             resized |= unlocked
             transaction.is_repeating = True
 
     async def _loaded(self, transaction: Transaction, needs: Needs, resized: frozenset[str]) -> Snapshot:
-        database = self._database
+        database = self.database
         for _ in range(TRIES):
             for key in database.lock_order(needs, resized):
                 await database.locks.wait(transaction, key)
-            await self._travel(transaction)
+            await self.travel(transaction)
             if not database.is_torn(transaction, needs, resized):
                 snapshot = database.load(transaction, needs)
                 self._layer.loaded(snapshot, self._layer.stretches(needs.ready), 0.0)
@@ -105,10 +104,10 @@ class SimulatedStore:
             transaction.is_repeating = True
         raise Transient(f"rows kept moving while they were being locked, {TRIES} times")
 
-    async def _commit(self, transaction: Transaction) -> Committed:
+    async def commit(self, transaction: Transaction) -> Committed:
         attempt = Committed(transaction.changes, transaction.outcomes, transaction.hints)
         unknown = CommitUnknown("the connection was lost while committing", attempt)
-        database = self._database
+        database = self.database
         random = database.random
         fate = database.faults.commit_fate(random) if database.kind == "postgres" else "answered"
         if fate == "never sent":
@@ -135,32 +134,32 @@ class SimulatedStore:
         return attempt
 
     async def committed(self, committer: str, number: int) -> bool:
-        await self._travel(None)
-        asking = self._database.begin(self._process)
+        await self.travel(None)
+        asking = self.database.begin(self.process)
         try:
-            await self._database.locks.wait(asking, ("committer", committer))
-            await self._travel(asking)
-            return await self._database.committed(committer, number)
+            await self.database.locks.wait(asking, ("committer", committer))
+            await self.travel(asking)
+            return await self.database.committed(committer, number)
         finally:
             if not asking.is_cut:
-                self._database.end(asking)
+                self.database.end(asking)
 
     async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
         raise StoreError("there is no caller's transaction in a simulation")
 
     async def read(self, query: Query[T]) -> T:
-        await self._travel(None)
-        answer = reads.answer(self._database, query)
-        await self._travel(None)
+        await self.travel(None)
+        answer = reads.answer(self.database, query)
+        await self.travel(None)
         return answer
 
     async def tidy(self, commits_kept_ms: int) -> bool:
-        await self._travel(None)
-        return await self._database.tidy(commits_kept_ms)
+        await self.travel(None)
+        return await self.database.tidy(commits_kept_ms)
 
     async def notify(self, names: Iterable[str]) -> None:
-        await self._travel(None)
-        self._database.tell(names, self._process)
+        await self.travel(None)
+        self.database.tell(names, self.process)
 
     async def listen(self, heard: Callable[[str], None]) -> None:
         def stirred(name: str) -> None:
@@ -168,14 +167,14 @@ class SimulatedStore:
                 self._layer.hinted()
             heard(name)
 
-        self._database.listeners[self._process] = stirred
+        self.database.listeners[self.process] = stirred
 
     def may_claim_with_submit(self, pools: Set[str]) -> bool:
         return self._layer.may_claim_with_submit(pools)
 
-    async def _travel(self, transaction: Transaction | None) -> None:
+    async def travel(self, transaction: Transaction | None) -> None:
         """A message and its answer."""
-        database = self._database
+        database = self.database
         await asyncio.sleep(database.latency_s())
         if database.is_away or (transaction is not None and transaction.has_ended):
             raise Unavailable("the database closed the connection")
@@ -190,51 +189,4 @@ class SimulatedStore:
     def _cut(self, transaction: Transaction) -> None:
         """The database notices in a while, and holds the locks until then."""
         transaction.is_cut = True
-        self._database.later(self._database.random.uniform(0, 2), self._database.end, transaction)
-
-
-class SimulatedSession:
-    """What the optimistic layer does over a connection, on the simulated database."""
-
-    def __init__(self, store: SimulatedStore, database: Database, decisions: Decisions) -> None:
-        self._store = store
-        self._database = database
-        self._decisions = decisions
-
-    async def look_at_accounts(self, names: Collection[str]) -> AccountsSeen:
-        await self._store._travel(None)
-        seen = self._database.look_at_accounts(names)
-        await self._store._travel(None)
-        return seen
-
-    async def look_at_ready(self, needs: Needs) -> ReadySeen:
-        await self._store._travel(None)
-        seen = self._database.look_at_ready(needs)
-        await self._store._travel(None)
-        return seen
-
-    async def write_if(
-        self, unchanged: Unchanged, snapshot: Snapshot, committed: Committed, marker: tuple[str, int]
-    ) -> Written | None:
-        """One message: whoever loses the connection meanwhile cannot know what came of it."""
-        database, store = self._database, self._store
-        transaction = database.begin(store._process)
-        transaction.commands = self._decisions.commands(committed.changes)
-        transaction.snapshot, transaction.marker = snapshot, marker
-        transaction.changes, transaction.outcomes = committed.changes, committed.outcomes
-        transaction.hints = tuple(committed.hints)
-        try:
-            await store._travel(transaction)
-            await database.locks.wait(transaction, ("committer", marker[0]))
-            if not database.is_unchanged(transaction, unchanged):
-                await asyncio.sleep(database.latency_s())
-                return None
-            await store._commit(transaction)
-            return Written(transaction.version, {})
-        except Transient:
-            return None
-        except Unavailable as error:
-            raise CommitUnknown(str(error), committed) from error
-        finally:
-            if not transaction.is_cut and not transaction.is_committing:
-                database.end(transaction)
+        self.database.later(self.database.random.uniform(0, 2), self.database.end, transaction)

@@ -8,7 +8,7 @@ from itertools import count, islice
 
 import pytest
 
-from .breaks import BREAKS, broken
+from .breaks import BREAKS, OF_THE_LAYER, broken
 from .world import World, is_optimistic
 
 MOST_SEEDS = 60
@@ -34,8 +34,6 @@ SEEN = {
 
 STARTS = {"lock order": 20}
 """Where the first seeds are known to be of no use."""
-OF_THE_LAYER = ("version check", "nothing is ready")
-"""What only the optimistic layer asks for: other seeds cannot notice it."""
 
 
 def seeds(safeguard: str) -> Iterator[int]:

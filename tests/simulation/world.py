@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from importlib.util import find_spec
 from random import Random
 from typing import Final
 from unittest.mock import patch
@@ -31,6 +32,8 @@ from .store import SimulatedStore
 from .trace import Trace
 from .watcher import Watcher
 
+HAS_LAYER: Final = find_spec("ficha.store.postgres.optimistic") is not None
+"""It may be taken away (tests/stores/test_detached.py)."""
 ACCOUNTS: Final = 5
 PATIENCE_S: Final = 300.0
 """After the faults stop, everything must come to its end within this time."""
@@ -294,7 +297,7 @@ def _kind(random: Random) -> Kind:
 
 def is_optimistic(seed: int) -> bool:
     """Whether PostgreSQL's optimistic layer runs in this seed: in half of those that are PostgreSQL's."""
-    return _kind(_stream(seed, "world")) == "postgres" and _stream(seed, "layer").random() < 0.5
+    return HAS_LAYER and _kind(_stream(seed, "world")) == "postgres" and _stream(seed, "layer").random() < 0.5
 
 
 class _Nobody:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-import asyncpg
 import pytest
 
 from ficha import Ficha
@@ -19,7 +18,6 @@ from ficha.core.policy import Plan, Policy
 from ficha.engine import sweeper
 from ficha.engine.engine import Engine
 from ficha.store.base import Store
-from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from ficha.store.sqlite import store as store_module
 from ficha.store.sqlite import wal as wal_module
@@ -94,20 +92,6 @@ async def test_an_idle_worker_asks_little_of_sqlite(tmp_path: Path) -> None:
         assert await counted(texts, engine.call(WORD)) == 3
         assert await counted(texts, engine.call(CLAIM)) == 1
         assert await counted(texts, engine.call(CLAIM)) == 0
-
-
-async def test_an_idle_worker_asks_little_of_postgresql(migrated_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts: list[str] = []
-    connect = asyncpg.connect
-
-    async def connect_heard(*args: Any, **options: Any) -> Any:
-        connection = await connect(*args, **options)
-        connection.add_query_logger(lambda logged: texts.append(logged.query))
-        return connection
-
-    monkeypatch.setattr(asyncpg, "connect", connect_heard)
-    async with idle(PostgresStore(migrated_url)) as engine:
-        assert await per_s(engine, texts, is_heard=False) < MOST_PER_S
 
 
 async def test_a_worker_that_found_nothing_finds_what_another_process_brings(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Numbered plain-SQL migrations: files `0001_name.up.sql` and `0001_name.down.sql` beside each store.
+"""Numbered plain-SQL migrations: files `0001_name.up.sql` and `0001_name.down.sql` in a folder of each store.
 
 The files hold no transaction control; a store runs each one, with the line in `schema_migrations` that records it, in
 a transaction of its own over its own connection.
@@ -39,8 +39,8 @@ class Migrator(Protocol):
 
 
 def load(package: str) -> tuple[Migration, ...]:
-    """The migrations in a package's folder, in order, each with its way back."""
-    folder = files(package)
+    """The migrations in the folder `migrations` of a package, in order, each with its way back."""
+    folder = files(package) / "migrations"
     names = sorted(entry.name for entry in folder.iterdir())
     return tuple(
         Migration(

@@ -88,7 +88,7 @@ class PostgresMigrator:
 
 
 def _security(way: Literal["up", "down"]) -> str:
-    return (files(__package__) / f"rls.{way}.sql").read_text("utf-8")
+    return (files(__package__) / "migrations" / f"rls.{way}.sql").read_text("utf-8")
 
 
 def newer(version: int) -> SchemaMismatch:

@@ -124,11 +124,11 @@ def statement(
 ) -> str:
     """The text for these checks and parts; the columns of an account are in the order in which the database has them.
 
-    Parameters: for each check its columns and, if it is for all, how many rows there are; for each part its rows, for
-    accounts by their position also those; hints.
+    Parameters: the time, unless the clock is not the database's; for each check its columns and, if it is for all, how
+    many rows there are; for each part its rows, for accounts by their position also those; hints.
     """
-    number = 1
-    holds = []
+    number = 2
+    holds = [f"($1::bigint IS NULL OR abs({SQL.clock} - $1::bigint) < {CLOCK_SLACK_US})"]
     for name in checks:
         check = CHECKS[name]
         arrays = ", ".join(f"${n}::text::{kind}[]" for n, kind in enumerate(check.types, number))
@@ -139,7 +139,7 @@ def statement(
             number += 1
         else:
             holds.append(f"NOT EXISTS ({found})")
-    ctes = [f"guard AS MATERIALIZED (SELECT WHERE {' AND '.join(holds) or 'true'})"]
+    ctes = [f"guard AS MATERIALIZED (SELECT WHERE {' AND '.join(holds)})"]
     positions = []
     for part in parts:
         if part is ACCOUNTS_BY_POSITION:
@@ -225,9 +225,8 @@ class PostgresSession:
             "pools": list(unchanged.pools.items()),
             "unused_keys": sorted(unchanged.unused_keys),
             "nothing_ready": [x for found in self._scans.of(unchanged.nothing_ready).values() for x in found],
-            "now": [] if unchanged.now is None else [(unchanged.now,)],
         }
-        values: list[Any] = []
+        values: list[Any] = [unchanged.now]
         for name, rows in asked.items():
             if rows:
                 values += map(_array, zip(*rows, strict=True))

@@ -1,0 +1,65 @@
+BEGIN ISOLATION LEVEL READ COMMITTED;
+
+SELECT 'ready', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    ARRAY (
+        SELECT job_id::text
+        FROM ready
+        WHERE job_id = ANY ($1::uuid[])
+        ORDER BY job_id
+        FOR UPDATE
+    ), NULL::record
+UNION ALL
+SELECT 'leases', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    ARRAY (
+        SELECT job_id::text
+        FROM leases
+        WHERE job_id = ANY ($1::uuid[])
+        ORDER BY job_id
+        FOR UPDATE
+    ), NULL::record;
+
+SELECT j.id::text, j.account_id, j.tool, j.pool, j.cost, j.units, j.timeout_ms, j.max_attempts, j.backoff_ms,
+    j.backoff_max_ms, j.content_hash, j.session, j.correlation_id, j.priority,
+    (extract(epoch FROM j.created_at) * 1000000)::bigint, coalesce(l.status, j.status),
+    (extract(epoch FROM j.wait_until_at) * 1000000)::bigint, j.batch_id::text, j.requeue_of::text,
+    coalesce(l.epoch, r.epoch, p.epoch, j.epoch), coalesce(l.attempts, r.attempts, p.attempts, j.attempts),
+    coalesce(l.recoveries, r.recoveries, p.recoveries, j.recoveries),
+    (extract(epoch FROM coalesce(l.started_at, r.started_at, p.started_at, j.started_at)) * 1000000)::bigint,
+    coalesce(l.events, r.events, p.events, j.events),
+    coalesce(l.first_worker, r.first_worker, p.first_worker, j.first_worker),
+    (extract(epoch FROM coalesce(l.first_run_at, r.first_run_at, p.first_run_at, j.first_run_at)) * 1000000)::bigint,
+    (extract(epoch FROM j.finished_at) * 1000000)::bigint, j.error, j.charged, j.refunded, j.delivered,
+    (extract(epoch FROM j.dead_at) * 1000000)::bigint, r.rank, (extract(epoch FROM r.ages_at) * 1000000)::bigint,
+    p.rank, (extract(epoch FROM p.due_at) * 1000000)::bigint, l.worker, l.ref,
+    (extract(epoch FROM l.leased_at) * 1000000)::bigint, (extract(epoch FROM l.heartbeat_at) * 1000000)::bigint,
+    (extract(epoch FROM l.expires_at) * 1000000)::bigint, (extract(epoch FROM l.deadline_at) * 1000000)::bigint, c.name,
+    c.progress, c.data::text, (extract(epoch FROM c.saved_at) * 1000000)::bigint, c.partial::text, 0, NULL::text,
+    NULL::record
+FROM unnest($1::uuid[]) AS w(id)
+CROSS JOIN LATERAL (SELECT * FROM jobs k WHERE k.id = w.id OFFSET 0) AS j
+LEFT JOIN LATERAL (SELECT * FROM leases k WHERE k.job_id = j.id OFFSET 0) AS l ON true
+LEFT JOIN LATERAL (SELECT * FROM ready k WHERE k.job_id = j.id OFFSET 0) AS r ON true
+LEFT JOIN LATERAL (SELECT * FROM parked k WHERE k.job_id = j.id OFFSET 0) AS p ON true
+LEFT JOIN LATERAL (SELECT * FROM checkpoints k WHERE k.job_id = j.id OFFSET 0) AS c ON true
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1, NULL::text,
+    ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
+
+WITH leases_changed AS (
+    UPDATE leases AS t
+    SET account_id = v.account_id, pool = v.pool, status = v.status, epoch = v.epoch, attempts = v.attempts,
+        recoveries = v.recoveries, started_at = v.started_at, events = v.events, first_worker = v.first_worker,
+        first_run_at = v.first_run_at, worker = v.worker, ref = v.ref, leased_at = v.leased_at,
+        heartbeat_at = v.heartbeat_at, expires_at = v.expires_at, deadline_at = v.deadline_at
+    FROM unnest($1::text::leases[]) AS v
+    WHERE t.job_id = ANY (ARRAY[v.job_id])
+), commits_new AS (
+    INSERT INTO commits(committer, sequence, at, size, events)
+    SELECT v.committer, v.sequence, v.at, v.size, v.events
+    FROM unnest($2::text::commits[]) AS v
+)
+SELECT pg_current_xact_id()::xid::text;
+
+COMMIT;

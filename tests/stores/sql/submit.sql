@@ -1,0 +1,113 @@
+BEGIN ISOLATION LEVEL READ COMMITTED;
+
+WITH owners AS MATERIALIZED (SELECT account_id FROM jobs WHERE id = ANY ($2::uuid[])) (
+    SELECT 'account', a.id, a.plan, (extract(epoch FROM a.opened_at) * 1000000)::bigint, a.balance, a.active,
+        a.admitted, a.parked, a.reserved, a.submitted, a.latest_job::text,
+        (extract(epoch FROM a.hour_at) * 1000000)::bigint, a.hour_submits,
+        (extract(epoch FROM a.day_at) * 1000000)::bigint, a.day_spent,
+        (extract(epoch FROM a.month_at) * 1000000)::bigint, a.month_spent, a.entries, NULL::text[], NULL::record
+    FROM (
+        SELECT *
+        FROM accounts
+        WHERE id = ANY ($1::text[] || ARRAY (SELECT account_id FROM owners) || ARRAY (SELECT account_id FROM reservations WHERE id = ANY ($3::uuid[])))
+        ORDER BY id
+        FOR UPDATE
+    ) a
+)
+UNION ALL
+SELECT 'owners', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    ARRAY (SELECT account_id FROM owners), NULL::record;
+
+WITH keyed AS MATERIALIZED (
+    SELECT k.*
+    FROM unnest($1::text[], $2::text[], $3::text[]) AS w(account_id, scope, key)
+    CROSS JOIN LATERAL (
+        SELECT *
+        FROM keys k
+        WHERE k.account_id = w.account_id AND k.scope = w.scope AND k.key = w.key
+        OFFSET 0
+    ) AS k
+)
+SELECT j.id::text, j.account_id, j.tool, j.pool, j.cost, j.units, j.timeout_ms, j.max_attempts, j.backoff_ms,
+    j.backoff_max_ms, j.content_hash, j.session, j.correlation_id, j.priority,
+    (extract(epoch FROM j.created_at) * 1000000)::bigint, coalesce(l.status, j.status),
+    (extract(epoch FROM j.wait_until_at) * 1000000)::bigint, j.batch_id::text, j.requeue_of::text,
+    coalesce(l.epoch, r.epoch, p.epoch, j.epoch), coalesce(l.attempts, r.attempts, p.attempts, j.attempts),
+    coalesce(l.recoveries, r.recoveries, p.recoveries, j.recoveries),
+    (extract(epoch FROM coalesce(l.started_at, r.started_at, p.started_at, j.started_at)) * 1000000)::bigint,
+    coalesce(l.events, r.events, p.events, j.events),
+    coalesce(l.first_worker, r.first_worker, p.first_worker, j.first_worker),
+    (extract(epoch FROM coalesce(l.first_run_at, r.first_run_at, p.first_run_at, j.first_run_at)) * 1000000)::bigint,
+    (extract(epoch FROM j.finished_at) * 1000000)::bigint, j.error, j.charged, j.refunded, j.delivered,
+    (extract(epoch FROM j.dead_at) * 1000000)::bigint, r.rank, (extract(epoch FROM r.ages_at) * 1000000)::bigint,
+    p.rank, (extract(epoch FROM p.due_at) * 1000000)::bigint, l.worker, l.ref,
+    (extract(epoch FROM l.leased_at) * 1000000)::bigint, (extract(epoch FROM l.heartbeat_at) * 1000000)::bigint,
+    (extract(epoch FROM l.expires_at) * 1000000)::bigint, (extract(epoch FROM l.deadline_at) * 1000000)::bigint, c.name,
+    c.progress, c.data::text, (extract(epoch FROM c.saved_at) * 1000000)::bigint, c.partial::text, 0, NULL::text,
+    NULL::record
+FROM keyed
+CROSS JOIN LATERAL (SELECT * FROM jobs k WHERE k.id = keyed.job_id OFFSET 0) AS j
+LEFT JOIN LATERAL (SELECT * FROM leases k WHERE k.job_id = j.id OFFSET 0) AS l ON true
+LEFT JOIN LATERAL (SELECT * FROM ready k WHERE k.job_id = j.id OFFSET 0) AS r ON true
+LEFT JOIN LATERAL (SELECT * FROM parked k WHERE k.job_id = j.id OFFSET 0) AS p ON true
+LEFT JOIN LATERAL (SELECT * FROM checkpoints k WHERE k.job_id = j.id OFFSET 0) AS c ON true
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL::text, ROW (
+        k.account_id, k.scope, k.key, k.fingerprint, (extract(epoch FROM k.created_at) * 1000000)::bigint,
+        (extract(epoch FROM k.expires_at) * 1000000)::bigint, k.job_id::text, k.batch_id::text, k.jobs, k.cost, k.entry
+    )
+FROM keyed k
+UNION ALL
+SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1, NULL::text,
+    ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
+
+WITH accounts_changed AS (
+    UPDATE accounts AS t
+    SET plan = v.plan, opened_at = v.opened_at, balance = v.balance, active = v.active, admitted = v.admitted,
+        parked = v.parked, reserved = v.reserved, submitted = v.submitted, latest_job = v.latest_job,
+        hour_at = v.hour_at, hour_submits = v.hour_submits, day_at = v.day_at, day_spent = v.day_spent,
+        month_at = v.month_at, month_spent = v.month_spent, entries = v.entries
+    FROM unnest($1::text::accounts[]) AS v
+    WHERE t.id = ANY (ARRAY[v.id])
+), keys_new AS (
+    INSERT INTO keys(account_id, scope, key, fingerprint, created_at, expires_at, job_id, batch_id, jobs, cost, entry)
+    SELECT v.account_id, v.scope, v.key, v.fingerprint, v.created_at, v.expires_at, v.job_id, v.batch_id, v.jobs,
+        v.cost, v.entry
+    FROM unnest($2::text::keys[]) AS v
+), born AS (
+    INSERT INTO jobs(
+        id, account_id, tool, pool, cost, units, timeout_ms, max_attempts, backoff_ms, backoff_max_ms, content_hash,
+        session, correlation_id, priority, created_at, status, wait_until_at, batch_id, requeue_of, epoch, attempts,
+        recoveries, started_at, events, first_worker, first_run_at, finished_at, error, charged, refunded, delivered,
+        dead_at, payload, result
+    )
+    SELECT v.id, v.account_id, v.tool, v.pool, v.cost, v.units, v.timeout_ms, v.max_attempts, v.backoff_ms,
+        v.backoff_max_ms, v.content_hash, v.session, v.correlation_id, v.priority, v.created_at, v.status,
+        v.wait_until_at, v.batch_id, v.requeue_of, v.epoch, v.attempts, v.recoveries, v.started_at, v.events,
+        v.first_worker, v.first_run_at, v.finished_at, v.error, v.charged, v.refunded, v.delivered, v.dead_at,
+        v.payload, v.result
+    FROM unnest($3::text::jobs[]) AS v
+), ready_new AS (
+    INSERT INTO ready(
+        job_id, account_id, pool, wait_until_at, epoch, attempts, recoveries, started_at, events, first_worker,
+        first_run_at, rank, ages_at
+    )
+    SELECT v.job_id, v.account_id, v.pool, v.wait_until_at, v.epoch, v.attempts, v.recoveries, v.started_at, v.events,
+        v.first_worker, v.first_run_at, v.rank, v.ages_at
+    FROM unnest($4::text::ready[]) AS v
+), entries_new AS (
+    INSERT INTO entries(account_id, number, kind, amount, balance_after, at, job_id, reason)
+    SELECT v.account_id, v.number, v.kind, v.amount, v.balance_after, v.at, v.job_id, v.reason
+    FROM unnest($5::text::entries[]) AS v
+), commits_new AS (
+    INSERT INTO commits(committer, sequence, at, size, events)
+    SELECT v.committer, v.sequence, v.at, v.size, v.events
+    FROM unnest($6::text::commits[]) AS v
+)
+SELECT pg_current_xact_id()::xid::text;
+
+COMMIT;

@@ -1,0 +1,67 @@
+"""The optimistic layer can be taken away: without its folder and the one line that adds it, the plain store does all.
+
+A copy of the package and of the tests loses the layer, and its tests run in a process of their own.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LAYER = Path("src/ficha/store/postgres/optimistic")
+OWN = Path("tests/stores/optimistic")
+"""The tests of the layer alone."""
+EVERY_DAY = (
+    *("tests/stores/test_postgres.py", "tests/stores/test_postgres_rows.py", "tests/stores/test_postgres_sql.py"),
+    *("tests/stores/test_equivalence.py", "tests/stores/test_conformance.py::TestPostgres"),
+)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The project without the layer."""
+    for name in ("src", "tests", "examples", "benchmarks", "docs"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.db*"))
+    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "ARCHITECTURE.md", "openapi.json", "Makefile"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    shutil.rmtree(tmp_path / LAYER)
+    shutil.rmtree(tmp_path / OWN)
+    store = tmp_path / LAYER.parent / "store.py"
+    lines = store.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if "optimistic_layer" not in line]
+    assert len(lines) - len(kept) == 2, "an import and one line are all that the plain store knows of the layer"
+    store.write_text("".join(kept))
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-5000:]
+
+
+def test_no_word_of_the_layer_stands_outside_it() -> None:
+    for path in (ROOT / LAYER.parent).glob("*.py"):
+        for word in ("xmin", "ctid"):
+            assert word not in path.read_text(), f"{path} knows {word}"
+
+
+@pytest.mark.timeout(600)
+def test_without_the_layer_the_plain_store_does_all_that_a_store_must(copy: Path) -> None:
+    run(copy, *EVERY_DAY)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3_600)
+def test_without_the_layer_every_other_test_passes(copy: Path) -> None:
+    run(copy, "-n", "2", "tests", "--deselect", "tests/stores/test_detached.py")
