@@ -101,7 +101,7 @@ def _slot_check(stack: ExitStack) -> None:
 def _pool_lock(stack: ExitStack) -> None:
     """Two claims may count the same pool's slots at once."""
 
-    def is_locked_by(self: Database, needs: Any, name: str, resized: Any) -> bool:
+    def is_locked_by(self: Database, needs: Any, name: str) -> bool:
         return name not in needs.ready
 
     stack.enter_context(patch.object(Database, "_is_locked_by", is_locked_by))
@@ -111,8 +111,8 @@ def _lock_order(stack: ExitStack) -> None:
     """Locks are taken in any order."""
     lock_order, random = Database.lock_order, Random(0)
 
-    def shuffled(self: Database, needs: Any, resized: Any) -> Iterable[Any]:
-        keys = list(lock_order(self, needs, resized))
+    def shuffled(self: Database, needs: Any) -> Iterable[Any]:
+        keys = list(lock_order(self, needs))
         random.shuffle(keys)
         return keys
 
@@ -123,8 +123,8 @@ def _account_lock(stack: ExitStack) -> None:
     """Two batches may change the same account at once."""
     lock_order = Database.lock_order
 
-    def no_accounts(self: Database, needs: Any, resized: Any) -> Iterable[Any]:
-        return (key for key in lock_order(self, needs, resized) if key[0] != "account")
+    def no_accounts(self: Database, needs: Any) -> Iterable[Any]:
+        return (key for key in lock_order(self, needs) if key[0] != "account")
 
     stack.enter_context(patch.object(Database, "lock_order", no_accounts))
 
@@ -180,8 +180,8 @@ def _api_key_lock(stack: ExitStack) -> None:
     """Keys of a name are counted without keeping others from making more of them meanwhile."""
     lock_order = Database.lock_order
 
-    def unlocked(self: Database, needs: Any, resized: frozenset[str]) -> Iterable[tuple[str, ...]]:
-        return (key for key in lock_order(self, needs, resized) if key != ("api keys",))
+    def unlocked(self: Database, needs: Any) -> Iterable[tuple[str, ...]]:
+        return (key for key in lock_order(self, needs) if key != ("api keys",))
 
     stack.enter_context(patch.object(Database, "lock_order", unlocked))
 

@@ -92,7 +92,7 @@ class Database(MemoryStore):
         self.open[transaction] = None
         return transaction
 
-    def lock_order(self, needs: Needs, resized: frozenset[str]) -> Iterable[tuple[str, ...]]:
+    def lock_order(self, needs: Needs) -> Iterable[tuple[str, ...]]:
         """What to lock, one after the other: accounts, rows of jobs that are not parked, pools, leaders, API keys."""
         if self.kind == "sqlite":
             yield ("file",)
@@ -103,7 +103,7 @@ class Database(MemoryStore):
             if self._is_hot(job_id):
                 yield "job", job_id
         for name in sorted(needs.pools):
-            if name in self.state.pools and self._is_locked_by(needs, name, resized):
+            if name in self.state.pools and self._is_locked_by(needs, name):
                 yield "pool", name
         for name in sorted(needs.leaders & self.state.leaders.keys()):
             yield "leader", name
@@ -123,13 +123,13 @@ class Database(MemoryStore):
         job = self.state.jobs.get(job_id)
         return job is not None and isinstance(job.place, Ready | Leased | Awaiting)
 
-    def _is_locked_by(self, needs: Needs, name: str, resized: frozenset[str]) -> bool:
+    def _is_locked_by(self, needs: Needs, name: str) -> bool:
         """A claim needs the pool to itself only where slots are counted; whoever changes a pool always does."""
-        return name not in needs.ready or name in resized or self.state.pools[name].limit is not None
+        return name not in needs.ready or name in needs.changed_pools or self.state.pools[name].limit is not None
 
-    def is_torn(self, transaction: Transaction, needs: Needs, resized: frozenset[str]) -> bool:
+    def is_torn(self, transaction: Transaction, needs: Needs) -> bool:
         """Whether something that has to be locked came or moved while the locks were being taken."""
-        return any(key not in transaction.holds for key in self.lock_order(needs, resized))
+        return any(key not in transaction.holds for key in self.lock_order(needs))
 
     def load(self, transaction: Transaction, needs: Needs) -> Snapshot:
         """One view of what is committed. Ready jobs that others hold are skipped; those taken are locked."""

@@ -12,7 +12,6 @@ from ficha.store.base import (
     Committed,
     CommitUnknown,
     Decide,
-    Decision,
     Hints,
     Query,
     StoreError,
@@ -62,7 +61,7 @@ class SimulatedStore:
         await self.travel(None)
         transaction = self.database.begin(self.process)
         try:
-            transaction.changes, transaction.outcomes = await self._decided(transaction, needs, decide)
+            transaction.changes, transaction.outcomes = decide(await self._loaded(transaction, needs))
             if not transaction.changes:
                 return Committed(transaction.changes, transaction.outcomes)
             transaction.commands = self.decisions.commands(transaction.changes)
@@ -79,25 +78,13 @@ class SimulatedStore:
             if not transaction.is_cut and not transaction.is_committing:
                 self.database.end(transaction)
 
-    async def _decided(self, transaction: Transaction, needs: Needs, decide: Decide) -> Decision:
-        """Loads and decides, once more where only the decision told what else had to be locked."""
-        resized: frozenset[str] = frozenset()
-        while True:
-            snapshot = await self._loaded(transaction, needs, resized)
-            changes, outcomes = decide(snapshot)
-            unlocked = frozenset(pool.name for pool in changes.pools if pool.name in needs.ready) - resized
-            if self.database.kind == "sqlite" or not unlocked:
-                return changes, outcomes
-            resized |= unlocked
-            transaction.is_repeating = True
-
-    async def _loaded(self, transaction: Transaction, needs: Needs, resized: frozenset[str]) -> Snapshot:
+    async def _loaded(self, transaction: Transaction, needs: Needs) -> Snapshot:
         database = self.database
         for _ in range(TRIES):
-            for key in database.lock_order(needs, resized):
+            for key in database.lock_order(needs):
                 await database.locks.wait(transaction, key)
             await self.travel(transaction)
-            if not database.is_torn(transaction, needs, resized):
+            if not database.is_torn(transaction, needs):
                 snapshot = database.load(transaction, needs)
                 self._layer.loaded(snapshot, self._layer.stretches(needs.ready), 0.0)
                 return snapshot

@@ -50,7 +50,7 @@ async def test_several_processes_may_migrate_at_once(postgres_url: str) -> None:
 
 async def test_an_empty_a_newer_and_an_unknown_schema_are_refused(postgres_url: str) -> None:
     store = PostgresStore(postgres_url)
-    with pytest.raises(SchemaMismatch, match=r"version 0 .* version 1: run `ficha migrate up`"):
+    with pytest.raises(SchemaMismatch, match=r"version 0, .* version 1: run `ficha migrate up`"):
         await store.open()
     await store.migrate()
     async with connected(postgres_url) as connection:

@@ -83,13 +83,9 @@ def why_not_yet(pool: Pool | None, occupied: int) -> WaitReason:
     return "place"
 
 
-def _needs_slots(wanted: Needs, command: DeclarePool | ResizePool) -> None:
+def _needs_pool(wanted: Needs, command: DeclarePool | PausePool | ResizePool) -> None:
     wanted.pools.add(command.name)
-    wanted.resized.add(command.name)
-
-
-def _needs_pool(wanted: Needs, command: PausePool) -> None:
-    wanted.pools.add(command.name)
+    wanted.changed_pools.add(command.name)
 
 
 def _needs_leader(wanted: Needs, command: Elect) -> None:
@@ -109,12 +105,12 @@ def _audit_resize(command: ResizePool, _: PoolChanged) -> Audited:
 
 
 RULES = (
-    Rule(DeclarePool, decide=declare_pool, needs=_needs_slots, refuses=("INVALID_ARGUMENT",), audit=_audit_declaration),
+    Rule(DeclarePool, decide=declare_pool, needs=_needs_pool, refuses=("INVALID_ARGUMENT",), audit=_audit_declaration),
     Rule(PausePool, decide=pause_pool, needs=_needs_pool, refuses=("NOT_FOUND",), audit=_audit_pause),
     Rule(
         ResizePool,
         decide=resize_pool,
-        needs=_needs_slots,
+        needs=_needs_pool,
         refuses=("INVALID_ARGUMENT", "NOT_FOUND"),
         audit=_audit_resize,
     ),

@@ -15,6 +15,7 @@ from .codes import Code
 from .commands import Command
 from .outcomes import Outcome
 from .records import KeyName
+from .snapshot import Snapshot
 from .workspace import Workspace
 
 C = TypeVar("C", bound=Command)
@@ -38,7 +39,7 @@ class Needs(Struct):
     reservations_of: accounts whose active reservations are wanted.
     parked_of: accounts of which all parked jobs are wanted.
     pools: by name, locked where it has a limit and a claim asks for it.
-    resized: pools that one of the commands may give a limit.
+    changed_pools: those among them that one of the commands may change, locked also where they have no limit.
     ready: how many of the best ready jobs of each pool, with payload and, where it has a limit or may get one, the
         pool's occupied slots; rows that another transaction holds are skipped.
     contents: (tool, content hash), with the result.
@@ -58,13 +59,35 @@ class Needs(Struct):
     reservations_of: set[str] = field(default_factory=set)
     parked_of: set[str] = field(default_factory=set)
     pools: set[str] = field(default_factory=set)
-    resized: set[str] = field(default_factory=set)
+    changed_pools: set[str] = field(default_factory=set)
     ready: dict[str, int] = field(default_factory=dict)
     contents: set[tuple[str, str]] = field(default_factory=set)
     leaders: set[str] = field(default_factory=set)
     batches: set[str] = field(default_factory=set)
     api_keys: set[str] = field(default_factory=set)
     api_keys_of: set[str] = field(default_factory=set)
+
+    def nothing(self, now: int) -> Snapshot:
+        """The snapshot in which nothing of it was found."""
+        accounts = self.accounts | self.reservations_of | self.parked_of
+        return Snapshot(
+            now,
+            accounts=dict.fromkeys(accounts),
+            jobs=dict.fromkeys(self.jobs | self.owned_jobs),
+            steps=dict.fromkeys(self.steps),
+            keys=dict.fromkeys(self.keys),
+            reservations=dict.fromkeys(self.reservations),
+            reservations_of={account: [] for account in self.reservations_of},
+            parked={account: [] for account in accounts},
+            pools=dict.fromkeys(self.pools),
+            occupied=dict.fromkeys(self.ready, 0),
+            ready={pool: [] for pool in self.ready},
+            contents=dict.fromkeys(self.contents),
+            leaders=dict.fromkeys(self.leaders),
+            batches=dict.fromkeys(self.batches),
+            api_keys=dict.fromkeys(self.api_keys),
+            api_keys_of={name: [] for name in self.api_keys_of},
+        )
 
 
 class Audited(Struct, frozen=True):

@@ -12,6 +12,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from .base import SchemaMismatch, StoreError
+
 _FILE = re.compile(r"(\d{4})_(\w+)\.up\.sql")
 
 BOOKKEEPING = "CREATE TABLE IF NOT EXISTS schema_migrations (version integer PRIMARY KEY);"
@@ -52,6 +54,33 @@ def load(package: str) -> tuple[Migration, ...]:
         for name in names
         if (match := _FILE.fullmatch(name))
     )
+
+
+def goal(migrations: tuple[Migration, ...], target: int | None) -> int:
+    """The version to go to, if there is such a one (default: the newest)."""
+    newest = migrations[-1].number
+    if target not in (None, 0, *(migration.number for migration in migrations)):
+        raise StoreError(f"there is no migration {target}: this release of ficha has 0 (empty) to {newest}")
+    return newest if target is None else target
+
+
+def refuse_newer(database: str, version: int, newest: int) -> None:
+    """Raises SchemaMismatch if a newer release has made the database's schema."""
+    if version > newest:
+        raise SchemaMismatch(
+            f"{database} has schema version {version}, and this release of ficha knows versions up to {newest}: "
+            f"upgrade ficha, or run `ficha migrate down` with the release that made version {version}"
+        )
+
+
+def refuse_other(database: str, version: int, newest: int) -> None:
+    """Raises SchemaMismatch unless the schema is the one that this release works with."""
+    refuse_newer(database, version, newest)
+    if version < newest:
+        raise SchemaMismatch(
+            f"{database} has schema version {version}, and this release of ficha works with version {newest}: "
+            "run `ficha migrate up`"
+        )
 
 
 class Move(Struct, frozen=True):

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import asyncpg
@@ -198,10 +199,13 @@ DRIVER_ERRORS: Final = (
 class speaking:
     """Where the driver is called: its errors become the store's, and a connection that is lost is thrown away."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_connection", "_translated")
 
-    def __init__(self, connection: Connection | None = None) -> None:
+    def __init__(
+        self, connection: Connection | None = None, translate: Callable[[Exception], StoreError] = translated
+    ) -> None:
         self._connection = connection
+        self._translated = translate
 
     def __enter__(self) -> None:
         pass
@@ -210,7 +214,12 @@ class speaking:
         if error is not None and isinstance(error, DRIVER_ERRORS):
             if self._connection is not None and is_lost(error):
                 self._connection.terminate()
-            raise translated(error) from error
+            raise self._translated(error) from error
+
+
+def committing(connection: Connection, attempt: Committed | None = None) -> speaking:
+    """Where the driver is told to commit: raises CommitUnknown if it cannot be known whether that happened."""
+    return speaking(connection, partial(after_commit, attempt=attempt))
 
 
 @asynccontextmanager
@@ -226,28 +235,6 @@ async def transaction(connection: Connection, begin: str = BEGIN) -> AsyncIterat
     finally:
         if not connection.is_closed() and connection.is_in_transaction():
             await _roll_back(connection)
-
-
-class committing:
-    """Where the driver is told to commit: raises CommitUnknown if it cannot be known whether that happened."""
-
-    __slots__ = ("_attempt", "_connection")
-
-    def __init__(self, connection: Connection, attempt: Committed | None = None) -> None:
-        self._connection = connection
-        self._attempt = attempt
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None and isinstance(error, DRIVER_ERRORS):
-            told = after_commit(error)
-            if isinstance(told, CommitUnknown):
-                told.attempt = self._attempt
-            if is_lost(error):
-                self._connection.terminate()
-            raise told from error
 
 
 async def commit(connection: Connection, attempt: Committed | None = None) -> None:
@@ -275,14 +262,19 @@ class SettledConnector:
     and each transaction brings the settings along.
     """
 
-    def __init__(
-        self, url: str, settings: dict[str, str], *, prepared: bool, timeout_s: float | None = TIMEOUT_S
-    ) -> None:
+    def __init__(self, url: str, *, prepared: bool, writes: bool) -> None:
+        # Those that write are watched by `Connections`.
+        timeout_s = None if writes else TIMEOUT_S
         self._plain = connector(url, prepared=prepared, timeout_s=timeout_s)
         # No transaction is begun for a single statement, so its isolation level is a setting as well.
-        settings = {**settings, "default_transaction_isolation": "read committed"}
+        settings = {**(SETTINGS if writes else PLANS), "default_transaction_isolation": "read committed"}
         self._settled = connector(url, prepared=prepared, timeout_s=timeout_s, server_settings=settings)
         self.is_settled = prepared
+
+    @property
+    def begin(self) -> str:
+        """What begins a transaction that writes."""
+        return BEGIN_SET_UP if self.is_settled else BEGIN
 
     async def __call__(self) -> Connection:
         if self.is_settled:

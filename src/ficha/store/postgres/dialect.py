@@ -54,13 +54,9 @@ class PostgresDialect:
     )
 
     def read(self, expression: str, kind: Kind) -> str:
-        match kind:
-            case "uuid" | "json":
-                return f"{expression}::text"
-            case "instant":
-                return instant(expression)
-            case _:
-                return expression
+        if kind == "instant":
+            return instant(expression)
+        return f"{expression}::text" if kind in ("uuid", "json") else expression
 
     def null(self, kind: Kind) -> str:
         return "NULL::bigint" if kind in ("number", "instant") else "NULL::text"

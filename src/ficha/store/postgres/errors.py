@@ -6,7 +6,7 @@ from typing import Final
 
 import asyncpg
 
-from ..base import CommitUnknown, SchemaMismatch, StoreError, Transient, Unavailable
+from ..base import Committed, CommitUnknown, SchemaMismatch, StoreError, Transient, Unavailable
 
 _CONFLICTS: Final = {
     "40001": "a concurrent transaction got in the way",
@@ -70,13 +70,15 @@ def _by_state(error: asyncpg.PostgresError, state: str) -> StoreError:
     return StoreError(f"the database refused: {said}")
 
 
-def after_commit(error: Exception) -> StoreError:
+def after_commit(error: Exception, attempt: Committed | None = None) -> StoreError:
     """The store's error for one that COMMIT has raised. Only an answer of the database says that nothing was kept."""
     told = translated(error)
     answered = isinstance(error, asyncpg.PostgresError) and not (error.sqlstate or "").startswith(("08", "57P", "25P"))
     if answered or not isinstance(told, Unavailable):
         return told
-    return CommitUnknown(f"the connection was lost while committing, so the outcome is unknown: {_words(error)}")
+    return CommitUnknown(
+        f"the connection was lost while committing, so the outcome is unknown: {_words(error)}", attempt
+    )
 
 
 def is_outdated(error: BaseException) -> bool:

@@ -1,7 +1,4 @@
-"""What may stand before the plain path and spare some transactions the whole of it.
-
-The plain store asks its layer first, and tells it what it loads and commits. This layer does nothing.
-"""
+"""What may stand before the plain path: it is asked first, and told what was loaded and committed. This one is idle."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from ...core.needs import PROMOTIONS_PER_SLOT, Needs
 from ...core.records import Account, Awaiting, Job, Leader, Leased, Ready
-from ...core.snapshot import Changes, Snapshot
+from ...core.snapshot import Snapshot
 from ..base import Clock, Transient
 from ..sql.jobs import job_of
 from . import load_statements as s
@@ -42,13 +42,11 @@ class Locked(Struct):
     """How many of the jobs named belong to each account."""
 
 
-async def load(
-    connection: Fetcher, needs: Needs, clock: Clock | None, layer: Layer, resized: frozenset[str] = frozenset()
-) -> Snapshot:
-    """The snapshot, under its locks; pools that are `resized` are locked and counted though they have no limit yet."""
+async def load(connection: Fetcher, needs: Needs, clock: Clock | None, layer: Layer) -> Snapshot:
+    """The snapshot, under its locks."""
     for attempt in range(TRIES):
-        locked = await lock(connection, needs, resized, layer.without_limit if attempt == 0 else frozenset())
-        snapshot = await _read(connection, needs, locked, clock, layer, resized)
+        locked = await lock(connection, needs, layer.without_limit if attempt == 0 else frozenset())
+        snapshot = await _read(connection, needs, locked, clock, layer)
         if not torn(needs, locked, snapshot):
             return snapshot
     raise Transient(f"rows kept moving while they were being locked, {TRIES} times; run it again")
@@ -57,29 +55,10 @@ async def load(
 async def view(connection: Fetcher, needs: Needs, clock: Clock | None) -> Snapshot:
     """The same, only looked at; all of one moment, as the caller's transaction has a single view."""
     locked = await lock(connection, needs, locks=False)
-    return await _read(connection, needs, locked, clock, Layer(), frozenset(), locks=False)
+    return await _read(connection, needs, locked, clock, Layer(), locks=False)
 
 
-def unlocked(needs: Needs, snapshot: Snapshot, changes: Changes) -> frozenset[str]:
-    """Pools that a group changes and that were not locked, because it also claims from them and they had no limit.
-
-    `needs` does not tell such a group from one that only claims, so it is found out afterwards.
-    """
-    return frozenset(
-        pool.name
-        for pool in changes.pools
-        if pool.name in needs.ready and (before := snapshot.pools[pool.name]) is not None and before.limit is None
-    )
-
-
-async def lock(
-    connection: Fetcher,
-    needs: Needs,
-    resized: frozenset[str] = frozenset(),
-    free: Set[str] = frozenset(),
-    *,
-    locks: bool = True,
-) -> Locked:
+async def lock(connection: Fetcher, needs: Needs, free: Set[str] = frozenset(), *, locks: bool = True) -> Locked:
     """Stage 1, left out where there is nothing to lock; without `locks`, the same rows are only read.
 
     Pools that were `free` of a limit when last seen are not looked at for claims; `torn` sees whether they still are.
@@ -90,7 +69,7 @@ async def lock(
     asked.add(s.LOCK_JOBS, uuids(needs.jobs | needs.owned_jobs))
     # A claim needs the pool to itself only where slots are counted; whoever changes a pool always does.
     claimed = needs.ready.keys() - (free & needs.pools)
-    asked.add(s.LOCK_POOLS, sorted(needs.pools - needs.ready.keys() | resized), sorted(claimed))
+    asked.add(s.LOCK_POOLS, sorted(needs.pools - needs.ready.keys() | needs.changed_pools), sorted(claimed))
     asked.add(s.LOCK_LEADERS, sorted(needs.leaders))
     if locks and (needs.api_keys or needs.api_keys_of):
         asked.add(s.LOCK_API_KEYS)
@@ -103,26 +82,15 @@ async def lock(
                 locked.accounts[account[0]] = Account(*account)
             case "leader":
                 locked.leaders[rest[0]] = Leader(*rest)
-            case "ready":
-                locked.ready.update(names)
-            case "leases":
-                locked.leases.update(names)
-            case "pools":
-                locked.pools.update(names)
             case "owners":
                 locked.owned.update(names)
+            case "ready" | "leases" | "pools":
+                getattr(locked, what).update(names)
     return locked
 
 
 async def _read(
-    connection: Fetcher,
-    needs: Needs,
-    locked: Locked,
-    clock: Clock | None,
-    layer: Layer,
-    resized: frozenset[str],
-    *,
-    locks: bool = True,
+    connection: Fetcher, needs: Needs, locked: Locked, clock: Clock | None, layer: Layer, *, locks: bool = True
 ) -> Snapshot:
     """Stage 2."""
     promotions = _promotions(needs, locked)
@@ -131,7 +99,7 @@ async def _read(
     asked = LoadStatement(locks=locks)
     asked.add(s.JOBS, uuids(needs.jobs | needs.owned_jobs))
     asked.add(s.KEYS_AND_JOBS, *columns(sorted(needs.keys), 3))
-    asked.add(s.CANDIDATES, *candidate_values(needs, stretches), sorted(resized))
+    asked.add(s.CANDIDATES, *candidate_values(needs, stretches), sorted(needs.changed_pools))
     parked = s.PARKED_WITH_PAYLOADS if needs.ready else s.PARKED_JOBS
     asked.add(parked, list(promotions), list(promotions.values()))
     asked.add(s.PAYLOADS, uuids(needs.payloads))
@@ -173,25 +141,10 @@ def snapshot_of(
     needs: Needs, locked: Locked, parts: Sequence[LoadPart], found: Sequence[Any], clock: Clock | None
 ) -> Snapshot:
     """The rows that were found in the places of those that were asked for. The last row is the time."""
-    named = needs.accounts | needs.reservations_of | needs.parked_of
-    snapshot = Snapshot(
-        now=found[-1][REST][0] if clock is None else clock(),
-        accounts={**dict.fromkeys(named), **locked.accounts},
-        jobs=dict.fromkeys(needs.jobs | needs.owned_jobs),
-        steps=dict.fromkeys(needs.steps),
-        keys=dict.fromkeys(needs.keys),
-        reservations=dict.fromkeys(needs.reservations),
-        reservations_of={account: [] for account in needs.reservations_of},
-        parked={account: [] for account in (*named, *locked.accounts)},
-        pools=dict.fromkeys(needs.pools),
-        occupied=dict.fromkeys(needs.ready, 0),
-        ready={pool: [] for pool in needs.ready},
-        contents=dict.fromkeys(needs.contents),
-        leaders={**dict.fromkeys(needs.leaders), **locked.leaders},
-        batches=dict.fromkeys(needs.batches),
-        api_keys=dict.fromkeys(needs.api_keys),
-        api_keys_of={name: [] for name in needs.api_keys_of},
-    )
+    snapshot = needs.nothing(found[-1][REST][0] if clock is None else clock())
+    snapshot.accounts.update(locked.accounts)
+    snapshot.leaders.update(locked.leaders)
+    snapshot.parked.update({account: [] for account in locked.accounts})
     for row in found:
         part = parts[row[PART]]
         if row[0] is not None:
@@ -222,9 +175,10 @@ def torn(needs: Needs, locked: Locked, snapshot: Snapshot) -> bool:
         )
         or any(held.account_id not in locked.accounts for held in snapshot.reservations.values() if held is not None)
         or any(
-            pool.name not in locked.pools
+            name not in locked.pools
             for name in needs.pools
-            if (pool := snapshot.pools[name]) is not None and (pool.limit is not None or name not in needs.ready)
+            if (pool := snapshot.pools[name]) is not None
+            and (pool.limit is not None or name not in needs.ready or name in needs.changed_pools)
         )
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final, Literal
 
 from msgspec import Struct
@@ -36,9 +37,19 @@ class LoadPart(Struct, frozen=True, eq=False):
 
     types: tuple[str, ...]
     selects: tuple[str, ...]
-    cte: str = ""
-    take: Take | None = None
-    lists: Literal["ready", "parked"] | None = None
+    cte: str
+    take: Take | None
+    lists: Literal["ready", "parked"] | None
+
+
+def load_part(
+    types: str,
+    *selects: str,
+    cte: str = "",
+    take: Take | None = None,
+    lists: Literal["ready", "parked"] | None = None,
+) -> LoadPart:
+    return LoadPart(tuple(types.split()), selects, cte, take, lists)
 
 
 class LoadStatement:
@@ -93,53 +104,45 @@ def _names(what: str, found: str) -> str:
     return f"SELECT '{what}', {_NO_ACCOUNT}, ARRAY({found}), NULL::record"
 
 
-LOCK_ACCOUNTS: Final = LoadPart(
-    ("text[]", "uuid[]", "uuid[]"),
-    (
-        # The first select gives the columns their types.
-        f"""(
-            SELECT 'account', {SQL.selected(t.ACCOUNTS, "a")}, NULL::text[], NULL::record
-            FROM (
-                SELECT * FROM accounts
-                WHERE id = ANY (
-                    {{0}}
-                    || ARRAY(SELECT account_id FROM owners)
-                    || ARRAY(SELECT account_id FROM reservations WHERE id = ANY ({{2}}))
-                )
-                ORDER BY id {{lock}}
-            ) a
-        )""",
-        _names("owners", "SELECT account_id FROM owners"),
-    ),
+LOCK_ACCOUNTS: Final = load_part(
+    "text[] uuid[] uuid[]",
+    # The first select gives the columns their types.
+    f"""(
+        SELECT 'account', {SQL.selected(t.ACCOUNTS, "a")}, NULL::text[], NULL::record
+        FROM (
+            SELECT * FROM accounts
+            WHERE id = ANY (
+                {{0}}
+                || ARRAY(SELECT account_id FROM owners)
+                || ARRAY(SELECT account_id FROM reservations WHERE id = ANY ({{2}}))
+            )
+            ORDER BY id {{lock}}
+        ) a
+    )""",
+    _names("owners", "SELECT account_id FROM owners"),
     cte="owners AS MATERIALIZED (SELECT account_id FROM jobs WHERE id = ANY ({1}))",
 )
-LOCK_JOBS: Final = LoadPart(
-    ("uuid[]",),
-    tuple(
-        _names(table, f"SELECT job_id::text FROM {table} WHERE job_id = ANY ({{0}}) ORDER BY job_id {{lock}}")
-        for table in ("ready", "leases")
+LOCK_JOBS: Final = load_part(
+    "uuid[]",
+    _names("ready", "SELECT job_id::text FROM ready WHERE job_id = ANY ({0}) ORDER BY job_id {lock}"),
+    _names("leases", "SELECT job_id::text FROM leases WHERE job_id = ANY ({0}) ORDER BY job_id {lock}"),
+)
+LOCK_POOLS: Final = load_part(
+    "text[] text[]",
+    _names(
+        "pools",
+        "SELECT name FROM pools WHERE name = ANY ({0}) OR name = ANY ({1}) AND coalesce(resized, slots) IS NOT NULL "
+        "ORDER BY name {lock}",
     ),
 )
-LOCK_POOLS: Final = LoadPart(
-    ("text[]", "text[]"),
-    (
-        _names(
-            "pools",
-            "SELECT name FROM pools "
-            "WHERE name = ANY ({0}) OR name = ANY ({1}) AND coalesce(resized, slots) IS NOT NULL ORDER BY name {lock}",
-        ),
-    ),
-)
-LOCK_LEADERS: Final = LoadPart(
-    ("text[]",),
-    (
-        f"SELECT 'leader', {_NO_ACCOUNT}, NULL::text[], ROW({SQL.selected(t.LEADERS, 'e')}) "
-        "FROM (SELECT * FROM leaders WHERE name = ANY ({0}) ORDER BY name {lock}) e",
-    ),
+LOCK_LEADERS: Final = load_part(
+    "text[]",
+    f"SELECT 'leader', {_NO_ACCOUNT}, NULL::text[], ROW({SQL.selected(t.LEADERS, 'e')}) "
+    "FROM (SELECT * FROM leaders WHERE name = ANY ({0}) ORDER BY name {lock}) e",
 )
 # One for all changes of API keys, which are rare: how many keys of a name there are is not to be seen in any one row.
-LOCK_API_KEYS: Final = LoadPart(
-    (), (_names("api keys", "SELECT 'held' FROM pg_advisory_xact_lock(hashtext('ficha api keys'))"),)
+LOCK_API_KEYS: Final = load_part(
+    "", _names("api keys", "SELECT 'held' FROM pg_advisory_xact_lock(hashtext('ficha api keys'))")
 )
 LOCKS: Final = (LOCK_ACCOUNTS, LOCK_JOBS, LOCK_POOLS, LOCK_LEADERS, LOCK_API_KEYS)
 """Every part of stage 1, in the order of the locks."""
@@ -174,53 +177,45 @@ def _take_payload(snapshot: Snapshot, payload: str, rest: Row) -> None:
     snapshot.payloads[rest[0]] = payload
 
 
-def _take_step(snapshot: Snapshot, payload: str, rest: Row) -> None:
-    snapshot.steps[rest[0], rest[1]] = rest[2]
+def _into(field: str, record: Callable[[Row], Any], width: int = 1) -> Take:
+    """Under its key, which is its first column or the first few."""
+
+    def take(snapshot: Snapshot, payload: str, rest: Row) -> None:
+        getattr(snapshot, field)[rest[0] if width == 1 else tuple(rest[:width])] = record(rest)
+
+    return take
 
 
-def _take_content(snapshot: Snapshot, payload: str, rest: Row) -> None:
-    snapshot.contents[rest[0], rest[1]] = Content(*rest)
+def _onto(field: str, record: Callable[[Row], Any]) -> Take:
+    """To the list of its owner, which is its second column."""
 
+    def take(snapshot: Snapshot, payload: str, rest: Row) -> None:
+        getattr(snapshot, field)[rest[1]].append(record(rest))
 
-def _take_occupied(snapshot: Snapshot, payload: str, rest: Row) -> None:
-    snapshot.occupied[rest[0]] = rest[1]
-
-
-def _take_key(snapshot: Snapshot, payload: str, rest: Row) -> None:
-    snapshot.keys[rest[0], rest[1], rest[2]] = t.KEYS.record(rest)
-
-
-def _take_active(snapshot: Snapshot, payload: str, rest: Row) -> None:
-    snapshot.reservations_of[rest[1]].append(t.RESERVATIONS.record(rest))
-
-
-def _take_api_key_of(snapshot: Snapshot, payload: str, rest: Row) -> None:
-    snapshot.api_keys_of[rest[1]].append(t.API_KEYS.record(rest))
+    return take
 
 
 def _named(table: Table, kind: str) -> LoadPart:
     """Records by their key, for the field of the snapshot that has the table's name."""
-    key = table.key[0]
-
-    def take(snapshot: Snapshot, payload: str, rest: Row) -> None:
-        getattr(snapshot, table.name)[rest[0]] = table.record(rest)
-
-    return LoadPart(
-        (kind,), (other(SQL.selected(table, "k"), f"{table.name} k WHERE k.{key} = ANY ({{0}})"),), take=take
-    )
+    return _found(table, kind, f"k.{table.key[0]} = ANY ({{0}})", _into(table.name, table.record))
 
 
-JOBS: Final = LoadPart(("uuid[]",), (f"{_ANY_JOB} unnest({{0}}) AS w (id) {_job('w.id')} {_HOT_ROWS}",))
-KEYS_AND_JOBS: Final = LoadPart(
-    ("text[]", "text[]", "text[]"),
-    (f"{_ANY_JOB} keyed {_job('keyed.job_id')} {_HOT_ROWS}", other(SQL.selected(t.KEYS, "k"), "keyed k")),
+def _found(table: Table, kind: str, condition: str, take: Take) -> LoadPart:
+    return load_part(kind, other(SQL.selected(table, "k"), f"{table.name} k WHERE {condition}"), take=take)
+
+
+JOBS: Final = load_part("uuid[]", f"{_ANY_JOB} unnest({{0}}) AS w (id) {_job('w.id')} {_HOT_ROWS}")
+KEYS_AND_JOBS: Final = load_part(
+    "text[] text[] text[]",
+    f"{_ANY_JOB} keyed {_job('keyed.job_id')} {_HOT_ROWS}",
+    other(SQL.selected(t.KEYS, "k"), "keyed k"),
     cte=f"""
         keyed AS MATERIALIZED (
             SELECT k.* FROM unnest({{0}}, {{1}}, {{2}}) AS w (account_id, scope, key)
             {looked_up("keys", "k", "k.account_id = w.account_id AND k.scope = w.scope AND k.key = w.key")}
         )
     """,
-    take=_take_key,
+    take=_into("keys", t.KEYS.record, 3),
 )
 
 
@@ -250,37 +245,33 @@ def candidates(more: str = "", lock: str = "") -> str:
     """
 
 
-CANDIDATE_TYPES: Final = ("text[]", "bigint[]", "text[]", "bigint[]", "bigint[]")
-CANDIDATES: Final = LoadPart(
-    (*CANDIDATE_TYPES, "text[]"),
-    (
-        ready_jobs(),
-        other(
-            "q.name, (SELECT count(*) FROM leases WHERE leases.pool = q.name)",
-            "pools q WHERE q.name = ANY ({0}) AND (coalesce(q.resized, q.slots) IS NOT NULL OR q.name = ANY ({5}))",
-        ),
+CANDIDATE_TYPES: Final = "text[] bigint[] text[] bigint[] bigint[]"
+CANDIDATES: Final = load_part(
+    f"{CANDIDATE_TYPES} text[]",
+    ready_jobs(),
+    other(
+        "q.name, (SELECT count(*) FROM leases WHERE leases.pool = q.name)",
+        "pools q WHERE q.name = ANY ({0}) AND (coalesce(q.resized, q.slots) IS NOT NULL OR q.name = ANY ({5}))",
     ),
     cte=candidates(lock="{skip}"),
-    take=_take_occupied,
+    take=_into("occupied", itemgetter(1)),
     lists="ready",
 )
 
 
 def _parked(payload: str) -> LoadPart:
-    return LoadPart(
-        ("text[]", "bigint[]"),
-        (
-            f"""(
-                SELECT {job_columns(SQL, "p")}, {{part}}, {payload}, NULL::record
-                FROM unnest({{0}}, {{1}}) AS w (account_id, most)
-                CROSS JOIN LATERAL (
-                    SELECT * FROM parked WHERE parked.account_id = w.account_id AND due_at IS NULL
-                    ORDER BY rank, job_id LIMIT w.most
-                ) p
-                {_job("p.job_id")} {_beside("checkpoints", "c", "p.job_id")}
-                ORDER BY p.account_id, p.rank, p.job_id
-            )""",
-        ),
+    return load_part(
+        "text[] bigint[]",
+        f"""(
+            SELECT {job_columns(SQL, "p")}, {{part}}, {payload}, NULL::record
+            FROM unnest({{0}}, {{1}}) AS w (account_id, most)
+            CROSS JOIN LATERAL (
+                SELECT * FROM parked WHERE parked.account_id = w.account_id AND due_at IS NULL
+                ORDER BY rank, job_id LIMIT w.most
+            ) p
+            {_job("p.job_id")} {_beside("checkpoints", "c", "p.job_id")}
+            ORDER BY p.account_id, p.rank, p.job_id
+        )""",
         lists="parked",
     )
 
@@ -288,46 +279,40 @@ def _parked(payload: str) -> LoadPart:
 PARKED_JOBS: Final = _parked("NULL::text")
 PARKED_WITH_PAYLOADS: Final = _parked("j.payload::text")
 """For a group that also claims: it may claim what it promotes."""
-PAYLOADS: Final = LoadPart(
-    ("uuid[]",), (other("id::text", "jobs WHERE id = ANY ({0})", "payload::text"),), take=_take_payload
+PAYLOADS: Final = load_part(
+    "uuid[]", other("id::text", "jobs WHERE id = ANY ({0})", "payload::text"), take=_take_payload
 )
-STEPS: Final = LoadPart(
-    ("uuid[]", "text[]"),
-    (
-        other(
-            "s.job_id::text, s.name, s.result::text",
-            f"unnest({{0}}, {{1}}) AS w (job_id, name) "
-            f"{looked_up('steps', 's', 'k.job_id = w.job_id AND k.name = w.name')}",
-        ),
+STEPS: Final = load_part(
+    "uuid[] text[]",
+    other(
+        "s.job_id::text, s.name, s.result::text",
+        "unnest({0}, {1}) AS w (job_id, name) " + looked_up("steps", "s", "k.job_id = w.job_id AND k.name = w.name"),
     ),
-    take=_take_step,
+    take=_into("steps", itemgetter(2), 2),
 )
-RESERVATIONS_ACTIVE: Final = LoadPart(
-    ("text[]",),
-    (other(SQL.selected(t.RESERVATIONS, "v"), "reservations v WHERE v.account_id = ANY ({0}) AND v.state = 'active'"),),
-    take=_take_active,
-)
-CONTENTS: Final = LoadPart(
-    ("text[]", "text[]"),
-    (
-        other(
-            "t.tool, t.content_hash, t.job_id::text, j.result::text",
-            f"unnest({{0}}, {{1}}) AS w (tool, content_hash) "
-            f"{looked_up('contents', 't', 'k.tool = w.tool AND k.content_hash = w.content_hash')} {_job('t.job_id')}",
-        ),
+CONTENTS: Final = load_part(
+    "text[] text[]",
+    other(
+        "t.tool, t.content_hash, t.job_id::text, j.result::text",
+        "unnest({0}, {1}) AS w (tool, content_hash) "
+        f"{looked_up('contents', 't', 'k.tool = w.tool AND k.content_hash = w.content_hash')} {_job('t.job_id')}",
     ),
-    take=_take_content,
+    take=_into("contents", lambda rest: Content(*rest), 2),
 )
 RESERVATIONS: Final = _named(t.RESERVATIONS, "uuid[]")
 POOLS: Final = _named(t.POOLS, "text[]")
 BATCHES: Final = _named(t.BATCHES, "uuid[]")
 API_KEYS: Final = _named(t.API_KEYS, "uuid[]")
-API_KEYS_OF: Final = LoadPart(
-    ("text[]",),
-    (other(SQL.selected(t.API_KEYS, "k"), "api_keys k WHERE k.name = ANY ({0}) AND k.revoked_at IS NULL"),),
-    take=_take_api_key_of,
+RESERVATIONS_ACTIVE: Final = _found(
+    t.RESERVATIONS,
+    "text[]",
+    "k.account_id = ANY ({0}) AND k.state = 'active'",
+    _onto("reservations_of", t.RESERVATIONS.record),
 )
-NOW: Final = LoadPart((), (f"SELECT {_NO_JOB}, {{part}}, NULL::text, ROW({SQL.clock})",))
+API_KEYS_OF: Final = _found(
+    t.API_KEYS, "text[]", "k.name = ANY ({0}) AND k.revoked_at IS NULL", _onto("api_keys_of", t.API_KEYS.record)
+)
+NOW: Final = load_part("", f"SELECT {_NO_JOB}, {{part}}, NULL::text, ROW({SQL.clock})")
 """Always the last."""
 
 READS: Final = (

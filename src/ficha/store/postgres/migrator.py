@@ -11,13 +11,13 @@ from importlib.resources import files
 from typing import Final, Literal
 
 from .. import migrations
-from ..base import SchemaMismatch, StoreError
 from ..migrations import Migration
 from .connections import Connection, commit, speaking, transaction
 
 MIGRATIONS: Final = migrations.load(__package__)
 NEWEST: Final = MIGRATIONS[-1].number
 
+_DATABASE: Final = "the database"
 _VERSION: Final = "SELECT coalesce(max(version), 0) FROM schema_migrations"
 _IS_THERE: Final = "SELECT to_regclass('schema_migrations') IS NOT NULL"
 # Held until the transaction ends: whoever comes second waits, and then finds the work done.
@@ -40,22 +40,19 @@ class PostgresMigrator:
                 return int(await connection.fetchval(_VERSION))
 
     async def migrate(self, target: int | None = None) -> list[Migration]:
-        known = {0, *(migration.number for migration in MIGRATIONS)}
-        if target is not None and target not in known:
-            raise StoreError(f"there is no migration {target}; known are {sorted(known)}")
+        target = migrations.goal(MIGRATIONS, target)
         done: list[Migration] = []
         async with self._connection() as connection:
             while (migration := await self._step(connection, target)) is not None:
                 done.append(migration)
         return done
 
-    async def _step(self, connection: Connection, target: int | None) -> Migration | None:
+    async def _step(self, connection: Connection, target: int) -> Migration | None:
         """One migration towards the target. Others may be at it too, so each step looks again where it stands."""
         async with transaction(connection, _BEGIN):
             with speaking(connection):
                 version = int(await connection.fetchval(_VERSION))
-                if version > NEWEST:
-                    raise newer(version)
+                migrations.refuse_newer(_DATABASE, version, NEWEST)
                 moves = migrations.path(MIGRATIONS, version, target)
                 if moves:
                     await connection.execute(moves[0].sql)
@@ -91,22 +88,9 @@ def _security(way: Literal["up", "down"]) -> str:
     return (files(__package__) / "migrations" / f"rls.{way}.sql").read_text("utf-8")
 
 
-def newer(version: int) -> SchemaMismatch:
-    return SchemaMismatch(
-        f"the database's schema is version {version}, and this release of ficha knows versions up to {NEWEST}: "
-        f"upgrade ficha, or run `ficha migrate down` with the release that made version {version}"
-    )
-
-
 async def check(connection: Connection) -> None:
     """Refuses a database whose schema is not this release's."""
     with speaking(connection):
         is_there = await connection.fetchval(_IS_THERE)
         version = int(await connection.fetchval(_VERSION)) if is_there else 0
-    if version > NEWEST:
-        raise newer(version)
-    if version < NEWEST:
-        raise SchemaMismatch(
-            f"the database's schema is version {version} and this release of ficha works with version {NEWEST}: "
-            "run `ficha migrate up`"
-        )
+    migrations.refuse_other(_DATABASE, version, NEWEST)

@@ -8,7 +8,6 @@ role or the database that path (`ALTER ROLE … SET search_path`), or put `?opti
 PostgreSQL 15 or newer.
 """
 
-# ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
 from __future__ import annotations
 
 import asyncio
@@ -18,60 +17,27 @@ from collections.abc import Callable, Iterable, Set
 from typing import Any, Final, TypeVar
 
 from ...core.needs import Needs
-from ...core.outcomes import Outcome
 from ...core.policy import MILLISECOND
-from ...core.snapshot import Changes, Snapshot
+from ...core.snapshot import Snapshot
 from .. import base
-from ..base import (
-    ASKED_MS,
-    Clock,
-    Committed,
-    CommitUnknown,
-    Decide,
-    Decision,
-    Hints,
-    Query,
-    StoreError,
-    Transient,
-    no_hints,
-)
+from ..base import Clock, Committed, CommitUnknown, Decide, Decision, Hints, Query, StoreError, Transient, no_hints
 from ..sql.dialect import sql_file
 from . import migrator, reads
-from .connections import (
-    BEGIN,
-    BEGIN_SET_UP,
-    PLANS,
-    SETTINGS,
-    TIMEOUT_S,
-    Connection,
-    Connections,
-    SettledConnector,
-    commit,
-    connector,
-    speaking,
-    transaction,
-)
+from .connections import TIMEOUT_S, Connection, Connections, SettledConnector, commit, connector, speaking, transaction
 from .dialect import Layout
 from .layer import Group, Layer
 from .listener import CHANNEL, Listener
-from .load import load, unlocked
+from .load import load
 from .optimistic import optimistic_layer
 from .write import PARTS, write
 
 T = TypeVar("T")
 
-# Writing the marker oneself waits for whoever is still writing it, and works only if they did not. It is not kept.
-_MARKER: Final = """
-INSERT INTO commits (committer, sequence, at, size, events) VALUES ($1, $2, now(), 0, '[]')
-ON CONFLICT DO NOTHING RETURNING true
-"""
+_MARKER: Final = sql_file(__package__, "marker")
 _MARKER_WAIT_S: Final = 90.0
 _PRUNE: Final = sql_file(__package__, "prune")
 _FOLD_COUNTS: Final = sql_file(__package__, "fold_counts")
-_NOTIFY: Final = f"""
-SELECT set_config('synchronous_commit', 'off', true), pg_notify('{CHANNEL}', pool) FROM unnest($1::text[]) AS w (pool)
-"""
-"""A hint may be lost, so nobody waits for the disk: the setting holds for this one statement's transaction."""
+_NOTIFY: Final = sql_file(__package__, "notify").format(channel=CHANNEL)
 
 
 class PostgresStore(migrator.PostgresMigrator):
@@ -105,8 +71,8 @@ class PostgresStore(migrator.PostgresMigrator):
         self._pool_size = pool_size
         self._optimistic = optimistic
         self._connect_listener = connector(listen_url or url, prepared=prepared)
-        self._connect_writer = SettledConnector(url, SETTINGS, prepared=prepared, timeout_s=None)
-        self._connect_reader = SettledConnector(url, PLANS, prepared=prepared)
+        self._connect_writer = SettledConnector(url, prepared=prepared, writes=True)
+        self._connect_reader = SettledConnector(url, prepared=prepared, writes=False)
         self._layout = Layout(part.table for part in PARTS)
         self._listeners: list[Listener] = []
         self._begun: dict[str, int] = {}
@@ -155,8 +121,10 @@ class PostgresStore(migrator.PostgresMigrator):
         async with self._writers.take() as connection:
             if self._is_optimistic and (done := await self._layer.try_transact(connection, group)) is not None:
                 return done
-            async with transaction(connection, BEGIN_SET_UP if self._connect_writer.is_settled else BEGIN):
-                snapshot, changes, outcomes = await self._decided(connection, needs, noting, ours=connection)
+            async with transaction(connection, self._connect_writer.begin):
+                with speaking(connection):
+                    snapshot = await load(connection, needs, self._clock, self._layer)
+                changes, outcomes = noting(snapshot)
                 if not changes:
                     return Committed(changes, outcomes)
                 committed = Committed(changes, outcomes, hints(changes))
@@ -188,7 +156,7 @@ class PostgresStore(migrator.PostgresMigrator):
                     with speaking(connection):
                         is_marked = await connection.fetchval(_MARKER, committer, number) is None
                         now = await reads.database_now(connection, self._clock)
-                    if not is_marked and now - self._begun.get(committer, now) > ASKED_MS * MILLISECOND:
+                    if not is_marked and now - self._begun.get(committer, now) > base.ASKED_MS * MILLISECOND:
                         raise CommitUnknown(f"transaction {number} of {committer} began too long ago to tell its fate")
                     return is_marked
             except Transient as error:
@@ -207,23 +175,12 @@ class PostgresStore(migrator.PostgresMigrator):
         """
         if not connection.is_in_transaction():
             raise StoreError("this connection is not in a transaction; begin one, and commit it afterwards")
-        snapshot, changes, outcomes = await self._decided(connection, needs, decide, ours=None)
+        with speaking():
+            snapshot = await load(connection, needs, self._clock, self._layer)
+        changes, outcomes = decide(snapshot)
         with speaking():
             await write(connection, self._layout, snapshot, changes)
         return Committed(changes, outcomes)
-
-    async def _decided(
-        self, connection: Any, needs: Needs, decide: Decide, *, ours: Connection | None
-    ) -> tuple[Snapshot, Changes, list[Outcome]]:
-        """Loads and decides, once more where only the decision told what else had to be locked."""
-        with speaking(ours):
-            snapshot = await load(connection, needs, self._clock, self._layer)
-        changes, outcomes = decide(snapshot)
-        if pools := unlocked(needs, snapshot, changes):
-            with speaking(ours):
-                snapshot = await load(connection, needs, self._clock, self._layer, pools)
-            changes, outcomes = decide(snapshot)
-        return snapshot, changes, outcomes
 
     async def read(self, query: Query[T]) -> T:
         async with self._readers.take() as connection:

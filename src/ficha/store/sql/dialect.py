@@ -7,6 +7,7 @@ waits and one that does not.
 from __future__ import annotations
 
 from collections.abc import Collection, Generator
+from functools import cache
 from importlib.resources import files
 from typing import Any, Protocol, TypeVar
 
@@ -92,7 +93,8 @@ class Select:
         return Statement(f"{self._text}{where} {tail}", tuple(self._values))
 
 
+@cache
 def sql_file(package: str, name: str) -> str:
-    """A statement that stands in a file of its own, in the folder `statements` of a package; without its comments."""
+    """A statement from the folder `statements` of a package, without its comments."""
     lines = (files(package) / "statements" / f"{name}.sql").read_text("utf-8").splitlines()
     return "\n".join(line for line in lines if not line.startswith("--"))

@@ -46,8 +46,7 @@ def _fields(*names: str) -> Callable[[Job], Values]:
 def _birth(born: tuple[Job, str, str | None]) -> Values:
     """While a job is active its wide row says 'queued', whatever its hot row says."""
     job, payload, result = born
-    is_queued = job.place is None or job.status == "queued"
-    return *_wide(job if is_queued else replace(job, status="queued")), payload, result
+    return *_wide(job if job.place is None else replace(job, status="queued")), payload, result
 
 
 def _end(ended: tuple[Job, str | None]) -> Values:
@@ -101,8 +100,6 @@ LEASES: Final = Table(
     ),
     _lease,
 )
-
-# Reading
 
 HOT_ROWS: Final = (
     "LEFT JOIN leases l ON l.job_id = j.id LEFT JOIN ready r ON r.job_id = j.id "
@@ -159,9 +156,6 @@ def _place(row: Row) -> Place | None:
     if parked_rank is not None:
         return Parked(parked_rank, due_at)
     return None if ref is None else Awaiting(ref, leased_at, times[-1])
-
-
-# Writing
 
 
 class JobRows(Struct):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from ...core.dataset import State
@@ -24,17 +25,15 @@ from .tables import Kind, Row, Table
 Answer = Callable[[Dialect, Any, int | None], Asking[Any]]
 """The last argument is the time, where it is not the database's clock that tells it."""
 PAGES: Final[dict[type[q.Query[Any]], tuple[Table, str, tuple[tuple[str, str, str], ...]]]] = {
+    q.GetAccount: (t.ACCOUNTS, "id", (("id", "=", "account_id"),)),
     q.ListAccounts: (t.ACCOUNTS, "id", (("id", ">", "after"),)),
+    q.ListSteps: (t.STEPS, "{insertion_order}", (("job_id", "=", "job_id"),)),
     q.ListEntries: (t.ENTRIES, "number DESC", (("account_id", "=", "account_id"), ("number", "<", "before_number"))),
     q.ListReservations: (t.RESERVATIONS, "id DESC", (("account_id", "=", "account_id"), ("id", "<", "before"))),
 }
 """Questions that list records of a table: the order, and which column must be how to which field of the question."""
-CONTENTS: Final = "SELECT t.tool, t.content_hash, {}, {} FROM contents t JOIN jobs j ON j.id = t.job_id"
-TALLY_SUMS: Final = sql_file(__package__, "tally_sums")
-DUE, HISTORY, API_KEYS, FIRST_SEARCHED, STATS_HELD, STATS_COUNTS = (
-    sql_file(__package__, name)
-    for name in ("due", "history", "api_keys", "first_searched", "stats_held", "stats_counts")
-)
+_text: Final = partial(sql_file, __package__)
+TALLY_SUMS: Final = _text("tally_sums")
 
 
 def _page(sql: Dialect, table: Table, more: str = "") -> Select:
@@ -46,28 +45,22 @@ def list_page(sql: Dialect, query: q.Query[Any], now: int | None) -> Asking[list
     page = _page(sql, table)
     for column, operator, name in conditions:
         page.matches(f"t.{column}", operator, getattr(query, name), table.kind(column))
-    return [*map(table.record, (yield page.statement(f"ORDER BY t.{order}", query.limit)))]  # type: ignore[attr-defined]
+    tail = f"ORDER BY t.{order.format(insertion_order=sql.insertion_order)}"
+    return [*map(table.record, (yield page.statement(tail, getattr(query, "limit", None))))]
 
 
 def get_account(sql: Dialect, query: q.GetAccount, now: int | None) -> Asking[Account | None]:
-    page = _page(sql, t.ACCOUNTS)
-    page.matches("t.id", "=", query.account_id)
-    rows = yield page.statement()
-    return t.ACCOUNTS.record(rows[0]) if rows else None
+    return next(iter((yield from list_page(sql, query, now))), None)
 
 
 def get_jobs(sql: Dialect, query: q.GetJobs, now: int | None) -> Asking[list[q.JobRow]]:
-    rows = yield Statement(
-        f"{job_rows_text(sql)} WHERE {sql.among('j.id', 1, 'uuid')}", (sql.values({*query.ids}, "uuid"),)
-    )
-    return [*map(job_row, rows)]
+    text = f"{job_rows_text(sql)} WHERE {sql.among('j.id', 1, 'uuid')}"
+    return [*map(job_row, (yield Statement(text, (sql.values({*query.ids}, "uuid"),))))]
 
 
 def job_rows_text(sql: Dialect) -> str:
-    return (
-        f"SELECT {job_columns(sql)}, {sql.read('j.payload', 'json')}, {sql.read('j.result', 'json')} "
-        f"FROM jobs j {HOT_ROWS}"
-    )
+    texts = f"{sql.read('j.payload', 'json')}, {sql.read('j.result', 'json')}"
+    return f"SELECT {job_columns(sql)}, {texts} FROM jobs j {HOT_ROWS}"
 
 
 def job_row(row: Row) -> q.JobRow:
@@ -75,7 +68,7 @@ def job_row(row: Row) -> q.JobRow:
 
 
 def get_history(sql: Dialect, query: q.GetHistory, now: int | None) -> Asking[list[Event]]:
-    text = HISTORY.format(
+    text = _text("history").format(
         **{"job": job_columns(sql), "event": sql.selected(t.EVENTS, "e"), "hot_rows": HOT_ROWS},
         **{
             "job_id": sql.parameter(1, "uuid"),
@@ -100,14 +93,8 @@ def list_commits(sql: Dialect, query: q.ListCommits, now: int | None) -> Asking[
 
 
 def get_first_searched(sql: Dialect, query: q.GetFirstSearched, now: int | None) -> Asking[int]:
-    rows = yield Statement(FIRST_SEARCHED.format(most=sql.parameter(1, "number")), (q.EVENTS_SEARCHED,))
+    rows = yield Statement(_text("first_searched").format(most=sql.parameter(1, "number")), (q.EVENTS_SEARCHED,))
     return rows[0][0] if rows else 0
-
-
-def list_steps(sql: Dialect, query: q.ListSteps, now: int | None) -> Asking[list[Any]]:
-    page = _page(sql, t.STEPS)
-    page.matches("t.job_id", "=", query.job_id, "uuid")
-    return [*map(t.STEPS.record, (yield page.statement(f"ORDER BY t.{sql.insertion_order}")))]
 
 
 def list_keys(sql: Dialect, query: q.ListKeys, now: int | None) -> Asking[list[Any]]:
@@ -159,7 +146,7 @@ def _api_keys(sql: Dialect, now: int | None, condition: tuple[str, str, Any, Kin
     names = {"now": page.given(now, "number"), "clock": sql.clock, "used_at": sql.read("u.at", "instant")}
     page.matches(*condition)
     keys = page.statement("ORDER BY id DESC", limit)
-    text = API_KEYS.format(**names, key=sql.selected(t.API_KEYS, "k"), keys=keys.text)
+    text = _text("api_keys").format(**names, key=sql.selected(t.API_KEYS, "k"), keys=keys.text)
     rows = yield Statement(text, keys.values)
     found = [q.ApiKeyRow(t.API_KEYS.record(key), used_at) for _, used_at, *key in rows if key[0] is not None]
     return q.ApiKeyList(rows[0][0], found)
@@ -167,7 +154,7 @@ def _api_keys(sql: Dialect, now: int | None, condition: tuple[str, str, Any, Kin
 
 def get_due(sql: Dialect, query: q.GetDue, now: int | None) -> Asking[q.Due]:
     names = {"job_id": sql.read("job_id", "uuid"), "id": sql.read("id", "uuid"), "at": sql.read("at", "instant")}
-    text = DUE.format(moment=sql.moment, limit=sql.parameter(4, "number"), **names)
+    text = _text("due").format(moment=sql.moment, limit=sql.parameter(4, "number"), **names)
     rows = yield Statement(text, (now, query.stuck_ms, query.max_age_ms, query.limit))
     found: dict[str, list[Row]] = defaultdict(list)
     for kind, *name in rows:
@@ -180,8 +167,8 @@ def get_stats(sql: Dialect, query: q.GetStats, now: int | None) -> Asking[q.Stat
     if now is None:
         [(now,)] = yield Statement(f"SELECT {sql.clock}")
     stuck_at = now - query.stuck_ms * MILLISECOND
-    held = yield Statement(STATS_HELD.format(stuck_at=sql.parameter(1, "instant")), (stuck_at,))
-    [(queued, dead)] = yield Statement(STATS_COUNTS)
+    held = yield Statement(_text("stats_held").format(stuck_at=sql.parameter(1, "instant")), (stuck_at,))
+    [(queued, dead)] = yield Statement(_text("stats_counts"))
     newest = Select(sql, f"SELECT {sql.read('at', 'instant')}, events FROM commits WHERE size > 0")
     told = yield newest.statement("ORDER BY number DESC", q.COMMITS_AVERAGED)
     completed = [event.job_id for at, text in told for event in decoded(text, at) if event.kind == "completed"]
@@ -212,15 +199,14 @@ def get_state(sql: Dialect, query: q.GetState, now: int | None) -> Asking[State]
     state = State(accounts={account.id: account for account in accounts})
     jobs = yield theirs(f"SELECT {job_columns(sql)} FROM jobs j {HOT_ROWS}", "j.account_id", "ORDER BY j.id")
     state.jobs = {row[0]: job_of(row) for row in jobs}
-    for table, found, width in (
-        (t.KEYS, state.keys, 3),
-        (t.RESERVATIONS, state.reservations, 1),
-        (t.BATCHES, state.batches, 1),
-    ):
+    keys = yield theirs(whole(t.KEYS), "t.account_id")
+    state.keys = {(row[0], row[1], row[2]): t.KEYS.record(row) for row in keys}
+    for table, found in ((t.RESERVATIONS, state.reservations), (t.BATCHES, state.batches)):
         rows = yield theirs(whole(table), "t.account_id")
-        found.update({tuple(row[:width]) if width > 1 else row[0]: table.record(row) for row in rows})
-    content = CONTENTS.format(sql.read("t.job_id", "uuid"), sql.read("j.result", "json"))
-    state.contents = {(row[0], row[1]): Content(*row) for row in (yield theirs(content, "j.account_id"))}
+        found.update({row[0]: table.record(row) for row in rows})
+    content = f"SELECT t.tool, t.content_hash, {sql.read('t.job_id', 'uuid')}, {sql.read('j.result', 'json')}"
+    contents = yield theirs(f"{content} FROM contents t JOIN jobs j ON j.id = t.job_id", "j.account_id")
+    state.contents = {(row[0], row[1]): Content(*row) for row in contents}
     entries = yield theirs(whole(t.ENTRIES), "t.account_id", "ORDER BY t.account_id, t.number")
     state.entries = [*map(t.ENTRIES.record, entries)]
     api_keys = yield theirs(whole(t.API_KEYS), "t.account_id", or_nobodys="t.account_id IS NULL OR ")
@@ -232,19 +218,12 @@ def get_state(sql: Dialect, query: q.GetState, now: int | None) -> Asking[State]
         rows = yield Statement(whole(table))
         shared.update({row[0]: table.record(row) for row in rows})
     state.tallies = {(row[0], row[1]): Tally(*row) for row in (yield Statement(TALLY_SUMS))}
-    if query.texts:
-        yield from _add_texts(sql, state, theirs, whole)
-    return state
-
-
-def _add_texts(
-    sql: Dialect, state: State, theirs: Callable[..., Statement], whole: Callable[[Table], str]
-) -> Asking[None]:
+    if not query.texts:
+        return state
     columns = f"{sql.read('id', 'uuid')}, {sql.read('payload', 'json')}, {sql.read('result', 'json')}"
-    for job_id, payload, result in (yield theirs(f"SELECT {columns} FROM jobs", "account_id")):
-        state.payloads[job_id] = payload
-        if result is not None:
-            state.results[job_id] = result
+    texts = yield theirs(f"SELECT {columns} FROM jobs", "account_id")
+    state.payloads = {job_id: payload for job_id, payload, _ in texts}
+    state.results = {job_id: result for job_id, _, result in texts if result is not None}
     joined = " JOIN jobs j ON j.id = t.job_id"
     steps = yield theirs(whole(t.STEPS) + joined, "j.account_id", f"ORDER BY t.{sql.insertion_order}")
     state.steps = {(row[0], row[1]): t.STEPS.record(row) for row in steps}
@@ -252,6 +231,7 @@ def _add_texts(
     for row in (yield theirs(whole(t.EVENTS) + joined, "j.account_id", "ORDER BY t.job_id, t.number")):
         kept[row[0]].append(t.EVENTS.record(row))
     state.events = [event for job in state.jobs.values() for event in history(job, kept.get(job.id, ()))]
+    return state
 
 
 QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {
@@ -261,7 +241,6 @@ QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {
     q.GetHistory: get_history,
     q.ListCommits: list_commits,
     q.GetFirstSearched: get_first_searched,
-    q.ListSteps: list_steps,
     q.ListKeys: list_keys,
     q.ListAudit: list_audit,
     q.GetBatch: get_batch,

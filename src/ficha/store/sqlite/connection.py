@@ -20,7 +20,7 @@ import apsw
 
 from ...backoff import pause_s
 from ...futures import fail, settle
-from ..base import CommitUnknown, SchemaMismatch, StoreError, Unavailable
+from ..base import CommitUnknown, StoreError, Unavailable
 from .errors import BREAKS_CONNECTION, translate
 
 T = TypeVar("T")
@@ -253,16 +253,3 @@ def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | Non
         settle(future, result)
     else:
         fail(future, error)
-
-
-def refuse_other_schema(found: int, needed: int, path: str) -> None:
-    """Raises SchemaMismatch unless the database's version is the one that this release works with."""
-    if found > needed:
-        raise SchemaMismatch(
-            f"{path} has schema version {found}, and this release of ficha works with {needed}: "
-            "upgrade ficha, or run `ficha migrate down` with the newer release"
-        )
-    if found < needed:
-        raise SchemaMismatch(
-            f"{path} has schema version {found}, and this release of ficha needs {needed}: run `ficha migrate up`"
-        )

@@ -13,6 +13,7 @@ from ...core.records import Content, Job
 from ...core.snapshot import Snapshot
 from ..sql import tables as t
 from ..sql.jobs import HOT_ROWS, JOB_WIDTH, job_columns, job_of
+from ..sql.tables import Table
 from .dialect import SQL
 from .row_cache import SqliteRowCache
 
@@ -23,13 +24,11 @@ PAYLOADS = "SELECT j.id, j.payload FROM carray(?) k CROSS JOIN jobs j ON j.id = 
 ACCOUNTS = f"SELECT {SQL.selected(t.ACCOUNTS, 'a')} FROM carray(?) k CROSS JOIN accounts a ON a.id = k.value"
 KEYS = f"SELECT {SQL.selected(t.KEYS, 'k')} FROM keys k WHERE account_id = ? AND scope = ? AND key = ?"
 STEPS = "SELECT job_id, name, result FROM steps WHERE job_id = ? AND name = ?"
-RESERVATIONS = f"SELECT {SQL.selected(t.RESERVATIONS, 'v')} FROM reservations v WHERE id = ?"
 RESERVATIONS_OF = (
     f"SELECT {SQL.selected(t.RESERVATIONS, 'v')} "
     "FROM carray(?) k CROSS JOIN reservations v ON v.account_id = k.value AND v.state = 'active'"
 )
 PARKED = "SELECT account_id, job_id FROM parked WHERE account_id = ? AND due_at IS NULL ORDER BY rank, job_id LIMIT ?"
-POOLS = f"SELECT {SQL.selected(t.POOLS, 'q')} FROM pools q WHERE name = ?"
 OCCUPIED = "SELECT count(*) FROM leases WHERE pool = ?"
 READY = (
     f"SELECT {job_columns(SQL, 'r')}, j.payload FROM ready r CROSS JOIN jobs j ON j.id = r.job_id "
@@ -39,10 +38,13 @@ CONTENTS = (
     "SELECT c.tool, c.content_hash, c.job_id, j.result "
     "FROM contents c CROSS JOIN jobs j ON j.id = c.job_id WHERE c.tool = ? AND c.content_hash = ?"
 )
-LEADERS = f"SELECT {SQL.selected(t.LEADERS, 'e')} FROM leaders e WHERE name = ?"
-BATCHES = f"SELECT {SQL.selected(t.BATCHES, 'b')} FROM batches b WHERE id = ?"
-API_KEYS = f"SELECT {SQL.selected(t.API_KEYS, 'k')} FROM api_keys k WHERE id = ?"
 API_KEYS_OF = f"SELECT {SQL.selected(t.API_KEYS, 'k')} FROM api_keys k WHERE name = ? AND revoked_at IS NULL"
+
+NAMED = {
+    table.name: f"SELECT {SQL.selected(table, 't')} FROM {table.name} t WHERE {table.key[0]} = ?"
+    for table in (t.RESERVATIONS, t.POOLS, t.LEADERS, t.BATCHES, t.API_KEYS)
+}
+"""Records by their key, for the field of the snapshot that has the table's name."""
 
 T = TypeVar("T")
 
@@ -51,55 +53,37 @@ _ALL = -1  # To SQLite, a limit below zero is none.
 
 def load(db: apsw.Connection, needs: Needs, now: int, remembered: SqliteRowCache) -> Snapshot:
     """Everything that `needs` names, as it is now; what is remembered is not read."""
-    snapshot = Snapshot(now)
+    snapshot = needs.nothing(now)
     named = _load_keys(db, needs, snapshot)
     _load_jobs(db, needs.jobs | needs.owned_jobs | named, snapshot, remembered)
-    if needs.reservations:
-        snapshot.reservations = dict.fromkeys(needs.reservations)
-        for row in db.executemany(RESERVATIONS, _singles(needs.reservations)):
-            snapshot.reservations[row[0]] = t.RESERVATIONS.record(row)
+    _load_named(db, needs, snapshot, t.RESERVATIONS)
     _load_accounts(db, needs, snapshot, remembered)
-    if needs.reservations_of:
-        snapshot.reservations_of = {account: [] for account in needs.reservations_of}
-        holders = [key for key in needs.reservations_of if (found := snapshot.accounts.get(key)) and found.reserved]
-        if holders:
-            for row in db.execute(RESERVATIONS_OF, _array(holders)):
-                snapshot.reservations_of[row[1]].append(t.RESERVATIONS.record(row))
+    holders = [key for key in needs.reservations_of if (found := snapshot.accounts.get(key)) and found.reserved]
+    if holders:
+        for row in db.execute(RESERVATIONS_OF, _array(holders)):
+            snapshot.reservations_of[row[1]].append(t.RESERVATIONS.record(row))
     _load_parked(db, needs, snapshot, remembered)
     _load_payloads(db, needs, snapshot)
     if needs.steps:
-        snapshot.steps = dict.fromkeys(needs.steps)
         for job_id, name, result in db.executemany(STEPS, needs.steps):
             snapshot.steps[job_id, name] = result
     if needs.contents:
-        snapshot.contents = dict.fromkeys(needs.contents)
         for row in db.executemany(CONTENTS, needs.contents):
             snapshot.contents[row[0], row[1]] = Content(*row)
-    if needs.leaders:
-        snapshot.leaders = dict.fromkeys(needs.leaders)
-        for row in db.executemany(LEADERS, _singles(needs.leaders)):
-            snapshot.leaders[row[0]] = t.LEADERS.record(row)
-    if needs.pools:
-        snapshot.pools = dict.fromkeys(needs.pools)
-        for row in db.executemany(POOLS, _singles(needs.pools)):
-            snapshot.pools[row[0]] = t.POOLS.record(row)
-    if needs.batches:
-        snapshot.batches = dict.fromkeys(needs.batches)
-        for row in db.executemany(BATCHES, _singles(needs.batches)):
-            snapshot.batches[row[0]] = t.BATCHES.record(row)
-    if needs.api_keys or needs.api_keys_of:
-        _load_api_keys(db, needs, snapshot)
+    for table in (t.LEADERS, t.POOLS, t.BATCHES, t.API_KEYS):
+        _load_named(db, needs, snapshot, table)
+    if needs.api_keys_of:
+        for row in db.executemany(API_KEYS_OF, _singles(needs.api_keys_of)):
+            snapshot.api_keys_of[row[1]].append(t.API_KEYS.record(row))
     _load_ready(db, needs, snapshot)
     return snapshot
 
 
-def _load_api_keys(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
-    snapshot.api_keys = dict.fromkeys(needs.api_keys)
-    for row in db.executemany(API_KEYS, _singles(needs.api_keys)):
-        snapshot.api_keys[row[0]] = t.API_KEYS.record(row)
-    snapshot.api_keys_of = {name: [] for name in needs.api_keys_of}
-    for row in db.executemany(API_KEYS_OF, _singles(needs.api_keys_of)):
-        snapshot.api_keys_of[row[1]].append(t.API_KEYS.record(row))
+def _load_named(db: apsw.Connection, needs: Needs, snapshot: Snapshot, table: Table) -> None:
+    if wanted := getattr(needs, table.name):
+        found = getattr(snapshot, table.name)
+        for row in db.executemany(NAMED[table.name], _singles(wanted)):
+            found[row[0]] = table.record(row)
 
 
 def _array(values: Collection[str]) -> tuple[Any]:
@@ -116,7 +100,6 @@ def _load_keys(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> set[str
     if not needs.keys:
         return set()
     found = [*map(t.KEYS.record, db.executemany(KEYS, needs.keys))]
-    snapshot.keys = dict.fromkeys(needs.keys)
     snapshot.keys.update({(key.account_id, key.scope, key.key): key for key in found})
     return {key.job_id for key in found if key.job_id is not None}
 
@@ -150,7 +133,7 @@ def _load_accounts(db: apsw.Connection, needs: Needs, snapshot: Snapshot, rememb
 
 def _load_parked(db: apsw.Connection, needs: Needs, snapshot: Snapshot, remembered: SqliteRowCache) -> None:
     """The jobs that may be promoted, for the accounts that have any: most have none, and cost nothing."""
-    snapshot.parked = {account: [] for account in snapshot.accounts}
+    snapshot.parked.update({account: [] for account in snapshot.accounts})
     limits = Counter[str]()
     for job_id in needs.owned_jobs:
         job: Job | None = snapshot.jobs[job_id]
@@ -184,9 +167,10 @@ def _load_ready(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
     for pool, limit in needs.ready.items():
         # Where there is no limit nobody asks how many run, and counting them takes the longer the more there are.
         known = snapshot.pools.get(pool)
-        is_counted = known is not None and (known.limit is not None or pool in needs.resized)
-        snapshot.occupied[pool] = db.execute(OCCUPIED, (pool,)).get if is_counted else 0
-        ready = snapshot.ready[pool] = []
+        is_counted = known is not None and (known.limit is not None or pool in needs.changed_pools)
+        if is_counted:
+            snapshot.occupied[pool] = db.execute(OCCUPIED, (pool,)).get
+        ready = snapshot.ready[pool]
         for row in db.execute(READY, (pool, limit)):
             job_id = row[0]
             ready.append(job_id)

@@ -6,8 +6,8 @@ import os
 
 import apsw
 
-from ..base import SchemaMismatch, StoreError
-from ..migrations import BOOKKEEPING, Migration, path
+from ..base import StoreError
+from ..migrations import BOOKKEEPING, Migration, goal, path, refuse_newer
 from .connection import Patience, connect, refuse_old_library
 from .errors import translate
 from .filesystem import refuse_network
@@ -43,14 +43,11 @@ def version(file: str, patience: Patience) -> int:
 
 def migrate(file: str, migrations: tuple[Migration, ...], target: int | None, patience: Patience) -> list[Migration]:
     """Goes to `target`, making the file if there is none. Each migration is one transaction with its own record."""
-    newest = migrations[-1].number
-    goal = newest if target is None else target
-    if goal not in (0, *(migration.number for migration in migrations)):
-        raise StoreError(f"there is no migration {goal}: this release of ficha has 0 (empty) to {newest}")
+    version = goal(migrations, target)
     refuse_old_library()
     refuse_network(file)
     if not os.path.exists(file):
-        if goal == 0:
+        if version == 0:
             return []
         folder = os.path.dirname(file)
         if not os.path.isdir(folder):
@@ -58,26 +55,22 @@ def migrate(file: str, migrations: tuple[Migration, ...], target: int | None, pa
     try:
         db = connect(file, patience, create=True)
         try:
-            return _run(db, file, migrations, goal)
+            return _run(db, file, migrations, version)
         finally:
             db.close()
     except apsw.Error as error:
         raise translate(error, file) from error
 
 
-def _run(db: apsw.Connection, file: str, migrations: tuple[Migration, ...], goal: int) -> list[Migration]:
+def _run(db: apsw.Connection, file: str, migrations: tuple[Migration, ...], target: int) -> list[Migration]:
     done: list[Migration] = []
     while True:
         db.execute("BEGIN IMMEDIATE")
         try:
             # Another process may have run it while this one waited for the lock.
             found = version_of(db)
-            if found > migrations[-1].number:
-                raise SchemaMismatch(
-                    f"{file} has schema version {found}, and this release of ficha knows migrations up to "
-                    f"{migrations[-1].number}: upgrade ficha, or migrate down with the newer release"
-                )
-            moves = path(migrations, found, goal)
+            refuse_newer(file, found, migrations[-1].number)
+            moves = path(migrations, found, target)
             if moves:
                 db.execute(BOOKKEEPING)
                 db.execute(moves[0].sql)

@@ -14,25 +14,12 @@ from ...core.needs import Needs
 from ...core.policy import MILLISECOND
 from ...core.snapshot import Changes
 from .. import base, migrations
-from ..base import (
-    ASKED_MS,
-    Clock,
-    Committed,
-    CommitUnknown,
-    Decide,
-    Hints,
-    Query,
-    SchemaMismatch,
-    StoreError,
-    Unavailable,
-    no_hints,
-    wall_clock,
-)
+from ..base import Clock, Committed, CommitUnknown, Decide, Hints, Query, StoreError, Unavailable, no_hints, wall_clock
 from ..commits import commit_rows
 from ..migrations import Migration
 from ..sql.tables import COMMITS
 from . import migrator
-from .connection import ConnectionThread, Patience, connect, refuse_old_library, refuse_other_schema
+from .connection import ConnectionThread, Patience, connect, refuse_old_library
 from .dialect import insert
 from .filesystem import refuse_network
 from .idle_claims import Looks, journal_marks
@@ -104,7 +91,7 @@ class SqliteStore:
         refuse_old_library()
         refuse_network(self._path)
         if not os.path.exists(self._path):  # noqa: ASYNC240 (one look at a local disk)
-            raise SchemaMismatch(f"there is no database {self._path} yet: run `ficha migrate up`")
+            raise base.SchemaMismatch(f"there is no database {self._path} yet: run `ficha migrate up`")
         self._writer = ConnectionThread("ficha-sqlite-writer", self._path, self._connect_writer)
         self._reader = ConnectionThread("ficha-sqlite-reader", self._path, self._connect_reader)
         self._journal.open(self._writer, self._reader, self._connect_reader)
@@ -265,7 +252,7 @@ class SqliteStore:
         if db.execute(MARKED, (committer, number)).fetchone() is not None:
             return True
         now = self._clock()
-        if now - self._begun.get(committer, now) > ASKED_MS * MILLISECOND:
+        if now - self._begun.get(committer, now) > base.ASKED_MS * MILLISECOND:
             raise CommitUnknown(f"transaction {number} of {committer} began too long ago to tell its fate")
         return False
 
@@ -291,7 +278,7 @@ class SqliteStore:
 
     def _checked(self, db: apsw.Connection) -> apsw.Connection:
         try:
-            refuse_other_schema(migrator.version_of(db), self.migrations[-1].number, self._path)
+            migrations.refuse_other(self._path, migrator.version_of(db), self.migrations[-1].number)
         except BaseException:
             db.close()
             raise

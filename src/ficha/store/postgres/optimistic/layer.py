@@ -75,15 +75,15 @@ class OptimisticLayer(Layer):
         """Decides on cached rows and writes in one statement; None if it cannot be done so, or they proved to be old.
 
         A refusal is never based on cached rows alone: a group that would change nothing is decided again under locks,
-        unless it only claims, for which all was read just now. One that changes a pool needs its lock.
+        unless it only claims, for which all was read just now.
         """
         session = self._session(connection)
         guess = await self._guess(session, group.needs)
         if guess is None:
             return None
         changes, outcomes = group.decide(guess.snapshot)
-        if not changes or changes.pools:
-            return Committed(changes, outcomes) if guess.tells_all and not changes else None
+        if not changes:
+            return Committed(changes, outcomes) if guess.tells_all else None
         committed = Committed(changes, outcomes, group.hints(changes))
         unchanged = guess.unchanged
         if guess.ready:
@@ -157,17 +157,11 @@ class OptimisticLayer(Layer):
             return None
         if any(_needs_more(known.account, owners) for known in accounts.values()):
             return None
-        snapshot = Snapshot(
-            now,
-            accounts={name: known.account for name, known in accounts.items()},
-            jobs={key: job for key, (job, _) in leases.items()},
-            keys=dict.fromkeys(needs.keys),
-            reservations_of={name: [] for name in needs.reservations_of},
-            parked={name: [] for name in names},
-            pools={name: pool for name, (pool, _) in pools.items()},
-            occupied=dict.fromkeys(needs.ready, 0),
-            ready={name: [] for name in needs.ready},
-        )
+        snapshot = needs.nothing(now)
+        snapshot.accounts.update((name, known.account) for name, known in accounts.items())
+        snapshot.jobs.update((key, job) for key, (job, _) in leases.items())
+        snapshot.parked.update((name, []) for name in names)
+        snapshot.pools.update((name, pool) for name, (pool, _) in pools.items())
         unchanged = Unchanged(
             accounts=accounts,
             leases={key: version for key, (_, version) in leases.items()},
@@ -240,6 +234,7 @@ def _is_simple(needs: Needs) -> bool:
         or needs.reservations
         or needs.payloads
         or needs.parked_of
+        or needs.changed_pools
         or needs.leaders
         or needs.batches
         or needs.api_keys

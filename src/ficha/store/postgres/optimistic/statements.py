@@ -23,7 +23,7 @@ from .. import load_statements as s
 from ..connections import Connection, committing, speaking
 from ..dialect import SQL, Layout, quoted
 from ..load import Locked, candidate_values, snapshot_of
-from ..load_statements import PART, REST, LoadPart
+from ..load_statements import PART, REST
 from ..write import NEW_OR_CHANGED, Filled, Part, answer, changed, filled_parts
 from .row_cache import CLOCK_SLACK_US
 from .scan_start import ScanStarts
@@ -40,18 +40,15 @@ def _take_pool(snapshot: Snapshot, payload: str, rest: Any) -> None:
 
 
 # One more column than in the plain path holds the version of each row.
-SEEN_READY: Final = LoadPart(
-    s.CANDIDATE_TYPES,
-    (s.ready_jobs(", r.version"),),
-    cte=s.candidates(", ready.xmin::text AS version"),
-    lists="ready",
+SEEN_READY: Final = s.load_part(
+    s.CANDIDATE_TYPES, s.ready_jobs(", r.version"), cte=s.candidates(", ready.xmin::text AS version"), lists="ready"
 )
-SEEN_POOLS: Final = LoadPart(
-    ("text[]",),
-    (s.other(SQL.selected(t.POOLS, "q"), "pools q WHERE q.name = ANY ({0})", more=", q.xmin::text"),),
+SEEN_POOLS: Final = s.load_part(
+    "text[]",
+    s.other(SQL.selected(t.POOLS, "q"), "pools q WHERE q.name = ANY ({0})", more=", q.xmin::text"),
     take=_take_pool,
 )
-SEEN_NOW: Final = LoadPart((), (f"{s.NOW.selects[0]}, NULL",))
+SEEN_NOW: Final = s.load_part("", f"{s.NOW.selects[0]}, NULL")
 SEEN: Final = (SEEN_READY, SEEN_POOLS, SEEN_NOW)
 _VERSION: Final = REST + 1
 
