@@ -1,0 +1,109 @@
+"""CONTRIBUTING.md says in which files a table and a query are added: a copy of the package gets both, and works."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+TABLE = {
+    "core/records.py": (
+        "class AuditLine(Record, frozen=True):",
+        "class Note(Record, frozen=True):\n    id: str\n    account_id: str\n    text: str\n    written_at: int\n\n\n",
+    ),
+    "core/snapshot.py": ("    audit: list[AuditLine]", "    notes: list[Any] = field(default_factory=list)\n"),
+    "core/dataset.py": ("    audit: list[AuditLine]", "    notes: dict[str, Any] = field(default_factory=dict)\n"),
+    "store/sql/tables.py": ("AUDIT: Final = table(", 'NOTES: Final = table("notes", r.Note, "id", uuids="id")\n'),
+    "store/memory/store.py": (
+        "        state.audit += changes.audit",
+        "        state.notes.update({note.id: note for note in changes.notes})\n",
+    ),
+    "store/sqlite/write.py": ('    "audit": _by(insert, t.AUDIT),', '    "notes": _by(insert, t.NOTES),\n'),
+    "store/sqlite/migrations/0001_foundation.up.sql": (
+        "CREATE TABLE audit",
+        "CREATE TABLE notes (\n    id TEXT PRIMARY KEY, account_id TEXT, text TEXT, written_at INTEGER\n) STRICT;\n\n",
+    ),
+    "store/postgres/write.py": ('    "audit": _insert("audit_new", t.AUDIT),', '    "notes": _insert("n", t.NOTES),\n'),
+    "store/postgres/migrations/0001_foundation.up.sql": (
+        "CREATE TABLE audit",
+        "CREATE TABLE notes (id uuid PRIMARY KEY, written_at timestamptz, account_id text, text text);\n\n",
+    ),
+}
+QUERY = {
+    "store/base.py": (
+        "class GetSnapshot(Query[Snapshot], frozen=True):",
+        "class ListNotes(Query[list[Any]], frozen=True):\n"
+        "    account_id: str\n    before: str | None = None\n    limit: int = 50\n\n\n",
+    ),
+    "store/sql/questions.py": (
+        "    q.ListReservations: (t.RESERVATIONS,",
+        '    q.ListNotes: (t.NOTES, "id DESC", (("account_id", "=", "account_id"), ("id", "<", "before"))),\n',
+    ),
+    "store/memory/reads.py": (
+        "    q.ListAudit: _list_audit,",
+        "    q.ListNotes: lambda store, query: sorted(\n"
+        "        (note for note in store.state.notes.values() if note.account_id == query.account_id\n"
+        "         and (query.before is None or note.id < query.before)), key=lambda note: note.id, reverse=True\n"
+        "    )[: query.limit],\n",
+    ),
+}
+"""file → the line before which something is added, and what"""
+
+USE = """
+import asyncio, sys
+from uuid import uuid4
+from ficha.core.needs import Needs
+from ficha.core.records import Note
+from ficha.core.snapshot import Changes
+from ficha.store.base import ListNotes
+from ficha.store.connect import store_for
+
+async def main():
+    text = "'n' \\\\ \\"more\\""
+    notes = [Note(str(uuid4()), account, text, n * 1_000_001) for n, account in enumerate("aabab")]
+    mine = sorted((note for note in notes if note.account_id == "a"), key=lambda note: note.id, reverse=True)
+    for url in sys.argv[1:]:
+        store = store_for(url)
+        if url != "memory:":
+            await store.migrate()
+        await store.open()
+        await store.transact(str(uuid4()), 1, Needs(), lambda snapshot: (Changes(notes=notes), []))
+        assert await store.read(ListNotes("a")) == mine, url
+        assert await store.read(ListNotes("a", mine[0].id, 1)) == mine[1:2], url
+        await store.close()
+
+asyncio.run(main())
+"""
+
+
+def test_a_table_and_a_query_are_added_where_contributing_says(tmp_path: Path, postgres_url: str) -> None:
+    package = tmp_path / "ficha"
+    shutil.copytree(ROOT / "src/ficha", package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, (line, addition) in (*TABLE.items(), *QUERY.items()):
+        text = (package / name).read_text()
+        assert text.count(line) == 1, f"{name} has another line than {line!r}"
+        (package / name).write_text(text.replace(line, addition + line))
+    for name in ("core/snapshot.py", "core/dataset.py"):
+        path = package / name
+        path.write_text(
+            path.read_text().replace("from msgspec import", "from typing import Any\n\nfrom msgspec import", 1)
+        )
+    done = subprocess.run(
+        [sys.executable, "-c", USE, "memory:", f"sqlite:///{tmp_path}/ficha.db", postgres_url],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_contributing_names_these_files() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for heading, files in (("### A table", TABLE), ("### A query", QUERY)):
+        section = text.split(heading, 1)[1].split("\n### ", 1)[0]
+        for name in files:
+            shown = name.replace("sqlite/", "*/").replace("postgres/", "*/")
+            assert f"`{shown}`" in section or f"`{name}`" in section, f"{heading} does not name {name}"
