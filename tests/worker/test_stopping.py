@@ -178,6 +178,7 @@ async def test_whoever_cancels_a_worker_again_leaves_nothing_that_still_writes(t
         worker = asyncio.create_task(app.run_worker())
         await began.wait()
         somebody = apsw.Connection(str(tmp_path / "ficha.db"))
+        somebody.set_busy_timeout(20_000)
         somebody.execute("BEGIN IMMEDIATE")
         try:
             # The job is to be handed back, and somebody has the database to themselves.
