@@ -130,11 +130,7 @@ class Layout:
         fields = self._fields.get(table) or self._fields_of(table)
         write = _one_by_one if len(records) < _MANY else _column_by_column
         lines = write(fields, [*map(table.values, records)])
-        # Joined by a character that no text here may hold, so that all are escaped in one step.
-        text = "\x00".join(lines)
-        if text.count("\x00") != len(records) - 1:
-            raise StoreError("the database refused: a text holds a NUL character, which PostgreSQL cannot store")
-        return '{"(' + _escaped(text).replace("\x00", ')","(') + ')"}'
+        return '{"(' + joined(lines).replace("\x00", ')","(') + ')"}'
 
     def _fields_of(self, table: Table) -> list[Field]:
         known = {column.name: (number, _WRITERS[column.kind]) for number, column in enumerate(table.columns)}
@@ -159,6 +155,9 @@ def _column_by_column(fields: list[Field], rows: list[Values]) -> list[str]:
         write = str if field is None else field[1]
         if values.count(values[0]) == len(values):
             common.append("" if values[0] is None else write(values[0]).replace("%", "%%"))
+        elif write is quoted and None not in values:
+            common.append('"%s"')
+            varying.append(joined(values).split("\x00"))
         else:
             common.append("%s")
             varying.append(["" if value is None else write(value) for value in values])
@@ -168,6 +167,14 @@ def _column_by_column(fields: list[Field], rows: list[Values]) -> list[str]:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def joined(texts: Sequence[str]) -> str:
+    """Texts escaped in one step, joined by a character that none of them may hold."""
+    text = "\x00".join(texts)
+    if text.count("\x00") != len(texts) - 1:
+        raise StoreError("the database refused: a text holds a NUL character, which PostgreSQL cannot store")
+    return _escaped(text)
 
 
 def quoted(text: str) -> str:
@@ -181,5 +188,5 @@ def _instant_text(instant: int) -> str:
 
 
 _WRITERS: Final[dict[Kind, Callable[[Any], str]]] = {
-    **{"text": quoted, "uuid": quoted, "json": quoted, "number": str, "flag": str, "instant": _instant_text}
+    **{"text": quoted, "uuid": str, "json": quoted, "number": str, "flag": str, "instant": _instant_text}
 }

@@ -21,7 +21,7 @@ from ...base import Clock, Committed, Transient, Unavailable
 from ...sql import tables as t
 from .. import load_statements as s
 from ..connections import Connection, committing, speaking
-from ..dialect import SQL, Layout, quoted
+from ..dialect import SQL, Layout, joined, quoted
 from ..load import Locked, candidate_values, snapshot_of
 from ..load_statements import PART, REST
 from ..write import NEW_OR_CHANGED, Filled, Part, answer, changed, filled_parts
@@ -199,7 +199,7 @@ class PostgresSession:
         for part, records in filled:
             values.append(part.rows(self._layout, records))
             if part is ACCOUNTS_BY_POSITION:
-                values.append(_array(unchanged.accounts[record.id].position for record in records))
+                values.append(_array([unchanged.accounts[record.id].position for record in records]))
         if hints := self._signed(committed.hints):
             values.append(hints)
         account_columns = self._layout.names(t.ACCOUNTS)
@@ -245,6 +245,8 @@ def _placed(filled: list[Filled], accounts: dict[str, CachedAccount]) -> list[Fi
     return found
 
 
-def _array(values: Iterable[Any]) -> str:
+def _array(values: Sequence[Any]) -> str:
     """A column of values as the text of an array: the driver would look at each element by itself."""
+    if type(values[0]) is str and None not in values:
+        return '{"' + joined(values).replace("\x00", '","') + '"}'
     return "{" + ",".join("NULL" if v is None else str(v) if type(v) is int else quoted(v) for v in values) + "}"
