@@ -1,6 +1,6 @@
-"""What a store must do, and nothing about how: the protocol, its errors, and the read side's questions.
+"""What a store must do, and nothing about how: the protocol, its errors, and the queries of the read side.
 
-A store is opened, runs transactions, answers questions and closes. All three stores pass the one conformance suite of
+A store is opened, runs transactions, answers queries and is closed. All three stores pass the one conformance suite of
 `ficha.testing`.
 """
 
@@ -40,16 +40,16 @@ Clock = Callable[[], int]
 """Whole microseconds since 1970."""
 Decision = tuple[Changes, list[Outcome]]
 Decide = Callable[[Snapshot], Decision]
-"""What the commands of a group lead to, on the rows that were loaded for them."""
+"""Decides the commands of a commit group on the rows that were loaded for them."""
 Hints = Callable[[Changes], Collection[str]]
-"""Names, as `notify` takes them, that are to go out with the commit itself."""
+"""Returns the names, as `notify` takes them, to send together with the commit."""
 
 
 ASKED_MS: Final = 1_800_000
 COMMITS_KEPT_MS_MIN: Final = 2 * ASKED_MS
-"""For so long, at least, commits are kept: twice as long as anybody asks whether one took place."""
+"""The shortest time for which commits may be kept: twice as long as `committed` may be asked about one."""
 COMMITS_PRUNED: Final = 20_000
-"""Commits that are cleared away at once, at most."""
+"""How many commits one call of `tidy` deletes, at most."""
 
 
 def no_hints(changes: Changes) -> Collection[str]:
@@ -57,9 +57,9 @@ def no_hints(changes: Changes) -> Collection[str]:
 
 
 class Committed(Struct, frozen=True):
-    """What a transaction kept: the changes, the outcome of each command, and the hints that went out with it.
+    """What a transaction wrote: the changes, the outcome of each command, and the hints sent with the commit.
 
-    Where there was nothing to change, the changes are empty.
+    If there was nothing to change, the changes are empty.
     """
 
     changes: Changes
@@ -73,7 +73,7 @@ def wall_clock() -> int:
 
 
 class StoreError(Exception):
-    """The database refused or cannot be used as it is; the message says what to do. Nothing was kept."""
+    """The database refused or cannot be used as it is; the message says what to do. Nothing was written."""
 
 
 class Transient(StoreError):
@@ -81,13 +81,13 @@ class Transient(StoreError):
 
 
 class Unavailable(StoreError):
-    """The database cannot be reached or written now (gone, read-only, full). Nothing was kept."""
+    """The database cannot be reached or written now (gone, read-only, full). Nothing was written."""
 
 
 class CommitUnknown(StoreError):
     """The connection was lost while committing. Ask `committed` before doing anything else.
 
-    attempt: what was kept, if it was committed; None where nobody can know.
+    attempt: what was written, if it was committed; None if that is not known.
     """
 
     def __init__(self, message: str, attempt: Committed | None = None) -> None:
@@ -100,7 +100,7 @@ class SchemaMismatch(StoreError):
 
 
 class Store(Protocol):
-    """Where the rows are.
+    """Loads and writes rows.
 
     committers: how many transactions may run side by side; 1 where the database has a single writer.
     """
@@ -118,58 +118,58 @@ class Store(Protocol):
     ) -> Committed:
         """One transaction: load what `needs` names, call `decide` with it, write the changes and the marker, commit.
 
-        `committer` is a UUID that only one caller at a time uses, `number` rises with each of its transactions:
-        together they mark the transaction in the database, in the row of `commits` that holds its events. `decide` may
-        run on another thread and may run again when the store has to load anew. A transaction that changes nothing need
-        not be marked, nor one that only renews a lead, a worker's word or a key's last use, which may be run again.
-        Raises Transient, Unavailable or CommitUnknown; whatever `decide` raises goes through, and then nothing was
+        `committer` is a UUID that only one caller at a time uses; `number` rises with each of its transactions.
+        Together they mark the transaction, in the row of `commits` that holds its events. `decide` may run on another
+        thread, and runs again if the store has to load again. A transaction needs no marker if it changes nothing or
+        only renews a leader, a worker's registration or a key's last use: it may simply be run again.
+        Raises Transient, Unavailable or CommitUnknown. An exception of `decide` passes through; then nothing was
         written.
-        `hints` is asked, on the caller's thread, by a store that can send hints together with the commit, which is
-        sooner than after it; each time before it writes, and the last answer counts.
+        A store that can send hints together with the commit, which is sooner than after it, calls `hints` on the
+        caller's thread before each write; the last answer counts.
         """
 
     async def committed(self, committer: str, number: int) -> bool:
         """Whether that transaction was committed. Waits for a commit that is still under way.
 
-        Raises CommitUnknown if it was begun longer than `ASKED_MS` ago: its row may have been cleared away.
+        Raises CommitUnknown if it began longer than `ASKED_MS` ago: its row may have been deleted.
         """
 
     async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
         """The same inside a transaction that the caller owns; only where the database is shared with the caller."""
 
     async def read(self, query: Query[T]) -> T:
-        """Answers a question from committed rows, in one consistent view."""
+        """Answers a query from committed rows, in one consistent view."""
 
     async def tidy(self, commits_kept_ms: int) -> bool:
-        """Clears away what transactions leave behind: commits older than `commits_kept_ms`, at most `COMMITS_PRUNED` of
-        them and never the newest one. Returns whether it stopped at that limit, so that more may be left.
+        """Deletes commits older than `commits_kept_ms`: at most `COMMITS_PRUNED` of them, and never the newest. Returns
+        whether it stopped at that limit, so that more may be left.
 
-        Called now and then, by one process as a rule; several at once do no harm.
+        Usually one process calls it, now and then; several may do so at once.
         """
 
     async def notify(self, names: Iterable[str]) -> None:
-        """Hints to other processes that these pools have ready jobs. What begins with a control character is no pool,
-        and makes nobody look for jobs. May be lost."""
+        """Hints to other processes that these pools have ready jobs. A name that begins with a control character is no
+        pool and starts no claim. Hints may be lost."""
 
     async def listen(self, heard: Callable[[str], None]) -> None:
-        """Calls `heard(name)` for each hint from another process, until the store is closed or this is cancelled. A
-        hint that does not know what happened is the empty text. May do nothing."""
+        """Calls `heard(name)` for each hint from another process, until the store is closed or this is cancelled. The
+        name is empty if the store does not know what changed. May do nothing."""
 
 
 @runtime_checkable
 class ClaimsWithSubmits(Protocol):
-    """A store that is asked before a claim joins the transaction of a submit. Any other store takes all that come."""
+    """A store that can refuse that a claim joins the transaction of a submit. Any other store allows it always."""
 
     def may_claim_with_submit(self, pools: Set[str]) -> bool:
-        """Whether a group that brings work to these pools may as well claim it, and be answered no later for that."""
+        """Whether a group that submits jobs to these pools can also claim them without taking longer."""
 
 
 class Query(Struct, Generic[T], frozen=True):
-    """A question of the read side; `T` is the type of its answer."""
+    """A query of the read side; `T` is the type of its answer."""
 
 
 class JobRow(Struct, frozen=True):
-    """A job with the texts that no rule looks into."""
+    """A job with its payload and result, which no rule reads."""
 
     job: Job
     payload: str
@@ -235,16 +235,16 @@ class GetHistory(Query[list[Event]], frozen=True):
 
 
 class Commit(Struct, frozen=True):
-    """What one commit told, or a part of it where it told very much."""
+    """The events of one commit, or a part of them if there are very many."""
 
     number: int
     events: list[Event]
 
 
 class ListCommits(Query[list[Commit]], frozen=True):
-    """The commits that are kept, oldest first, after the number `after`. They need not have events.
+    """The commits that are kept, oldest first, after the number `after`. Some have no events.
 
-    telling_of: only commits with events of this account; there may be others, and events of others in them.
+    telling_of: all commits with events of this account, possibly among others.
     """
 
     after: int = 0
@@ -253,24 +253,24 @@ class ListCommits(Query[list[Commit]], frozen=True):
 
 
 EVENTS_SEARCHED = 100_000
-"""How many of the newest events, about, are searched for those of an account. No index has them by account: it would be
-written to, in a place of its own for each account, with every step of every job."""
+"""About how many of the newest events are searched for those of an account. There is no index by account: every step of
+every job would have to write to it, at a different page for each account."""
 
 
 class GetFirstSearched(Query[int], frozen=True):
-    """The number of the first commit that is searched for an account's events: of those that are kept, the newest with
-    `EVENTS_SEARCHED` events in all, and no more commits than that. 0 if there is none."""
+    """The number of the oldest commit that is searched for an account's events. Searched are the newest commits, up to
+    `EVENTS_SEARCHED` events in all and up to that many commits. 0 if there is none."""
 
 
 class Horizon(Struct, frozen=True):
-    """How far the numbers of commits go, and who may still fill a gap.
+    """The highest number of a commit, and the transactions that may still fill a gap below it.
 
-    Numbers are given out before the commit, so a commit may show up after one with a higher number.
+    A number is taken before the commit, so a commit may become visible after one with a higher number.
 
-    last: the highest number to be seen; 0 if there is none.
-    writers: the transactions under way that may have taken numbers already. Once they are gone, nothing new appears up
-        to `last`. One that is not among them takes only numbers above `last`. Always empty where the database has a
-        single writer.
+    last: the highest visible number; 0 if there is none.
+    writers: running transactions that may have taken a number already. Once they have ended, no new commit appears up
+        to `last`; all other transactions take numbers above `last`. Always empty where the database has a single
+        writer.
     """
 
     last: int
@@ -278,7 +278,7 @@ class Horizon(Struct, frozen=True):
 
 
 class GetHorizon(Query[Horizon], frozen=True):
-    """Asked for before the commits themselves: whoever is no longer among the writers is to be seen by then."""
+    """To be read before the commits: a transaction that is no longer among the writers is visible when they are."""
 
 
 class ListSteps(Query[list[Step]], frozen=True):
@@ -324,15 +324,15 @@ class ListPools(Query[list[PoolCounts]], frozen=True):
     """All pools, by name."""
 
     count_ready: bool = True
-    """Whether ready jobs are counted, which takes the longer the more there are. If not, there are said to be none."""
+    """Whether to count ready jobs, which takes longer the more there are. If False, their count is 0."""
 
 
 class WorkerCounts(Struct, frozen=True):
-    """A worker that ever said that it is there, or claimed a job.
+    """A worker that has registered itself or claimed a job.
 
-    worker: its own word; None if it never said so.
-    tallies: what became of its runs, by kind.
-    running, stuck: the jobs that it holds now, and those of them whose last heartbeat is older than `stuck_ms`.
+    worker: its registration; None if it never registered.
+    tallies: its runs, counted by how they ended.
+    running, stuck: how many jobs it holds now, and how many of them had no heartbeat for `stuck_ms`.
     """
 
     name: str
@@ -356,17 +356,17 @@ class ListWorkers(Query[WorkerList], frozen=True):
 
 
 class Waiting(Struct, frozen=True):
-    """Who waits: per pool the ready jobs, per account the jobs parked for its own concurrency."""
+    """The waiting jobs: the ready jobs of each pool, and the jobs of each account parked at its concurrency limit."""
 
     ready: Lines
     parked: Lines
 
 
 class GetWaiting(Query[Waiting], frozen=True):
-    """One scan that serves every position asked for until the next.
+    """One scan of all waiting jobs; every position is answered from it until the next scan.
 
-    page: jobs that a database hands over at once. Copying that many takes a millisecond or two, so that the event loop
-        goes on meanwhile; larger pages are no faster.
+    page: how many jobs are read at once. Copying that many takes a millisecond or two, so it does not hold up the event
+        loop; larger pages are no faster.
     """
 
     page: int = CHUNK
@@ -380,12 +380,12 @@ class Due(Struct, frozen=True):
 
 
 class GetDue(Query[Due], frozen=True):
-    """What may be due by the database's clock; each is judged again when it is recovered.
+    """What may be due by the database's clock. The rule checks each again when it is recovered.
 
     Jobs: leases past expiry or deadline, or whose heartbeat is older than `stuck_ms`, or first started longer than
     `max_age_ms` ago; provider waits past their deadline; parked jobs whose time has come; ready or parked jobs past
     `wait_until_at`; ready jobs past `ages_at`. Reservations still active and keys, past their expiry. At most `limit`
-    of each kind of cause; a job may be named once only.
+    for each cause; a job may be named only once.
     """
 
     stuck_ms: int
@@ -397,8 +397,8 @@ COMMITS_AVERAGED = 500
 
 
 class Stats(Struct, frozen=True):
-    """Figures over the active jobs. `avg_run_s` is the mean time from first start to completion over the jobs whose
-    completion is told by one of the newest `COMMITS_AVERAGED` commits that have events; None if there is none."""
+    """Figures over the active jobs. `avg_run_s` is the mean time from first start to completion of the jobs completed
+    in the newest `COMMITS_AVERAGED` commits that have events; None if there is none."""
 
     by_status: dict[Status, int]
     by_checkpoint: dict[str, int]
@@ -409,7 +409,7 @@ class Stats(Struct, frozen=True):
 
     @classmethod
     def counted(cls, held: Iterable[Sequence[Any]], queued: int, dead: int, avg_run_s: float | None) -> Stats:
-        """From held jobs as (status, checkpoint, jobs, silent ones among them)."""
+        """From rows of held jobs: status, checkpoint, how many, how many of them are stuck."""
         by_status: Counter[Status] = Counter()
         by_checkpoint: Counter[str] = Counter()
         stuck = 0
@@ -432,7 +432,7 @@ class ApiKeyRow(Struct, frozen=True):
 
 
 class ApiKeyList(Struct, frozen=True):
-    """API keys, with the time by which to judge whether they live."""
+    """API keys, with the time by which to judge whether they have expired."""
 
     now: int
     keys: list[ApiKeyRow]
@@ -464,16 +464,16 @@ class ListAudit(Query[list[NumberedLine]], frozen=True):
 
 
 class GetSnapshot(Query[Snapshot], frozen=True):
-    """What a group with these needs would be decided on just now. Nothing is locked, so it may be old at once."""
+    """The rows that a group with these needs would be decided on now. Nothing is locked, so they may change at once."""
 
     needs: Needs
 
 
 class GetState(Query[State], frozen=True):
-    """The accounts after `after` (by id, at most `limit`) with all that is theirs: jobs, steps, keys, reservations,
-    batches, entries, API keys, and the contents their jobs answer; and all pools, leaders, workers, tallies and API
-    keys of no account, whoever uses them. Payloads, results, steps and events are left out unless `texts`; audit lines,
-    which are nobody's, always."""
+    """The accounts after `after` (by id, at most `limit`) with everything they own: jobs, steps, keys, reservations,
+    batches, entries, API keys, and the contents that their jobs answer; also all pools, leaders, workers, tallies and
+    API keys that belong to no account. Payloads, results, steps and events only with `texts`. Never audit lines, which
+    belong to no account."""
 
     after: str | None = None
     limit: int = 1_000_000

@@ -1,7 +1,7 @@
-"""What followers read: the events of each commit as one text, and where each event stands in the tail of them all.
+"""The events of each commit as one text, for followers, and each event's position in the log of all commits.
 
 A row of `commits` also marks the commit as done, under its committer's id and number. Every commit writes one, so the
-text is compact: JSON, with an array for each run of events of one job.
+text is compact: JSON, with one array for consecutive events of the same job.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from ..core.records import Event
 from .base import Commit, NumberedEvent
 
 EVENTS_PER_COMMIT: Final = 16_384
-"""Events that one row holds at most; a commit with more has further rows, which mark nothing."""
+"""Events in one row, at most; a commit with more has further rows, without a marker."""
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(list[list[Any]]).decode
 
 
 def commit_texts(events: Sequence[Event]) -> list[tuple[int, str]]:
-    """The rows for these events: how many each holds, and its text. At least one row, which may hold none."""
+    """The rows for these events, each as its number of events and its text. There is at least one, possibly empty."""
     parts = range(0, len(events), EVENTS_PER_COMMIT) or (0,)
     return [(len(part), encoded(part)) for n in parts for part in (events[n : n + EVENTS_PER_COMMIT],)]
 
 
 def commit_rows(marker: tuple[str, int] | None, now: int, events: Sequence[Event]) -> list[tuple[Any, ...]]:
-    """The rows of `commits` for a commit; the first one marks it, if there is a marker."""
+    """The rows of `commits` for a commit; the first one has the marker, if there is one."""
     (size, text), *more = commit_texts(events)
     first = (*(marker or (None, None)), now, size, text)
     return [first, *((None, None, now, size, text) for size, text in more)]
 
 
 def encoded(events: Sequence[Event]) -> str:
-    """The events as a text: `[job, account, first number, kind, data, kind, data, …]` for each run of one job."""
+    """The events as text, consecutive ones of a job as `[job, account, first number, kind, data, kind, data, …]`."""
     runs: list[list[Any]] = []
     job_id, number = "", 0
     for event in events:
@@ -48,7 +48,7 @@ def encoded(events: Sequence[Event]) -> str:
 
 
 def decoded(text: str, at: int) -> list[Event]:
-    """The events of a commit that took place at this time."""
+    """The events in the text of a commit of this time."""
     return [
         Event(job_id, account_id, number + n, told[2 * n], at, told[2 * n + 1])
         for job_id, account_id, number, *told in _decode(text)
@@ -57,16 +57,16 @@ def decoded(text: str, at: int) -> list[Event]:
 
 
 def account_mark(account_id: str) -> str:
-    """What the text of every commit contains that tells of this account; others may contain it too."""
+    """A text that every commit with events of this account contains; other commits may contain it too."""
     return _encode(account_id).decode()
 
 
 def placed(commit: Commit) -> Iterator[NumberedEvent]:
-    """The events of a commit, each with its place in the tail of all commits."""
+    """The events of a commit, each with its position in the log of all commits."""
     first = commit.number * EVENTS_PER_COMMIT
     return (NumberedEvent(first + index, event) for index, event in enumerate(commit.events))
 
 
 def commit_of(place: int) -> int:
-    """The number of the commit in which the event with this place is."""
+    """The number of the commit that has the event at this position."""
     return place // EVENTS_PER_COMMIT

@@ -16,7 +16,7 @@ FORMS = "sqlite:///file.db, sqlite:////absolute/file.db, postgresql://user@host/
 
 
 async def connect(url: str) -> Store:
-    """The store for a URL, not yet open. An embedded database is brought to the present schema first."""
+    """The store for a URL, not yet open. An embedded database is migrated to this release's schema first."""
     store = store_for(url)
     if isinstance(store, SqliteStore):
         await store.migrate()
@@ -38,7 +38,7 @@ def store_for(url: str) -> Store:
 
 
 def migrator_for(url: str) -> Migrator:
-    """What changes the schema of the database at a URL."""
+    """The migrator of the database at a URL."""
     store = store_for(url)
     if isinstance(store, MemoryStore):
         raise StoreError("a memory: database has no schema to migrate")
@@ -106,6 +106,6 @@ def _path(url: str) -> str:
 
 
 def hidden(url: str) -> str:
-    """A URL that may be shown: without its password."""
+    """The URL without its password, for messages."""
     parts = urlsplit(url)
     return url.replace(f":{parts.password}@", ":***@") if parts.password else url

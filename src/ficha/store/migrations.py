@@ -17,7 +17,7 @@ from .base import SchemaMismatch, StoreError
 _FILE = re.compile(r"(\d{4})_(\w+)\.up\.sql")
 
 BOOKKEEPING = "CREATE TABLE IF NOT EXISTS schema_migrations (version integer PRIMARY KEY);"
-"""The one table that no migration makes: which migrations have run."""
+"""The table that records which migrations have run; no migration creates it."""
 
 
 class Migration(Struct, frozen=True):
@@ -41,7 +41,7 @@ class Migrator(Protocol):
 
 
 def load(package: str) -> tuple[Migration, ...]:
-    """The migrations in the folder `migrations` of a package, in order, each with its way back."""
+    """The migrations in the folder `migrations` of a package, in order."""
     folder = files(package) / "migrations"
     names = sorted(entry.name for entry in folder.iterdir())
     return tuple(
@@ -57,7 +57,7 @@ def load(package: str) -> tuple[Migration, ...]:
 
 
 def goal(migrations: tuple[Migration, ...], target: int | None) -> int:
-    """The version to go to, if there is such a one (default: the newest)."""
+    """The version to migrate to (default: the newest). Raises StoreError if there is no such version."""
     newest = migrations[-1].number
     if target not in (None, 0, *(migration.number for migration in migrations)):
         raise StoreError(f"there is no migration {target}: this release of ficha has 0 (empty) to {newest}")
@@ -65,7 +65,7 @@ def goal(migrations: tuple[Migration, ...], target: int | None) -> int:
 
 
 def refuse_newer(database: str, version: int, newest: int) -> None:
-    """Raises SchemaMismatch if a newer release has made the database's schema."""
+    """Raises SchemaMismatch if the database has the schema of a newer release."""
     if version > newest:
         raise SchemaMismatch(
             f"{database} has schema version {version}, and this release of ficha knows versions up to {newest}: "

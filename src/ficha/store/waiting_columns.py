@@ -1,7 +1,7 @@
-"""Jobs that wait, line after line, in columns.
+"""Waiting jobs as columns of numbers, sorted by owner and claim order.
 
-A million of them as Python values take hundreds of megabytes, and seconds in which nothing else runs. The databases put
-the columns together themselves, page by page, and what is left here is 24 bytes per job and a few copies.
+A million jobs as Python objects take hundreds of megabytes, and block the process for seconds. So the databases build
+the columns, page by page, and this module copies them into arrays of 24 bytes per job.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Final
 from msgspec import Struct, field
 
 CHUNK: Final = 16_384
-"""How many jobs are kept in one piece. Pieces of one size leave no holes in memory, and none is ever copied again."""
+"""Jobs in one chunk. Chunks of one size do not fragment memory, and a full chunk is never copied again."""
 
 Key = tuple[int, str]
 """A rank and a job id: the order of claims."""
 
 
 class Chunk(Struct):
-    """For each of some jobs its rank and the two halves of its id."""
+    """The rank and the two halves of the id of some jobs."""
 
     ranks: array[int]
     highs: array[int]
@@ -55,7 +55,7 @@ class Chunk(Struct):
         return self.ranks[index], job_id
 
     def find(self, key: Key, start: int, stop: int) -> tuple[int, bool]:
-        """Where in this part the key belongs, and whether the job with this key is there."""
+        """The index of the key between `start` and `stop`, and whether a job with this key is there."""
         rank, job_id = key
         ranks, highs, lows = self.ranks, self.highs, self.lows
         first = bisect_left(ranks, rank, start, stop)
@@ -81,11 +81,11 @@ class Chunk(Struct):
 
 
 class Lines(Struct):
-    """Lines of jobs, one after the other: by owner, and each in claim order. Job ids must be UUIDs.
+    """Lines of waiting jobs: one line per owner, each in claim order. Job ids must be UUIDs.
 
-    owners: whose line each is, a pool or an account, in the order of code points.
-    ends: where each line ends, counted in jobs; it begins where the one before it ends.
-    chunks: the jobs, `CHUNK` by `CHUNK`.
+    owners: the pool or account of each line, in the order of code points.
+    ends: the index at which each line ends; a line begins where the one before it ends.
+    chunks: the jobs, `CHUNK` in each.
     heads: the first key of each chunk.
     """
 
@@ -95,8 +95,8 @@ class Lines(Struct):
     heads: list[Key] = field(default_factory=list)
 
     def append(self, owners: Sequence[str], counts: Iterable[int], ranks: bytes, ids: bytes) -> int:
-        """Takes in the page after `last`: how many jobs each owner has in it, their ranks (8 bytes each) and their ids
-        (16 bytes each), the highest byte first. Answers how many jobs it had."""
+        """Appends the page after `last`: how many jobs each owner has in it, their ranks (8 bytes each) and their ids
+        (16 bytes each), the highest byte first. Returns how many jobs the page has."""
         page, start = Chunk.of(ranks, ids), len(self)
         room = -start % CHUNK
         if room:
@@ -105,7 +105,7 @@ class Lines(Struct):
             self.chunks.append(page[at : at + CHUNK])
             self.heads.append(page.key(at))
         if self.owners and self.owners[-1] == owners[0]:
-            # The line goes on where the last page broke off.
+            # The last line of the page before continues on this page.
             del self.owners[-1], self.ends[-1]
         self.owners += owners
         ends = accumulate(counts, initial=start)
@@ -118,13 +118,13 @@ class Lines(Struct):
 
     @property
     def last(self) -> tuple[str, int, str]:
-        """The owner, rank and id of the last job; before all others if there is none yet."""
+        """The owner, rank and id of the last job; if there is none yet, values that come before all jobs."""
         if not self.owners:
             return "", 0, "00000000-0000-0000-0000-000000000000"
         return self.owners[-1], *self.chunks[-1].key(-1)
 
     def line(self, owner: str) -> range:
-        """Where the owner's line is, counted in jobs; empty if there is none."""
+        """The indexes of the owner's line; empty if there is none."""
         index = bisect_left(self.owners, owner)
         if index == len(self.owners) or self.owners[index] != owner:
             return range(0)
@@ -134,7 +134,7 @@ class Lines(Struct):
         return self.chunks[index // CHUNK].key(index % CHUNK)
 
     def find(self, line: range, key: Key) -> tuple[int, bool]:
-        """How many of the line come before this key, and whether the job with this key is in the line."""
+        """How many jobs of the line come before this key, and whether the job with this key is in the line."""
         start, stop = line.start, line.stop
         if start == stop:
             return 0, False
@@ -148,7 +148,7 @@ class Lines(Struct):
         return at - from_, is_there
 
     def has_id(self, line: range, job_id: str) -> bool:
-        """Whether the job is in this part of the jobs, whatever its rank: this looks at all of them."""
+        """Whether the job is in this range, whatever its rank. This scans the whole range."""
         return any(chunk.has_id(job_id) for chunk in self._parts(line))
 
     def _parts(self, line: range) -> Iterator[Chunk]:
@@ -156,7 +156,7 @@ class Lines(Struct):
             yield self.chunks[begin // CHUNK][max(line.start - begin, 0) : line.stop - begin]
 
     def jobs(self) -> dict[str, list[Key]]:
-        """The same as plain values, by owner."""
+        """All lines as plain values, by owner."""
         return {owner: [self.key(index) for index in self.line(owner)] for owner in self.owners}
 
 

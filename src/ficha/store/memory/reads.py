@@ -1,4 +1,4 @@
-"""The read side's questions, answered by walking the state."""
+"""Answers the queries of the read side by walking the state."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 
 class MemoryStore:
-    """Holds `state`, and three lists of job ids that a database would find by its indexes.
+    """Holds `state`, and three lists of job ids that take the place of a database's indexes.
 
-    The events of `state` are a log of all that happened; questions are answered from jobs, `history` and `commit_rows`.
+    The events of `state` are a log of everything; queries are answered from jobs, `history` and `commit_rows`.
     """
 
     committers = 1
@@ -175,7 +175,7 @@ class MemoryStore:
             if entry.job_id is not None:
                 line = (entry.job_id, entry.kind)
                 if line in self._entries_of_jobs or line in listed:
-                    raise StoreError(f"job {entry.job_id} has an entry of kind {entry.kind} already; nothing was kept")
+                    raise StoreError(f"job {entry.job_id} already has an entry of kind {entry.kind}; nothing was kept")
                 listed.add(line)
         self._entries_of_jobs |= listed
 

@@ -1,1 +1,1 @@
-"""What the SQL stores share: the tables, how a job lies in its rows, and the questions that are asked alike."""
+"""What the SQL stores share: the tables, how a job is stored in its rows, and the queries whose SQL is the same."""

@@ -1,7 +1,7 @@
-"""What differs between the databases in a statement that both understand, and how a question is put to either.
+"""What differs between the databases in a shared statement, and how a shared query runs on either.
 
-A shared question is a generator: it yields statements and is sent their rows, so that one text serves a driver that
-waits and one that does not.
+A shared query is a generator: it yields statements and is sent their rows, so that it works with a synchronous driver
+and with an asynchronous one.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ T = TypeVar("T")
 
 
 class Dialect(Protocol):
-    """One database's way to write a statement."""
+    """How one database writes a statement."""
 
     clock: str
     """The expression that gives the database's own time, in microseconds since 1970."""
     insertion_order: str
-    """The column of `steps` that rises from row to row, in the order in which they were inserted."""
+    """The column of `steps` that rises with each inserted row."""
     moment: str
-    """A select of `at`, `stuck_at` and `old_at`: the time in the first parameter (null: the database's own), and that
-    many milliseconds before it as the second and the third say."""
+    """A select of `at`, `stuck_at` and `old_at`: the time in the first parameter (null: the database's clock), and the
+    times as many milliseconds before it as the second and third parameters say."""
 
     def read(self, expression: str, kind: Kind) -> str:
-        """The expression that gives a column's value as the records hold it."""
+        """The expression that reads a column as the value that records hold."""
 
     def null(self, kind: Kind) -> str:
-        """Nothing, in the place of a column of this kind that is read."""
+        """NULL in the place of a column of this kind."""
 
     def parameter(self, number: int, kind: Kind) -> str:
-        """The sign for a parameter, as a value of this kind."""
+        """The placeholder for a parameter, as a value of this kind."""
 
     def value(self, value: Any, kind: Kind) -> Any:
-        """A value to be compared with a column of this kind; one that no such column can hold equals nothing."""
+        """A value to compare with a column of this kind; if no such column can hold it, it must match no row."""
 
     def among(self, expression: str, number: int, kind: Kind) -> str:
-        """Whether it is one of the values in a parameter."""
+        """The condition that the expression is one of the values in a parameter."""
 
     def values(self, values: Collection[Any], kind: Kind) -> Any:
-        """Such a parameter."""
+        """The values as the parameter for `among`."""
 
     def contains(self, expression: str, parameter: str) -> str:
-        """Whether a text contains another."""
+        """The condition that a text contains another."""
 
     def selected(self, table: Table, alias: str) -> str:
         """A table's columns, as `Table.record` takes them."""
@@ -60,11 +60,11 @@ class Statement(Struct, frozen=True):
 
 
 Asking = Generator[Statement, list[Row], T]
-"""A question on its way: the statements it needs, one after the other, and in the end its answer."""
+"""A running query: it yields its statements one after the other and returns the answer."""
 
 
 class Select:
-    """A statement in the making: what is read, and the conditions that a question has."""
+    """Builds a SELECT: what is read, then one condition after the other."""
 
     def __init__(self, sql: Dialect, text: str) -> None:
         self._sql = sql
@@ -73,7 +73,7 @@ class Select:
         self._values: list[Any] = []
 
     def given(self, value: Any, kind: Kind) -> str:
-        """The sign for a further parameter with this value."""
+        """Adds a parameter with this value and returns its placeholder."""
         self._values.append(self._sql.value(value, kind))
         return self._sql.parameter(len(self._values), kind)
 
@@ -81,12 +81,12 @@ class Select:
         self._terms.append(condition)
 
     def matches(self, column: str, operator: str, value: Any, kind: Kind = "text") -> None:
-        """A condition on a column, unless the question leaves it open."""
+        """Adds a condition on a column, unless the value is None."""
         if value is not None:
             self.where(f"{column} {operator} {self.given(value, kind)}")
 
     def statement(self, tail: str = "", limit: int | None = None) -> Statement:
-        """All of it, once every condition is there."""
+        """The finished statement."""
         where = f" WHERE {' AND '.join(self._terms)}" if self._terms else ""
         if limit is not None:
             tail += f" LIMIT {self.given(limit, 'number')}"

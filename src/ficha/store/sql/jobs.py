@@ -1,4 +1,4 @@
-"""How a job lies in its rows, in both directions.
+"""How a job is stored in its rows, and read from them.
 
 `jobs` is wide and written twice: at birth and at the end. In between a job has one narrow, hot row: in `ready`, in
 `parked` or in `leases`. Its last checkpoint has a row of its own.
@@ -25,7 +25,7 @@ _KINDS.update({name: kind for name, kind in _FLAT_KINDS.items() if name not in (
 """The columns of `jobs`: a job's fields, with those of its spec in the spec's place. Place and checkpoint have rows of
 their own."""
 HOT: Final = ("epoch", "attempts", "recoveries", "started_at", "events", "first_worker", "first_run_at")
-"""Fields that the hot row has while the job is active, and the wide one from its end on."""
+"""Fields that are in the hot row while the job is active, and in the wide row after its end."""
 _END: Final = ("id", "status", "finished_at", "error", "charged", "refunded", "delivered", "dead_at", *HOT)
 _AMENDED: Final = ("id", "dead_at", "events")
 _WAITING: Final = ("account_id", "pool", "wait_until_at", *HOT)
@@ -39,12 +39,12 @@ def _columns(*names: str) -> tuple[Column, ...]:
 
 
 def _fields(*names: str) -> Callable[[Job], Values]:
-    """The values of a job in these columns, those of its spec among them."""
+    """Reads these columns from a job, also those of its spec."""
     return attrgetter(*(f"spec.{name}" if name in _SPEC else name for name in names))
 
 
 def _birth(born: tuple[Job, str, str | None]) -> Values:
-    """While a job is active its wide row says 'queued', whatever its hot row says."""
+    """While a job is active, the status in its wide row is 'queued', whatever its hot row says."""
     job, payload, result = born
     return *_wide(job if job.place is None else replace(job, status="queued")), payload, result
 
@@ -105,9 +105,9 @@ HOT_ROWS: Final = (
     "LEFT JOIN leases l ON l.job_id = j.id LEFT JOIN ready r ON r.job_id = j.id "
     "LEFT JOIN parked p ON p.job_id = j.id LEFT JOIN checkpoints c ON c.job_id = j.id"
 )
-"""What `job_columns` reads from, beside `jobs j`."""
+"""The joins that `job_columns` reads from, besides `jobs j`."""
 _PLACES: Final = {"r": READY.columns[-2:], "p": PARKED.columns[-2:], "l": LEASES.columns[-6:]}
-"""What the hot rows say of the place, by the aliases of their tables."""
+"""The columns of the hot rows that make up the place, by the alias of the table."""
 _FLAT: Final = len(_KINDS)
 _CHECKPOINT_AT: Final = _FLAT + sum(map(len, _PLACES.values()))
 JOB_WIDTH: Final = _CHECKPOINT_AT + len(Checkpoint.__struct_fields__)
@@ -115,7 +115,7 @@ JOB_WIDTH: Final = _CHECKPOINT_AT + len(Checkpoint.__struct_fields__)
 
 
 def job_columns(sql: Dialect, hot: str = "lrp") -> str:
-    """A job whole, from `jobs j`, `checkpoints c` and the tables of hot rows with these aliases (see `HOT_ROWS`)."""
+    """All columns of a job, from `jobs j`, `checkpoints c` and the hot tables with these aliases (see `HOT_ROWS`)."""
     found = {name: f"j.{name}" for name in _KINDS}
     if "l" in hot:
         found["status"] = "coalesce(l.status, j.status)"
@@ -161,9 +161,9 @@ def _place(row: Row) -> Place | None:
 class JobRows(Struct):
     """Job changes as row operations, the same for every store.
 
-    born: new rows of the wide table. ended: rows of the wide table whose end is written. amended: rows of jobs that
-    had ended before, whose dead-letter mark or count of events changed. checkpoints: jobs whose checkpoint changed.
-    places: how the hot rows move, under the table's name with `_gone` (ids), `_new` or `_changed` (jobs).
+    born: jobs to insert into the wide table. ended: jobs whose end is written there. amended: jobs that had ended
+    before and whose dead-letter mark or count of events changed. checkpoints: jobs whose checkpoint changed.
+    places: changes of hot rows, under the table's name with `_gone` (ids), `_new` or `_changed` (jobs).
     """
 
     born: list[Job] = field(default_factory=list)
@@ -210,5 +210,5 @@ def _sort_place(rows: JobRows, before: Job | None, after: Job) -> None:
 
 
 def hot(job: Job) -> Values:
-    """The part of a job that lives in its narrow row while it is active."""
+    """The part of a job that is stored in its hot row while it is active."""
     return job.status, job.place, *_hot(job)

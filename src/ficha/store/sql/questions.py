@@ -1,6 +1,6 @@
-"""The questions whose SQL is the same in every database, but for the signs of its dialect.
+"""The queries whose SQL is the same in every database, apart from its dialect.
 
-A question that is one page of one table is one line of `PAGES`.
+A query that reads one page of one table is one line of `PAGES`.
 """
 
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
@@ -23,7 +23,7 @@ from .jobs import HOT_ROWS, JOB_WIDTH, job_columns, job_of
 from .tables import Kind, Row, Table
 
 Answer = Callable[[Dialect, Any, int | None], Asking[Any]]
-"""The last argument is the time, where it is not the database's clock that tells it."""
+"""The last argument is the time; None for the database's clock."""
 PAGES: Final[dict[type[q.Query[Any]], tuple[Table, str, tuple[tuple[str, str, str], ...]]]] = {
     q.GetAccount: (t.ACCOUNTS, "id", (("id", "=", "account_id"),)),
     q.ListAccounts: (t.ACCOUNTS, "id", (("id", ">", "after"),)),
@@ -31,7 +31,7 @@ PAGES: Final[dict[type[q.Query[Any]], tuple[Table, str, tuple[tuple[str, str, st
     q.ListEntries: (t.ENTRIES, "number DESC", (("account_id", "=", "account_id"), ("number", "<", "before_number"))),
     q.ListReservations: (t.RESERVATIONS, "id DESC", (("account_id", "=", "account_id"), ("id", "<", "before"))),
 }
-"""Questions that list records of a table: the order, and which column must be how to which field of the question."""
+"""Queries that list records of a table: the table, the order, and conditions (column, operator, field of the query)."""
 _text: Final = partial(sql_file, __package__)
 TALLY_SUMS: Final = _text("tally_sums")
 
@@ -182,7 +182,7 @@ def get_stats(sql: Dialect, query: q.GetStats, now: int | None) -> Asking[q.Stat
 
 
 def get_state(sql: Dialect, query: q.GetState, now: int | None) -> Asking[State]:
-    """The accounts of a page are those from the first to the last, and theirs is what names an account in between."""
+    """Reads a page of accounts, then every row whose account id lies between the first and the last of them."""
     accounts = yield from list_page(sql, q.ListAccounts(query.after, query.limit), now)
     after = query.after or ""
     last = accounts[-1].id if accounts else after
@@ -252,4 +252,4 @@ QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {
     q.GetState: get_state,
 }
 SEVERAL: Final[frozenset[type[q.Query[Any]]]] = frozenset({q.GetStats, q.GetState})
-"""Those that take several statements, and so a transaction, to be answered in one view."""
+"""Queries of several statements: they need a transaction to be answered in one view."""

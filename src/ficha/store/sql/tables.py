@@ -1,6 +1,6 @@
 """The tables, each declared once: its columns, their kinds, and how a record becomes a row and a row a record.
 
-Both databases have these tables with these columns. How a column of a kind is read and passed is each one's dialect.
+Both databases have these tables with these columns. Each dialect says how it reads and passes a column of each kind.
 The tables of jobs are in `jobs.py`.
 """
 
@@ -30,8 +30,8 @@ class Column(Struct, frozen=True):
 class Table(Struct, frozen=True, eq=False):
     """A table, or some of its columns.
 
-    values: what a record has in these columns, in their order.
-    record: a record from such a row.
+    values: makes a row of these columns from a record.
+    record: makes a record from such a row.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Table(Struct, frozen=True, eq=False):
 
 
 def kinds(record: type[Struct], uuids: str = "", texts_of_json: str = "") -> dict[str, Kind]:
-    """The kinds of a record's fields: by their names, where the type alone does not tell."""
+    """The kinds of a record's fields. Fields are named where their type does not tell the kind."""
     special: dict[str, Kind] = {name: "uuid" for name in uuids.split()}
     special |= {name: "json" for name in texts_of_json.split()}
     return {field.name: special.get(field.name) or _kind(field.name, field.type) for field in fields(record)}
@@ -125,4 +125,4 @@ COMMITS: Final = Table(
     columns({"committer": "uuid", "sequence": "number", "at": "instant", "size": "number", "events": "text"}),
     tuple,
 )
-"""What each commit tells its followers, and that it took place (`commits.py`)."""
+"""The events and the marker of each commit (`commits.py`)."""

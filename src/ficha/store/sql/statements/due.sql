@@ -1,6 +1,6 @@
--- What may be due. Asked every second, so it is one statement and needs no transaction. Each cause has its own limit, so
--- that many of one kind do not hide another. What makes a lease due has no index of its own: there are as many leases as
--- jobs that run, and a sweep reads them all in one passing.
+-- What may be due. It runs every second, so it is one statement without a transaction. Each cause has its own limit, so
+-- that many jobs due for one cause do not hide those of another. The times of leases have no index: there are only as
+-- many leases as running jobs, and a sweep scans them all once.
 WITH moment AS MATERIALIZED ({moment}),
 held AS MATERIALIZED (
     SELECT job_id, expires_at <= at OR deadline_at <= at AS is_over, heartbeat_at <= stuck_at AS is_stuck,

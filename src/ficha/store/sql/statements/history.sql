@@ -1,4 +1,4 @@
--- A job with the lines of its history that are kept, after a number: one statement, so that all is of one moment.
+-- A job with its stored events after a number: one statement, so that both are of one moment.
 SELECT {job}, (SELECT count(*) FROM events b WHERE b.job_id = j.id AND b.number <= {after}), {event}
 FROM jobs j {hot_rows}
 LEFT JOIN (
