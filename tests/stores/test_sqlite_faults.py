@@ -159,7 +159,7 @@ async def test_a_commit_that_could_not_be_flushed_is_unknown_until_asked(
     disk: FaultyDisk, setup: StoreSetup, path: str, tmp_path: Path
 ) -> None:
     disk.is_broken = True
-    with pytest.raises(q.CommitUnknown, match="must be asked"):
+    with pytest.raises(q.CommitUnknown, match="the outcome is unknown"):
         await setup.run(a_submit(1))
     with pytest.raises(q.Unavailable, match="cannot tell yet"):
         await setup.store.committed(COMMITTER, setup.number)

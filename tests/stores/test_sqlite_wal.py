@@ -321,7 +321,7 @@ async def test_a_full_disk_is_told_and_what_was_committed_stays_in_it(
             with caplog.at_level(logging.WARNING, logger="ficha.store"):
                 await tried(setup)
             full = False
-            assert "could not be emptied. What was committed is safe in it" in caplog.text
+            assert "could not be checkpointed. What was committed is safe in it" in caplog.text
             assert "no space left" in caplog.text
             pages, done = await move(setup)
             assert done == pages

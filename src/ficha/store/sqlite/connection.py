@@ -1,4 +1,4 @@
-"""How a connection to the file is opened, and the thread that it lives on.
+"""Opens connections to the file; each connection has a thread of its own.
 
 A connection is used on its one thread only. A store must be opened after a fork, never before: SQLite's locks belong
 to the process that took them.
@@ -60,7 +60,7 @@ class Patience:
 
     @contextmanager
     def of(self, seconds: float) -> Iterator[None]:
-        """Another patience for a while."""
+        """Waits for up to this many seconds instead, inside the block."""
         usual, self.seconds = self.seconds, seconds
         try:
             yield
@@ -69,20 +69,20 @@ class Patience:
 
 
 def connect(path: str, patience: Patience, *, create: bool = False, read_only: bool = False) -> apsw.Connection:
-    """A connection with every setting that it needs; one that only reads leaves the journal as it is at its end."""
+    """A connection with all its settings. A read-only one does not checkpoint the WAL when it is closed."""
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
     db = apsw.Connection(path, flags=flags, statementcachesize=256)
     try:
         db.set_busy_handler(patience)
         db.wal_autocheckpoint(0)
-        # Otherwise a statement with a LIMIT is planned anew, which takes longer than to run it, each time it is run.
+        # Otherwise SQLite plans a statement with a LIMIT each time it runs, which takes longer than the run itself.
         db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         db.pragma("synchronous", "FULL")
         db.pragma("mmap_size", 0)
         db.pragma("temp_store", "MEMORY")
         db.pragma("cache_size", -_CACHE_KIB)
         db.pragma("trusted_schema", False)
-        # Without it, a REPLACE would delete a ledger line and no trigger would run.
+        # Without it, a REPLACE could delete a ledger entry and no trigger would run.
         db.pragma("recursive_triggers", True)
         if read_only:
             db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -99,7 +99,7 @@ def connect(path: str, patience: Patience, *, create: bool = False, read_only: b
 
 
 def _use_wal(db: apsw.Connection, path: str, patience: Patience) -> None:
-    """Turns WAL mode on. SQLite does not always ask the busy handler for this one, so it is asked here."""
+    """Turns WAL mode on. SQLite does not always call the busy handler here, so this function does."""
     tries = 0
     while True:
         try:
@@ -115,7 +115,7 @@ def _use_wal(db: apsw.Connection, path: str, patience: Patience) -> None:
 
 
 class _Task(NamedTuple):
-    """Work for the thread, and who waits for it, if anybody."""
+    """Work for the thread, and the future that waits for it, if any."""
 
     work: Callable[[], Any]
     loop: asyncio.AbstractEventLoop | None = None
@@ -123,10 +123,10 @@ class _Task(NamedTuple):
 
 
 class ConnectionThread:
-    """One thread with one connection on it: opened when first needed, and anew after an error that breaks it.
+    """One thread with one connection, which is opened when first needed and again after an error that breaks it.
 
-    Each batch is handed over and back once, and where there is one caller that is all there is to a batch: a thread of
-    the standard library's pool takes half as long again for it.
+    Each commit group is handed to the thread and back once. With a single caller that is most of the cost, and the
+    standard library's thread pool takes half as long again for it.
     """
 
     def __init__(self, name: str, path: str, connect: Callable[[], apsw.Connection]) -> None:
@@ -135,25 +135,26 @@ class ConnectionThread:
         self._db: apsw.Connection | None = None
         self._file: tuple[int, int] | None = None
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
-        # Whoever forgets to close the store can end all the same; what was not committed then was not answered either.
+        # A daemon thread, so that a process that forgets to close the store can end. Nothing uncommitted was answered.
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
     async def call(self, work: Callable[[apsw.Connection], T]) -> T:
-        """Runs `work` on the thread. A caller that is cancelled leaves it running to its end."""
+        """Runs `work` on the thread. If the caller is cancelled, the work still runs to its end."""
         result: T = await self._do(partial(self._run, work))
         return result
 
     def post(self, work: Callable[[apsw.Connection], T]) -> None:
-        """Runs `work` after everything asked for so far; nobody waits for it, and what it raises is dropped."""
+        """Runs `work` after everything queued so far. Nobody waits for it, and its exceptions are dropped."""
         self._tasks.put(_Task(partial(self._run, work)))
 
     def renew(self, everybody: threading.Barrier, wait_s: float) -> None:
-        """Closes the connection in its turn; another is opened once everybody has come as far, or did not in time."""
+        """Closes the connection, after everything queued so far. The thread then waits at the barrier, for `wait_s` at
+        most, before it opens another."""
         self._tasks.put(_Task(partial(self._renew, everybody, wait_s)))
 
     async def close(self, farewell: Callable[[apsw.Connection], None] | None = None) -> None:
-        """Ends the connection, after everything asked for so far, and the thread."""
+        """Closes the connection, after everything queued so far, and ends the thread."""
         await self._do(partial(self._close, farewell))
         self._tasks.put(None)
         self._thread.join()
@@ -175,11 +176,10 @@ class ConnectionThread:
                 except BaseException as raised:
                     error = raised
             if task.loop is not None and task.future is not None:
-                # A loop that has ended has nobody left to answer.
+                # If the loop has ended, nobody waits for the answer.
                 with suppress(RuntimeError):
                     task.loop.call_soon_threadsafe(_settle, task.future, result, error)
-            # Nothing is kept alive until the next task comes.
-            del task, result, error
+            del task, result, error  # Otherwise they stay alive until the next task.
 
     def _run(self, work: Callable[[apsw.Connection], T]) -> T:
         try:
@@ -197,14 +197,14 @@ class ConnectionThread:
         if self._db is not None and file == self._file:
             return self._db
         if self._db is not None:
-            # What is written to a file that has lost its name is lost with the process.
+            # Writes to a deleted file are lost when the process ends.
             self._drop()
             raise Unavailable(
                 f"{self._path} was moved, deleted or replaced while in use; nothing was written. Put the file back "
-                "with its -wal file; what lies there is opened for the next call"
+                "with its -wal file; the next call opens the file that it finds there"
             )
         if file is None:
-            raise Unavailable(f"{self._path} is gone: put the file back; it is not made anew while Ficha runs")
+            raise Unavailable(f"{self._path} is gone: put the file back; Ficha does not create it again while it runs")
         self._db = self._connect()
         self._file = self._file_now()
         return self._db
@@ -217,7 +217,7 @@ class ConnectionThread:
         return found.st_dev, found.st_ino
 
     def _drop(self) -> None:
-        """Closes the connection and leaves the files as they are: they may be another database's by now."""
+        """Closes the connection without a checkpoint: the files may belong to another database by now."""
         db, self._db = self._db, None
         if db is not None:
             with suppress(apsw.Error):
@@ -235,12 +235,12 @@ class ConnectionThread:
         if self._file_now() != self._file:
             self._drop()
             return
-        # What could not be moved out of the journal is safe in it, so nothing that fails here is worth an error.
+        # Pages that could not be checkpointed are safe in the WAL, so a failure here raises nothing.
         try:
             if farewell is not None:
                 farewell(self._db)
         except apsw.Error:
-            # Whoever opens the file next moves all of it.
+            # The next connection to the file checkpoints the whole WAL.
             self._drop()
             return
         db, self._db = self._db, None

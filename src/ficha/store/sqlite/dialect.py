@@ -1,4 +1,4 @@
-"""SQLite's way to write a statement: values are kept as they are passed, and are read as they are kept."""
+"""How SQLite writes a statement. Values are stored and read as they are passed."""
 
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..sql.dialect import Dialect
 from ..sql.tables import Kind, Table
 
 _FOR_LIFE: Final = frozenset(("account_id", "pool", "wait_until_at"))
-"""What a hot row keeps. SQLite writes to the index of a column that is set, also where its value stays the same."""
+"""Columns that never change in a hot row. Updates leave them out: SQLite writes the index of every column it sets."""
 
 
 class SqliteDialect:
@@ -58,12 +58,12 @@ def upsert(table: Table) -> str:
 
 
 def update(table: Table) -> str:
-    """By the first column, which is the key; it takes a whole row, like the insert."""
+    """Updates by the first column, which is the key; takes a whole row, like the insert."""
     signs = {name: f"?{number}" for number, name in enumerate(table.names, 1)}
     changed = ", ".join(f"{name} = {signs[name]}" for name in table.names[1:] if name not in _FOR_LIFE)
     return f"UPDATE {table.name} SET {changed} WHERE {table.names[0]} = ?1"
 
 
 def delete(table: Table) -> str:
-    """By the key."""
+    """Deletes by the key."""
     return f"DELETE FROM {table.name} WHERE {' AND '.join(f'{name} = ?' for name in table.key)}"

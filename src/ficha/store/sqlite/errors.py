@@ -7,15 +7,15 @@ import apsw
 from ..base import SchemaMismatch, StoreError, Transient, Unavailable
 
 BREAKS_CONNECTION = (apsw.IOError, apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError)
-"""After these the connection's own view of the file is not trusted any more: it is closed, and opened anew."""
+"""After these errors the connection is closed and opened again, because its view of the file may be wrong."""
 
 
 def translate(error: apsw.Error, path: str) -> StoreError:
-    """The store's error for one of SQLite's. In each case SQLite has rolled back, or the caller does."""
+    """The store's error for an error of SQLite. SQLite has rolled back already, or the caller does."""
     match error:
         case apsw.BusyError() | apsw.LockedError() | apsw.ProtocolError():
             return Transient(
-                f"another process holds the database's write lock ({path}) and did not let go in time; run it again"
+                f"another process holds the database's write lock ({path}) and did not release it in time; run it again"
             )
         case apsw.FullError():
             return Unavailable(
@@ -34,8 +34,8 @@ def translate(error: apsw.Error, path: str) -> StoreError:
             )
         case apsw.IOError():
             return Unavailable(
-                f"the disk failed while reading or writing {path} ({error}): look at the system's log. The file is "
-                "opened anew for the next call"
+                f"the disk failed while reading or writing {path} ({error}): look at the system's log. The next call "
+                "opens the file again"
             )
         case apsw.CorruptError():
             return StoreError(
@@ -48,8 +48,8 @@ def translate(error: apsw.Error, path: str) -> StoreError:
             return Unavailable(f"there is no memory left to work on {path}: nothing was written")
         case apsw.ConstraintError():
             return StoreError(
-                f"the database refused a row ({error}): nothing of the batch was kept. A rule is broken, or rows were "
-                "changed by hand; `ficha verify` tells which"
+                f"the database refused a row ({error}): nothing was kept. Ficha has a bug, or rows were changed by "
+                "hand; `ficha verify` shows what is wrong"
             )
         case apsw.SQLError() if "no such" in str(error):
             return SchemaMismatch(f"the schema of {path} is not complete ({error}): run `ficha migrate up`")

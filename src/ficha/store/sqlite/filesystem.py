@@ -1,7 +1,7 @@
 """Whether a path lies on a network file system, where SQLite's shared memory and locks do not work.
 
-SQLite cannot tell by itself: there it corrupts, sooner or later. Only the kernel's own table of mounts is looked at,
-and it is passed in, so that tests can show any machine.
+SQLite does not detect this, and sooner or later corrupts the database there. The check reads only the kernel's table of
+mounts, which is an argument, so that tests can try any machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def refuse_network(path: str) -> None:
     try:
         mounts = _MOUNTS.read_text("utf-8", "surrogateescape")
     except OSError:
-        return  # Not Linux: there is no table to look at.
+        return  # Not Linux: there is no such table.
     kind = filesystem_of(os.path.realpath(path), mounts)
     if is_network(kind):
         raise StoreError(
@@ -53,13 +53,13 @@ def filesystem_of(path: str, mounts: str) -> str:
         if len(fields) < 5 or not source:
             continue
         point = _ESCAPE.sub(lambda octal: chr(int(octal[1], 8)), fields[4])
-        # Of two mounts on one point the later one covers the earlier.
+        # Of two mounts on one point, the later one hides the earlier.
         if len(point) >= len(best) and (path == point or path.startswith(point.rstrip("/") + "/")):
             best, kind = point, source.split(" ")[0]
     return kind
 
 
 def is_network(kind: str) -> bool:
-    """Whether a file system type, as the kernel names it, is one that machines share over a network."""
+    """Whether a file system type, as the kernel names it, is a network file system."""
     family, _, program = kind.partition(".")
     return kind in _NETWORK or (family in ("fuse", "fuseblk") and program in _NETWORK_FUSE)

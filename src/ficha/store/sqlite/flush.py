@@ -1,7 +1,7 @@
 """Flushes a database file to the disk, apart from any checkpoint.
 
-It goes through the handle of a connection: closing another one of the same file would take away this process's locks on
-it. And it goes by SQLite's C interface, whose layout is fixed for good: while apsw's flushes, no other thread runs.
+It uses the file handle of a connection, because closing any other handle of the same file would drop this process's
+locks on it. It calls SQLite's C interface, whose layout is stable, because apsw holds the GIL while it flushes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def flush(db: apsw.Connection) -> None:
     try:
         code = file.contents.methods.contents.sync(ctypes.addressof(file.contents), apsw.SQLITE_SYNC_NORMAL)
     except SystemError as error:
-        # A file system that is written in Python has raised something, and C code cannot pass that on.
+        # A file system written in Python raised an exception, which C code cannot pass on.
         raise apsw.IOError("the flush failed") from error
     if code != apsw.SQLITE_OK:
         raise apsw.exception_for(code)

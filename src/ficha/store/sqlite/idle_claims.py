@@ -1,4 +1,4 @@
-"""Claims that find nothing, without a transaction: a worker that has nothing to do asks again and again."""
+"""Answers claims that find nothing without a transaction, because idle workers claim again and again."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LOOK: Final = (
     "FROM carray(?) k LEFT JOIN pools p ON p.name = k.value"
 )
 STANDS_S: Final = 10.0
-"""How long a look holds while the journal stays as it is: not for ever, as a file system's clock may be coarse."""
+"""How long an empty scan stays valid while the WAL is unchanged. Limited, as a file system's clock may be coarse."""
 
 Marks = tuple[int, int]
 
 
 def journal_marks(path: str) -> Marks:
-    """What changes with every commit, whoever makes it."""
+    """The WAL's time and size, which change with every commit of any process."""
     try:
         found = os.stat(f"{path}-wal")
     except FileNotFoundError:
@@ -33,8 +33,8 @@ def journal_marks(path: str) -> Marks:
 
 
 class Looks:
-    """For one connection. Only after a claim that found nothing does the next one look first: while there is work, a
-    claim is a batch like any other."""
+    """The state of one connection. A claim scans before it takes the write lock only if the last claim found nothing;
+    while there is work, a claim is a commit group like any other."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -44,12 +44,12 @@ class Looks:
         self._pools: dict[str, Pool | None] = {}
 
     def found(self, needs: Needs, *, nothing: bool) -> None:
-        """What came of a batch."""
+        """Notes whether a commit group found nothing."""
         if needs.ready:
             self._looks_first = nothing
 
     def nothing(self, db: apsw.Connection, needs: Needs, now: int) -> Snapshot | None:
-        """What mere claims need, where nothing waits for them; None if something does, or the batch needs more."""
+        """The snapshot for a group of claims only, if nothing is ready for them; else None."""
         if not self._looks_first or not needs.ready or needs != Needs(pools=set(needs.ready), ready=needs.ready):
             return None
         marks, asked_at = journal_marks(self._path), time.monotonic()

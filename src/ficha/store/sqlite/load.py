@@ -1,4 +1,4 @@
-"""Reads what a batch needs into a snapshot. The writer's transaction holds the one write lock, so nothing is locked."""
+"""Reads what a group needs into a snapshot. The writer's transaction has the database's only write lock already."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ NAMED = {
 
 T = TypeVar("T")
 
-_ALL = -1  # To SQLite, a limit below zero is none.
+_ALL = -1  # SQLite takes a negative LIMIT for no limit.
 
 
 def load(db: apsw.Connection, needs: Needs, now: int, remembered: SqliteRowCache) -> Snapshot:
-    """Everything that `needs` names, as it is now; what is remembered is not read."""
+    """Everything that `needs` names, as it is now. Cached rows are not read again."""
     snapshot = needs.nothing(now)
     named = _load_keys(db, needs, snapshot)
     _load_jobs(db, needs.jobs | needs.owned_jobs | named, snapshot, remembered)
@@ -87,7 +87,7 @@ def _load_named(db: apsw.Connection, needs: Needs, snapshot: Snapshot, table: Ta
 
 
 def _array(values: Collection[str]) -> tuple[Any]:
-    """Many values as the one parameter of a statement."""
+    """Many values as a single parameter."""
     return (apsw.carray(tuple(values)),)
 
 
@@ -96,7 +96,7 @@ def _singles(values: Iterable[str]) -> list[tuple[str]]:
 
 
 def _load_keys(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> set[str]:
-    """The keys; answers with the jobs that they led to."""
+    """Loads the keys; returns the ids of the jobs that they led to."""
     if not needs.keys:
         return set()
     found = [*map(t.KEYS.record, db.executemany(KEYS, needs.keys))]
@@ -112,7 +112,7 @@ def _load_jobs(db: apsw.Connection, ids: set[str], snapshot: Snapshot, remembere
 
 
 def _recall(ids: Iterable[str], remembered: dict[str, T], found: dict[str, T | None]) -> list[str]:
-    """Puts what is remembered under its id, and None under every other one: those are to be read."""
+    """Puts cached rows under their id, and None under every other id; returns those others, which must be read."""
     unread = []
     for key in ids:
         known = found[key] = remembered.get(key)
@@ -122,7 +122,7 @@ def _recall(ids: Iterable[str], remembered: dict[str, T], found: dict[str, T | N
 
 
 def _load_accounts(db: apsw.Connection, needs: Needs, snapshot: Snapshot, remembered: SqliteRowCache) -> None:
-    """The accounts named, and those of the jobs and reservations named."""
+    """Loads the accounts named, and those of the jobs and reservations named."""
     ids = set(needs.accounts)
     ids.update(job.account_id for job_id in needs.owned_jobs if (job := snapshot.jobs[job_id]) is not None)
     ids.update(held.account_id for held in snapshot.reservations.values() if held is not None)
@@ -132,7 +132,7 @@ def _load_accounts(db: apsw.Connection, needs: Needs, snapshot: Snapshot, rememb
 
 
 def _load_parked(db: apsw.Connection, needs: Needs, snapshot: Snapshot, remembered: SqliteRowCache) -> None:
-    """The jobs that may be promoted, for the accounts that have any: most have none, and cost nothing."""
+    """Loads the jobs that may be promoted. Accounts without parked jobs, which are most, cost nothing."""
     snapshot.parked.update({account: [] for account in snapshot.accounts})
     limits = Counter[str]()
     for job_id in needs.owned_jobs:
@@ -156,7 +156,7 @@ def _load_parked(db: apsw.Connection, needs: Needs, snapshot: Snapshot, remember
 def _load_payloads(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
     wanted = set(needs.payloads)
     if needs.ready:
-        # What this batch promotes, a claim in the same batch may take.
+        # A claim may take a job that this group promotes.
         wanted.update(*snapshot.parked.values())
     if wanted:
         snapshot.payloads = dict(db.execute(PAYLOADS, _array(wanted)))
@@ -165,7 +165,7 @@ def _load_payloads(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> Non
 def _load_ready(db: apsw.Connection, needs: Needs, snapshot: Snapshot) -> None:
     jobs, payloads = snapshot.jobs, snapshot.payloads
     for pool, limit in needs.ready.items():
-        # Where there is no limit nobody asks how many run, and counting them takes the longer the more there are.
+        # Without a limit the count of running jobs is not needed, and it takes longer the more there are.
         known = snapshot.pools.get(pool)
         is_counted = known is not None and (known.limit is not None or pool in needs.changed_pools)
         if is_counted:

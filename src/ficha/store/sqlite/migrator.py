@@ -1,4 +1,4 @@
-"""Runs the numbered migrations over a connection of its own. Which ones there are is `migrations.py`'s affair."""
+"""Runs the numbered migrations (see `migrations.py`) over a connection of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERSION = "SELECT coalesce(max(version), 0) FROM schema_migrations"
 
 def version_of(db: apsw.Connection) -> int:
     """The number of the last migration applied; 0 for a database that has none."""
-    # A statement sees what other processes did meanwhile; `table_exists` would answer from this connection's memory.
+    # A statement sees what other processes did meanwhile; `table_exists` answers from this connection's cached schema.
     if not db.execute(IS_KEPT).get:
         return 0
     number: int = db.execute(VERSION).get
@@ -26,7 +26,7 @@ def version_of(db: apsw.Connection) -> int:
 
 
 def version(file: str, patience: Patience) -> int:
-    """The same for a file that may not exist; it is not made."""
+    """The same for a file that may not exist; the file is not created."""
     refuse_old_library()
     refuse_network(file)
     if not os.path.exists(file):
@@ -42,7 +42,7 @@ def version(file: str, patience: Patience) -> int:
 
 
 def migrate(file: str, migrations: tuple[Migration, ...], target: int | None, patience: Patience) -> list[Migration]:
-    """Goes to `target`, making the file if there is none. Each migration is one transaction with its own record."""
+    """Goes to `target`, creating the file if there is none. Each migration and its record are one transaction."""
     version = goal(migrations, target)
     refuse_old_library()
     refuse_network(file)

@@ -1,4 +1,4 @@
-"""The read side's questions that SQLite answers in its own way, and the table of who answers which question."""
+"""The queries that SQLite answers in its own way, and the table of which function answers which query."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WORKERS_HELD: Final = (
     "SELECT worker, count(*), count(*) FILTER (WHERE heartbeat_at < ?) FROM leases WHERE worker IS NOT NULL "
     "GROUP BY worker"
 )
-# One page of lines as four columns, put together outside of Python, where nobody has to wait for it.
+# One page of waiting jobs as four columns. SQLite builds them, because Python would block the process meanwhile.
 _WAITING: Final = """
 SELECT json_group_array(owner), json_group_array(jobs), group_concat(ranks, ''), group_concat(ids, '') FROM (
     SELECT
@@ -54,7 +54,7 @@ WAITING_PARKED: Final = _WAITING.format("account_id", "parked WHERE due_at IS NU
 
 
 def answer(db: apsw.Connection, query: q.Query[T], now: int) -> T:
-    """Answers in one view: the caller has a transaction open, but for `ONE_STATEMENT`. `now` is the store's time."""
+    """Answers in one view: the caller began a transaction, except for `ONE_STATEMENT`. `now` is the store's time."""
     shared = QUESTIONS.get(type(query))
     if shared is None:
         result: T = _OWN[type(query)](db, query, now)
@@ -81,8 +81,8 @@ def _list_jobs(db: apsw.Connection, query: q.ListJobs, now: int) -> list[q.JobRo
 def job_list(query: q.ListJobs) -> str:
     """The statement for a list of jobs.
 
-    Each status has a table that holds its jobs and few others: the statement merges what it finds in those, each walked
-    backwards by id, so that it ends after a page however many jobs there are.
+    The jobs of each status are in a table with few others. The statement scans those tables backwards by id and merges
+    the rows, so that it reads one page however many jobs there are.
     """
     wanted = frozenset(query.statuses)
     if query.stuck_before_at is not None:
@@ -112,18 +112,18 @@ def _arm(query: q.ListJobs, table: str, *conditions: str) -> str:
         (query.dead or None, "j.dead_at IS NOT NULL"),
         *((True, condition) for condition in conditions),
     )
-    # The id is read from the table that is walked, so that SQLite sees that it is in order already.
+    # The id comes from the scanned table, so that SQLite knows that the rows are in order already.
     return f"SELECT {key}{_JOB.removeprefix('j.id')} FROM {source} {HOT_ROWS} WHERE {where}"
 
 
 def _is_one_of(column: str, query: q.ListJobs, statuses: frozenset[Status]) -> str:
-    """Whether a status is among those asked for; anything is, if none was."""
+    """The condition that a status is one of those asked for; always true if none was."""
     marks = [f":status{number}" for number, status in enumerate(query.statuses) if status in statuses]
     return f"{column} IN ({', '.join(marks)})" if marks else "TRUE"
 
 
 def _all_of(*asked: tuple[object, str]) -> str:
-    """The conditions whose value was given, all together."""
+    """The conditions whose value is not None, joined by AND."""
     return " AND ".join(condition for value, condition in asked if value is not None) or "TRUE"
 
 
@@ -170,4 +170,4 @@ _OWN: Final[dict[type[q.Query[Any]], Callable[[apsw.Connection, Any, int], Any]]
     q.GetSnapshot: _get_snapshot,
 }
 ONE_STATEMENT: Final = frozenset({*QUESTIONS, q.ListJobs, q.GetHorizon} - SEVERAL)
-"""What is asked in one statement, which is one view by itself."""
+"""Queries of one statement, which is one view by itself."""

@@ -1,8 +1,8 @@
-"""What the writer's connection knows by heart: the accounts and the held jobs that it wrote last.
+"""Caches the accounts and the held jobs that the writer's connection wrote last.
 
-SQLite tells a connection whether any other one, of whatever process, has committed since it last asked. Asked under
-the write lock, that answer holds until the batch is committed: what is remembered is what the rows hold, and they need
-not be read. A job that was just claimed is finished without being read again.
+SQLite tells a connection whether any other connection, of any process, has committed since it last asked
+(`data_version`). Asked under the write lock, the answer holds until the commit, so cached rows are current and need not
+be read. A job that was just claimed is finished without being read again.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ...core.records import HELD, Account, Job
 from ...core.snapshot import Changes
 
 MOST: Final = 20_000
-"""Accounts, and jobs, that are remembered at most; with more, all are forgotten, and those in use come back."""
+"""How many accounts, and how many jobs, are cached. With more the cache is emptied; rows in use are cached again."""
 
 
 class SqliteRowCache:
-    """For one connection: another one has a count of its own."""
+    """The cache of one connection: each connection has its own `data_version`."""
 
     def __init__(self) -> None:
         self.accounts: dict[str, Account] = {}
@@ -27,7 +27,7 @@ class SqliteRowCache:
         self._version: int | None = None
 
     def check(self, db: apsw.Connection) -> None:
-        """Forgets everything if anybody else has written since the last time. To be asked under the write lock."""
+        """Empties the cache if another connection has written since the last check. Call it under the write lock."""
         version = db.execute("PRAGMA data_version").get
         if version != self._version:
             self.forget()
@@ -38,7 +38,7 @@ class SqliteRowCache:
         self.jobs.clear()
 
     def keep(self, changes: Changes) -> None:
-        """Takes in what this connection has just committed."""
+        """Caches what this connection has just committed."""
         for account in changes.accounts:
             self.accounts[account.id] = account
         for change in changes.jobs:

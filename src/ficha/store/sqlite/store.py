@@ -1,4 +1,4 @@
-"""The store: one thread that writes, one that reads, and what happens around a transaction."""
+"""The SQLite store: one thread that writes, one that reads, and the steps of a transaction."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from .write import write
 T = TypeVar("T")
 
 SIGNS_PAGES = 1_000
-"""Pages that mere signs of life may leave in the journal."""
+"""Pages that heartbeats and renewed leaders alone may leave in the WAL."""
 WATCH_S = 0.05
-"""How often the journal is looked at for commits of other processes."""
+"""How often the WAL is checked for commits of other processes."""
 
 COMMIT = insert(COMMITS)
 MARKED = "SELECT 1 FROM commits WHERE committer = ? AND sequence = ? ORDER BY number DESC LIMIT 1"
@@ -72,7 +72,7 @@ class SqliteStore:
         self._journal = Journal(self._path, self._patience)
         self._unmarked: dict[str, int] = {}
         self._begun: dict[str, int] = {}
-        """When each committer's last transaction was begun."""
+        """When each committer's last transaction began."""
         self._worked = 0
         self._is_unsettled = False
         self._remembered = SqliteRowCache()
@@ -106,7 +106,7 @@ class SqliteStore:
         writer, reader = self._writer, self._reader
         self._writer = self._reader = None
         await self._journal.close()
-        # The writer goes last: whoever closes last empties the journal.
+        # The writer is closed last: the last connection empties the WAL.
         if reader is not None:
             await reader.close()
         if writer is not None:
@@ -122,7 +122,7 @@ class SqliteStore:
         return committed
 
     async def committed(self, committer: str, number: int) -> bool:
-        # On the writer's thread, so after any commit that is still under way.
+        # On the writer's thread, and so after any commit that is still under way.
         return await self._opened(self._writer).call(partial(self._committed, committer, number))
 
     async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
@@ -140,7 +140,7 @@ class SqliteStore:
         """Other processes see the commit itself."""
 
     async def listen(self, heard: Callable[[str], None]) -> None:
-        """Commits of other processes show in the journal's size and time, which cost no query to look at."""
+        """Commits of other processes change the WAL's size and time, which can be read without a query."""
         seen, others, worked = journal_marks(self._path), None, 0
         while (writer := self._writer) is not None:
             await asyncio.sleep(WATCH_S)
@@ -150,7 +150,7 @@ class SqliteStore:
                 if worked == self._worked:
                     heard("")
                     continue
-                # The writer's own connection knows whether it was somebody else.
+                # The writer's own connection knows whether another process committed.
                 worked, before, others = self._worked, others, await writer.call(_commits_of_others)
                 if others != before:
                     heard("")
@@ -172,7 +172,7 @@ class SqliteStore:
     def _transact(
         self, committer: str, number: int, needs: Needs, decide: Decide, db: apsw.Connection
     ) -> tuple[Committed, bool]:
-        """What was committed, and whether the journal is to be seen to."""
+        """What was committed, and whether the WAL may need a checkpoint."""
         snapshot = self._looks.nothing(db, needs, self._clock())
         if snapshot is not None and not (committed := Committed(*decide(snapshot))).changes:
             self._unmarked[committer] = number
@@ -198,7 +198,7 @@ class SqliteStore:
             raise
         self._looks.found(needs, nothing=not changes)
         if not changes:
-            # Nothing to keep, so nothing to wait for the disk for: a worker that finds no job costs no flush.
+            # Nothing was written, so nothing is flushed: a claim that finds no job costs no disk flush.
             _roll_back(db)
             self._unmarked[committer] = number
             return committed, False
@@ -208,7 +208,7 @@ class SqliteStore:
             self._remembered.forget()
             raise
         if is_sign:
-            # What only says that somebody is there may be said again: if a commit fails, it need not be found out.
+            # A heartbeat or a renewed leader may be written again, so a failed commit of it needs no marker.
             self._unmarked[committer] = number
             return committed, self._journal.pages >= SIGNS_PAGES
         self._remembered.keep(changes)
@@ -222,11 +222,11 @@ class SqliteStore:
                 _roll_back(db)
                 raise
             if isinstance(error, apsw.FullError):
-                # The frame that makes a commit is written last, and there was no space for it.
+                # The frame that completes a commit is written last; there was no space for it, so nothing was kept.
                 raise
             self._is_unsettled = True
             raise CommitUnknown(
-                f"the disk failed while committing to {self._path} ({error}); whether it was kept must be asked",
+                f"the disk failed while committing to {self._path} ({error}), so the outcome is unknown",
                 attempt,
             ) from error
         self._is_unsettled = False
@@ -235,8 +235,8 @@ class SqliteStore:
         if self._unmarked.get(committer, 0) >= number:
             return True
         if self._is_unsettled:
-            # A commit that failed may lie in the journal unseen, and a crash would bring it back. A further commit
-            # takes its place there, or confirms it; only then is the answer final.
+            # A failed commit may still be in the WAL, where a crash would bring it back. A further commit overwrites it
+            # or confirms it; only then is the answer final.
             db.execute("BEGIN IMMEDIATE")
             try:
                 db.executemany(COMMIT, commit_rows(None, self._clock(), ()))
@@ -247,13 +247,13 @@ class SqliteStore:
                 self._commit(db)
             except CommitUnknown as error:
                 raise Unavailable(
-                    f"{self._path} cannot tell yet whether the transaction was kept; ask again"
+                    f"{self._path} cannot tell yet whether the transaction was committed; ask again"
                 ) from error
         if db.execute(MARKED, (committer, number)).fetchone() is not None:
             return True
         now = self._clock()
         if now - self._begun.get(committer, now) > base.ASKED_MS * MILLISECOND:
-            raise CommitUnknown(f"transaction {number} of {committer} began too long ago to tell its fate")
+            raise CommitUnknown(f"transaction {number} of {committer} began too long ago to know its outcome")
         return False
 
     def _prune(self, commits_kept_ms: int, db: apsw.Connection) -> int:
@@ -286,11 +286,11 @@ class SqliteStore:
 
 
 def _nothing(db: apsw.Connection) -> None:
-    """Opening a connection is all there is to do."""
+    """Does nothing: the call opens the connection."""
 
 
 def _roll_back(db: apsw.Connection) -> None:
-    # After some errors SQLite has done it already.
+    # After some errors SQLite has rolled back already.
     if db.in_transaction:
         db.execute("ROLLBACK")
 

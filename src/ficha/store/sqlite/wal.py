@@ -1,8 +1,8 @@
-"""The journal is kept short beside the writer: what was committed moves on to the database while commits go on.
+"""Keeps the WAL short: a thread of its own checkpoints it while the writer goes on to commit.
 
-A checkpoint writes pages all over the database and flushes them, which takes as long as dozens of commits. One that
-runs while others commit makes nobody wait, but leaves what came meanwhile, and flushes nothing; so the flush is done
-here. When the journal is long, only that little rest is left for the writer, whose next commit then starts it over.
+A checkpoint writes pages all over the database file and flushes them, which takes as long as dozens of commits. Beside
+the writer it makes nobody wait, but it leaves the pages committed meanwhile and flushes nothing, so this module flushes
+the file. When the WAL is long, the writer copies those few last pages; its next commit restarts the WAL.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from .errors import BREAKS_CONNECTION, translate
 from .flush import flush
 
 CHECKPOINT_PAGES = 6_000
-"""Pages that gather in the journal before they are moved to the database."""
+"""New pages in the WAL after which a checkpoint copies them to the database file."""
 LONG_PAGES = 12_000
-"""Pages from which it is started over."""
+"""Pages in the WAL from which it is restarted."""
 LONG_WAIT_S = 0.02
-"""How long that waits for somebody else who writes, or reads what is old."""
+"""How long a restart waits for another process that writes, or that reads old pages."""
 CROWDED_PAGES = 40_000
-"""Pages from which the writer waits longer for readers that come and go, so that the journal stops growing."""
+"""Pages from which the writer waits longer for readers, so that the WAL stops growing."""
 CROWDED_WAIT_S = 0.25
 IDLE_S = 5.0
-"""Quiet time after which the journal is emptied."""
+"""Time without commits after which the WAL is emptied."""
 RENEWED_S: Final = 5.0
 """How long connections wait for each other to be closed."""
 
@@ -39,11 +39,11 @@ log = logging.getLogger("ficha.store")
 
 
 class Journal:
-    """That of one open store. It has a thread of its own, which sleeps until there is something to move."""
+    """The WAL of one open store, with a thread that sleeps until there is something to checkpoint."""
 
     def __init__(self, path: str, patience: Patience) -> None:
         self.pages = 0
-        """How long it was after the writer's last commit."""
+        """Pages in the WAL after the writer's last commit."""
         self._path = path
         self._patience = patience
         self._threads: tuple[ConnectionThread, ...] = ()
@@ -59,7 +59,7 @@ class Journal:
         self._threads = (writer, reader, self._mover)
 
     async def close(self) -> None:
-        """Ends the thread. The writer's connection, which is the last to be closed, is the one to empty the journal."""
+        """Ends the thread. The writer's connection is closed last and empties the WAL."""
         threads, self._threads = self._threads, ()
         if self._idle is not None:
             self._idle.cancel()
@@ -67,7 +67,7 @@ class Journal:
             await self._mover.close()
 
     def see_to(self) -> None:
-        """After each batch: what is to be done by now, and what once nothing happens any more."""
+        """Called after each commit group: starts a checkpoint if it is time, and a clean-up once nothing happens."""
         if not self._threads:
             return
         pages = self.pages
@@ -81,11 +81,11 @@ class Journal:
         clean_up = partial(self._mover.post, partial(self._try, self._clean_up))
         self._idle = asyncio.get_running_loop().call_later(IDLE_S, clean_up)
 
-    # On the thread of its own
+    # On the WAL's own thread
 
     def _shorten(self, db: apsw.Connection) -> None:
         pages, moved = self._move(db)
-        # As long as a reader needs what is old it cannot be started over, and nobody is to wait for that.
+        # While a reader needs old pages the WAL cannot be restarted, and nobody should wait for that reader.
         if pages >= LONG_PAGES and pages - moved < CHECKPOINT_PAGES:
             self._writer.post(partial(self._try, self._start_over))
 
@@ -95,7 +95,7 @@ class Journal:
         self._writer.post(partial(self._try, self.empty))
 
     def _move(self, db: apsw.Connection) -> tuple[int, int]:
-        """Moves what was committed by now, as far as readers allow. Answers how long the journal is, and how far."""
+        """Checkpoints as far as readers allow. Returns the pages in the WAL, and how many of them were copied."""
         found = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         flush(db)
         return found
@@ -103,12 +103,12 @@ class Journal:
     # On the writer's thread
 
     def count(self, db: apsw.Connection, name: str, pages: int) -> int:
-        """Told by SQLite with each commit."""
+        """Called by SQLite with each commit."""
         self.pages = pages
         return apsw.SQLITE_OK
 
     def empty(self, db: apsw.Connection, wait_s: float = 0.0) -> None:
-        # If somebody reads or writes just now, it is for them or for later.
+        # If another connection reads or writes now, it is left for later.
         with self._patience.of(wait_s), suppress(apsw.BusyError):
             if self.pages:
                 db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -124,15 +124,15 @@ class Journal:
     # On either
 
     def _try(self, work: Callable[[apsw.Connection], None], db: apsw.Connection) -> None:
-        """What fails here fails nobody's call: what was committed is safe in the journal."""
+        """An error here fails no caller: what was committed is safe in the WAL."""
         try:
             work(db)
         except apsw.BusyError:
-            """Somebody else does the same just now, or stands in the way: it is for them or for later."""
+            """Another process checkpoints now, or holds a lock: it is left to that process, or for later."""
         except apsw.Error as error:
             log.warning(
-                "The journal of %s could not be emptied. What was committed is safe in it, and it grows until this is "
-                "mended: %s",
+                "The WAL of %s could not be checkpointed. What was committed is safe in it, and it grows until this "
+                "is repaired: %s",
                 self._path,
                 translate(error, self._path),
             )
@@ -141,12 +141,12 @@ class Journal:
             raise
 
     def _read_anew(self) -> None:
-        """Opens every connection of this process anew.
+        """Closes every connection of this process and opens them again.
 
-        After a flush that failed, a system may have given up what it had not written yet. SQLite takes it for moved,
-        until all have closed the file; who opens it then moves everything again, from the beginning of the journal.
+        After a failed flush, the system may have dropped pages that SQLite takes for checkpointed until all connections
+        are closed. The next one to open copies the whole WAL again.
         """
-        # One such round after the other, or they would wait for each other.
+        # One round at a time, or two rounds would wait for each other.
         with self._renewing:
             if threads := self._threads:
                 everybody = threading.Barrier(len(threads))

@@ -1,4 +1,4 @@
-"""Writes the changes of a group: one statement per kind of row, run over all its rows. No value is made up here."""
+"""Writes the changes of a group: one statement per kind of row, run for all its rows. It computes no values."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def _gone(table: Table) -> Write:
     return delete(table), lambda key: (key,)
 
 
-# Accounts and keys are written whole, and nothing hangs on their rows: an upsert would take half as long again.
+# Accounts and keys are written whole and no other row refers to them; an upsert would take half as long again.
 ACCOUNT: Final = insert(t.ACCOUNTS, "REPLACE"), t.ACCOUNTS.values
 KEY: Final = insert(t.KEYS, "REPLACE"), t.KEYS.values
 BORN: Final = _by(insert, j.JOBS)
 ENDED: Final = _by(update, j.JOB_ENDS)
 AMENDED: Final = _by(update, j.JOB_AMENDS)
 CHECKPOINT: Final = _by(upsert, j.CHECKPOINTS)
-# A job has one narrow row at most, so it leaves its old table before it enters the new one.
+# A job has at most one hot row, so the old one is deleted before the new one is inserted.
 PLACES: Final = {
     "ready_gone": _gone(j.READY),
     "parked_gone": _gone(j.PARKED),
@@ -47,10 +47,10 @@ OTHERS: Final = {
     "entries": _by(insert, t.ENTRIES),
     "keys": KEY,
     "forgotten_keys": (delete(t.KEYS), tuple),
-    # The first stored result of a step stands.
+    # The first stored result of a step is kept.
     "steps": _by(insert, t.STEPS, " ON CONFLICT (job_id, name) DO NOTHING"),
     "reservations": _by(upsert, t.RESERVATIONS),
-    # Jobs that are added to a batch later leave it as it was first submitted.
+    # Jobs added to a batch later do not change the batch's row.
     "batches": _by(insert, t.BATCHES, " ON CONFLICT (id) DO NOTHING"),
     "pools": _by(upsert, t.POOLS),
     "contents": _by(upsert, t.CONTENTS),
@@ -66,7 +66,7 @@ OTHERS: Final = {
     "api_key_uses": _by(upsert, t.API_KEY_USES),
     "audit": _by(insert, t.AUDIT),
 }
-"""What the other fields of `Changes` hold, in the order in which it is written."""
+"""The other fields of `Changes`, in the order in which they are written."""
 
 
 def write(db: apsw.Connection, changes: Changes) -> None:
@@ -85,7 +85,7 @@ def write(db: apsw.Connection, changes: Changes) -> None:
 
 
 def _write(db: apsw.Connection, statement: Write, records: Sequence[Any]) -> None:
-    # Most groups have no rows of most kinds, and a statement costs something even if it is run for none.
+    # Most groups have no rows of most kinds, and running a statement for no rows has a cost too.
     if records:
         text, values = statement
         db.executemany(text, map(values, records))

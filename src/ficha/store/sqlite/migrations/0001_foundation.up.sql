@@ -1,6 +1,6 @@
--- A job is one wide row that is written at its birth and at its end. In between it has one narrow row, in ready, parked
--- or leases, and only that one is touched. Instants are microseconds since 1970, JSON is text. A check asks for each value
--- by itself, because for a list of more than two SQLite makes a table, row by row.
+-- A job has one wide row, written at its birth and at its end. In between it has one narrow row, in ready, parked or
+-- leases, and only that one is written. Instants are microseconds since 1970, JSON is text. Checks compare with each
+-- value by itself, because for a list of more than two values SQLite builds a temporary table for every row.
 
 CREATE TABLE accounts (
     id TEXT PRIMARY KEY,
@@ -27,7 +27,7 @@ CREATE TABLE jobs (
     account_id TEXT NOT NULL,
     tool TEXT NOT NULL,
     pool TEXT NOT NULL,
-    -- 'queued' for as long as the job is active: its narrow row knows better.
+    -- 'queued' as long as the job is active; its narrow row has the real status.
     status TEXT NOT NULL
         CHECK (status = 'queued' OR status = 'completed' OR status = 'failed' OR status = 'cancelled'),
     priority INTEGER NOT NULL,
@@ -83,7 +83,7 @@ CREATE TABLE ready (
 
 CREATE INDEX ready_in_claim_order ON ready (pool, rank, job_id);
 CREATE INDEX ready_ageing ON ready (ages_at) WHERE ages_at IS NOT NULL;
--- A job that was once started waits for as long as it takes, so it is no longer found here.
+-- wait_until_at does not bind a job that was started once, so the index leaves it out.
 CREATE INDEX ready_waiting ON ready (wait_until_at) WHERE wait_until_at IS NOT NULL AND started_at IS NULL;
 
 CREATE TABLE parked (
@@ -106,7 +106,7 @@ CREATE INDEX parked_in_claim_order ON parked (account_id, rank, job_id) WHERE du
 CREATE INDEX parked_due ON parked (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX parked_waiting ON parked (wait_until_at) WHERE wait_until_at IS NOT NULL AND started_at IS NULL;
 
--- Held by a worker, or with an external provider: then ref is set and leased_at is when the provider got it.
+-- Jobs held by a worker or by an external provider; for a provider ref is set, and leased_at is when it got the job.
 CREATE TABLE leases (
     job_id TEXT PRIMARY KEY,
     account_id TEXT NOT NULL,
@@ -129,8 +129,8 @@ CREATE TABLE leases (
     CHECK (worker IS NULL OR (heartbeat_at IS NOT NULL AND expires_at IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 
--- No time and no holder has an index: there are no more rows here than jobs that run, and one walk over them now and
--- then costs less than keeping an index with every claim and every start.
+-- Times and workers have no index: there are only as many rows as running jobs, and scanning them now and then costs
+-- less than updating an index with every claim and every start.
 CREATE INDEX leases_by_pool ON leases (pool);
 CREATE INDEX leases_by_ref ON leases (ref) WHERE ref IS NOT NULL;
 
@@ -166,7 +166,7 @@ CREATE TABLE entries (
     CHECK (kind NOT IN ('grant', 'refund') OR amount >= 0)
 ) STRICT;
 
--- One charge and one refund per job, whatever a bug may try.
+-- One charge and one refund per job, even if the code has a bug.
 CREATE UNIQUE INDEX entries_once_per_job ON entries (job_id, kind) WHERE job_id IS NOT NULL;
 
 CREATE TRIGGER entries_are_not_changed BEFORE UPDATE ON entries BEGIN
@@ -189,7 +189,7 @@ CREATE TABLE keys (
     jobs INTEGER NOT NULL,
     cost INTEGER NOT NULL,
     entry INTEGER,
-    -- In this order the primary key also lists them as people read them.
+    -- In this order the primary key also serves lists of keys.
     PRIMARY KEY (account_id, key, scope)
 ) STRICT;
 
@@ -225,7 +225,7 @@ CREATE TABLE pools (
     paused INTEGER NOT NULL CHECK (paused IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 
--- The result itself is the job's.
+-- The result itself is read from the job.
 CREATE TABLE contents (
     tool TEXT NOT NULL,
     content_hash TEXT NOT NULL,
@@ -239,7 +239,7 @@ CREATE TABLE leaders (
     expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- The lines of a job's history that its own row does not tell. An ordinary job has none.
+-- The events of a job that do not follow from its own row. An ordinary job has none.
 CREATE TABLE events (
     job_id TEXT NOT NULL,
     number INTEGER NOT NULL,
@@ -250,9 +250,9 @@ CREATE TABLE events (
     PRIMARY KEY (job_id, number)
 ) STRICT, WITHOUT ROWID;
 
--- A row per commit: what it told, for those who follow, and that it took place, which answers whether a commit that
--- failed half-way did. Old rows are cleared away, but never the newest, so that no number is given twice. Whether a
--- commit took place is asked only after the disk failed, and answered by walking back from the newest: no index.
+-- One row per commit: its events, for followers, and a marker that tells whether a commit that failed half-way took
+-- place. Old rows are deleted, but never the newest, so that no number is used twice. The marker is read only after the
+-- disk failed, by a scan back from the newest row, so it has no index.
 CREATE TABLE commits (
     number INTEGER PRIMARY KEY,
     committer TEXT,
@@ -262,7 +262,7 @@ CREATE TABLE commits (
     events TEXT NOT NULL
 ) STRICT;
 
--- Who works here. A worker writes its own row when it starts, with its heartbeats, and when it stops.
+-- The workers. A worker writes its own row when it starts, with its heartbeats, and when it stops.
 CREATE TABLE workers (
     name TEXT PRIMARY KEY,
     host TEXT NOT NULL,
@@ -276,7 +276,7 @@ CREATE TABLE workers (
     stopped_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
--- What became of the runs of every worker, alive or gone.
+-- How many runs of each worker, alive or gone, began and ended, by kind.
 CREATE TABLE worker_counts (
     worker TEXT NOT NULL,
     kind TEXT NOT NULL,
@@ -285,7 +285,7 @@ CREATE TABLE worker_counts (
     PRIMARY KEY (worker, kind)
 ) STRICT, WITHOUT ROWID;
 
--- What proves who calls. Of a key's own text only its beginning and a digest are kept.
+-- API keys. Of a key's text only the beginning and a digest are stored.
 CREATE TABLE api_keys (
     id TEXT PRIMARY KEY,
     name TEXT NOT NULL,
@@ -302,13 +302,13 @@ CREATE TABLE api_keys (
 CREATE INDEX api_keys_by_name ON api_keys (name) WHERE revoked_at IS NULL;
 CREATE INDEX api_keys_by_account ON api_keys (account_id);
 
--- Apart from the keys, because it changes as long as they live.
+-- When each key was last used. Separate from the keys, because it changes often.
 CREATE TABLE api_key_uses (
     key_id TEXT PRIMARY KEY,
     at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Who did what. A line is written in the transaction of what it tells of, and never changed.
+-- Who did what. A line is written in the transaction of the act itself, and never changed.
 CREATE TABLE audit (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     at INTEGER NOT NULL,
