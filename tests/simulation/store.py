@@ -89,7 +89,7 @@ class SimulatedStore:
                 self._layer.loaded(snapshot, self._layer.stretches(needs.ready), 0.0)
                 return snapshot
             transaction.is_repeating = True
-        raise Transient(f"rows kept moving while they were being locked, {TRIES} times")
+        raise Transient(f"rows changed while they were being locked, {TRIES} times")
 
     async def commit(self, transaction: Transaction) -> Committed:
         attempt = Committed(transaction.changes, transaction.outcomes, transaction.hints)
@@ -171,7 +171,7 @@ class SimulatedStore:
                 self._cut(transaction)
             raise Unavailable("the connection was lost")
         if faults.conflict and transaction is not None and random.random() < faults.conflict:
-            raise Transient("a concurrent transaction got in the way")
+            raise Transient("the transaction conflicts with a concurrent one")
 
     def _cut(self, transaction: Transaction) -> None:
         """The database notices in a while, and holds the locks until then."""

@@ -220,7 +220,7 @@ async def test_a_row_that_another_batch_made_first_is_not_overwritten(migrated_u
 
         electing = asyncio.create_task(elect_slowly())
         await started.wait()
-        with pytest.raises(Transient, match="made the same row first"):
+        with pytest.raises(Transient, match="inserted the same row first"):
             await run(other, c.Elect("sweeper", "w2", 1000))
         await electing
         [elected] = await run(one, c.Elect("sweeper", "w2", 1000))

@@ -1,7 +1,7 @@
-"""A few connections that are reused, and transactions on them.
+"""A small pool of connections, and transactions on them.
 
-Nothing is ever left in a connection: no SET outside a transaction, no advisory lock, no LISTEN. So one may lead to a
-pooler in transaction mode, and one that was interrupted in any way is simply thrown away.
+A connection keeps no state between transactions: no SET, no advisory lock, no LISTEN. So it may lead to a pooler in
+transaction mode, and a connection that was interrupted is simply closed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .errors import after_commit, is_lost, translated
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-# The plans are pinned to the indexes and made once. A plan that was made while a table was empty would otherwise read
-# all of it after it has grown, until the next ANALYZE; and a plan made for each call costs more than the call.
+# Plans always use the indexes and are made once. Otherwise a plan made while a table was empty would scan all of it
+# after it has grown, until the next ANALYZE; and a plan for each call costs more than the call.
 PLANS: Final = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
@@ -31,7 +31,7 @@ PLANS: Final = {
     "enable_memoize": "off",
     "jit": "off",
 }
-# The time-outs make the database itself end a transaction whose client is gone: its marker is not locked for ever.
+# With the time-outs the database ends a transaction whose client is gone, so that its marker does not stay locked.
 SETTINGS: Final = {
     "lock_timeout": "5s",
     "statement_timeout": "30s",
@@ -43,21 +43,21 @@ BEGIN: Final = "BEGIN ISOLATION LEVEL READ COMMITTED; " + "; ".join(
 )
 BEGIN_SET_UP: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 """For a connection that was opened with the settings."""
-# What is read in several statements is large: there the planner is free.
+# Queries of several statements read much: there the planner may choose.
 BEGIN_READING: Final = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '600s'; "
     + "; ".join(f"SET LOCAL {name} = {'auto' if name == 'plan_cache_mode' else 'on'}" for name in PLANS)
 )
 _ROLLBACK_S: Final = 5.0
 TIMEOUT_S: Final = 60.0
-"""How long a database that does not answer is waited for."""
+"""How long to wait for a database that does not answer."""
 
 
 class Connections:
-    """Up to `size` connections, made when they are needed and kept for the next one who needs one.
+    """A pool of up to `size` connections, made when they are needed.
 
-    patience_s: how long one may be in use before it is taken for dead, and thrown away. Defaults to no bound, for
-        connections that see to it by themselves: the driver's own time-out costs a timer for each statement.
+    patience_s: how long a connection may be in use before it counts as dead and is closed. Defaults to no limit, for
+        connections with the driver's own time-out, which costs a timer for each statement.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Connections:
         self._is_open = True
 
     def take(self) -> _Taken:
-        """A connection outside any transaction. One that comes back closed or inside a transaction is thrown away."""
+        """A connection outside any transaction. One that comes back closed or inside a transaction is not kept."""
         return _Taken(self)
 
     async def get(self) -> Connection:
@@ -103,11 +103,11 @@ class Connections:
         return connection
 
     def _watch_on(self, patience_s: float) -> None:
-        """One timer for all of them, which goes on for as long as any is in use."""
+        """One timer for all connections, which runs as long as any is in use."""
         self._watch = asyncio.get_running_loop().call_later(patience_s / 4, self._give_up, patience_s)
 
     def _give_up(self, patience_s: float) -> None:
-        """Ends what has been in use for too long: whoever waits for an answer is told that it is lost."""
+        """Closes connections that have been in use for too long; their callers get an error."""
         self._watch = None
         for connection, since in self._used_since.items():
             if time.monotonic() - since > patience_s:
@@ -116,14 +116,14 @@ class Connections:
             self._watch_on(patience_s)
 
     def put(self, connection: Connection, error: BaseException | None) -> None:
-        """Gives back a connection, with the error that came of it if there was one."""
+        """Gives back a connection, with the error that its use raised, if any."""
         self._used_since.pop(connection, None)
         if isinstance(error, asyncio.CancelledError):
-            # Whatever was under way is under way still; the database undoes it when the connection is gone.
+            # A statement may still be running; the database rolls it back when the connection is closed.
             connection.terminate()
         if connection.is_closed():
             if isinstance(error, Unavailable | CommitUnknown):
-                # What broke one connection has most likely broken all.
+                # What broke one connection has most likely broken the others too.
                 self._drop_idle()
         elif not self._is_open or connection.is_in_transaction():
             connection.terminate()
@@ -132,7 +132,7 @@ class Connections:
         self._pass_on()
 
     async def _turn(self) -> None:
-        """Waits until somebody passes on the right to a connection; whoever waits longest is the next."""
+        """Waits for a connection to become free, first come, first served."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -155,7 +155,7 @@ class Connections:
             self._idle.pop().terminate()
 
     async def close(self) -> None:
-        """Ends the idle connections; one in use ends when it is put back."""
+        """Closes the idle connections; one in use is closed when it is put back."""
         self._is_open = False
         if self._watch is not None and not self._used_since:
             self._watch.cancel()
@@ -164,7 +164,7 @@ class Connections:
 
 
 class _Taken:
-    """A connection for as long as a block runs. (All transactions pass here; a generator takes twice as long.)"""
+    """A connection for the length of a block. (Every transaction uses it; a generator would take twice as long.)"""
 
     __slots__ = ("_connection", "_connections")
 
@@ -193,11 +193,11 @@ DRIVER_ERRORS: Final = (
     EOFError,
     ValueError,
 )
-"""What the driver raises. ValueError: text or a number that no column can hold."""
+"""The exceptions of the driver. ValueError: text or a number that no column can hold."""
 
 
 class speaking:
-    """Where the driver is called: its errors become the store's, and a connection that is lost is thrown away."""
+    """Around calls of the driver: turns its errors into the store's, and closes a connection that is lost."""
 
     __slots__ = ("_connection", "_translated")
 
@@ -218,13 +218,13 @@ class speaking:
 
 
 def committing(connection: Connection, attempt: Committed | None = None) -> speaking:
-    """Where the driver is told to commit: raises CommitUnknown if it cannot be known whether that happened."""
+    """Around a commit: raises CommitUnknown if it is not known whether the commit took place."""
     return speaking(connection, partial(after_commit, attempt=attempt))
 
 
 @asynccontextmanager
 async def transaction(connection: Connection, begin: str = BEGIN) -> AsyncIterator[None]:
-    """A transaction that is undone at the end, unless it was committed."""
+    """A transaction that is rolled back at the end, unless it was committed."""
     with speaking(connection):
         await connection.execute(begin)
     try:
@@ -245,7 +245,7 @@ async def commit(connection: Connection, attempt: Committed | None = None) -> No
 
 
 async def _roll_back(connection: Connection) -> None:
-    """Nobody waits for the outcome: where it cannot be had, the connection goes, and the transaction with it."""
+    """Rolls back. If that fails, the connection is closed, which ends the transaction too."""
     try:
         await connection.execute("ROLLBACK", timeout=_ROLLBACK_S)
     except DRIVER_ERRORS:
@@ -258,22 +258,22 @@ async def _roll_back(connection: Connection) -> None:
 class SettledConnector:
     """Makes connections that have the settings from the start, so that single statements have them too.
 
-    A pooler in transaction mode refuses that, since its connections are everybody's. There `is_settled` becomes False,
-    and each transaction brings the settings along.
+    A pooler in transaction mode refuses that, as its clients share connections. There `is_settled` becomes False, and
+    each transaction sets them itself.
     """
 
     def __init__(self, url: str, *, prepared: bool, writes: bool) -> None:
-        # Those that write are watched by `Connections`.
+        # `Connections` watches those that write.
         timeout_s = None if writes else TIMEOUT_S
         self._plain = connector(url, prepared=prepared, timeout_s=timeout_s)
-        # No transaction is begun for a single statement, so its isolation level is a setting as well.
+        # A single statement has no BEGIN, so its isolation level is a setting as well.
         settings = {**(SETTINGS if writes else PLANS), "default_transaction_isolation": "read committed"}
         self._settled = connector(url, prepared=prepared, timeout_s=timeout_s, server_settings=settings)
         self.is_settled = prepared
 
     @property
     def begin(self) -> str:
-        """What begins a transaction that writes."""
+        """The statement that begins a transaction that writes."""
         return BEGIN_SET_UP if self.is_settled else BEGIN
 
     async def __call__(self) -> Connection:
@@ -288,14 +288,14 @@ class SettledConnector:
 def connector(
     url: str, *, prepared: bool, timeout_s: float | None = TIMEOUT_S, **options: Any
 ) -> Callable[[], Awaitable[Connection]]:
-    """How to make a connection. Without `prepared`, no statement outlives its transaction."""
+    """A function that makes a connection. Without `prepared`, no statement stays prepared after its transaction."""
 
     async def connect() -> Connection:
         return await asyncpg.connect(
             url,
             timeout=10,
             command_timeout=timeout_s,
-            # The statement of a group is long and always the same; there are as many as there are mixtures of commands.
+            # A group's statement is long and depends only on which kinds of commands it has, so many texts are cached.
             statement_cache_size=256 if prepared else 0,
             max_cacheable_statement_size=0,
             max_cached_statement_lifetime=0,

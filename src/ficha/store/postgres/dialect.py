@@ -1,7 +1,7 @@
-"""PostgreSQL's way to write a statement, and how values travel.
+"""How PostgreSQL writes a statement, and how values are passed.
 
-They cross the connection only as text, whole numbers and truth values, and SQL turns them into the native types of the
-columns. So any asyncpg connection will do, also one that belongs to the caller and has its own codecs.
+Values are passed only as text, whole numbers and booleans; SQL converts them to the native types of the columns. So any
+asyncpg connection will do, also a caller's connection with codecs of its own.
 """
 
 # ruff: noqa: S608 (texts are put together from names of our own; values are always parameters)
@@ -24,7 +24,7 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9
 
 
 class Fetcher(Protocol):
-    """What is needed of a connection; a caller's own may be a pool's proxy."""
+    """The part of a connection that is used; a caller's connection may be a pool's proxy."""
 
     async def fetch(self, query: str, *args: Any) -> list[Any]: ...
 
@@ -40,7 +40,7 @@ def at(parameter: str) -> str:
 
 
 def uuids(ids: Iterable[str]) -> list[str]:
-    """The ids that a uuid column can hold, sorted. Others name nothing that exists; they must not fail a statement."""
+    """The ids that a uuid column can hold, sorted. Other ids cannot exist, and must not make a statement fail."""
     return sorted(filter(_UUID.fullmatch, ids))
 
 
@@ -83,23 +83,23 @@ class PostgresDialect:
 SQL: Final[Dialect] = PostgresDialect()
 
 
-# Rows that are written
+# Rows to write
 
 
 Field = tuple[int, Callable[[Any], str]] | None
-"""Which of a record's values a column has, and how it is written; None for a column that is left empty."""
+"""The index of a column's value in a record's values, and how it is written; None for a column that is left empty."""
 
 
 _MANY: Final = 4
-"""From so many rows on it pays to look for what they have in common."""
+"""From this many rows on, columns with equal values are written once."""
 
 
 class Layout:
     """Writes rows as the text of an array of their table's row type.
 
-    One text for all rows of a table is far less work than a parameter for each column, for both sides, and the same
-    statement serves one row and hundreds. Such a text has the columns in the database's own order, which is read from
-    it. Columns that a statement does not write are left empty.
+    One text for all rows of a table is far less work, on both sides, than a parameter for each column, and the same
+    statement serves one row and hundreds. The text has the columns in the database's own order, which `read` asks for.
+    Columns that a statement does not write are left empty.
     """
 
     _READ: Final = """
@@ -115,7 +115,7 @@ class Layout:
         self._fields: dict[Table, list[Field]] = {}
 
     async def read(self, connection: Fetcher) -> None:
-        """Asks the database for the order of the columns."""
+        """Reads the order of the columns from the database."""
         self._orders = {name: tuple(names) for name, names in await connection.fetch(self._READ, self._names)}
         self._fields.clear()
 
@@ -146,7 +146,7 @@ def _one_by_one(fields: list[Field], rows: list[Values]) -> list[str]:
 
 
 def _column_by_column(fields: list[Field], rows: list[Values]) -> list[str]:
-    """What all rows have in common is written once: of many, that is most of it."""
+    """Writes values that are equal in all rows once: with many rows, those are most."""
     columns = [*zip(*rows, strict=True)]
     common: list[str] = []
     varying: list[list[str]] = []
@@ -170,15 +170,15 @@ def _escaped(text: str) -> str:
 
 
 def joined(texts: Sequence[str]) -> str:
-    """Texts escaped in one step, joined by a character that none of them may hold."""
+    """Texts escaped in one step, joined by a character that none of them may contain."""
     text = "\x00".join(texts)
     if text.count("\x00") != len(texts) - 1:
-        raise StoreError("the database refused: a text holds a NUL character, which PostgreSQL cannot store")
+        raise StoreError("the database refused: a text contains a NUL character, which PostgreSQL cannot store")
     return _escaped(text)
 
 
 def quoted(text: str) -> str:
-    """A text within an array or a row."""
+    """A text quoted for an array or a row."""
     return f'"{_escaped(text)}"' if '"' in text or "\\" in text else f'"{text}"'
 
 

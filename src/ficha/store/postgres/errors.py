@@ -1,4 +1,4 @@
-"""What the database or the connection says, in the store's own words: what happened, and what to do about it."""
+"""Turns errors of the database and the driver into the store's errors, which say what happened and what to do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import asyncpg
 from ..base import Committed, CommitUnknown, SchemaMismatch, StoreError, Transient, Unavailable
 
 _CONFLICTS: Final = {
-    "40001": "a concurrent transaction got in the way",
+    "40001": "the transaction conflicts with a concurrent one",
     "40P01": "a deadlock with another transaction was broken",
     "55P03": "another transaction held a lock for too long",
     "57014": "the statement took too long and was cancelled",
@@ -23,7 +23,7 @@ _GONE: Final = {
     "57P03": "the database is starting or shutting down",
 }
 _GONE_CLASSES: Final = ("08", "53", "57P", "58", "25P")
-"""Connections, resources, an operator's acts, the machine, and time-outs that end a connection."""
+"""Connection errors, lack of resources, an operator's action, system errors, and time-outs that end a connection."""
 
 _RACES: Final = frozenset(
     {
@@ -31,12 +31,12 @@ _RACES: Final = frozenset(
         *("pools_pkey", "reservations_pkey", "steps_pkey"),
     }
 )
-"""Keys that two transactions may bring at once: a row that is not there yet cannot be locked. A new account comes with
-its first entry, and the database may insert that one first."""
+"""Keys that two transactions may insert at once, because a row that does not exist yet cannot be locked. A new account
+comes with its first entry, which the database may insert first."""
 
 
 def translated(error: Exception) -> StoreError:
-    """The store's error for any that a statement, or connecting, has raised."""
+    """The store's error for an error of a statement or of connecting."""
     if isinstance(error, StoreError):
         return error
     if isinstance(error, asyncpg.InvalidCachedStatementError | asyncpg.OutdatedSchemaCacheError) or is_outdated(error):
@@ -44,7 +44,7 @@ def translated(error: Exception) -> StoreError:
     if isinstance(error, asyncpg.PostgresError):
         return _by_state(error, error.sqlstate or "")
     if is_lost(error):
-        return Unavailable(f"the database cannot be reached ({_words(error)}); check that it runs and where it is")
+        return Unavailable(f"the database cannot be reached ({_words(error)}); check that it runs, and its address")
     return StoreError(f"the database driver refused: {_words(error)}")
 
 
@@ -53,7 +53,7 @@ def _by_state(error: asyncpg.PostgresError, state: str) -> StoreError:
     if state in _CONFLICTS:
         return Transient(f"{_CONFLICTS[state]}; nothing was kept, run it again: {said}")
     if state == "23505" and getattr(error, "constraint_name", None) in _RACES:
-        return Transient(f"another transaction made the same row first; nothing was kept, run it again: {said}")
+        return Transient(f"another transaction inserted the same row first; nothing was kept, run it again: {said}")
     if state in _GONE:
         return Unavailable(f"{_GONE[state]}: {said}")
     if state.startswith(_GONE_CLASSES):
@@ -64,14 +64,14 @@ def _by_state(error: asyncpg.PostgresError, state: str) -> StoreError:
         )
     if state in ("26000", "42P05"):
         return StoreError(
-            f"prepared statements do not survive between this process and the database: {said}. "
+            f"a prepared statement was lost between this process and the database: {said}. "
             "Behind a pooler in transaction mode, add ficha_prepared=off to the database's URL."
         )
     return StoreError(f"the database refused: {said}")
 
 
 def after_commit(error: Exception, attempt: Committed | None = None) -> StoreError:
-    """The store's error for one that COMMIT has raised. Only an answer of the database says that nothing was kept."""
+    """The store's error for an error of COMMIT. Only an answer of the database proves that nothing was kept."""
     told = translated(error)
     answered = isinstance(error, asyncpg.PostgresError) and not (error.sqlstate or "").startswith(("08", "57P", "25P"))
     if answered or not isinstance(told, Unavailable):
@@ -82,14 +82,14 @@ def after_commit(error: Exception, attempt: Committed | None = None) -> StoreErr
 
 
 def is_outdated(error: BaseException) -> bool:
-    """Whether a table got other columns than it had when the connection was made (see `Layout`)."""
+    """Whether the columns of a table changed after the connection was made (see `Layout`)."""
     return isinstance(error, asyncpg.InvalidColumnReferenceError) or (
         isinstance(error, asyncpg.InvalidTextRepresentationError) and "record literal" in str(error)
     )
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the connection that this came from is of no more use."""
+    """Whether the connection that raised this can no longer be used."""
     if is_outdated(error):
         return True
     if isinstance(error, asyncpg.ClientConfigurationError):
@@ -98,7 +98,7 @@ def is_lost(error: BaseException) -> bool:
         return (error.sqlstate or "").startswith(("08", "57P", "25P"))
     if isinstance(error, asyncpg.InterfaceError):
         return "closed" in str(error) or "released" in str(error)
-    # The driver's own state is upset, for one by a last word of the database on a connection that nobody was using.
+    # InternalClientError: the driver's state is inconsistent, for example after a message on an idle connection.
     return isinstance(error, OSError | TimeoutError | EOFError | asyncpg.InternalClientError)
 
 

@@ -1,4 +1,4 @@
-"""What may stand before the plain path: it is asked first, and told what was loaded and committed. This one is idle."""
+"""The interface of a layer before the plain path: it is tried first, and told what was loaded and committed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .connections import Connection
 
 
 class Group(Struct, frozen=True):
-    """The calls that share a transaction, as the store is asked for it; the marker is their committer and number."""
+    """The arguments of one `transact`; the marker is the committer and its number."""
 
     marker: tuple[str, int]
     needs: Needs
@@ -25,32 +25,32 @@ class Group(Struct, frozen=True):
 FIRST: Final = -(2**63)
 BEYOND: Final = 2**63 - 1
 Stretches = dict[str, list[tuple[str, int, int]]]
-"""What of each pool's list of ready jobs to look at, in order: the pool, the first rank and the first one not to."""
+"""The ranges of each pool's ready jobs to scan, in order: the pool, the first rank, and the rank where to stop."""
 
 
 class Layer:
-    """Nothing before the plain path."""
+    """A layer that does nothing: every group takes the plain path."""
 
     without_limit: Set[str] = frozenset()
-    """Pools that had no limit when they were last seen: a claim need not have such a pool to itself."""
+    """Pools that had no limit when they were last read: a claim need not lock them."""
 
     def stretches(self, pools: Iterable[str]) -> Stretches:
-        """Where claims from these pools are to look for jobs now: everywhere."""
+        """The ranges that claims from these pools scan now: everything."""
         return {pool: [(pool, FIRST, BEYOND)] for pool in pools}
 
     async def try_transact(self, connection: Connection, group: Group) -> Committed | None:
-        """Transacts in some other way, or answers None: then nothing was written, and the plain path does it."""
+        """Runs the group in another way, or returns None: then nothing was written, and the plain path runs it."""
         return None
 
     def loaded(self, snapshot: Snapshot, stretches: Stretches, seconds: float) -> None:
-        """The plain path has loaded this under its locks, with ready jobs from these stretches, in so many seconds."""
+        """The plain path has loaded this under its locks, with ready jobs from these ranges, in that many seconds."""
 
     def committed(self, changes: Changes, transaction_id: str) -> None:
         """The plain path has committed this, in the transaction with this id."""
 
     def hinted(self) -> None:
-        """Another process says that there may be work."""
+        """Another process has sent a hint that there may be work."""
 
     def may_claim_with_submit(self, pools: Set[str]) -> bool:
-        """Whether a claim may join a submit to these pools, and cost it nothing."""
+        """Whether a claim may join a submit to these pools without delaying it."""
         return True

@@ -1,7 +1,7 @@
-"""Hears hints that a pool has ready jobs, over a connection of its own.
+"""Listens for hints that a pool has ready jobs, over a connection of its own.
 
-A hint may be lost and nobody minds: whoever waits for jobs also looks by the clock. So a lost connection is made again
-after a while, and nothing is said about it.
+A hint may be lost: whoever waits for jobs also polls. So after a lost connection the listener connects again after a
+while, without an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .connections import DRIVER_ERRORS, Connection
 
 CHANNEL: Final = "ficha_ready"
 _PROBE_S: Final = 30.0
-"""How often to make sure that somebody is still at the other end."""
+"""How often to check that the connection still works."""
 _BACKOFF_S: Final = (0.5, 30.0)
 
 
@@ -30,7 +30,7 @@ class Listener:
         self._task = asyncio.create_task(self._run(), name="ficha listener")
 
     async def ready(self) -> None:
-        """Returns after the first attempt to connect, whatever came of it."""
+        """Returns after the first attempt to connect, successful or not."""
         await self._tried.wait()
 
     async def close(self) -> None:
@@ -52,7 +52,7 @@ class Listener:
             await asyncio.sleep(random.uniform(0, min(most, first * 2**failures)))  # noqa: S311 (spreads, hides nothing)
 
     async def _listen(self, connection: Connection) -> None:
-        """Until the connection fails."""
+        """Listens until the connection fails."""
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
         try:

@@ -1,10 +1,10 @@
-"""Loads what a group needs: first every lock that may have to be waited for, then one view of all the rest.
+"""Loads what a group needs: first takes every lock that may have to be waited for, then reads the rest in one view.
 
-Stage 1 locks, always in the same order: accounts, hot rows of the jobs named, pools, leaders, each in key order; then
+Stage 1 locks, always in the same order: accounts, hot rows of the named jobs, pools, leaders, each in key order; then
 API keys.
-Stage 2 waits for nothing. Its view is newer than every lock, so that keys, steps, reservations, checkpoints and slots
-are seen as whoever held the locks before left them. Claim candidates are taken there, and rows that others hold are
-skipped. Each stage is one statement, put together from the parts in `load_statements.py` that the group has a need for.
+Stage 2 waits for nothing. Its view is newer than every lock, so it sees keys, steps, reservations, checkpoints and
+slots as the previous holder of the locks left them. It locks claim candidates, and skips rows that others have locked.
+Each stage is one statement, built from those parts in `load_statements.py` that the group needs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ALL: Final = 2**31 - 1
 
 
 class Locked(Struct):
-    """What stage 1 holds."""
+    """What stage 1 has locked."""
 
     accounts: dict[str, Account] = field(default_factory=dict)
     leaders: dict[str, Leader] = field(default_factory=dict)
@@ -39,35 +39,35 @@ class Locked(Struct):
     leases: set[str] = field(default_factory=set)
     pools: set[str] = field(default_factory=set)
     owned: Counter[str] = field(default_factory=Counter)
-    """How many of the jobs named belong to each account."""
+    """How many of the named jobs belong to each account."""
 
 
 async def load(connection: Fetcher, needs: Needs, clock: Clock | None, layer: Layer) -> Snapshot:
-    """The snapshot, under its locks."""
+    """Takes the locks and loads the snapshot."""
     for attempt in range(TRIES):
         locked = await lock(connection, needs, layer.without_limit if attempt == 0 else frozenset())
         snapshot = await _read(connection, needs, locked, clock, layer)
         if not torn(needs, locked, snapshot):
             return snapshot
-    raise Transient(f"rows kept moving while they were being locked, {TRIES} times; run it again")
+    raise Transient(f"rows changed while they were being locked, {TRIES} times; run it again")
 
 
 async def view(connection: Fetcher, needs: Needs, clock: Clock | None) -> Snapshot:
-    """The same, only looked at; all of one moment, as the caller's transaction has a single view."""
+    """The same without locks; the caller's transaction has a single view, so all rows are of one moment."""
     locked = await lock(connection, needs, locks=False)
     return await _read(connection, needs, locked, clock, Layer(), locks=False)
 
 
 async def lock(connection: Fetcher, needs: Needs, free: Set[str] = frozenset(), *, locks: bool = True) -> Locked:
-    """Stage 1, left out where there is nothing to lock; without `locks`, the same rows are only read.
+    """Stage 1. It sends nothing if there is nothing to lock. Without `locks`, the same rows are only read.
 
-    Pools that were `free` of a limit when last seen are not looked at for claims; `torn` sees whether they still are.
+    Pools that had no limit when last read (`free`) are not locked for claims; `torn` checks that they still have none.
     """
     asked = LoadStatement(locks=locks)
     accounts = needs.accounts | needs.reservations_of | needs.parked_of
     asked.add(s.LOCK_ACCOUNTS, sorted(accounts), uuids(needs.owned_jobs), uuids(needs.reservations))
     asked.add(s.LOCK_JOBS, uuids(needs.jobs | needs.owned_jobs))
-    # A claim needs the pool to itself only where slots are counted; whoever changes a pool always does.
+    # A claim locks the pool only if it has a limit, because then slots are counted; a change of the pool always does.
     claimed = needs.ready.keys() - (free & needs.pools)
     asked.add(s.LOCK_POOLS, sorted(needs.pools - needs.ready.keys() | needs.changed_pools), sorted(claimed))
     asked.add(s.LOCK_LEADERS, sorted(needs.leaders))
@@ -92,7 +92,7 @@ async def lock(connection: Fetcher, needs: Needs, free: Set[str] = frozenset(), 
 async def _read(
     connection: Fetcher, needs: Needs, locked: Locked, clock: Clock | None, layer: Layer, *, locks: bool = True
 ) -> Snapshot:
-    """Stage 2."""
+    """Stage 2: reads the rest."""
     promotions = _promotions(needs, locked)
     holders = [key for key in needs.reservations_of if (held := locked.accounts.get(key)) and held.reserved]
     stretches = layer.stretches(needs.ready)
@@ -121,7 +121,7 @@ async def _read(
 
 
 def candidate_values(needs: Needs, stretches: Stretches) -> list[list[Any]]:
-    """What the statement for claim candidates is asked for."""
+    """The parameters of the statement for claim candidates."""
     listed = columns((stretch for found in stretches.values() for stretch in found), 3)
     return [list(needs.ready), list(needs.ready.values()), *listed]
 
@@ -131,7 +131,7 @@ def columns(tuples: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
 
 
 def _promotions(needs: Needs, locked: Locked) -> dict[str, int]:
-    """How many parked jobs to load of each account; those that have none are not asked."""
+    """How many parked jobs to load for each account that has any."""
     wanted = {account: PROMOTIONS_PER_SLOT * jobs for account, jobs in locked.owned.items()}
     wanted.update(dict.fromkeys(needs.parked_of, _ALL))
     return {key: most for key, most in wanted.items() if key in locked.accounts and locked.accounts[key].parked}
@@ -140,7 +140,7 @@ def _promotions(needs: Needs, locked: Locked) -> dict[str, int]:
 def snapshot_of(
     needs: Needs, locked: Locked, parts: Sequence[LoadPart], found: Sequence[Any], clock: Clock | None
 ) -> Snapshot:
-    """The rows that were found in the places of those that were asked for. The last row is the time."""
+    """Puts the rows found into a snapshot. The last row is the time."""
     snapshot = needs.nothing(found[-1][REST][0] if clock is None else clock())
     snapshot.accounts.update(locked.accounts)
     snapshot.leaders.update(locked.leaders)
@@ -165,7 +165,7 @@ def _add_job(snapshot: Snapshot, row: Any, part: LoadPart) -> None:
 
 
 def torn(needs: Needs, locked: Locked, snapshot: Snapshot) -> bool:
-    """Whether something that had to be locked came, or moved to where it was not locked, between the two stages."""
+    """Whether, between the stages, a row appeared that had to be locked, or moved to where it is not locked."""
     return (
         any(_is_loose(job, locked) for key in needs.jobs if (job := snapshot.jobs[key]) is not None)
         or any(
@@ -184,7 +184,7 @@ def torn(needs: Needs, locked: Locked, snapshot: Snapshot) -> bool:
 
 
 def _is_loose(job: Job, locked: Locked) -> bool:
-    """Parked rows move only under their account's lock, so they need none of their own."""
+    """Whether the job's hot row is not locked. A parked row needs no lock: it moves only under its account's lock."""
     match job.place:
         case Ready():
             return job.id not in locked.ready

@@ -1,8 +1,8 @@
-"""The two statements that load what a group needs: which rows each part of them finds, under which locks.
+"""The two statements that load what a group needs: which rows each part finds, and how it locks them.
 
-Parts of very different rows share one list of typed columns, because the driver decodes those several times faster
-than whole records: the columns of an account or a job for what comes in numbers, and one column of whole records,
-`rest`, for everything else. What becomes of the rows is for `load.py`.
+All parts share one list of columns: those of an account or a job, of which there are many, and one column of whole
+records, `rest`, for everything else. The driver decodes typed columns several times faster than records. `load.py` puts
+the rows into the snapshot.
 """
 
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
@@ -23,16 +23,16 @@ from ..sql.tables import Row, Table
 from .dialect import SQL
 
 Take = Callable[[Snapshot, str, Row], None]
-"""Puts a record that was found, or a payload, into its place."""
+"""Puts a record or a payload into the snapshot."""
 
 
 class LoadPart(Struct, frozen=True, eq=False):
-    """Some selects of the list.
+    """Some of the statement's selects.
 
-    types: those of its parameters, for which `{0}`, `{1}`, … stand in the texts.
-    selects, cte: in these `{lock}` stands for what locks rows, and `{skip}` for what locks them unless others do.
-    take: what becomes of rows that are not jobs.
-    lists: the field of the snapshot in which jobs that are found are listed, if in any.
+    types: the types of its parameters, which the texts name `{0}`, `{1}`, …
+    selects, cte: in these, `{lock}` stands for FOR UPDATE and `{skip}` for FOR UPDATE SKIP LOCKED.
+    take: puts rows that are not jobs into the snapshot.
+    lists: the field of the snapshot that lists the jobs found, if any.
     """
 
     types: tuple[str, ...]
@@ -53,7 +53,7 @@ def load_part(
 
 
 class LoadStatement:
-    """The parts that a group has a need for, and the values for them; without `locks`, only to look."""
+    """The parts that a group needs, and their values. Without `locks`, rows are only read."""
 
     def __init__(self, *, locks: bool = True) -> None:
         self.locks = locks
@@ -61,7 +61,7 @@ class LoadStatement:
         self.values: list[Any] = []
 
     def add(self, part: LoadPart, *values: Any) -> None:
-        """Adds a part, unless all it would ask for is nothing."""
+        """Adds a part, unless all its values are empty."""
         if any(values) or not part.types:
             self.parts.append(part)
             self.values += values
@@ -72,9 +72,9 @@ class LoadStatement:
 
 @lru_cache(maxsize=1024)
 def statement(parts: tuple[LoadPart, ...], *, locks: bool = True) -> str:
-    """The text for these parts. The same parts give the same text, which a connection then has prepared.
+    """The text for these parts. The same parts give the same text, so a connection has it prepared.
 
-    The selects of UNION ALL run one after the other, in this order; that is what makes the order of the locks.
+    The selects of UNION ALL run one after the other, in this order, and so take the locks in this order.
     """
     words = {"lock": "FOR UPDATE", "skip": "FOR UPDATE SKIP LOCKED"} if locks else {"lock": "", "skip": ""}
     ctes, selects = [], []
@@ -89,13 +89,13 @@ def statement(parts: tuple[LoadPart, ...], *, locks: bool = True) -> str:
 
 
 def looked_up(table: str, alias: str, condition: str, *, if_any: bool = False) -> str:
-    """A join of a table's rows, found by their key: the fence keeps the planner from reading all of the table, as it
-    would where it was told that the table is empty."""
+    """A join of a table's rows by their key. `OFFSET 0` keeps the planner from scanning the whole table, as it would
+    with statistics that say that the table is empty."""
     found = f"LATERAL (SELECT * FROM {table} k WHERE {condition} OFFSET 0) AS {alias}"
     return f"LEFT JOIN {found} ON true" if if_any else f"CROSS JOIN {found}"
 
 
-# Stage 1: locks. Columns: what it is, those of an account, names, rest.
+# Stage 1: locks. Columns: the kind of row, those of an account, names, rest.
 
 _NO_ACCOUNT: Final = ", ".join(["NULL"] * len(t.ACCOUNTS.columns))
 
@@ -140,7 +140,7 @@ LOCK_LEADERS: Final = load_part(
     f"SELECT 'leader', {_NO_ACCOUNT}, NULL::text[], ROW({SQL.selected(t.LEADERS, 'e')}) "
     "FROM (SELECT * FROM leaders WHERE name = ANY ({0}) ORDER BY name {lock}) e",
 )
-# One for all changes of API keys, which are rare: how many keys of a name there are is not to be seen in any one row.
+# One lock for all changes of API keys, which are rare: no single row says how many keys of a name there are.
 LOCK_API_KEYS: Final = load_part(
     "", _names("api keys", "SELECT 'held' FROM pg_advisory_xact_lock(hashtext('ficha api keys'))")
 )
@@ -148,7 +148,7 @@ LOCKS: Final = (LOCK_ACCOUNTS, LOCK_JOBS, LOCK_POOLS, LOCK_LEADERS, LOCK_API_KEY
 """Every part of stage 1, in the order of the locks."""
 
 
-# Stage 2: all the rest. Columns: those of a job, the part's number, payload, rest. Selects that have jobs come first.
+# Stage 2: the rest. Columns: those of a job, the part's number, payload, rest. Selects of jobs come first.
 
 _NO_JOB: Final = ", ".join(["NULL"] * JOB_WIDTH)
 PART: Final = JOB_WIDTH
@@ -178,7 +178,7 @@ def _take_payload(snapshot: Snapshot, payload: str, rest: Row) -> None:
 
 
 def _into(field: str, record: Callable[[Row], Any], width: int = 1) -> Take:
-    """Under its key, which is its first column or the first few."""
+    """Puts the record under its key: its first column, or its first `width` columns."""
 
     def take(snapshot: Snapshot, payload: str, rest: Row) -> None:
         getattr(snapshot, field)[rest[0] if width == 1 else tuple(rest[:width])] = record(rest)
@@ -187,7 +187,7 @@ def _into(field: str, record: Callable[[Row], Any], width: int = 1) -> Take:
 
 
 def _onto(field: str, record: Callable[[Row], Any]) -> Take:
-    """To the list of its owner, which is its second column."""
+    """Appends the record to the list of its owner, which is its second column."""
 
     def take(snapshot: Snapshot, payload: str, rest: Row) -> None:
         getattr(snapshot, field)[rest[1]].append(record(rest))
@@ -228,8 +228,8 @@ def ready_jobs(more: str = "") -> str:
 
 
 def candidates(more: str = "", lock: str = "") -> str:
-    """The best of each pool in {{0}}, as many as {{1}} says, from the stretches of its list in {{2}}, {{3}} and {{4}}.
-    The fence keeps the planner from running the scan, and so the locking, more than once per pool."""
+    """The best ready jobs of each pool in {{0}}, at most {{1}}, from the ranges of ranks in {{2}}, {{3}} and {{4}}.
+    MATERIALIZED keeps the planner from running the scan, and so the locking, more than once per pool."""
     return f"""
         candidates AS MATERIALIZED (
             SELECT r.* FROM unnest({{0}}, {{1}}) AS w (pool, most)
@@ -278,7 +278,7 @@ def _parked(payload: str) -> LoadPart:
 
 PARKED_JOBS: Final = _parked("NULL::text")
 PARKED_WITH_PAYLOADS: Final = _parked("j.payload::text")
-"""For a group that also claims: it may claim what it promotes."""
+"""For a group that also claims, as it may claim the jobs that it promotes."""
 PAYLOADS: Final = load_part(
     "uuid[]", other("id::text", "jobs WHERE id = ANY ({0})", "payload::text"), take=_take_payload
 )
@@ -313,10 +313,10 @@ API_KEYS_OF: Final = _found(
     t.API_KEYS, "text[]", "k.name = ANY ({0}) AND k.revoked_at IS NULL", _onto("api_keys_of", t.API_KEYS.record)
 )
 NOW: Final = load_part("", f"SELECT {_NO_JOB}, {{part}}, NULL::text, ROW({SQL.clock})")
-"""Always the last."""
+"""Always the last part."""
 
 READS: Final = (
     *(JOBS, KEYS_AND_JOBS, CANDIDATES, PARKED_JOBS, PARKED_WITH_PAYLOADS, PAYLOADS, STEPS, RESERVATIONS),
     *(RESERVATIONS_ACTIVE, POOLS, CONTENTS, BATCHES, API_KEYS, API_KEYS_OF, NOW),
 )
-"""Every part of stage 2, in the order in which they are put together."""
+"""Every part of stage 2, in the statement's order."""

@@ -20,12 +20,12 @@ NEWEST: Final = MIGRATIONS[-1].number
 _DATABASE: Final = "the database"
 _VERSION: Final = "SELECT coalesce(max(version), 0) FROM schema_migrations"
 _IS_THERE: Final = "SELECT to_regclass('schema_migrations') IS NOT NULL"
-# Held until the transaction ends: whoever comes second waits, and then finds the work done.
+# Held until the transaction ends: a second process waits, and then finds the work done.
 _BEGIN: Final = "BEGIN; SELECT pg_advisory_xact_lock(hashtext('ficha migrations')); " + migrations.BOOKKEEPING
 
 
 class PostgresMigrator:
-    """The schema's side of the store."""
+    """The part of the store that migrates the schema."""
 
     migrations = MIGRATIONS
 
@@ -48,7 +48,7 @@ class PostgresMigrator:
         return done
 
     async def _step(self, connection: Connection, target: int) -> Migration | None:
-        """One migration towards the target. Others may be at it too, so each step looks again where it stands."""
+        """One migration towards the target. Other processes may migrate too, so each step reads the version again."""
         async with transaction(connection, _BEGIN):
             with speaking(connection):
                 version = int(await connection.fetchval(_VERSION))
@@ -71,7 +71,7 @@ class PostgresMigrator:
 
     @property
     def row_level_security_sql(self) -> str:
-        """What turns it on, for people who use another migration tool."""
+        """The SQL that turns it on, for people who use another migration tool."""
         return _security("up")
 
     @asynccontextmanager
@@ -89,7 +89,7 @@ def _security(way: Literal["up", "down"]) -> str:
 
 
 async def check(connection: Connection) -> None:
-    """Refuses a database whose schema is not this release's."""
+    """Raises SchemaMismatch unless the schema is this release's."""
     with speaking(connection):
         is_there = await connection.fetchval(_IS_THERE)
         version = int(await connection.fetchval(_VERSION)) if is_there else 0

@@ -1,7 +1,7 @@
-"""The read side's questions that PostgreSQL answers in its own way, and the table of who answers which question.
+"""The queries that PostgreSQL answers in its own way, and the table of which function answers which query.
 
-What takes several statements runs in one REPEATABLE READ transaction, so that the answer is one view. Nothing here
-locks, and nothing here decides: what is "due" or "stuck" is the question's own words as a condition.
+A query of several statements runs in one REPEATABLE READ transaction, so that the answer is one view. Nothing here
+locks or decides: "due" and "stuck" are conditions that the query itself brings.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _WAITING: Final = sql_file(__package__, "waiting")
 WAITING_READY: Final = _WAITING.format(owner="pool", rows="ready WHERE TRUE")
 WAITING_PARKED: Final = _WAITING.format(owner="account_id", rows="parked WHERE due_at IS NULL")
 NOT_FOR_WAITING: Final = ("enable_seqscan", "enable_bitmapscan", "enable_sort", "jit")
-"""Each page goes on in the index where the last one ended. With old statistics the planner might sort the whole table
-for each of them instead, and where it believes in many rows, compile a statement for longer than it runs."""
+"""Each page continues in the index where the last one ended. With old statistics the planner might sort the whole table
+for each page instead, or compile (JIT) a statement for longer than it runs."""
 
 
 async def answer(connection: Connection, query: q.Query[T], clock: Clock | None) -> T:
@@ -49,7 +49,7 @@ async def answer(connection: Connection, query: q.Query[T], clock: Clock | None)
 
 
 async def ask(connection: Connection, asking: Asking[T]) -> T:
-    """Puts a shared question to the database, statement by statement."""
+    """Runs a shared query, statement by statement."""
     try:
         statement = next(asking)
         while True:
@@ -66,7 +66,7 @@ async def _list_jobs(connection: Connection, query: q.ListJobs, clock: Clock | N
         statuses = ", ".join(page.given(status, "text") for status in query.statuses)
         page.where(f"coalesce(l.status, j.status) IN ({statuses})")
         if set(query.statuses) <= ACTIVE:
-            # Says nothing new, but lets the list start from the few jobs that are active.
+            # Excludes no further job, but lets the scan start from the few active jobs.
             held = "SELECT job_id FROM leases"
             waiting = " UNION ALL SELECT job_id FROM ready UNION ALL SELECT job_id FROM parked"
             page.where(f"j.id IN ({held}{waiting if 'queued' in query.statuses else ''})")

@@ -1,7 +1,7 @@
 """The PostgreSQL store: transactions, their markers, and hints between processes.
 
-A transaction is begun, locks and loads what its group needs (`load.py`), is decided, written in one statement
-(`write.py`) and committed. A layer may stand before that and spare some groups the locks (`optimistic/`).
+A transaction begins, locks and loads what its group needs (`load.py`), decides, writes in one statement (`write.py`)
+and commits. The optimistic layer is tried first and spares some groups the locks (`optimistic/`).
 
 Table names resolve through the connection's `search_path`: to keep Ficha's tables in a schema of their own, give the
 role or the database that path (`ALTER ROLE … SET search_path`), or put `?options=-csearch_path%3Dficha` into the URL.
@@ -43,15 +43,15 @@ _NOTIFY: Final = sql_file(__package__, "notify").format(channel=CHANNEL)
 class PostgresStore(migrator.PostgresMigrator):
     """A store in PostgreSQL.
 
-    url: where the database is, as libpq writes it.
+    url: where the database is, as libpq takes it.
     clock: microseconds since 1970, in place of the database's clock. For tests.
     committers: how many transactions may run side by side, each on a connection of its own. Defaults to 3.
     pool_size: connections for reading and for hints. Defaults to 4.
     listen_url: where to listen for hints, if `url` leads to a pooler in transaction mode. Defaults to `url`.
     prepared: whether statements stay prepared between transactions. Turn it off behind a pooler in transaction mode
-        that does not keep track of them. Defaults to True.
-    optimistic: whether a group may be decided on rows that this process has cached, and written only if they still
-        stand. Defaults to True; behind a pooler in transaction mode it is not done.
+        that does not track them. Defaults to True.
+    optimistic: whether a group may be decided on cached rows, and written only if they are unchanged. Defaults to
+        True; behind a pooler in transaction mode it has no effect.
     """
 
     def __init__(
@@ -76,14 +76,14 @@ class PostgresStore(migrator.PostgresMigrator):
         self._layout = Layout(part.table for part in PARTS)
         self._listeners: list[Listener] = []
         self._begun: dict[str, int] = {}
-        """When each committer's last transaction was begun, by the database's clock."""
+        """When each committer's last transaction began, by the database's clock."""
         self._pruned = 0
-        """The last commit that was cleared away: what lies below need not be walked over again."""
+        """The last commit that was deleted: the next scan starts after it."""
         self._signature = uuid.uuid4().hex[:16]
         self._start()
 
     def _start(self) -> None:
-        """As if nothing had been seen of the database yet."""
+        """Makes new connections and an empty cache."""
         self._writers = Connections(self._new_writer, self.committers, patience_s=TIMEOUT_S)
         self._readers = Connections(self._connect_reader, self._pool_size)
         self._layer = Layer()
@@ -111,7 +111,7 @@ class PostgresStore(migrator.PostgresMigrator):
     async def transact(
         self, committer: str, number: int, needs: Needs, decide: Decide, hints: Hints = no_hints
     ) -> Committed:
-        """What changes nothing is rolled back and leaves no marker: there is nothing to be in doubt about."""
+        """A group that changes nothing is rolled back and needs no marker."""
 
         def noting(snapshot: Snapshot) -> Decision:
             self._begun[committer] = snapshot.now
@@ -140,14 +140,14 @@ class PostgresStore(migrator.PostgresMigrator):
 
     @property
     def _is_optimistic(self) -> bool:
-        """Single statements need their plans pinned by the connection's settings."""
+        """Only where the connection has the settings: the layer's single statements need their plans pinned."""
         return self._optimistic and self._connect_writer.is_settled
 
     async def committed(self, committer: str, number: int) -> bool:
         """Waits for an old connection's transaction by trying to write a row with the same marker.
 
-        Asks over a new connection, because an old one may lead to a server that is no longer the one. The database
-        ends a transaction whose client is gone after 30 seconds, so this does not wait for ever.
+        It uses a new connection, because an old one may lead to a server that is no longer the primary. The database
+        ends a transaction whose client is gone after 30 seconds, so the wait is bounded.
         """
         give_up_at = time.monotonic() + _MARKER_WAIT_S
         while True:
@@ -157,7 +157,7 @@ class PostgresStore(migrator.PostgresMigrator):
                         is_marked = await connection.fetchval(_MARKER, committer, number) is None
                         now = await reads.database_now(connection, self._clock)
                     if not is_marked and now - self._begun.get(committer, now) > base.ASKED_MS * MILLISECOND:
-                        raise CommitUnknown(f"transaction {number} of {committer} began too long ago to tell its fate")
+                        raise CommitUnknown(f"transaction {number} of {committer} began too long ago: outcome unknown")
                     return is_marked
             except Transient as error:
                 if time.monotonic() > give_up_at:
@@ -202,11 +202,11 @@ class PostgresStore(migrator.PostgresMigrator):
                 await connection.execute(_NOTIFY, self._signed(names))
 
     def _signed(self, names: Iterable[str]) -> list[str]:
-        """Hints as they travel: signed, so that nobody is woken by a hint of its own."""
+        """Hints with this store's signature, so that it can ignore its own."""
         return [f"{name}\n{self._signature}" for name in sorted(set(names))]
 
     async def listen(self, heard: Callable[[str], None]) -> None:
-        """Returns once it listens, or has first tried to; hints are heard until the store is closed."""
+        """Returns after the first attempt to listen; `heard` is called until the store is closed."""
 
         def stirred(hint: str) -> None:
             name, _, signature = hint.partition("\n")

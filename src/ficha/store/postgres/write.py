@@ -1,8 +1,8 @@
-"""Writes what a group changed: one statement, put together from the parts that it has rows for.
+"""Writes what a group changed: one statement, built from the parts that it has rows for.
 
-A part is one table's share of the statement: a data-modifying CTE over the rows `v`, which travel as one parameter. All
-parts see the rows as they were before the statement, which is why no part may touch a row that another one writes:
-`job_rows` sorts hot rows so. Nothing here looks at what a value means.
+A part is a data-modifying CTE on one table, over the rows `v`, which are passed as one parameter. All parts see the
+rows as they were before the statement, so no part may touch a row that another one writes; `job_rows` sorts hot rows
+accordingly. Nothing here depends on what a value means.
 """
 
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
@@ -26,16 +26,16 @@ from .listener import CHANNEL
 
 
 class Part(Struct, frozen=True, eq=False):
-    """In the text, `{rows}` stands for where the rows `v` come from."""
+    """One CTE. In the text, `{rows}` stands for the source of the rows `v`."""
 
     name: str
     table: Table
     text: str
     is_by_id: bool = False
-    """Whether it needs no more of a row than its key, which is one uuid."""
+    """Whether it needs only the key of a row, which is one uuid."""
 
     def cte(self, number: int, under: str = "") -> str:
-        """The CTE over the rows in the parameter with this number, or over none of them if `under` has no row."""
+        """The CTE over the rows in the parameter with this number; over none if the source `under` has no row."""
         kind, rows = ("uuid", f"v ({self.table.key[0]})") if self.is_by_id else (self.table.name, "v")
         source = f"{under}unnest(${number}::text::{kind}[]) AS {rows}"
         return f"{self.name} AS ({self.text.format(rows=source)})"
@@ -68,22 +68,22 @@ def changed(table: Table) -> str:
 
 
 def _delete(name: str, table: Table) -> Part:
-    """The rows with these keys."""
+    """Deletes the rows with these keys."""
     key = tuple(column for column in table.columns if column.name in table.key)
     text = f"DELETE FROM {table.name} AS t USING {{rows}} WHERE {_same_key(table)}"
     return Part(name, replace(table, columns=key, values=tuple), text, is_by_id=[c.kind for c in key] == ["uuid"])
 
 
 def _same_key(table: Table) -> str:
-    """Compared so that the planner can only look rows up by their key, one by one. Were it a plain `=`, a plan that was
-    made while it took the table for empty would read all of it first, for as long as the plan is kept."""
+    """Compares keys so that the planner can only look rows up by their key, one by one. With a plain `=`, a plan made
+    while the statistics say that the table is empty would scan all of it, for as long as the plan is kept."""
     return " AND ".join(f"t.{name} = ANY (ARRAY[v.{name}])" for name in table.key)
 
 
 _ACCOUNT_IDS: Final = Table("account_ids", ("id",), t.ACCOUNTS.columns[:1], lambda account: (account.id,))
 ACCOUNT_IDS: Final = _insert("account_ids_new", _ACCOUNT_IDS)
-# A record that was not there when the group was decided is inserted and never overwrites: should another transaction
-# have made it since, the statement fails and the group is decided again.
+# A record that did not exist when the group was decided is inserted and never overwrites. If another transaction has
+# inserted it since, the statement fails and the group is decided again.
 NEW_OR_CHANGED: Final = {
     table.name: (_insert(f"{table.name}_new", table), _update(f"{table.name}_changed", table))
     for table in (t.ACCOUNTS, t.KEYS, t.RESERVATIONS, t.POOLS, t.LEADERS, t.API_KEYS)
@@ -101,7 +101,7 @@ PLACES: Final = {
         f"{table.name}_changed": _update(f"{table.name}_changed", table),
     }.items()
 }
-# Rows that no lock orders are written in key order, and each once.
+# Rows that are not locked before are written in key order, each once, so that two transactions cannot deadlock.
 BATCHES: Final = _insert("batches_new", t.BATCHES, " ON CONFLICT (id) DO NOTHING")
 UPSERTS: Final = {
     "contents": _upsert("contents_known", t.CONTENTS),
@@ -123,7 +123,7 @@ PARTS: Final = (
     *(BORN, ENDED, AMENDED, *PLACES.values(), CHECKPOINTS, BATCHES, *UPSERTS.values(), *OTHERS.values()),
     COMMITS,
 )
-"""Every part there is."""
+"""All parts."""
 
 
 async def write(
@@ -134,7 +134,7 @@ async def write(
     marker: tuple[str, int] | None = None,
     hints: Sequence[str] = (),
 ) -> str:
-    """Writes the changes, with the marker and hints where there are any; answers with the transaction's id."""
+    """Writes the changes, with the marker and hints if there are any; returns the transaction's id."""
     filled = filled_parts(snapshot, changes, marker)
     text = statement(tuple(part for part, _ in filled), bool(hints))
     values = [part.rows(layout, records) for part, records in filled]
@@ -144,19 +144,19 @@ async def write(
 
 @lru_cache(maxsize=1024)
 def statement(parts: tuple[Part, ...], with_hints: bool) -> str:
-    """The text for these parts. The same parts give the same text, which a connection then has prepared."""
+    """The text for these parts. The same parts give the same text, so a connection has it prepared."""
     ctes = ", ".join(part.cte(number) for number, part in enumerate(parts, 1))
     return f"{f'WITH {ctes} ' if ctes else ''}SELECT {answer(len(parts) + 1 if with_hints else None)}"
 
 
 def answer(hints: int | None) -> str:
-    """The transaction's id; hints, in the parameter with this number, go out when it is committed."""
+    """Selects the transaction's id, and sends the hints in the parameter with this number when it is committed."""
     notified = f"(SELECT count(pg_notify('{CHANNEL}', hint)) FROM unnest(${hints}::text[]) AS w (hint))"
     return "pg_current_xact_id()::xid::text" + (f", {notified}" if hints else "")
 
 
 def filled_parts(snapshot: Snapshot, changes: Changes, marker: tuple[str, int] | None) -> list[Filled]:
-    """The changes by parts."""
+    """The parts that the changes need, with their records."""
     filled: list[Filled] = []
     if opened := [account for account in changes.accounts if snapshot.accounts.get(account.id) is None]:
         filled.append((ACCOUNT_IDS, opened))
@@ -178,7 +178,7 @@ def filled_parts(snapshot: Snapshot, changes: Changes, marker: tuple[str, int] |
 
 
 def _split(new: Part, changed: Part, known: Mapping[Any, Any], records: list[Any]) -> list[Filled]:
-    """Which of the records are new, and which were there before."""
+    """Sorts records into those that are new and those that existed before."""
     key = attrgetter(*new.table.key)
     if len(records) > 1:
         records = sorted(records, key=key)

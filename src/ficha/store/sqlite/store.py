@@ -253,7 +253,7 @@ class SqliteStore:
             return True
         now = self._clock()
         if now - self._begun.get(committer, now) > base.ASKED_MS * MILLISECOND:
-            raise CommitUnknown(f"transaction {number} of {committer} began too long ago to know its outcome")
+            raise CommitUnknown(f"transaction {number} of {committer} began too long ago: outcome unknown")
         return False
 
     def _prune(self, commits_kept_ms: int, db: apsw.Connection) -> int:

@@ -1,4 +1,4 @@
--- One statement, so that a count is never lost or seen twice. While another process folds, this one leaves it to that.
+-- One statement, so that no count is lost or seen twice. It does nothing while another process folds the counts.
 WITH alone AS MATERIALIZED (SELECT pg_try_advisory_xact_lock(hashtext('ficha worker counts')) AS is_mine),
 gone AS (
     DELETE FROM worker_counts WHERE (SELECT is_mine FROM alone) AND (worker, kind) IN (

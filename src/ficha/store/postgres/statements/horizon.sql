@@ -1,8 +1,8 @@
--- How far the commits' numbers go, and which transactions may still fill a gap below. A transaction holds this lock on the
--- table from before it takes a number until after its rows can be seen. Whoever deletes there holds it too, which does no
--- harm. The snapshot's running transactions would tell the same, but among them is every long one of every other database
--- on the server, and all would wait for those. The statement's snapshot, which sees the last number, is older than its
--- look at the locks.
+-- The highest number of a commit, and the transactions that may still fill a gap below it. A transaction has this lock
+-- on the table from before it takes a number until its rows are visible. A delete has it too, which does no harm. The
+-- running transactions of the snapshot would serve as well, but they include every long transaction of every other
+-- database on the server, and followers would wait for those. The statement's snapshot, which has the last number, is
+-- taken before the locks are read.
 SELECT
     coalesce((SELECT max(number) FROM commits), 0),
     ARRAY(

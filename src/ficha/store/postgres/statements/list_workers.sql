@@ -1,5 +1,5 @@
--- Counts and leases are added up for all workers at once: there are few rows, and no index leads to those of one.
--- $1: the name after which the page begins; $2: how many; $3: whose heartbeat is older than this, in microseconds, is stuck.
+-- Counts and leases are added up for all workers at once: there are few rows, and there is no index by worker.
+-- $1: the name after which the page begins; $2: how many; $3: a job with an older heartbeat (microseconds) is stuck.
 WITH sums AS MATERIALIZED ({sums}),
 page AS MATERIALIZED (
     SELECT name FROM (SELECT name FROM workers UNION SELECT worker FROM sums) AS known

@@ -1,3 +1,3 @@
--- Writing the marker oneself waits for whoever is still writing it, and works only if they did not. It is not kept.
+-- Waits for a transaction that is writing the same marker, and inserts only if that one did not commit. Rolled back.
 INSERT INTO commits (committer, sequence, at, size, events) VALUES ($1, $2, now(), 0, '[]')
 ON CONFLICT DO NOTHING RETURNING true

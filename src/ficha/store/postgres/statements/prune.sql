@@ -1,6 +1,6 @@
--- By the database's clock. The newest stays, so that the numbers are seen to go on.
--- $1: the last commit that was cleared away; $2: the time, or null for the database's; $3: how long they are kept, in ms;
--- $4: how many, at most.
+-- By the database's clock. The newest commit stays, so that the highest number can be read.
+-- $1: the last commit that was deleted; $2: the time, or null for the database's clock; $3: how long commits are kept,
+-- in ms; $4: how many, at most.
 WITH oldest AS MATERIALIZED (SELECT number, at FROM commits WHERE number > $1 ORDER BY number LIMIT $4)
 DELETE FROM commits USING oldest
 WHERE commits.number = oldest.number AND commits.number < (SELECT max(number) FROM commits)

@@ -1,4 +1,4 @@
--- One page of lines as four columns, put together by the database: aggregates take the rows in their order.
+-- One page of waiting jobs as four columns, built by the database; the aggregates take the rows in their order.
 -- $1, $2, $3: the owner, rank and id after which the page begins; $4: how many jobs.
 SELECT array_agg(owner), array_agg(jobs), string_agg(ranks, ''::bytea), string_agg(ids, ''::bytea) FROM (
     SELECT
