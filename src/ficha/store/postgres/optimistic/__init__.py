@@ -1,8 +1,8 @@
-"""The optimistic fast path, as one layer before the plain store: decide on cached rows, write only if they still stand.
+"""The optimistic fast path, one layer before the plain store: decide on cached rows, write only if they are unchanged.
 
-The plain store calls it in one line and works without it. Nothing here is trusted: a group decided on cached rows is a
-guess, and the one statement that writes it also checks, and locks, every row that it was decided on. Where a check
-fails nothing is written, and the plain path runs the group under locks.
+The plain store calls it in one line and works without it. Cached rows may be old, so the one statement that writes a
+group also checks, and locks, every row that the group was decided on. If a check fails, nothing is written, and the
+plain path runs the group under locks.
 """
 
 from __future__ import annotations
@@ -20,6 +20,6 @@ from .statements import PostgresSession
 def optimistic_layer(
     layout: Layout, signed: Callable[[Iterable[str]], list[str]], clock: Clock | None
 ) -> OptimisticLayer:
-    """The layer over PostgreSQL; `signed` makes of hints what travels."""
+    """The layer over PostgreSQL; `signed` adds the store's signature to hints."""
     scans = ScanStarts()
     return OptimisticLayer(clock, scans, partial(PostgresSession, layout, scans, signed, clock))

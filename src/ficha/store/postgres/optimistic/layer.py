@@ -1,8 +1,8 @@
-"""When a group may be decided on cached rows, what must still be so for it to be written, and what is learned from it.
+"""Which groups may be decided on cached rows, the conditions under which they are written, and what is cached after.
 
-A group that needs only accounts, leases and unused keys is decided on the cached rows, after a look at accounts that
-are not cached. Claims are decided on a look at what is ready. A claim that waits for a submit of this process needs no
-look, if nothing was ready before: that nothing is becomes a condition too.
+A group that needs only accounts, leases and unused keys is decided on the cached rows; accounts that are not cached are
+read first. Claims are decided on a scan of the ready jobs. A claim that waits for a submit of this process needs no
+scan if nothing was ready before: that nothing is ready becomes a condition of the write.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ from .scan_start import ScanStarts
 from .session import Session, Unchanged, Versions, Written
 
 SHARED_S: Final = 1.0
-"""How long accounts are looked at anew for each group, after another process turned out to write to one of them; and
-how long claims take their locks first, after another process was faster."""
+"""How long accounts are read for each group, after another process has written to a cached one; and how long claims
+take the plain path, after another process took the same jobs first."""
 MOST_SEEN: Final = 20
-"""Jobs that a claim most likely gets, at most, for which a look without locks pays: to find each row once more costs
-more, for many, than the round trips that it saves."""
+"""The most jobs for which a claim first scans without locks. With more, finding each row a second time costs more than
+the round trips saved."""
 MOST_SKIPPED: Final = 64
-"""After repeated misses on accounts just looked at, how many groups in a row skip the optimistic attempt, at most."""
+"""After repeated misses on accounts just read, how many groups in a row skip the optimistic attempt, at most."""
 
 _NOBODY: Final[frozenset[str]] = frozenset()
 
 
 class Guess(Struct, frozen=True):
-    """A snapshot that may be old, and what must still be so for its group to be written."""
+    """A snapshot that may be old, and what must be unchanged for its group to be written."""
 
     snapshot: Snapshot
     unchanged: Unchanged
     is_fresh: bool = False
     """Whether every account in it was read just now."""
     ready: Versions | None = None
-    """The ready rows that a claim was shown."""
+    """The ready rows that a claim was decided on."""
     is_claim: bool = False
-    """Whether it is for claims, or with claims beside a submit."""
+    """Whether the group has claims, alone or beside a submit."""
     tells_all: bool = False
-    """Whether all of it was read just now, in one view, so that a group that changes nothing may be answered on it."""
+    """Whether all of it was read just now, in one view, so that it may answer a group that changes nothing."""
 
 
 class OptimisticLayer(Layer):
     """One per store, shared by its committers.
 
-    clock: the time, where it is not the database's. For tests.
-    scans: where claims begin to look.
-    session: makes of a connection what the layer uses of it.
+    clock: the time in place of the database's. For tests.
+    scans: where claims begin to scan.
+    session: wraps a connection for the layer.
     """
 
     def __init__(self, clock: Clock | None, scans: ScanStarts, session: Callable[[Any], Session]) -> None:
@@ -68,14 +68,14 @@ class OptimisticLayer(Layer):
         self._misses = 0
         self._skips = 0
         self._is_quiet = False
-        """Whether the last look at what is ready found nothing, and there was no word of a job since."""
+        """Whether the last scan found nothing ready, and no hint of a job has come since."""
         self._found = 0
 
     async def try_transact(self, connection: Any, group: Group) -> Committed | None:
-        """Decides on cached rows and writes in one statement; None if it cannot be done so, or they proved to be old.
+        """Decides on cached rows and writes in one statement; None if that is not possible, or if they were old.
 
         A refusal is never based on cached rows alone: a group that would change nothing is decided again under locks,
-        unless it only claims, for which all was read just now.
+        unless it only claims, because then all rows were read just now.
         """
         session = self._session(connection)
         guess = await self._guess(session, group.needs)
@@ -87,7 +87,7 @@ class OptimisticLayer(Layer):
         committed = Committed(changes, outcomes, group.hints(changes))
         unchanged = guess.unchanged
         if guess.ready:
-            # Only the ready rows that the group takes: what it leaves may become of others what it will.
+            # Only the ready rows that the group takes; others may take the rest meanwhile.
             unchanged.ready = {
                 change.after.id: guess.ready[change.after.id]
                 for change in changes.jobs
@@ -121,12 +121,12 @@ class OptimisticLayer(Layer):
         self._is_quiet = False
 
     def may_claim_with_submit(self, pools: Set[str]) -> bool:
-        """Most likely nothing else is ready in these pools, and none of them has a limit."""
+        """Whether most likely nothing else is ready in these pools, and none of them has a limit."""
         return not pools or (
             self._is_quiet and pools <= self.cache.pools.keys() and time.monotonic() >= self._contested_until
         )
 
-    # What to decide on
+    # The snapshot to decide on
 
     async def _guess(self, session: Session, needs: Needs) -> Guess | None:
         if needs.ready and _only_claims(needs):
@@ -137,7 +137,7 @@ class OptimisticLayer(Layer):
         if not _is_simple(needs) or needs.pools != needs.ready.keys() or not self.may_claim_with_submit(needs.pools):
             return None
         cache = self.cache
-        # As they are now: another committer may forget them while accounts are looked at.
+        # Copied now: another committer may drop them while accounts are read.
         pools = {name: cache.pools[name] for name in needs.pools}
         leases = cache.held(needs.jobs | needs.owned_jobs) if needs.jobs or needs.owned_jobs else {}
         if leases is None:
@@ -173,8 +173,7 @@ class OptimisticLayer(Layer):
         return Guess(snapshot, unchanged, is_fresh=0 < len(missing) == len(names), is_claim=bool(pools))
 
     async def _guess_claims(self, session: Session, needs: Needs) -> Guess | None:
-        """The same for claims from pools without a limit, or where most likely nothing is ready: a look at what is,
-        which locks nothing."""
+        """The same for claims, by a scan without locks, if the pools have no limit or most likely nothing is ready."""
         if time.monotonic() < self._contested_until:
             return None
         is_small = min(sum(needs.ready.values()), self._found) <= MOST_SEEN
@@ -201,17 +200,17 @@ class OptimisticLayer(Layer):
         )
         return Guess(snapshot, unchanged, ready=ready, is_claim=True, tells_all=not leases)
 
-    # What came of it
+    # After the write
 
     def _learn(self, changes: Changes, written: Written) -> None:
         self.cache.learn(changes, written, accounts=time.monotonic() >= self._shared_until)
-        # A job that ends makes room for another only where there is a limit.
+        # The end of a job makes another one claimable only if the pool has a limit.
         jobs = (change.after for change in changes.jobs)
         if any(isinstance(job.place, Ready) or job.spec.pool not in self.cache.pools for job in jobs):
             self._is_quiet = False
 
     def _was_wrong(self, guess: Guess) -> None:
-        """Somebody else writes to these rows, or a key was used before: be more careful for a while."""
+        """Another process wrote to these rows, or a key was used before: drops them, and tries less for a while."""
         for key in guess.snapshot.jobs:
             self.cache.leases.pop(key, None)
         if guess.is_claim:
@@ -227,7 +226,7 @@ class OptimisticLayer(Layer):
 
 
 def _is_simple(needs: Needs) -> bool:
-    """Whether accounts, leases and unused keys are all that it needs, besides what claims do."""
+    """Whether it needs only accounts, leases and unused keys, besides what claims need."""
     return not (
         needs.steps
         or needs.contents
@@ -243,11 +242,11 @@ def _is_simple(needs: Needs) -> bool:
 
 
 def _only_claims(needs: Needs) -> bool:
-    """Whether it is for claims, beside which leases are all that it needs."""
+    """Whether it needs only what claims need, and leases."""
     others = (name for name in needs.__struct_fields__ if name not in ("ready", "pools", "jobs"))
     return needs.pools == needs.ready.keys() and not any(getattr(needs, name) for name in others)
 
 
 def _needs_more(account: Account, owners: Set[str]) -> bool:
-    """Whether reservations or parked jobs of this account would have to be loaded too."""
+    """Whether reservations or parked jobs of this account must be loaded too."""
     return bool(account.reserved or (account.parked and account.id in owners))

@@ -1,7 +1,7 @@
-"""The rows that this process wrote last, with their versions, and the database's clock.
+"""Caches the rows that this process wrote last, with their versions, and the offset of the database's clock.
 
-A row's version is the transaction that wrote it, as the database itself keeps it, so that a change by anybody, by hand
-too, is found out.
+A row's version is the transaction that wrote it, as the database itself stores it, so that every change is detected,
+also one made by hand.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from .session import CachedAccount, Version, Written
 MOST_ACCOUNTS: Final = 10_000
 MOST_LEASES: Final = 10_000
 CLOCK_SLACK_US: Final = 500_000
-"""How far this process's idea of the database's clock may be off."""
+"""How far this process's estimate of the database's clock may be off."""
 
 Leases = dict[str, tuple[Job, Version]]
-"""Jobs that a worker or a provider has, each with the version of its lease."""
+"""Jobs held by a worker or a provider, each with the version of its lease."""
 Pools = dict[str, tuple[Pool, Version]]
 
 
 class RowCache:
-    """What one store has cached, shared by its committers."""
+    """The cache of one store, shared by its committers."""
 
     def __init__(self, clock: Clock | None) -> None:
         self.accounts: dict[str, CachedAccount] = {}
         self.leases: Leases = {}
         self.pools: Pools = {}
-        """Pools without a limit that claims have seen."""
+        """Pools without a limit that claims have read."""
         self._clock = clock
         self._ahead_us: int | None = None
         self._latest = 0
@@ -42,7 +42,7 @@ class RowCache:
         return found if len(found) == len(jobs) else None
 
     def learn(self, changes: Changes, written: Written, *, accounts: bool) -> None:
-        """A group was committed: this is what its rows are now. Accounts are left out where others write to them."""
+        """Caches the rows of a committed group. Without `accounts` it leaves out accounts, which others write to."""
         for account in changes.accounts:
             self.accounts.pop(account.id, None)
             if accounts:
@@ -55,16 +55,16 @@ class RowCache:
                 self.leases[change.after.id] = change.after, written.version
         _trim(self.leases, MOST_LEASES)
 
-    # The database's clock, without asking
+    # The database's clock, without a query
 
     def heard(self, now: int) -> None:
-        """What the database's clock showed a moment ago."""
+        """Notes what the database's clock showed a moment ago."""
         self._ahead_us = now - time.monotonic_ns() // 1_000
 
     def now(self) -> int | None:
-        """The time, a little late and never earlier than the last one told, unless the database's clock was set back.
+        """The time, a little late and never earlier than the last one returned, unless the database's clock went back.
 
-        So no row is written with a time before the one at which it was seen. None if the clock is not known yet.
+        So no row is written with a time before the time at which it was read. None if the clock is not known yet.
         """
         if self._clock is not None:
             return self._clock()
@@ -78,6 +78,6 @@ class RowCache:
 
 
 def _trim(rows: dict[str, Any], most: int) -> None:
-    """Drops what was written longest ago."""
+    """Drops the rows that were written longest ago."""
     while len(rows) > most:
         del rows[next(iter(rows))]

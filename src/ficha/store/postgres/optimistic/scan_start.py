@@ -1,10 +1,9 @@
-"""Where each queue begins: what a claim may pass over while old entries at the head of the ready list cannot go away.
+"""Where claims begin to scan: which dead index entries at the head of the ready list a claim may skip.
 
-A claim reads its pool's ready list from the head. While a long transaction anywhere in the database keeps old versions
-alive, the entries of all jobs that were claimed since stay in the index, and every claim walks over them. Only once
-that has become slow, twice in a row, claims begin each priority a little before the job that the last claim found first
-there. A job that came back with an older rank is found by a look at the whole list, still taken as often as its cost
-allows.
+A claim scans its pool's ready list from the head. While a long transaction anywhere in the database keeps old row
+versions alive, the index keeps the entries of all jobs claimed since, and every claim scans over them. Once that was
+slow twice in a row, claims begin each priority a little before the first job that the last claim found there. A full
+scan, which finds jobs that came back with an older rank, still runs as often as its cost allows.
 """
 
 from __future__ import annotations
@@ -22,42 +21,42 @@ from ..layer import BEYOND, FIRST, Stretches
 
 SLOW_S: Final = 0.005
 SLOW_PER_JOB_S: Final = 0.000_1
-"""A look at the whole list that takes longer than this, for so many jobs found, is slow."""
+"""A full scan that takes longer than `SLOW_S`, and this for each job found, is slow."""
 WHOLE_SHARE: Final = 0.1
-"""The part of the time that slow looks at the whole list may take."""
+"""The share of time that slow full scans may take."""
 SLACK: Final = SECOND
-"""Ranks are times within a priority, and transactions do not commit in the order of their times."""
+"""How far before the first job to begin: ranks are times, and transactions do not commit in that order."""
 
 Stretch = tuple[str, int, int]
-"""A pool, the first rank to look at and the first one not to."""
+"""A range to scan: a pool, the first rank, and the rank where to stop."""
 
 
 class _Head(Struct):
-    """What is known of one pool: where each priority begins, by its lowest rank."""
+    """What is known of one pool. `begins`: where to begin each priority, by the priority's lowest rank."""
 
     begins: dict[int, int] = field(default_factory=dict)
     whole_s: float = 0.0
     was_slow: bool = False
-    """Whether the last look at the whole list was. That alone may be somebody's lock that it had to wait for."""
+    """Whether the last full scan was slow. Once may have been a wait for a lock."""
     is_slow: bool = False
     whole_at: float = 0.0
 
 
 class ScanStarts:
-    """What one process knows of the pools that it claims from."""
+    """The scan starts of the pools that one process claims from."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._heads: dict[str, _Head] = {}
         self.without_limit: set[str] = set()
-        """Pools that had none when they were last looked at: a claim need not have such a pool to itself."""
+        """Pools that had no limit when they were last read: a claim need not lock them."""
 
     def of(self, pools: Iterable[str]) -> Stretches:
-        """What of each pool's list to look at now."""
+        """The ranges of each pool to scan now."""
         return {pool: self.stretches(pool) for pool in pools}
 
     def saw(self, stretches: Stretches, snapshot: Snapshot, seconds: float) -> None:
-        """What a look at these stretches has found, and how long it took."""
+        """Notes what a scan of these ranges found, and how long it took."""
         for name, ids in snapshot.ready.items():
             self.looked(stretches[name], (_rank(snapshot.jobs[key]) for key in ids), seconds)
             self.without_limit.discard(name)
@@ -65,7 +64,7 @@ class ScanStarts:
                 self.without_limit.add(name)
 
     def stretches(self, pool: str) -> list[Stretch]:
-        """What of the pool's list to look at now, in order: all of it in one, or without what may be passed over."""
+        """The ranges of the pool to scan now, in order: one with everything, or several that skip dead entries."""
         head = self._heads.get(pool)
         if head is None or not head.is_slow or self._clock() - head.whole_at >= head.whole_s / WHOLE_SHARE:
             return [(pool, FIRST, BEYOND)]
@@ -77,7 +76,7 @@ class ScanStarts:
         return [*found, (pool, first, BEYOND)]
 
     def looked(self, stretches: list[Stretch], ranks: Iterable[int], seconds: float) -> None:
-        """What a look at these stretches of one pool found, in order, and how long it took."""
+        """Notes what a scan of these ranges of one pool found, in order, and how long it took."""
         pool = stretches[0][0]
         head = self._heads.setdefault(pool, _Head())
         count = 0

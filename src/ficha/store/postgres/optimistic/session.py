@@ -1,6 +1,6 @@
-"""What the layer asks of a database: to look at rows without locking them, and to write if they are unchanged.
+"""What the layer needs from a database: to read rows without locks, and to write only if they are unchanged.
 
-PostgreSQL's side of it is `statements.py`. The simulator has another, over its own database.
+`statements.py` implements it for PostgreSQL; the simulator implements it for its own database.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ....core.snapshot import Snapshot
 from ...base import Committed
 
 Version = str
-"""Differs between any two versions of a row, by whomever they were written: in PostgreSQL the transaction (`xmin`)."""
+"""Identifies a version of a row, whoever wrote it: in PostgreSQL its transaction (`xmin`)."""
 Position = str
-"""Where in its table a version of a row lies (`ctid`)."""
+"""The place of a row version in its table (`ctid`)."""
 Versions = dict[str, Version]
 """Versions of rows, by their keys."""
 
@@ -27,7 +27,7 @@ class CachedAccount(Struct, frozen=True):
     account: Account
     version: Version
     position: Position | None
-    """None where it is not known."""
+    """None if it is not known."""
 
 
 class AccountsSeen(Struct, frozen=True):
@@ -45,13 +45,13 @@ class ReadySeen(Struct, frozen=True):
 
 
 class Unchanged(Struct):
-    """What must still be so for a group to be written.
+    """The conditions under which a group is written.
 
-    accounts, leases, ready, pools: rows that must be as they were seen. All but the pools get locked by the check; one
-        that somebody else holds counts as changed.
-    unused_keys: names under which there must be no key.
-    nothing_ready: pools of which no job may be ready.
-    now: what the database's clock must show, more or less; None if the time is not the database's.
+    accounts, leases, ready, pools: rows that must have this version. The check locks all but the pools; a row that
+        another transaction has locked counts as changed.
+    unused_keys: keys that must not exist.
+    nothing_ready: pools that must have no ready job.
+    now: the time that the database's clock must show, roughly; None if the time is not the database's.
     """
 
     accounts: dict[str, CachedAccount] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class Unchanged(Struct):
 
 
 class Written(Struct, frozen=True):
-    """The version that all rows written by a group have, and where the accounts among them lie."""
+    """The version of all rows that a group wrote, and the positions of the accounts among them."""
 
     version: Version
     positions: dict[str, Position]
@@ -74,13 +74,13 @@ class Session(Protocol):
     """One connection, as the layer uses it."""
 
     async def look_at_accounts(self, names: Collection[str]) -> AccountsSeen:
-        """The accounts that exist, read without locks."""
+        """Reads those of the accounts that exist, without locks."""
 
     async def look_at_ready(self, needs: Needs) -> ReadySeen:
-        """What claims with these needs are decided on, read without locks."""
+        """Reads what claims with these needs are decided on, without locks."""
 
     async def write_if(
         self, unchanged: Unchanged, snapshot: Snapshot, committed: Committed, marker: tuple[str, int]
     ) -> Written | None:
-        """Writes and commits a group that was decided on this snapshot, if all is unchanged; else None, and nothing
-        was written. Waits for no lock of a row that is checked. Raises Unavailable or CommitUnknown."""
+        """Writes and commits a group that was decided on this snapshot, if everything is unchanged; else writes nothing
+        and returns None. Waits for no lock on a checked row. Raises Unavailable or CommitUnknown."""

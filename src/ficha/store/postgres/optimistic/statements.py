@@ -1,8 +1,8 @@
-"""PostgreSQL's side of the layer: looks that lock nothing, and the statement that writes only if rows are unchanged.
+"""The layer's statements for PostgreSQL: reads without locks, and the write that happens only if rows are unchanged.
 
-That statement begins with a guard: it locks the rows that the group was decided on, waiting for none of them, and has
-one row if each was there in the very version that was seen. The parts that write are those of the plain path, each
-joined to the guard: so all of them write, or none does.
+The write begins with a guard: it locks the rows that the group was decided on, without waiting, and returns one row if
+each of them still has the same version. The parts that write are those of the plain path, each joined to the guard, so
+all of them write or none does.
 """
 
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
@@ -39,7 +39,7 @@ def _take_pool(snapshot: Snapshot, payload: str, rest: Any) -> None:
     snapshot.pools[rest[0]] = t.POOLS.record(rest)
 
 
-# One more column than in the plain path holds the version of each row.
+# The plain path's columns, and one more with the version of each row.
 SEEN_READY: Final = s.load_part(
     s.CANDIDATE_TYPES, s.ready_jobs(", r.version"), cte=s.candidates(", ready.xmin::text AS version"), lists="ready"
 )
@@ -54,10 +54,10 @@ _VERSION: Final = REST + 1
 
 
 class Check(Struct, frozen=True, eq=False):
-    """Something that the guard asks of rows `v`, which the text finds.
+    """A condition of the guard on the rows `v`; the text finds those of them that exist.
 
-    types: those of the columns of `v`, each an array that travels as one text.
-    is_for_all: whether each of them must be found, or none of them may be.
+    types: the types of the columns of `v`; each column is an array, passed as one text.
+    is_for_all: whether all of the rows must be found, or none.
     """
 
     types: tuple[str, ...]
@@ -65,8 +65,8 @@ class Check(Struct, frozen=True, eq=False):
     is_for_all: bool = True
 
 
-# An account is found by where it lies, if that is known, and not by its key: it is written so often that, while a long
-# transaction elsewhere keeps its old versions alive, a search by key would walk over all of them.
+# An account is found by its position, if that is known, and not by its key: it is written so often that, while a long
+# transaction elsewhere keeps its old versions alive, a search by key would scan over all of them.
 CHECKS: Final = {
     "accounts": Check(
         ("text", "xid", "tid"),
@@ -84,7 +84,7 @@ CHECKS: Final = {
         "SELECT FROM unnest({}) AS v (job_id, version) CROSS JOIN LATERAL (SELECT FROM ready r "
         "WHERE r.job_id = v.job_id AND r.xmin = v.version FOR UPDATE SKIP LOCKED) AS found",
     ),
-    # Not locked: claims from a pool without a limit must not be in each other's way.
+    # Not locked: claims from a pool without a limit must not wait for each other.
     "pools": Check(
         ("text", "xid"),
         "SELECT FROM unnest({}) AS v (name, version) CROSS JOIN LATERAL "
@@ -119,10 +119,10 @@ ACCOUNTS_BY_POSITION: Final = Part(
 def statement(
     checks: tuple[str, ...], parts: tuple[Part, ...], account_columns: tuple[str, ...], with_hints: bool
 ) -> str:
-    """The text for these checks and parts; the columns of an account are in the order in which the database has them.
+    """The text for these checks and parts; the columns of an account are in the database's order.
 
-    Parameters: the time, unless the clock is not the database's; for each check its columns and, if it is for all, how
-    many rows there are; for each part its rows, for accounts by their position also those; hints.
+    Parameters: the time, or null if it is not the database's; for each check its columns and, if it is for all, how
+    many rows there are; for each part its rows, and for accounts by position their positions; hints.
     """
     number = 2
     holds = [f"($1::bigint IS NULL OR abs({SQL.clock} - $1::bigint) < {CLOCK_SLACK_US})"]
@@ -214,7 +214,7 @@ class PostgresSession:
         return Written(rows[0][1], dict(rows[0][0])) if rows else None
 
     def _checks(self, unchanged: Unchanged) -> tuple[tuple[str, ...], list[Any]]:
-        """What is asked for, and its values. In key order, like all that locks rows."""
+        """The checks to make, and their values. Rows are in key order, like all rows that are locked."""
         asked: dict[str, Sequence[Sequence[Any]]] = {
             "accounts": [(key, known.version, known.position) for key, known in sorted(unchanged.accounts.items())],
             "leases": sorted(unchanged.leases.items()),
@@ -233,7 +233,7 @@ class PostgresSession:
 
 
 def _placed(filled: list[Filled], accounts: dict[str, CachedAccount]) -> list[Filled]:
-    """The same, with accounts written by where they lie, wherever that is known."""
+    """The same parts, with accounts written by position where that is known."""
     found: list[Filled] = []
     for part, records in filled:
         if part is NEW_OR_CHANGED["accounts"][1]:
