@@ -47,7 +47,7 @@ def test_a_key_is_printed_once_listed_without_its_secret_and_revoked(ficha: Run,
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("create", "web"), 1, "a user's key needs the account that it speaks for"),
+        (("create", "web"), 1, "a user's key needs the account that it acts for"),
         (("create", "web", "--account", "nobody"), 1, "no account 'nobody'; open it first"),
         (("create", "web", "--scope", "admin", "--account", "ana"), 1, "Leave the account out"),
         (("create", "web", "--scope", "root"), 2, "--scope must be one of user, service, admin, not 'root'"),

@@ -148,7 +148,7 @@ BROKEN: list[tuple[Callable[[State], None], str]] = [
     (reservation(account_id="eva"), "reservation r1 belongs to account eva, which does not exist"),
     (api_key("a1", account_id=None), "API key a1 has the scope user and the account None"),
     (api_key("a2", account_id="ana"), "API key a2 has the scope admin and the account ana"),
-    (api_key("a1", account_id="eva"), "API key a1 speaks for account eva, which does not exist"),
+    (api_key("a1", account_id="eva"), "API key a1 acts for account eva, which does not exist"),
     # The histories
     (one_more_event("done", "claimed", epoch=2), "the history of job done goes from completed to starting"),
     (one_more_event("ready", "completed"), "the history of job ready goes from queued to completed"),

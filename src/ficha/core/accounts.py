@@ -1,4 +1,4 @@
-"""Accounts: opened once, credited, moved between plans."""
+"""Accounts: open one, credit it, move it to another plan."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def change_plan(ws: Workspace, command: ChangePlan) -> AccountChanged | Refusal:
 
 
 def credit(ws: Workspace, command: Credit) -> AccountChanged | Refusal:
-    """Adds to a balance or corrects it. A key makes a repeat harmless: payment call-backs come more than once."""
+    """Adds to a balance or corrects it. With a key a repeat changes nothing: payment call-backs come more than once."""
     account = ws.account(command.account_id)
     if account is None:
         return no_account(command.account_id)

@@ -1,4 +1,4 @@
-"""API keys: made, used, revoked. Two of one name may live at a time, so that a new one can take over from the old."""
+"""API keys: create, use, revoke. Two keys of one name may be valid at a time, so that a new one can replace the old."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .workspace import Workspace
 ApiKeyState = Literal["live", "expired", "revoked"]
 
 MOST_LIVE: Final = 2
-"""Keys of one name that live at the same time."""
+"""How many keys of one name may be valid at the same time."""
 
 
 def create(ws: Workspace, command: CreateApiKey) -> ApiKeyChanged | Refusal:
@@ -47,12 +47,12 @@ def _refuse_owner(ws: Workspace, command: CreateApiKey) -> Refusal | None:
             if command.account_id is None
             else Refusal(
                 "INVALID_ARGUMENT",
-                f"a key of scope {command.scope} speaks for no account in particular, so it cannot be account "
-                f"{command.account_id}'s; nothing was changed. Leave the account out, or make it a user's key.",
+                f"a key of scope {command.scope} belongs to no account, so it cannot be that of account "
+                f"{command.account_id}; nothing was changed. Leave the account out, or make it a user's key.",
             )
         )
     if command.account_id is None:
-        return Refusal("INVALID_ARGUMENT", "a user's key needs the account that it speaks for; nothing was changed.")
+        return Refusal("INVALID_ARGUMENT", "a user's key needs the account that it acts for; nothing was changed.")
     return no_account(command.account_id) if ws.account(command.account_id) is None else None
 
 
@@ -62,13 +62,13 @@ def _refuse_name(ws: Workspace, name: str) -> Refusal | None:
         return None
     return Refusal(
         "INVALID_STATE",
-        f"{len(live)} keys named {name!r} live already ({', '.join(live)}); nothing was changed. Revoke one.",
+        f"{len(live)} keys named {name!r} are valid already ({', '.join(live)}); nothing was changed. Revoke one.",
         details={"live": live},
     )
 
 
 def revoke(ws: Workspace, command: RevokeApiKey) -> ApiKeyChanged | Refusal:
-    """From now on the key opens nothing. Once revoked, revoking again changes nothing."""
+    """From now on the key is refused. Revoking it again changes nothing."""
     key = ws.api_key(command.key_id)
     if key is None:
         return no_api_key(command.key_id)
@@ -102,7 +102,7 @@ def _needs_key(wanted: Needs, command: RevokeApiKey) -> None:
 
 
 def _needs_nothing(_: Needs, __: UseApiKey) -> None:
-    """That a key was used stands, whatever was said before."""
+    """The new time of use overwrites the old one, so nothing is loaded."""
 
 
 def _audit_creation(command: CreateApiKey, outcome: ApiKeyChanged) -> Audited:

@@ -1,7 +1,7 @@
-"""The audit log: the line that a command leaves there when it is given in somebody's name.
+"""The audit log: the line that a command writes when it is given in somebody's name.
 
-What is said of each command its rule says. A line is small whatever the command holds: no payload, no result, no digest
-of a key, and texts are cut.
+Each rule says what its line contains. A line is small whatever the command holds: no payload, no result, no digest of a
+key, and texts are cut.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from .rule import Rule
 from .workspace import Workspace
 
 TEXT_LENGTH: Final = 200
-"""Characters of a text that somebody wrote, such as a reason, that a line keeps."""
+"""How many characters of a free text, such as a reason, a line keeps."""
 
 _TOLD: Final = ("status", "refunded", "balance", "new_balance")
-"""What a line tells of an outcome, where the outcome has it."""
+"""The fields of an outcome that a line contains, if the outcome has them."""
 
 
 def record(ws: Workspace, actor: str, rule: Rule[Any], command: Command, outcome: Outcome) -> None:
@@ -34,7 +34,7 @@ def record(ws: Workspace, actor: str, rule: Rule[Any], command: Command, outcome
 
 
 def _is_repeat(outcome: Any) -> bool:
-    """Whether all was as wanted before, so that nothing was changed now."""
+    """Whether the command repeated an earlier one and changed nothing."""
     is_known = getattr(outcome, "repeated", False) or getattr(outcome, "idempotent_hit", False)
     return is_known or not getattr(outcome, "changed", True)
 

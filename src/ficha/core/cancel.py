@@ -1,4 +1,4 @@
-"""Cancel: from any active state, refunded in full. A running handler learns of it by losing its lease."""
+"""Cancel: ends a job in any active state and refunds it in full. A running handler notices by losing its lease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of a tool's declared checkpoints: which may follow which, and what it means to save one again."""
+"""The order of a tool's declared checkpoints: which may follow which, and what saving one again does."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from .records import Job
 
 
 class Checkpoints(Struct, frozen=True, gc=False):
-    """What a tool declares: for each checkpoint those that may follow it, and those that a job may begin with."""
+    """What a tool declares: the checkpoints that may follow each checkpoint, and those that a job may begin with."""
 
     follow: dict[str, tuple[str, ...]]
     first: tuple[str, ...]
 
     def after(self, name: str | None) -> tuple[str, ...]:
-        """What may follow. After a checkpoint that is not declared (any more), the job begins anew."""
+        """The checkpoints that may follow. After one that is not declared (any more), those of the beginning."""
         return self.first if name is None else self.follow.get(name, self.first)
 
     def lies_before(self, name: str, other: str) -> bool:
-        """Whether a way leads from the one to the other."""
+        """Whether a path leads from the one to the other."""
         seen: set[str] = set()
         ahead = [name]
         while ahead:
@@ -30,9 +30,9 @@ class Checkpoints(Struct, frozen=True, gc=False):
 
 
 def is_passed(declared: Checkpoints | None, job: Job, name: str) -> bool | Refusal:
-    """Whether the job is beyond this checkpoint already, so that there is nothing to save; or why it cannot be saved.
+    """Whether the job is past this checkpoint already, so that there is nothing to save; or why it cannot be saved.
 
-    A resumed handler that begins from the top says again what an earlier run said, and must not lose what came after.
+    A resumed handler that starts from the top saves earlier checkpoints again, and must not lose the later ones.
     """
     if declared is None:
         return False

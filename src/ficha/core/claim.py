@@ -1,4 +1,4 @@
-"""Claim: the best ready jobs of the pools a worker serves, as leases, never beyond a pool's slots."""
+"""Claim: leases the best ready jobs of a worker's pools, never more than a pool's slots."""
 
 from __future__ import annotations
 

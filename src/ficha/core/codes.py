@@ -38,12 +38,12 @@ HttpCode = Literal[
     "TIMEOUT",
     "UNSUPPORTED_MEDIA_TYPE",
 ]
-"""What only HTTP can get wrong; no rule gives it."""
+"""Codes of errors that only exist over HTTP; no rule gives them."""
 AnyCode = Code | HttpCode
 
 
 class CodeFacts(Struct, frozen=True):
-    """What is known of a code. `retryable`: the same call may pass later with nothing else done."""
+    """What is known of a code. `retryable`: the same call may succeed later, unchanged."""
 
     when: str
     status: int
@@ -61,7 +61,7 @@ CODES: Final[dict[AnyCode, CodeFacts]] = {
     "INVALID_STATE": CodeFacts("the thing's present state does not allow it", 409),
     "LEASE_LOST": CodeFacts("the worker no longer holds the job, and must stop working on it", 409),
     "NOT_FOUND": CodeFacts("there is no such thing, or it is somebody else's", 404),
-    "OVERLOADED": CodeFacts("too much waits already, or the database is away", 503, retryable=True),
+    "OVERLOADED": CodeFacts("too many calls wait already, or the database cannot be reached", 503, retryable=True),
     "QUOTA_EXCEEDED": CodeFacts("the account has as many active jobs and reservations as its plan allows", 429),
     "RATE_LIMITED": CodeFacts("as many submits this hour as the plan allows, or too many log-ins", 429, retryable=True),
     "TOO_LARGE": CodeFacts("more than a limit allows", 413),

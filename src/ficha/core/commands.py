@@ -1,5 +1,5 @@
-"""What a caller can ask for. A command is plain data: everything it needs that is not a rule (identifiers, jitter,
-the cost of a payload) is in it, so that deciding it twice gives the same answer."""
+"""The commands. A command is plain data and holds everything that a rule cannot compute (identifiers, jitter, the cost
+of a payload), so that deciding it twice gives the same answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .records import ApiKeyScope, JobSpec, KeyScope
 
 
 class Command(Struct, frozen=True, gc=False, tag=True):
-    """The base of all commands. Tagged with their name, so that saved commands can be read back and decided again."""
+    """The base of all commands. They are tagged with their name, so that saved ones can be read and decided again."""
 
 
 class OpenAccount(Command, frozen=True):
@@ -65,7 +65,7 @@ class Submit(Command, frozen=True):
 
 
 class Claim(Command, frozen=True):
-    """Takes up to `limit` ready jobs of the pools, best rank first. With `starts`, their handlers begin at once."""
+    """Leases up to `limit` ready jobs of the pools, best rank first. With `starts`, their handlers begin at once."""
 
     worker: str
     pools: tuple[str, ...]
@@ -74,7 +74,7 @@ class Claim(Command, frozen=True):
 
 
 class ClaimJob(Command, frozen=True):
-    """Takes one job by its id, for whoever was told to do this very job; `pool` is the job's own."""
+    """Leases one job by its id, for a caller that was given this id; `pool` is the job's own."""
 
     worker: str
     pool: str
@@ -97,7 +97,7 @@ class SaveCheckpoint(Command, frozen=True):
     progress: int = 0
     data: str = "{}"
     declared: Checkpoints | None = None
-    """What the tool declares; None where it declares none and any name is taken."""
+    """What the tool declares; None if it declares none, so that any name may be saved."""
 
 
 class SaveStep(Command, frozen=True):
@@ -108,7 +108,7 @@ class SaveStep(Command, frozen=True):
 
 
 class Report(Command, frozen=True):
-    """How far the job is (percent), and what of its result is there already (JSON text); None leaves it as it was."""
+    """The job's progress (percent) and partial result (JSON text); None leaves either as it was."""
 
     job_id: str
     epoch: int
@@ -117,7 +117,7 @@ class Report(Command, frozen=True):
 
 
 class Note(Command, frozen=True):
-    """A line for the job's history, from its handler."""
+    """An event for the job's history, from its handler."""
 
     job_id: str
     epoch: int
@@ -125,7 +125,7 @@ class Note(Command, frozen=True):
 
 
 class Completed(Struct, frozen=True, gc=False, tag=True):
-    """All of it worked. With `delivered` below the job's units, the rest is refunded."""
+    """The run succeeded. With `delivered` below the job's units, the rest is refunded."""
 
     result_json: str
     delivered: int | None = None
@@ -157,22 +157,22 @@ class AcceptedByProvider(Struct, frozen=True, gc=False, tag=True):
 
 
 class Interrupted(Struct, frozen=True, gc=False, tag=True):
-    """The run was broken off through no word of its handler: the worker stops, or (`lost`) its process died, which
-    counts as a recovery."""
+    """The run was interrupted from outside: the worker stops, or (`lost`) its process died, which counts as a
+    recovery."""
 
     reason: str
     lost: bool = False
 
 
 class TimedOut(Struct, frozen=True, gc=False, tag=True):
-    """The run took as long as its job may run. This ends the job, whatever attempts are left."""
+    """The run reached the job's time limit. This ends the job, whatever attempts are left."""
 
 
 Ending = Completed | Failed | RetryLater | CancelledByHandler | AcceptedByProvider | Interrupted | TimedOut
 
 
 class Finish(Command, frozen=True):
-    """How a run ended. `epoch` fences a worker; a call-back that proves itself otherwise leaves it out."""
+    """How a run ended. `epoch` fences a worker; a provider's call-back, which is verified otherwise, has none."""
 
     job_id: str
     ending: Ending
@@ -205,7 +205,7 @@ class EndReservation(Command, frozen=True):
 
 
 class Recover(Command, frozen=True):
-    """Does whatever is due for a job by now (see `recover.py`); nothing, if nothing is."""
+    """Does what is due for a job by now (see `recover.py`), if anything is."""
 
     job_id: str
 
@@ -221,14 +221,14 @@ class ForgetKey(Command, frozen=True):
 
 
 class Requeue(Command, frozen=True):
-    """Runs a dead letter again, as the new job `new_id`, charged anew: the old job's end and refund stand."""
+    """Runs a dead letter again as the new job `new_id`, with a new charge. The old job stays failed and refunded."""
 
     job_id: str
     new_id: str
 
 
 class Discard(Command, frozen=True):
-    """Takes a job off the dead-letter list."""
+    """Removes a job from the dead-letter list."""
 
     job_id: str
 
@@ -251,7 +251,7 @@ class ResizePool(Command, frozen=True):
 
 
 class RegisterWorker(Command, frozen=True):
-    """A worker says that it is there, or (`stops`) that it goes."""
+    """Registers a worker or renews its registration; with `stops`, ends it."""
 
     name: str
     host: str
@@ -261,12 +261,12 @@ class RegisterWorker(Command, frozen=True):
     version: str
     heartbeat_ms: int
     started_at: int | None = None
-    """What its first word led to; None for that first word."""
+    """When it first registered, as the first call returned it; None for that first call."""
     stops: bool = False
 
 
 class Elect(Command, frozen=True):
-    """Asks for a shared duty: granted when it is free, expired or one's own."""
+    """Asks for a shared duty; granted if it is free, expired or the caller's own."""
 
     name: str
     owner: str
@@ -274,7 +274,7 @@ class Elect(Command, frozen=True):
 
 
 class CreateApiKey(Command, frozen=True):
-    """Makes a key known by the digest of its text, which is drawn outside and never comes here."""
+    """Stores a key by the digest of its text. The text itself is made outside and never stored."""
 
     key_id: str
     name: str
@@ -290,13 +290,13 @@ class RevokeApiKey(Command, frozen=True):
 
 
 class UseApiKey(Command, frozen=True):
-    """A key was used just now. Like a worker's word it stands, whatever was said before."""
+    """A key was used just now. This overwrites the time of its last use."""
 
     key_id: str
 
 
 class ActingAs(Command, frozen=True):
-    """A command with the name of who gives it: unless it is refused, it leaves a line in the audit log."""
+    """A command with the name of its caller: unless it is refused, it writes a line to the audit log."""
 
     actor: str
     command: UnwrappedCommand
@@ -336,5 +336,5 @@ AnyCommand = UnwrappedCommand | ActingAs
 
 
 def unwrapped(command: Command) -> Command:
-    """The command itself, whoever gives it."""
+    """The command itself, without the caller's name."""
     return command.command if type(command) is ActingAs else command

@@ -1,6 +1,6 @@
-"""A whole state, or a part of one that stands by itself: all accounts in it with everything they own.
+"""All rows, or a complete part of them: some accounts with everything they own.
 
-Tests and the memory store hold the whole; `ficha verify` walks a live database in parts.
+Tests and the memory store hold all rows; `ficha verify` reads a live database in parts.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from .records import (
 
 
 class State(Struct):
-    """Every row, by its key. Entries and a job's events are in the order of their number, audit lines in the order they
-    were written."""
+    """Every row, by its key. Entries and a job's events are ordered by number, audit lines by when they were
+    written."""
 
     accounts: dict[str, Account] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)

@@ -1,5 +1,5 @@
-"""Dead letters: failed jobs that somebody should look at. A failed job stays failed and refunded for ever; running its
-work again is a new job, with a charge of its own."""
+"""Dead letters: failed jobs that an operator should look at. A failed job stays failed and refunded; running its work
+again is a new job, with a charge of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .workspace import Workspace
 
 
 def requeue(ws: Workspace, command: Requeue) -> Submitted | Refusal:
-    """An operator's act: quotas and rate limits do not bind it, the balance does."""
+    """An operator's act: quotas and rate limits do not apply, but the balance must cover the cost."""
     job = ws.job(command.job_id)
     if job is None:
         return no_job(command.job_id)
@@ -53,7 +53,7 @@ def requeue(ws: Workspace, command: Requeue) -> Submitted | Refusal:
 
 
 def _again(job: Job, new_id: str, now: int) -> Job:
-    """The same work from its beginning, as a job of its own."""
+    """A new job for the same work, from its beginning."""
     return Job(
         id=new_id,
         account_id=job.account_id,

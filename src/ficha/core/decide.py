@@ -1,4 +1,4 @@
-"""The one door to the rules: a snapshot and commands in, changes and outcomes out."""
+"""The only entry to the rules: takes a snapshot and commands, returns changes and outcomes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .workspace import Workspace
 
 
 def decide(snapshot: Snapshot, commands: Iterable[Command], policy: Policy) -> tuple[Changes, list[Outcome]]:
-    """Decides the commands in order, each on what those before it left. A refused command changes nothing."""
+    """Decides the commands in order; each sees the changes of those before it. A refused command changes nothing."""
     workspace = Workspace(snapshot, policy)
     outcomes = [RULES[type(command)].decide(workspace, command) for command in commands]
     return workspace.changes(), outcomes

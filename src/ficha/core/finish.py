@@ -1,4 +1,4 @@
-"""Finish: the only way to a final state by a run's own word. A second, late or concurrent finish changes nothing."""
+"""Finish: the only way for a run to end its job. A second, late or concurrent finish changes nothing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
 
 
 def _keep_late_word(ws: Workspace, job: Job, ending: Ending) -> None:
-    """What arrives too late changes nothing, but is kept in the job's history."""
+    """A finish that arrives too late changes nothing, but is kept in the job's history."""
     data: dict[str, Any] = {"ending": type(ending).__name__}
     match ending:
         case Completed(result):
@@ -77,7 +77,7 @@ def _keep_late_word(ws: Workspace, job: Job, ending: Ending) -> None:
 
 
 def unchanged(ws: Workspace, job: Job) -> Finished:
-    """The answer to a word about a job that has ended."""
+    """The answer to a finish of a job that has ended."""
     return Finished(job, changed=False, refunded=job.refunded, new_balance=ws.owner(job).balance)
 
 
@@ -85,7 +85,7 @@ def _complete(ws: Workspace, job: Job, ending: Completed) -> Finished:
     if job.status == "starting":
         job = states.started(job, ws.now)
         ws.add_event(job, "started", epoch=job.epoch)
-    # A count that makes no sense must not fail a job that is done: nothing of nothing is nothing delivered.
+    # A wrong count must not fail a job that is done: 0 of 0 counts as nothing delivered.
     of = max(1, job.spec.units if ending.of is None else ending.of)
     delivered = of if ending.delivered is None else max(0, min(ending.delivered, of))
     job = states.completed(job, delivered, ws.now)
@@ -102,7 +102,7 @@ def _complete(ws: Workspace, job: Job, ending: Completed) -> Finished:
 
 
 def fail(ws: Workspace, job: Job, error: str, *, dead: bool, counts: bool = False) -> Finished:
-    """Ends a job as failed and gives everything back."""
+    """Ends a job as failed and refunds it in full."""
     job = states.failed(job, error, ws.now, dead=dead, counts=counts)
     ws.put_job(job)
     refunded = ledger.refund(ws, job, job.charged, "failed")
@@ -111,12 +111,12 @@ def fail(ws: Workspace, job: Job, error: str, *, dead: bool, counts: bool = Fals
 
 
 def time_out(ws: Workspace, job: Job) -> Finished:
-    """Ends a job that was started or running for as long as it may."""
+    """Ends a job that has reached its time limit."""
     return fail(ws, job, f"timed out after {job.spec.timeout_ms / 1000:g} s", dead=True)
 
 
 def cancel_now(ws: Workspace, job: Job, reason: str | None) -> Finished:
-    """Ends a job as cancelled and gives everything back."""
+    """Ends a job as cancelled and refunds it in full."""
     job = states.cancelled(job, reason, ws.now)
     ws.put_job(job)
     refunded = ledger.refund(ws, job, job.charged, "cancelled")
@@ -151,7 +151,7 @@ def _accept(ws: Workspace, job: Job, ref: str) -> Finished | Refusal:
 
 
 def take_back(ws: Workspace, job: Job, reason: str, *, lost: bool) -> Finished:
-    """Returns a job whose run was broken off to the queue. One that took too many processes down with it is poison."""
+    """Returns a job whose run was interrupted to the queue. After too many lost runs the job is poison."""
     lease = job.place
     if not isinstance(lease, Leased):
         return unchanged(ws, job)

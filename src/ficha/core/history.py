@@ -1,8 +1,8 @@
-"""A job's history: what its row tells by itself, and which events need a row of their own.
+"""A job's history: which events follow from the job's row, and which need a row of their own.
 
-Nearly every job is submitted, claimed, started and completed, once each. When that was and who did it stands in the
-job's row, so those events cost no row. All others are kept. Each event has its number in the job's history: the kept
-ones occupy theirs, and those told by the job's row fill the gaps, in order.
+Nearly every job is submitted, claimed, started and completed, once each. The job's row says when that was and who did
+it, so these events are derived and cost no row. All others are stored. Each event has a number in the job's history:
+stored events keep theirs, and derived events fill the gaps, in order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .records import Event, Job
 
 
 def is_ordinary(event: Event) -> bool:
-    """Whether the job's row tells this event: its submit, its first claim and the start of that run, a whole result."""
+    """Whether the event follows from the job's row: submit, first claim, start of that run, complete result."""
     match event.kind:
         case "submitted" | "reused":
             return True
@@ -27,15 +27,15 @@ def is_ordinary(event: Event) -> bool:
 
 
 def history(job: Job, rows: Sequence[Event]) -> list[Event]:
-    """All events of a job in order; `rows` are those that were kept, in order."""
+    """All events of a job in order; `rows` are the stored ones, in order."""
     return history_page(job, rows, 0, 0, job.events)
 
 
 def history_page(job: Job, rows: Sequence[Event], rows_before: int, after: int, limit: int) -> list[Event]:
     """The events numbered above `after`, at most `limit`.
 
-    rows: at least the first `limit` of the kept events above `after`, in order.
-    rows_before: how many of the kept ones are numbered up to `after`.
+    rows: at least the first `limit` stored events above `after`, in order.
+    rows_before: how many stored events are numbered up to `after`.
     """
     first, last = after + 1, min(job.events, after + limit)
     if last < first:
@@ -43,7 +43,7 @@ def history_page(job: Job, rows: Sequence[Event], rows_before: int, after: int, 
     told = list(_told(job))[after - rows_before :]
     kept = {row.number: row for row in rows if row.number <= last}
     missing = last - after - len(kept)
-    # How a job ended is a row of its own where that was not the whole of it; then the job's row tells one too many.
+    # A partial result is a stored event; then one derived event, the completion, is too many.
     left = len(told) - missing
     is_whole = left >= 0 and (last < job.events or left <= (job.status == "completed"))
     assert is_whole, f"job {job.id} counts {job.events} events, its history has others"
@@ -55,7 +55,7 @@ _Told = tuple[str, int | None, dict[str, Any] | None]
 
 
 def _told(job: Job) -> Iterator[_Told]:
-    """What the job's row tells: kind, time and data of each event, in order."""
+    """The events that follow from the job's row: kind, time and data of each, in order."""
     yield "submitted", job.created_at, None if job.requeue_of is None else {"requeue_of": job.requeue_of}
     if job.first_worker is not None:
         yield "claimed", job.started_at, {"worker": job.first_worker, "epoch": 1}

@@ -1,6 +1,6 @@
-"""What is true of every committed state. Tests, the simulator and `ficha verify` all ask here.
+"""What is true of every committed state. Tests, the simulator and `ficha verify` all use these checks.
 
-Each check returns sentences that name what is wrong and where; an empty list means that all is well.
+Each check returns sentences that name what is wrong and where; an empty list means that nothing is wrong.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .states import BIRTHS, FINAL, is_legal
 
 
 def violations(state: State) -> list[str]:
-    """Everything that is wrong with a state, or with a part of one that stands by itself."""
+    """Everything that is wrong with a state, or with a complete part of one."""
     return [
         *_ledger(state),
         *_counters(state),
@@ -26,7 +26,7 @@ def violations(state: State) -> list[str]:
 
 
 def overfull_pools(state: State) -> list[str]:
-    """Pools with more jobs started or running than slots. Right after a pool was made smaller that is no fault."""
+    """Pools with more jobs started or running than slots. Right after a pool was made smaller, that is allowed."""
     busy = Counter(job.spec.pool for job in state.jobs.values() if isinstance(job.place, HELD))
     return [
         f"pool {pool.name} has {pool.limit} slots and {busy[pool.name]} jobs in them"
@@ -36,9 +36,9 @@ def overfull_pools(state: State) -> list[str]:
 
 
 def uncounted_runs(state: State) -> list[str]:
-    """Workers whose tallies do not agree with the jobs that they hold: every run that began has ended, or goes on.
+    """Workers whose tallies do not agree with the jobs that they hold: every run that began has ended or is running.
 
-    Runs that a release before the tallies began or ended are not counted, so this is no fault of a live database.
+    Runs that a release before the tallies began or ended are not counted, so on a live database this may be so.
     """
     open_runs: Counter[str] = Counter()
     for tally in state.tallies.values():
@@ -163,7 +163,7 @@ def _api_keys(state: State) -> Iterator[str]:
         if (key.scope == "user") != (key.account_id is not None):
             yield f"API key {key.id} has the scope {key.scope} and the account {key.account_id}"
         elif key.account_id is not None and key.account_id not in state.accounts:
-            yield f"API key {key.id} speaks for account {key.account_id}, which does not exist"
+            yield f"API key {key.id} acts for account {key.account_id}, which does not exist"
 
 
 _STATUS_AFTER: dict[str, Status] = {
@@ -178,11 +178,11 @@ _STATUS_AFTER: dict[str, Status] = {
     "failed": "failed",
     "cancelled": "cancelled",
 }
-"""The events that move a job, and where to. All others leave it where it is."""
+"""The events that change a job's status, and the new status. All others leave it."""
 
 
 def _histories(state: State) -> Iterator[str]:
-    """Every history is complete and follows the transition table, its epochs rise, and it ends where the job is."""
+    """Every history is complete and follows the transition table, epochs rise, and it ends with the job's status."""
     status: dict[str, Status] = {}
     epochs: dict[str, int] = {}
     numbers: dict[str, int] = {}

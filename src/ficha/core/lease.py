@@ -1,4 +1,4 @@
-"""What a worker says while it holds a job. Each word is fenced: only the holder of the newest lease is heard."""
+"""What a worker writes while it holds a job. Each write is fenced: only the holder of the newest lease may write."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def heartbeat(ws: Workspace, command: Heartbeat) -> Held | Refusal:
 
 
 def save_checkpoint(ws: Workspace, command: SaveCheckpoint) -> Held | Refusal:
-    """Where the job goes on from, with its data, in one act; it is a sign of life too.
+    """Saves where the job resumes from, with its data. It counts as a heartbeat too.
 
-    A declared checkpoint that lies behind the job changes nothing.
+    A declared checkpoint that the job has passed changes nothing.
     """
     job = held_job(ws, command.job_id, command.epoch)
     if isinstance(job, Refusal):
@@ -44,7 +44,7 @@ def save_checkpoint(ws: Workspace, command: SaveCheckpoint) -> Held | Refusal:
 
 
 def save_step(ws: Workspace, command: SaveStep) -> StepSaved | Refusal:
-    """A step's result, once: a second one for the same name gets the first one's answer."""
+    """Saves a step's result once: a second call for the same name gets the first result."""
     job = held_job(ws, command.job_id, command.epoch)
     if isinstance(job, Refusal):
         return job
@@ -60,7 +60,7 @@ def save_step(ws: Workspace, command: SaveStep) -> StepSaved | Refusal:
 
 
 def report(ws: Workspace, command: Report) -> Held | Refusal:
-    """How far the job is and what of its result is there, for those who watch; where it goes on from stays."""
+    """Saves progress and a partial result, for those who watch; the checkpoint stays the same."""
     job = held_job(ws, command.job_id, command.epoch)
     if isinstance(job, Refusal):
         return job
@@ -76,7 +76,7 @@ def report(ws: Workspace, command: Report) -> Held | Refusal:
 
 
 def note(ws: Workspace, command: Note) -> Held | Refusal:
-    """A line for the job's history, from its handler."""
+    """Writes an event to the job's history, from its handler."""
     job = held_job(ws, command.job_id, command.epoch)
     if isinstance(job, Refusal):
         return job
@@ -88,7 +88,7 @@ def note(ws: Workspace, command: Note) -> Held | Refusal:
 def held_job(ws: Workspace, job_id: str, epoch: int) -> Job | Refusal:
     """The job, if it is leased under this epoch.
 
-    A lease past its expiry still counts until somebody recovers the job: the work goes on where it can.
+    A lease past its expiry is still valid until the job is recovered, so that the work can go on.
     """
     job = ws.job(job_id)
     if job is None:
@@ -97,14 +97,14 @@ def held_job(ws: Workspace, job_id: str, epoch: int) -> Job | Refusal:
 
 
 def lost(job: Job, epoch: int) -> Refusal | None:
-    """Why a lease of this epoch no longer stands, if so."""
+    """The refusal, if the lease of this epoch is lost."""
     return None if job.epoch == epoch and isinstance(job.place, Leased) else lease_lost(job, epoch)
 
 
 def _extended(ws: Workspace, job: Job) -> Held:
     lease = job.place
     assert isinstance(lease, Leased)
-    # A clock that went back must not shorten a lease that was promised.
+    # A clock that went back must not shorten a lease.
     expires_at = max(lease.expires_at, ws.now + ws.policy.lease_ms * MILLISECOND)
     lease = replace(lease, heartbeat_at=max(lease.heartbeat_at, ws.now), expires_at=expires_at)
     ws.put_job(replace(job, place=lease))

@@ -1,4 +1,4 @@
-"""Every change of a balance: one immutable entry each, the balance and the period's spending in step with it."""
+"""Every change of a balance: writes one immutable entry and updates the balance and the period's spending."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def post(
 ) -> Account:
     """Writes one entry and returns the account after it.
 
-    The caller has made sure that the balance allows it.
+    The caller has checked that the balance allows it.
     """
     after = replace(account, balance=account.balance + amount, entries=account.entries + 1)
     return _entered(ws, after, kind, amount, job_id, reason)
@@ -29,7 +29,7 @@ def post(
 def _entered(
     ws: Workspace, after: Account, kind: EntryKind, amount: int, job_id: str | None, reason: str | None
 ) -> Account:
-    """Writes the entry that led to the account as it is after it."""
+    """Writes the account with its new balance, and the entry for the change."""
     assert 0 < abs(amount) <= MAX_AMOUNT, f"an entry of {amount} credits is out of range"
     assert 0 <= after.balance < 2**63, f"account {after.id} would have {after.balance} credits"
     ws.add_entry(Entry(after.id, after.entries, kind, amount, after.balance, ws.now, job_id, reason))
@@ -63,10 +63,10 @@ def charge(ws: Workspace, account: Account, job_id: str, cost: int) -> Account:
 
 
 def refund(ws: Workspace, job: Job, amount: int, reason: str) -> int:
-    """Gives back part or all of what the job was charged, and returns how much.
+    """Refunds part or all of what the job was charged, and returns how much.
 
-    Happens at most once per job: not when nothing was charged, not when anything was refunded before. What comes back
-    in the period in which it was charged no longer counts as spent in it.
+    At most once per job: not if nothing was charged or anything was refunded before. A refund in the period of the
+    charge is taken off what was spent in it.
     """
     if amount == 0 or job.charged == 0 or job.refunded:
         return 0
@@ -83,5 +83,5 @@ def refund(ws: Workspace, job: Job, amount: int, reason: str) -> int:
 
 
 def undelivered(charged: int, delivered: int, of: int) -> int:
-    """What to give back when only a part was delivered; a fraction of a credit goes to the account."""
+    """The refund when only a part was delivered, rounded up to a whole credit."""
     return charged - charged * min(delivered, of) // of

@@ -1,8 +1,7 @@
 """What must be loaded before commands can be decided.
 
-`needs` looks at the commands alone. A store loads exactly what it names, in the order that keeps concurrent
-transactions apart: accounts first (locked, in key order), then the rest. `decide` fails loudly if it looks at anything
-else.
+`needs` reads the commands alone. A store loads exactly what it names, in an order that keeps concurrent transactions
+apart: accounts first (locked, in key order), then the rest. If `decide` reads anything else, it raises `NotLoaded`.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ __all__ = ["PROMOTIONS_PER_SLOT", "KeyName", "Needs", "needs"]
 
 
 def needs(commands: Iterable[Command]) -> Needs:
-    """What `decide` will look at for these commands."""
+    """What `decide` will read for these commands."""
     wanted = Needs()
     for command in commands:
         RULES[type(command)].needs(wanted, command)
     if wanted.ready:
-        # A job named by one command may leave the queue before a claim beside it reaches it.
+        # A command of the same group may take a job out of the queue before the claim reaches it.
         spare = len(wanted.owned_jobs)
         wanted.ready = {pool: limit + spare for pool, limit in wanted.ready.items()}
-        # Or it may come back to the queue, and be claimed.
+        # Or it may return a job to the queue, where the claim takes it.
         wanted.payloads |= wanted.owned_jobs
     return wanted

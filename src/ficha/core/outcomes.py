@@ -1,4 +1,4 @@
-"""What a command led to. An expected refusal is an outcome like any other, never an exception."""
+"""The outcomes of commands. An expected refusal is an outcome like any other, never an exception."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class AccountChanged(Struct, frozen=True, gc=False):
     plan: str
     balance: int
     repeated: bool = False
-    """The key was used before: this is what the first call led to, and nothing was changed now."""
+    """The key was used before: this is the first call's outcome, and nothing was changed now."""
 
 
 class Rate(Struct, frozen=True, gc=False):
@@ -59,7 +59,7 @@ class Submitted(Struct, frozen=True, gc=False):
 
 
 class ClaimedJob(Struct, frozen=True, gc=False):
-    """A worker's hold on a job, as handed out by a claim. `job` is the job as claimed."""
+    """A lease as a claim returns it. `job` is the job as claimed."""
 
     job: Job
     payload: str
@@ -74,7 +74,7 @@ class Claimed(Struct, frozen=True, gc=False):
 
 
 class Held(Struct, frozen=True, gc=False):
-    """The lease stands."""
+    """The lease is still valid."""
 
     job_id: str
     status: Status
@@ -128,7 +128,7 @@ class Recovered(Struct, frozen=True, gc=False):
 
 
 class Forgotten(Struct, frozen=True, gc=False):
-    """An expired key or reservation was cleared away (or was not expired, and stayed)."""
+    """An expired key or reservation was removed (or had not expired, and stayed)."""
 
     changed: bool
 
@@ -152,7 +152,7 @@ class ApiKeyChanged(Struct, frozen=True, gc=False):
 
 
 class Used(Struct, frozen=True, gc=False):
-    """It is noted that a key was used."""
+    """The use of a key was recorded."""
 
     key_id: str
 

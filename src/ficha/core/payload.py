@@ -1,6 +1,6 @@
-"""What may be a payload, a result, or the data of a checkpoint: plain JSON within limits that both databases keep.
+"""What may be a payload, a result, or the data of a checkpoint: plain JSON within limits that both databases can store.
 
-The text that comes out is canonical (keys sorted, no spaces), so that equal values have equal fingerprints.
+The resulting text is canonical (keys sorted, no spaces), so that equal values have equal fingerprints.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _encoder = msgspec.json.Encoder(order="sorted")
 
 
 def canonical(value: Any, *, what: str, max_bytes: int, max_depth: int) -> str | Refusal:
-    """The value as JSON text, or why it cannot be one; `what` names it in the message."""
+    """The value as JSON text, or why it is refused; `what` names it in the message."""
     problem = _problem(value, what, max_depth)
     if problem is not None:
         return Refusal("INVALID_PAYLOAD", f"{problem}; nothing was changed.")
@@ -35,7 +35,7 @@ def canonical(value: Any, *, what: str, max_bytes: int, max_depth: int) -> str |
 
 
 def _problem(value: Any, where: str, depth: int) -> str | None:
-    # What payloads mostly consist of comes first, and a truth value passes as the whole number that it is.
+    # The most frequent types come first; a bool passes as an int.
     if isinstance(value, str):
         return text_problem(value, where)
     if value is None:

@@ -1,4 +1,4 @@
-"""The configuration that the rules take as an argument, and the arithmetic on it: priority, rank, backoff, splits."""
+"""The configuration of the rules, and computations on it: priority, rank, backoff, splits."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ DAY: Final = 24 * HOUR
 MAX_AMOUNT: Final = 10**12
 """The largest amount of one entry, and the largest cost of one submit."""
 MAX_BALANCE: Final = 2**53 - 1
-"""The largest balance that credits may be added up to: whole numbers up to here survive JSON in every language.
-A refund is never refused for it."""
+"""The largest balance that added credits may reach: JSON keeps whole numbers up to here exact in every language.
+A refund is never refused because of it."""
 
 PRIORITY_MIN: Final = -2048
 PRIORITY_MAX: Final = 2047
@@ -31,7 +31,7 @@ _RANK_EPOCH: Final = 1_577_836_800 * SECOND
 
 
 class Plan(Struct, frozen=True):
-    """What an account may do. A limit of None does not bind.
+    """What an account may do. None means no limit.
 
     priority: lower is served first. Defaults to 50.
     max_running: jobs ready or running at once; further ones wait parked. Defaults to no limit.
@@ -55,17 +55,17 @@ class Plan(Struct, frozen=True):
 
 
 class Policy(Struct, frozen=True):
-    """All that the rules take from configuration.
+    """The configuration that the rules use.
 
     lease_ms: how long a worker holds a job without a heartbeat. Defaults to 60 s.
-    max_recoveries: crashed or lost runs after which a job is taken for poison. Defaults to 3.
+    max_recoveries: lost runs after which a job is poison. Defaults to 3.
     stuck_ms: a held job whose heartbeat is older is recovered, whatever its lease says. Defaults to 10 minutes.
-    max_age_ms: a job that was first started longer ago is failed. Defaults to 24 hours.
-    key_ttl_ms: how long an idempotency key is remembered. Defaults to 24 hours.
+    max_age_ms: a job first started longer ago is ended as failed. Defaults to 24 hours.
+    key_ttl_ms: how long an idempotency key is kept. Defaults to 24 hours.
     reservation_ttl_ms: how long a reservation holds its slot. Defaults to 300 s.
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     first_job_boost: taken off the priority of an account's first job ever. Defaults to 0.
-    commits_kept_ms: how long commits are kept, after which streams of accounts resume. Defaults to 24 hours.
+    commits_kept_ms: how long commits are kept, and so how far back streams can resume. Defaults to 24 hours.
     """
 
     plans: Mapping[str, Plan]
@@ -83,12 +83,12 @@ class Policy(Struct, frozen=True):
 def priority_of(plan: Plan, offset: int, boost: int) -> int:
     """A job's priority: its plan's, moved by its tool's offset and the first-job boost."""
     priority = plan.priority + offset - boost
-    # (Comparing is what each submit pays for; `min` and `max` take three times as long.)
+    # (Every submit runs this; `min` and `max` take three times as long as comparisons.)
     return PRIORITY_MIN if priority < PRIORITY_MIN else PRIORITY_MAX if priority > PRIORITY_MAX else priority
 
 
 def rank_of(priority: int, created_at: int) -> int:
-    """The order of the queue as one number: strictly by priority, then first created, first started."""
+    """The order of the queue as one number: by priority, then by time of creation."""
     time = created_at - _RANK_EPOCH
     return (priority << _TIME_BITS) + (0 if time < 0 else _LAST_TIME if time > _LAST_TIME else time)
 

@@ -18,7 +18,7 @@ WaitReason = Literal["schedule", "account_limit", "pool_paused", "pool_full", "p
 
 
 def declare_pool(ws: Workspace, command: DeclarePool) -> PoolChanged | Refusal:
-    """Makes a pool known, or takes over the application's new number of slots; an operator's resize stands."""
+    """Declares a pool, or updates its number of slots; an operator's resize stays in force."""
     if (refusal := _refuse_slots(command.slots)) is not None:
         return refusal
     pool = ws.pool(command.name)
@@ -26,13 +26,13 @@ def declare_pool(ws: Workspace, command: DeclarePool) -> PoolChanged | Refusal:
 
 
 def pause_pool(ws: Workspace, command: PausePool) -> PoolChanged | Refusal:
-    """A paused pool starts nothing new; what runs goes on."""
+    """A paused pool starts no jobs; running ones continue."""
     pool = ws.pool(command.name)
     return no_pool(command.name) if pool is None else _put(ws, pool, replace(pool, paused=command.paused))
 
 
 def resize_pool(ws: Workspace, command: ResizePool) -> PoolChanged | Refusal:
-    """Fewer slots than are busy end nothing: the pool starts nothing new until it is below them."""
+    """With fewer slots than busy ones no job is ended: the pool starts no jobs until it has a free slot."""
     if (refusal := _refuse_slots(command.resized)) is not None:
         return refusal
     pool = ws.pool(command.name)
@@ -52,7 +52,7 @@ def _refuse_slots(slots: int | None) -> Refusal | None:
 
 
 def elect(ws: Workspace, command: Elect) -> Elected:
-    """Gives a shared duty to whoever asks while it is free, expired or already theirs."""
+    """Gives a shared duty to the caller if it is free, expired or already the caller's."""
     leader = ws.leader(command.name)
     if leader is not None and leader.owner != command.owner and leader.expires_at > ws.now:
         return Elected(leader.owner, False, leader.expires_at)
@@ -62,7 +62,7 @@ def elect(ws: Workspace, command: Elect) -> Elected:
 
 
 def why_waiting(job: Job, pool: Pool | None, occupied: int) -> WaitReason | None:
-    """Why a queued job has not started: the first thing that would have to change."""
+    """Why a queued job has not started: the first thing that has to change."""
     match job.place:
         case Parked(due_at=int()):
             return "schedule"

@@ -1,4 +1,4 @@
-"""Freed concurrency goes to the account's next parked jobs, best rank first."""
+"""When an account is below its limit again, its next parked jobs become ready, best rank first."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def promote(ws: Workspace, account_id: str, at_most: int = PROMOTIONS_PER_SLOT) 
             return
         job = ws.next_parked(account_id)
         if job is None:
-            # Only where a limit was raised can there be room for more than was loaded; later endings catch up.
+            # Only after a raised limit can there be room for more jobs than were loaded; later ends promote the rest.
             return
         ws.put_job(replace(job, place=Ready(*aged_rank(job, plan, ws.now))))

@@ -34,7 +34,7 @@ def reserve(ws: Workspace, command: Reserve) -> ReservationChanged | Refusal:
 
 
 def end(ws: Workspace, command: EndReservation) -> ReservationChanged | Refusal:
-    """The slot no longer counts as reserved. To end it the same way again changes nothing."""
+    """Ends a reservation, so that its slot is no longer reserved. Ending it the same way again changes nothing."""
     held = ws.reservation(command.reservation_id)
     if held is None or command.account_id not in (None, held.account_id):
         return no_reservation(command.reservation_id)
@@ -48,7 +48,7 @@ def end(ws: Workspace, command: EndReservation) -> ReservationChanged | Refusal:
 
 
 def expire(ws: Workspace, command: ExpireReservation) -> Forgotten:
-    """Writes down that an active reservation's time is over; it stopped counting when its time was."""
+    """Marks an active reservation as expired. It stopped counting when its time was over, not only now."""
     held = ws.reservation(command.reservation_id)
     if held is None or state_of(held, ws.now) != "expired" or held.state == "expired":
         return Forgotten(changed=False)
@@ -57,19 +57,19 @@ def expire(ws: Workspace, command: ExpireReservation) -> Forgotten:
 
 
 def state_of(held: Reservation, now: int) -> ReservationState:
-    """The state by now: an active reservation past its time has expired, whether it was swept or not."""
+    """The state now: an active reservation past its time has expired, swept or not."""
     return "expired" if held.state == "active" and held.expires_at <= now else held.state
 
 
 def consumed(ws: Workspace, reservation_id: str, job_id: str) -> None:
-    """Marks the reservation that a submit was admitted under."""
+    """Marks the reservation that a submit has used."""
     held = ws.reservation(reservation_id)
     assert held is not None
     ws.put_reservation(replace(held, state="consumed", job_id=job_id))
 
 
 def refuse_reservation(ws: Workspace, reservation_id: str | None, account_id: str) -> Refusal | None:
-    """Why a submit may not use this reservation, if so."""
+    """The refusal, if a submit may not use this reservation."""
     if reservation_id is None:
         return None
     held = ws.reservation(reservation_id)
@@ -90,7 +90,7 @@ def _refuse_unless_active(held: Reservation, now: int) -> Refusal | None:
 
 
 def refuse_quota(ws: Workspace, account: Account, plan: Plan, wanted: int, *, reserved: bool) -> Refusal | None:
-    """Why the account may not have `wanted` more active jobs, if so; one of them may stand on a reservation."""
+    """The refusal, if the account may not have `wanted` more active jobs; one of them may use a reservation."""
     if plan.max_active is None or wanted == 0:
         return None
     holds = ws.reservations_of(account.id)
@@ -115,7 +115,7 @@ def refuse_quota(ws: Workspace, account: Account, plan: Plan, wanted: int, *, re
 
 
 def quota_warnings(ws: Workspace, account: Account, plan: Plan) -> tuple[str, ...]:
-    """A word on each quota that the account is near, as it stands after the command."""
+    """A warning for each quota that the account is near, after the command."""
     share = ws.policy.warn_share
     warnings: tuple[str, ...] = ()
     if (limit := plan.max_active) is not None and limit > 1:

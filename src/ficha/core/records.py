@@ -1,9 +1,9 @@
 """The values that the rules read and write: one class per word of the glossary.
 
 Records are frozen. A record never holds what can be derived from another one, with one exception: an account
-carries counters over its jobs and reservations, so that a submit or a finish looks at one row (`invariants.py` proves
+carries counters over its jobs and reservations, so that a submit or a finish reads one row (`invariants.py` proves
 that they agree).
-Payloads and results are JSON text that no rule looks into; they travel beside the records, not inside them.
+Payloads and results are JSON text that no rule reads; they are passed beside the records, not inside them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ KeyScope = Literal["submit", "grant"]
 KeyName = tuple[str, KeyScope, str]
 """An account, a scope and the caller's key."""
 TallyKind = Literal["claimed", "completed", "failed", "cancelled", "retried", "recovered", "returned", "accepted"]
-"""That a run began, and the ways in which one ends: each run has one beginning and at most one end."""
+"""`claimed` counts runs that began, the others the ways in which runs end: each run ends at most once."""
 ApiKeyScope = Literal["user", "service", "admin"]
 
 
 class Record(Struct, frozen=True, gc=False):
-    """The base of all records: immutable, compared by value. They hold no cycles, so no collector need look at them."""
+    """The base of all records: immutable, compared by value. They hold no cycles and need no garbage collector."""
 
 
 class Account(Record, frozen=True):
@@ -37,11 +37,11 @@ class Account(Record, frozen=True):
     active: int = 0
     """Jobs that have not ended."""
     admitted: int = 0
-    """Active jobs that are ready, leased or with a provider: what the plan's `max_running` bounds."""
+    """Active jobs that are ready, leased or with a provider: what the plan's `max_running` limits."""
     parked: int = 0
     """Active jobs that wait only for the account's own concurrency."""
     reserved: int = 0
-    """Reservations whose state is active, also those whose time is over and that nobody has swept yet."""
+    """Reservations whose state is active, including expired ones that were not swept yet."""
     submitted: int = 0
     """Jobs ever submitted; zero means that the next one is the first."""
     latest_job: str | None = None
@@ -53,7 +53,7 @@ class Account(Record, frozen=True):
     month_at: int = 0
     month_spent: int = 0
     entries: int = 0
-    """Ledger lines written so far; the next one gets this number plus one."""
+    """Ledger entries so far; the next one gets this number plus one."""
 
 
 class Ready(Record, frozen=True, tag=True):
@@ -61,11 +61,11 @@ class Ready(Record, frozen=True, tag=True):
 
     rank: int
     ages_at: int | None = None
-    """When waiting next improves the rank; None where the plan does not age."""
+    """When waiting next improves the rank; None if the plan has no ageing."""
 
 
 class Parked(Record, frozen=True, tag=True):
-    """Queued, and not claimable: its time has not come, or (`due_at` is None) its account is at its concurrency."""
+    """Queued, and not claimable: before `due_at`, or (if that is None) while its account is at its `max_running`."""
 
     rank: int
     due_at: int | None = None
@@ -92,18 +92,18 @@ class Awaiting(Record, frozen=True, tag=True):
 Place = Ready | Parked | Leased | Awaiting
 WAITING = (Ready, Parked)
 HELD = (Leased, Awaiting)
-"""The places of jobs that have not been started, and of those that hold a slot. (Faster to ask than a union type.)"""
+"""The places of waiting jobs, and of jobs that hold a slot. (isinstance is faster with tuples than with unions.)"""
 
 
 class Checkpoint(Record, frozen=True):
-    """Where a job goes on from after an interruption, and how far it is. The name is empty while none was saved."""
+    """Where a job resumes from after an interruption, and its progress. The name is empty while none was saved."""
 
     name: str
     progress: int
     data: str
     saved_at: int
     partial: str | None = None
-    """What of the result (JSON text) is there already."""
+    """The partial result (JSON text)."""
 
 
 class JobSpec(Record, frozen=True):
@@ -133,22 +133,22 @@ class Job(Record, frozen=True):
     status: Status
     place: Place | None
     wait_until_at: int | None = None
-    """When a job that nobody has started is cancelled and refunded."""
+    """When the job is cancelled and refunded, if it has not started by then."""
     batch_id: str | None = None
     requeue_of: str | None = None
     epoch: int = 0
-    """Rises with every claim and never falls: what fences a worker that lost its lease."""
+    """Rises with every claim and never falls; it fences a worker that lost its lease."""
     attempts: int = 0
     """Failed runs. A run that a crash interrupted counts as a recovery instead."""
     recoveries: int = 0
     started_at: int | None = None
     """When it was first claimed."""
     events: int = 0
-    """Lines of its history so far; each move adds one, and the next one gets this number plus one."""
+    """How many events its history has; the next event gets this number plus one."""
     first_worker: str | None = None
     """Who claimed it first."""
     first_run_at: int | None = None
-    """When the run under that first claim was said to have started; None if it never was."""
+    """When the run of that first claim was reported as started; None if it never was."""
     checkpoint: Checkpoint | None = None
     finished_at: int | None = None
     error: str | None = None
@@ -156,11 +156,11 @@ class Job(Record, frozen=True):
     refunded: int = 0
     delivered: int | None = None
     dead_at: int | None = None
-    """Set while the job stands in the dead-letter list."""
+    """Set while the job is in the dead-letter list."""
 
 
 class Step(Record, frozen=True):
-    """A part of a job that is done and whose result (JSON text) is kept, so that it is not paid or done again."""
+    """A finished part of a job. Its result (JSON text) is stored, so that it is not paid or done again."""
 
     job_id: str
     name: str
@@ -169,7 +169,7 @@ class Step(Record, frozen=True):
 
 
 class Entry(Record, frozen=True):
-    """One immutable ledger line. `number` counts the account's lines from one."""
+    """One immutable ledger line. `number` counts the account's entries from one."""
 
     account_id: str
     number: int
@@ -182,7 +182,7 @@ class Entry(Record, frozen=True):
 
 
 class Event(Record, frozen=True):
-    """One line of a job's history. `number` counts the job's lines from one."""
+    """One event of a job's history. `number` counts the job's events from one."""
 
     job_id: str
     account_id: str
@@ -193,7 +193,7 @@ class Event(Record, frozen=True):
 
 
 class Key(Record, frozen=True):
-    """The caller's own name for a submit or a grant, and what it led to."""
+    """An idempotency key: the caller's own name for a submit or a grant, and its outcome."""
 
     account_id: str
     scope: KeyScope
@@ -202,17 +202,17 @@ class Key(Record, frozen=True):
     created_at: int
     expires_at: int | None
     job_id: str | None = None
-    """The (first) job that a submit made."""
+    """The (first) job of the submit."""
     batch_id: str | None = None
     jobs: int = 1
     cost: int = 0
-    """How many jobs the submit made, and what they cost together."""
+    """How many jobs the submit created, and what they cost together."""
     entry: int | None = None
-    """The number of the ledger line that a grant wrote."""
+    """The number of the ledger entry that a grant wrote."""
 
 
 class Reservation(Record, frozen=True):
-    """A quota slot held before the job exists. An active one past `expires_at` counts for nothing."""
+    """A quota slot held before the job exists. It does not count after `expires_at`, even if its state is active."""
 
     id: str
     account_id: str
@@ -255,7 +255,7 @@ class Content(Record, frozen=True):
 
 
 class Leader(Record, frozen=True):
-    """Who among many processes does a shared duty, until when."""
+    """Which of many processes has a shared duty, and until when."""
 
     name: str
     owner: str
@@ -263,7 +263,7 @@ class Leader(Record, frozen=True):
 
 
 class Tally(Record, frozen=True):
-    """How many runs of a worker began, or ended in one way, and how long these took together."""
+    """How many runs of a worker began, or ended in one way, and how long they took together."""
 
     worker: str
     kind: TallyKind
@@ -272,7 +272,7 @@ class Tally(Record, frozen=True):
 
 
 class Worker(Record, frozen=True):
-    """Who a worker is and when it last said that it is there, by its own word. Whoever only claims need not say so."""
+    """A worker's registration, as the worker itself reports it. A caller that only claims need not register."""
 
     name: str
     host: str
@@ -281,37 +281,37 @@ class Worker(Record, frozen=True):
     concurrency: int
     version: str
     heartbeat_ms: int
-    """How often it means to say so."""
+    """How often it intends to send a heartbeat."""
     started_at: int
     seen_at: int
     stopped_at: int | None = None
 
 
 class ApiKey(Record, frozen=True):
-    """What proves who calls over HTTP. Of the key's own text only its beginning and a digest are ever kept."""
+    """A credential for HTTP. Of the key's text only the beginning and a digest are ever stored."""
 
     id: str
     name: str
     hint: str
-    """The beginning of the text, by which people tell their keys apart."""
+    """The beginning of the text, so that people can tell their keys apart."""
     digest: str
     scope: ApiKeyScope
     account_id: str | None
-    """Whom a user's key speaks for; the other scopes speak for no account in particular."""
+    """The account that a user's key acts for; keys of other scopes belong to no account."""
     created_at: int
     expires_at: int | None = None
     revoked_at: int | None = None
 
 
 class ApiKeyUse(Record, frozen=True):
-    """When a key was last used. Kept apart from it, because it changes as long as the key lives."""
+    """When a key was last used. Stored apart from the key, because it changes often."""
 
     key_id: str
     at: int
 
 
 class AuditLine(Record, frozen=True):
-    """One immutable line: who did what to what, and what came of it. The store numbers the lines."""
+    """One immutable line: who did what to what, with which outcome. The store numbers the lines."""
 
     at: int
     actor: str

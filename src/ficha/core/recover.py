@@ -1,6 +1,6 @@
-"""Recover: whatever time has done to a job by now. State and time are judged here, under the lock, once more.
+"""Recover: does what is due for a job. State and time are checked here again, under the lock.
 
-The sweeper finds candidates with a plain look at the clock; two sweepers, or one with an old list, do no harm.
+So the sweeper may find candidates with a plain query; two sweepers, or one with an old list, do no harm.
 """
 
 from __future__ import annotations

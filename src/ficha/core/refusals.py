@@ -1,4 +1,4 @@
-"""Refusals that several rules share, each with its one wording: what, which id, what to do."""
+"""Refusals that several rules share, each worded once: what, which id, what to do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the core knows of one command, in one record: what it needs, how it is decided, what the audit log says of it.
+"""One record per command: what it needs, how it is decided, what the audit log says of it.
 
-Each rule stands in the file of its noun (`submit.py`, `pools.py`, …), which lists its own in `RULES`; `rules.py` puts
-them together.
+Each rule is in the file of its noun (`submit.py`, `pools.py`, …), which lists its rules in `RULES`; `rules.py` collects
+them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .workspace import Workspace
 C = TypeVar("C", bound=Command)
 
 PROMOTIONS_PER_SLOT = 2
-"""Parked jobs that one freed slot may promote: one takes its place, one catches up after a raised limit."""
+"""Parked jobs that one freed slot may promote: one for the slot, and one more in case the limit was raised."""
 
 
 class Needs(Struct):
@@ -31,8 +31,8 @@ class Needs(Struct):
     jobs: by id, their hot row locked, without locking their account.
     owned_jobs: by id, their hot row locked after locking their account, with up to `PROMOTIONS_PER_SLOT` parked
         jobs of the account for each job named.
-    payloads: ids among `owned_jobs` whose payload is wanted too. Where `ready` is wanted, the parked jobs that are
-        loaded come with their payload as well: a claim may take what a command beside it promoted.
+    payloads: ids among `owned_jobs` whose payload is loaded too. With `ready`, parked jobs are loaded with their
+        payload as well: a claim may take a job that another command of the group promoted.
     steps: (job, step name), the stored result.
     keys: by name, each with the job it led to, if any.
     reservations: by id, after locking their account.
@@ -44,7 +44,7 @@ class Needs(Struct):
         pool's occupied slots; rows that another transaction holds are skipped.
     contents: (tool, content hash), with the result.
     leaders: by name, locked.
-    batches: by id; those of an account come and stay under its lock.
+    batches: by id; an account's batches change only under its lock.
     api_keys: by id, under the one lock that all changes of API keys share.
     api_keys_of: names of which all keys that were not revoked are wanted, under the same lock.
     """
@@ -68,7 +68,7 @@ class Needs(Struct):
     api_keys_of: set[str] = field(default_factory=set)
 
     def nothing(self, now: int) -> Snapshot:
-        """The snapshot in which nothing of it was found."""
+        """The snapshot in which none of these rows was found."""
         accounts = self.accounts | self.reservations_of | self.parked_of
         return Snapshot(
             now,
@@ -91,7 +91,7 @@ class Needs(Struct):
 
 
 class Audited(Struct, frozen=True):
-    """What the audit log says of a command: what it is called there, what it was done to, and its particulars."""
+    """The audit line of a command: the act's name, its object, and its details."""
 
     act: str
     target: str
@@ -99,13 +99,13 @@ class Audited(Struct, frozen=True):
 
 
 class Rule(Struct, Generic[C], frozen=True):
-    """All that is known of one command.
+    """Everything about one command.
 
-    decide: what comes of it, on a workspace. Nothing else changes anything.
-    needs: adds to the keys and scans to load what `decide` will look at. It sees the command alone.
-    refuses: the codes that `decide` may refuse it with. A test holds them against the code.
-    audit: what the audit log says of it, with what came of it. None for what workers and the sweeper say all day long.
-    locks_account: whether it waits for an account's lock. What does not is committed apart from what does.
+    decide: decides it on a workspace. Nothing else changes anything.
+    needs: adds the keys and scans that `decide` will read. It sees the command alone.
+    refuses: the codes that `decide` may refuse it with. A test compares them with the code.
+    audit: makes its audit line from the command and its outcome. None for routine commands of workers and sweeper.
+    locks_account: whether it waits for an account's lock. Commands that do not are committed separately.
     """
 
     command: type[C]

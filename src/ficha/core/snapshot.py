@@ -1,4 +1,4 @@
-"""What a store hands to `decide`, and what `decide` hands back."""
+"""What a store passes to `decide`, and what `decide` returns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .records import (
 
 
 class Snapshot(Struct):
-    """The rows that a commit group needs, as they stand under its locks. What was asked for and does not exist is None.
+    """The rows that a commit group needs, read under its locks. A row that does not exist is None.
 
     parked and ready list job ids in claim order (rank, then id); those jobs are in `jobs` too.
     """
@@ -62,8 +62,8 @@ class Changes(Struct):
     """The rows to write: the new value of each record that changed, and the lines to append.
 
     results holds the result text of jobs that ended in this group, payloads that of jobs that are new.
-    tallies are added to what is counted already. events is all that happened, for followers; history holds those of
-    them that a job's row does not tell, which are kept as rows.
+    tallies are added to the stored counts. events holds all events, for followers; history holds those that do not
+    follow from a job's row and are stored as rows.
     """
 
     accounts: list[Account] = field(default_factory=list)

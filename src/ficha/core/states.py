@@ -80,7 +80,7 @@ def started(job: Job, now: int) -> Job:
 
 
 def accepted(job: Job, lease: Leased, ref: str, now: int) -> Job:
-    """The provider has the work: the worker is free, the slot is not."""
+    """The provider has the work: the worker becomes free, the slot does not."""
     status: Status = "running" if job.status == "running" else _checked(job, "running")
     return replace(job, status=status, place=Awaiting(ref, now, lease.deadline_at), events=job.events + 1)
 

@@ -1,4 +1,4 @@
-"""Submit: one atomic act. Idempotency, plan, limits, balance, priority, charge, insert; all of it or a refusal."""
+"""Submit: checks idempotency, plan, limits and balance, then charges and creates the jobs; all of it or a refusal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .workspace import Workspace
 
 
 def submit(ws: Workspace, command: Submit) -> Submitted | Refusal:
-    """Creates and charges the jobs, in the order of precedence of its refusals."""
+    """Creates and charges the jobs. The refusals are checked in order of precedence."""
     account = ws.account(command.account_id)
     if account is None:
         return no_account(command.account_id)
@@ -54,7 +54,7 @@ def submit(ws: Workspace, command: Submit) -> Submitted | Refusal:
 
 
 def _repeated(ws: Workspace, command: Submit, account: Account) -> Submitted | Refusal | None:
-    """The answer to a key that was used before: the first job, as it stands now."""
+    """The answer to a key that was used before: the first job, as it is now."""
     if command.key is None:
         return None
     key = ws.key((account.id, "submit", command.key))
@@ -91,7 +91,7 @@ def is_remembered(key: Key, now: int) -> bool:
 
 
 def _served_by_content(ws: Workspace, command: Submit) -> tuple[tuple[NewJob, ...], dict[str, str]]:
-    """The jobs to make, and the results of those that an earlier result answers: they cost nothing."""
+    """The jobs to create, and the results of those that an earlier result answers; those are free."""
     served: dict[str, str] = {}
     for job in command.jobs:
         if job.spec.content_hash:
@@ -109,7 +109,7 @@ def _served_by_content(ws: Workspace, command: Submit) -> tuple[tuple[NewJob, ..
 
 
 def _refuse_batch(ws: Workspace, command: Submit) -> Refusal | None:
-    """Nobody's batch but one's own can be joined, or be seen to exist."""
+    """An account can join only its own batches; those of others are not found."""
     assert command.batch_id is not None
     batch = ws.batch(command.batch_id)
     return no_batch(command.batch_id) if batch is None or batch.account_id != command.account_id else None
@@ -140,7 +140,7 @@ def _refuse_rate(account: Account, plan: Plan, jobs: int, now: int) -> Refusal |
 
 
 def _refuse_cost(jobs: tuple[NewJob, ...], cost: int) -> Refusal | None:
-    """A cost is worked out by the application; a negative one would pay the account for its submit."""
+    """The application computes the cost; a negative one would add credits to the account."""
     for job in jobs:
         if job.spec.cost < 0:
             return Refusal(
@@ -169,7 +169,7 @@ def _refuse_spending(account: Account, plan: Plan, cost: int, now: int) -> Refus
 
 
 def _spending_warning(account: Account, plan: Plan, now: int) -> str | None:
-    """A word on the soft limits that the account has reached, after the charge."""
+    """The warning for a soft limit that the account has reached, after the charge."""
     if plan.daily_warning is None and plan.monthly_warning is None:
         return None
     for period, limit, spent_in in (
@@ -269,7 +269,7 @@ def _born(ws: Workspace, command: Submit, plan: Plan, new: NewJob, boost: int, d
 
 
 def waiting_place(ws: Workspace, job: Job, due_at: int) -> Ready | Parked:
-    """Where a job that is to wait belongs: parked until its time, parked behind its account's limit, or ready."""
+    """The place of a job that waits: parked until its time, parked behind its account's limit, or ready."""
     account = ws.owner(job)
     return _waiting_place(ws.now, account, ws.plan(account), job, due_at)
 
@@ -284,7 +284,7 @@ def _waiting_place(now: int, account: Account, plan: Plan | None, job: Job, due_
 
 
 def has_room(account: Account, plan: Plan | None) -> bool:
-    """Whether the plan lets one more job of the account be ready or running. A plan that no longer exists lets one."""
+    """Whether one more job of the account may be ready or running. A plan that no longer exists allows one job."""
     limit = 1 if plan is None else plan.max_running
     return limit is None or account.admitted < limit
 
@@ -309,7 +309,7 @@ def _remember(ws: Workspace, command: Submit, first: Job, jobs: int, cost: int) 
 
 
 def forget_key(ws: Workspace, command: ForgetKey) -> Forgotten:
-    """Clears an expired key away; one that is still remembered stays."""
+    """Deletes a key if it has expired."""
     name: KeyName = (command.account_id, command.scope, command.key)
     key = ws.key(name)
     if key is None or is_remembered(key, ws.now):

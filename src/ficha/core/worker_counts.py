@@ -1,7 +1,7 @@
-"""What is counted of each worker: that a run began, and how it ended.
+"""Counts the runs of each worker: that a run began, and how it ended.
 
-The counts are written with the claim, the finish, the cancel or the recovery itself, so that they are exact also for a
-worker that was killed. A job that waits for a provider is nobody's run any more.
+The counts are written in the transaction of the claim, finish, cancel or recovery itself, so they are exact even for a
+worker that was killed. The run of a worker ends when a provider accepts the job.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from .records import Awaiting, Job, Parked, Tally, TallyKind
 
 
 def ending(before: Job, after: Job) -> TallyKind:
-    """How the run that held the job until now ended. Lost runs of a job that is taken for poison count as failed."""
+    """How the run that held the job until now ended. The lost run that makes a job poison counts as failed."""
     if after.status == "completed" or after.status == "failed" or after.status == "cancelled":
         return after.status
     match after.place:
@@ -23,7 +23,7 @@ def ending(before: Job, after: Job) -> TallyKind:
 
 
 def added(before: Tally | None, tally: Tally) -> Tally:
-    """Two tallies of one worker and kind as one."""
+    """The sum of two tallies of one worker and kind."""
     if before is None:
         return tally
     return Tally(tally.worker, tally.kind, before.runs + tally.runs, before.busy_us + tally.busy_us)

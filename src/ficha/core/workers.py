@@ -1,4 +1,4 @@
-"""Who works here, by their own word, and whether they are still there."""
+"""Registrations of workers, and whether a worker is still alive."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .workspace import Workspace
 WorkerState = Literal["alive", "silent", "stopped"]
 
 MISSED: Final = 3
-"""Heartbeats that a worker may miss before it is called silent."""
+"""Heartbeats that a worker may miss before it counts as silent."""
 
 
 def register_worker(ws: Workspace, command: RegisterWorker) -> Seen:
-    """A worker's word about itself, which stands for whatever it said before."""
+    """Writes a worker's registration, which replaces its earlier one."""
     worker = Worker(
         command.name,
         command.host,
@@ -42,7 +42,7 @@ def state_of(worker: Worker, now: int) -> WorkerState:
 
 
 def _needs_nothing(_: Needs, __: RegisterWorker) -> None:
-    """A sign of life stands, whatever was said before."""
+    """The new registration replaces the old one, so nothing is loaded."""
 
 
 RULES = (Rule(RegisterWorker, decide=register_worker, needs=_needs_nothing, locks_account=False),)

@@ -1,8 +1,8 @@
 """The state of a commit group while it is decided: the snapshot, changed command by command.
 
-Everything a rule reads or writes goes through here. Reading what `needs` did not name is a bug and fails loudly.
-`put_job` keeps the account's counters, the worker's, the pool's occupied slots and the lists of claimable jobs in step
-with where jobs are, so that no rule has to.
+Everything a rule reads or writes goes through here. Reading what `needs` did not name is a bug and raises `NotLoaded`.
+`put_job` also updates the counters of the account and the worker, the pool's occupied slots and the lists of claimable
+jobs, so that no rule has to.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ V = TypeVar("V")
 
 
 class NotLoaded(AssertionError):
-    """A rule looked at something that `needs` does not name for its command."""
+    """A rule read something that `needs` does not name for its command."""
 
 
 class _Loaded(dict[K, V]):
@@ -59,11 +59,11 @@ class _Loaded(dict[K, V]):
 
 
 _NOTHING: Final[_Loaded[str, Any]] = _Loaded()
-"""What most commit groups load of the rarer rows. Only what was loaded is ever changed, so it stays empty."""
+"""The rare kinds of rows, of which most commit groups load none. Only loaded rows are changed, so it stays empty."""
 
 
 class Workspace:
-    """A snapshot under change. `changes()` tells what came of it."""
+    """A snapshot with the changes of the commands so far; `changes()` returns them."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
         self.now = snapshot.now
@@ -104,7 +104,7 @@ class Workspace:
         return queue
 
     def changes(self) -> Changes:
-        """What the commands so far change. A key that came and went in the same group is not written."""
+        """What the commands so far change. A key that was added and removed in the same group is not written."""
         changes = self._changes
         changes.accounts = [self._known(self._accounts[key]) for key in self._changed_accounts]
         changes.jobs = [JobChange(before, self._known(self._jobs[key])) for key, before in self._jobs_before.items()]
@@ -133,7 +133,7 @@ class Workspace:
         return self._accounts[account_id]
 
     def owner(self, job: Job) -> Account:
-        """The account of a job; it exists as long as the job does."""
+        """The account of a job; it always exists."""
         return self._known(self._accounts[job.account_id])
 
     def put_account(self, account: Account) -> None:
@@ -155,7 +155,7 @@ class Workspace:
         return self._payloads[job_id]
 
     def add_job(self, job: Job, payload: str) -> None:
-        """A new job."""
+        """Adds a new job."""
         assert self._jobs.get(job.id) is None, f"the id {job.id} is taken"
         self._jobs[job.id] = job
         self._jobs_before[job.id] = None
@@ -164,7 +164,7 @@ class Workspace:
         self._follow(job, None, job.place)
 
     def put_job(self, job: Job) -> None:
-        """The job's new value, with all that follows from where it is now."""
+        """Sets the job's new value, and updates everything that depends on its place."""
         before = self._jobs[job.id]
         self._jobs_before.setdefault(job.id, before)
         self._jobs[job.id] = job
@@ -183,7 +183,7 @@ class Workspace:
         else:
             assert type(old) is Leased
             worker, kind = old.worker, ending(before, after)
-            # When a lost run ended nobody knows, and a clock may have gone back.
+            # The end of a lost run is not known, and a clock may have gone back.
             busy_us = 0 if kind == "recovered" else max(0, self.now - old.leased_at)
         counts = self._tallies.get((worker, kind))
         if counts is None:
@@ -193,7 +193,7 @@ class Workspace:
             counts[1] += busy_us
 
     def _follow(self, job: Job, old: Place | None, new: Place | None) -> None:
-        """Keeps in step with a job that went from one place to another."""
+        """Updates counters and lists after a job moved from one place to another."""
         self._count(job, old, new)
         if job.spec.pool in self._occupied:
             self._occupied[job.spec.pool] += _holds_slot(new) - _holds_slot(old)
@@ -222,7 +222,7 @@ class Workspace:
         self._changes.results[job_id] = result
 
     def add_event(self, job: Job, kind: str, **data: Any) -> None:
-        """The newest line of the job's history, which the job as it is given has counted already."""
+        """Adds the newest event of the job's history; `job` has counted it already."""
         event = Event(job.id, job.account_id, job.events, kind, self.now, data or None)
         self._changes.events.append(event)
         if not is_ordinary(event):
@@ -236,7 +236,7 @@ class Workspace:
         self._changes.steps.append(step)
 
     def next_ready(self, pools: tuple[str, ...]) -> Job | None:
-        """The best ready job of these pools, taken off their lists; the caller claims it."""
+        """The best ready job of these pools, removed from their lists; the caller claims it."""
         best: tuple[int, str] | None = None
         best_pool = ""
         for pool in pools:
@@ -251,7 +251,7 @@ class Workspace:
         return self._jobs[best[1]]
 
     def next_parked(self, account_id: str) -> Job | None:
-        """The account's best job that waits for its concurrency, taken off the list; the caller promotes it."""
+        """The account's best job parked behind its limit, removed from the list; the caller promotes it."""
         queue = self._parked[account_id]
         while queue:
             entry = heappop(queue)
@@ -260,7 +260,7 @@ class Workspace:
         return None
 
     def _stands(self, entry: tuple[int, str], kind: type) -> bool:
-        """Whether a list's entry is still true: the job may have moved on since it was listed."""
+        """Whether a list's entry is still valid: the job may have moved since it was listed."""
         job = self._jobs[entry[1]]
         return job is not None and type(job.place) is kind and _rank(job) == entry[0]
 
@@ -282,12 +282,12 @@ class Workspace:
         return self._reservations[reservation_id]
 
     def reservations_of(self, account_id: str) -> int:
-        """How many slots the account has reserved by now; expired ones do not count, swept or not."""
+        """How many slots the account has reserved now; expired ones do not count, swept or not."""
         found = self._reservations_of[account_id]
         return sum(1 for r in found.values() if r.state == "active" and r.expires_at > self.now) if found else 0
 
     def put_reservation(self, reservation: Reservation) -> None:
-        """The reservation's new value; its account's count of active ones stays in step with it."""
+        """Sets the reservation's new value and updates its account's count of active ones."""
         before = self._reservations.get(reservation.id)
         change = (reservation.state == "active") - (before is not None and before.state == "active")
         if change:
