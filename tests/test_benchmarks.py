@@ -79,7 +79,7 @@ def check_figures(found: dict[str, Any]) -> None:
 def check_ratios(ratios: dict[str, Any]) -> None:
     expected = {side: {*keys, *LIVES} for side, keys in SIDES.items() if side[1] not in ("Ficha", "raw ceiling")}
     expected["PostgreSQL", "fastest peer"] = {*MEASUREMENTS, *LIVES}
-    # The rows of many callers' submits are written in batches like those of a bulk, and have the same ceiling.
+    # The rows of many callers' submits share transactions like those of a bulk, and have the same ceiling.
     expected["PostgreSQL", "raw ceiling"] = {"submit_64", "submit_512", "bulk", "claim_finish"}
     assert {(database, peer): set(found) for database, by in ratios.items() for peer, found in by.items()} == expected
     assert all(ratio >= 0 for by in ratios.values() for found in by.values() for ratio in found.values())

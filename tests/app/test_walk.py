@@ -230,7 +230,7 @@ async def test_a_worker_that_lost_its_lease_can_write_nothing(world: World, app:
 
 
 @pytest.mark.req("B3")
-async def test_a_claim_takes_the_oldest_jobs_in_one_batch_and_nobody_gets_one_twice(world: World, app: Ficha) -> None:
+async def test_one_claim_takes_several_of_the_oldest_jobs_and_nobody_gets_one_twice(world: World, app: Ficha) -> None:
     jobs = []
     for number in range(5):
         jobs.append((await app.submit("embed", {"text": str(number)}, account="ana")).job_id)

@@ -1,4 +1,4 @@
-"""Named points between load and reply where a process kills itself, as `kill -9` would, in the middle of a batch.
+"""Named points between load and reply where a process kills itself, as `kill -9` would, while it runs a commit group.
 
 The store's own parts are wrapped, in the process that is to die; the store knows nothing of it.
 """
@@ -26,7 +26,7 @@ ACTS: Final[tuple[Act, ...]] = get_args(Act)
 
 
 def act_of(needs: Needs) -> Act | None:
-    """What a batch is about, from what it asks to load."""
+    """What a commit group is about, from what it asks to load."""
     if any(scope == "submit" for _, scope, _ in needs.keys):
         return "submit"
     if needs.ready:
@@ -35,7 +35,7 @@ def act_of(needs: Needs) -> Act | None:
 
 
 class Crash:
-    """Kills this process at a point of the `nth` batch of one kind that changes anything."""
+    """Kills this process at a point of the `nth` commit group of one kind that changes anything."""
 
     def __init__(self, point: Point, act: Act, nth: int = 1) -> None:
         self._point = point

@@ -135,7 +135,7 @@ async def test_clocks_an_hour_apart_end_no_lease_early(url: str, tmp_path: Path)
 
 
 async def test_a_pooler_that_takes_no_settings_gets_none(url: str) -> None:
-    """Even if nobody said that there is one: then batches take locks and bring their settings along."""
+    """Even if nobody said that there is one: then commit groups take locks and bring their settings along."""
     with pooled(url) as pooled_url:
         store = PostgresStore(pooled_url.partition("&ficha_")[0])
         for connections, connect in (

@@ -19,7 +19,7 @@ settings    clock 10:00 | clock 2026-01-31T23:59 | +10s | -1h | plan NAME … | 
 commands    open, grant, adjust, change-plan, submit, submit-each, claim, start, beat, checkpoint, step, finish,
             webhook, cancel, reserve, consume, release, expire, recover, forget, requeue, discard, pool, pause, resume,
             resize, elect, api-key, revoke, use; `as ACTOR` before any of them; lines indented below `together` are one
-            batch
+            commit group
 questions   account, ledger, job, events, event JOB KIND, queue POOL, reservation, batch, why JOB, audit, audited NUMBER
 """
 
@@ -92,16 +92,16 @@ class _ScenarioRun:
         if len(lines) == 1 and (question := getattr(self, f"_ask_{_name(lines[0].verb)}", None)) is not None:
             assert lines[0].arrow, "a question needs an answer"
             return self._check(lines[0], question(*lines[0].words))
-        batch = [(line, self._commands(line)) for line in lines]
-        outcomes = iter(self.world.run(*(command for _, commands in batch for command in commands)))
-        for line, commands in batch:
+        group = [(line, self._commands(line)) for line in lines]
+        outcomes = iter(self.world.run(*(command for _, commands in group for command in commands)))
+        for line, commands in group:
             answers = [told(next(outcomes)) for _ in commands]
             for head, facts in answers:
                 if line.arrow:
                     self._check(line, (head, facts))
                 else:
                     assert not head.isupper(), f"was refused: {head} {facts['says']}"
-            if len(batch) == 1 and all(head.isupper() for head, _ in answers):
+            if len(group) == 1 and all(head.isupper() for head, _ in answers):
                 self._check_nothing_changed()
         return None
 

@@ -1,12 +1,12 @@
 """Random but plausible workloads over a small world, for hypothesis.
 
-A workload is a list of steps, and a step is how far the clock moves (in microseconds, sometimes back) and the batch of
-commands that is decided then. The first step opens the world: pools and accounts. Identifiers come from a counter, so
+A workload is a list of steps, and a step is how far the clock moves (in microseconds, sometimes back) and the commit
+group that is decided then. The first step opens the world: pools and accounts. Identifiers come from a counter, so
 that a workload is the same each time and fits every store: jobs, reservations and batches are named like UUIDs.
 
     @given(workloads())
     def test_something(workload):
-        for step_us, batch in workload: ...
+        for step_us, group in workload: ...
 
 Decide the commands under `POLICY`, from `START_AT` on.
 """
@@ -81,8 +81,8 @@ def workloads(*, min_steps: int = 4, max_steps: int = 20, resizes: bool = True) 
     """Whole workloads. Without `resizes` no pool ever changes its size, so that none may ever be overfull."""
     kinds = _KINDS if resizes else [kind for kind in _KINDS if kind is not _RESIZES]
     command = st.tuples(_ACTORS, st.sampled_from(kinds).flatmap(lambda kind: kind)).map(_in_the_name)
-    batches = st.lists(command, min_size=1, max_size=5)
-    return st.lists(st.tuples(_CLOCK_STEPS, batches), min_size=min_steps, max_size=max_steps).map(_told)
+    groups = st.lists(command, min_size=1, max_size=5)
+    return st.lists(st.tuples(_CLOCK_STEPS, groups), min_size=min_steps, max_size=max_steps).map(_told)
 
 
 def _in_the_name(drawn: tuple[str | None, Any]) -> c.Command:
@@ -94,7 +94,7 @@ def _told(drafts: list[tuple[int, list[c.Command]]]) -> Workload:
     """Gives every draft its identifiers: new ones in order, and references to what there is when its turn comes."""
     teller = _Teller()
     workload: Workload = [(0, teller.told(0, _OPENING))]
-    workload += [(step, teller.told(step, batch)) for step, batch in drafts]
+    workload += [(step, teller.told(step, group)) for step, group in drafts]
     return workload
 
 

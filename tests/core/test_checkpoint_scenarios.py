@@ -126,7 +126,7 @@ def test_in_a_loop_each_may_come_round_again() -> None:
 
 
 @pytest.mark.req("E2")
-def test_checkpoints_of_one_batch_are_judged_one_after_the_other() -> None:
+def test_checkpoints_of_one_commit_group_are_judged_one_after_the_other() -> None:
     play(f"""
         checkpoints FETCHED PAINTED STORED
         {HELD}

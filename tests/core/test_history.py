@@ -31,9 +31,9 @@ def kept(world: World, job_id: str = "j") -> list[Event]:
 @given(workloads())
 def test_the_row_of_a_job_and_what_is_kept_tell_all_that_ever_happened_to_it(workload: Workload) -> None:
     world = World(POLICY, now=START_AT)
-    for step, batch in workload:
+    for step, group in workload:
         world.now += step
-        world.run(*batch)
+        world.run(*group)
     for job in world.state.jobs.values():
         everything, rows = told(world, job.id), kept(world, job.id)
         assert history(job, rows) == everything

@@ -72,7 +72,7 @@ def test_a_submit_can_say_how_long_its_key_lives() -> None:
 
 
 @pytest.mark.req("C1")
-def test_concurrent_repeats_in_one_batch_make_one_job() -> None:
+def test_concurrent_repeats_in_one_commit_group_make_one_job() -> None:
     play("""
         plan free
         open ana free credits=9
@@ -99,7 +99,7 @@ def test_a_key_is_cleared_away_only_when_it_has_expired() -> None:
 
 
 @pytest.mark.req("C1")
-def test_a_key_cleared_and_used_again_in_one_batch_is_the_new_one() -> None:
+def test_a_key_cleared_and_used_again_in_one_commit_group_is_the_new_one() -> None:
     play("""
         plan free
         open ana free credits=9
@@ -160,7 +160,7 @@ def test_a_repeated_batch_answers_with_its_first_job_and_its_whole_cost() -> Non
     """)
 
 
-def test_a_refused_submit_never_fails_its_neighbours_in_a_batch() -> None:
+def test_a_refused_submit_never_fails_its_neighbours_in_a_commit_group() -> None:
     play("""
         plan free
         open ana free credits=5
@@ -230,7 +230,7 @@ def test_a_batch_pays_only_for_the_jobs_that_are_not_served() -> None:
     """)
 
 
-def test_content_found_in_the_same_batch_is_served() -> None:
+def test_content_found_in_the_same_commit_group_is_served() -> None:
     play("""
         plan free
         open ana free credits=9

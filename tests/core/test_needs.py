@@ -68,9 +68,9 @@ def test_a_hot_command_names_no_more_than_it_looks_at(command: c.Command, expect
     assert needs([command]) == expected
 
 
-def test_claims_in_one_batch_add_up_and_make_up_for_jobs_that_may_leave_the_queue() -> None:
-    batch = [c.Claim("w1", ("gpu",), 3), c.Claim("w2", ("gpu", "cpu"), 2), c.CancelJob("j1"), c.CancelJob("j2")]
-    assert needs(batch).ready == {"gpu": 7, "cpu": 4}
+def test_claims_in_one_commit_group_add_up_and_make_up_for_jobs_that_may_leave_the_queue() -> None:
+    group = [c.Claim("w1", ("gpu",), 3), c.Claim("w2", ("gpu", "cpu"), 2), c.CancelJob("j1"), c.CancelJob("j2")]
+    assert needs(group).ready == {"gpu": 7, "cpu": 4}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_looking_at_what_was_not_loaded_fails_loudly(command: c.Command) -> None
         decide(Snapshot(now=0), [command], Policy(plans={"free": Plan("free")}))
 
 
-CLAIMED_IN_THE_SAME_BATCH = """
+CLAIMED_IN_THE_SAME_GROUP = """
     plan free max_running=1
     plan pro
     open ana free credits=9
@@ -105,9 +105,9 @@ CLAIMED_IN_THE_SAME_BATCH = """
 
 
 @pytest.mark.req("D4", "B3")
-def test_a_claim_takes_what_the_same_batch_promoted() -> None:
+def test_a_claim_takes_what_the_same_commit_group_promoted() -> None:
     play(f"""
-        {CLAIMED_IN_THE_SAME_BATCH}
+        {CLAIMED_IN_THE_SAME_GROUP}
         together
             finish j1 e1 completed            -> completed
             claim gpu w2 limit=9              -> j2 epoch=1 payload='"payload of j2"'
@@ -118,9 +118,9 @@ def test_a_claim_takes_what_the_same_batch_promoted() -> None:
 
 
 @pytest.mark.req("B4", "B3")
-def test_a_claim_takes_what_the_same_batch_recovered_or_brought_due() -> None:
+def test_a_claim_takes_what_the_same_commit_group_recovered_or_brought_due() -> None:
     play(f"""
-        {CLAIMED_IN_THE_SAME_BATCH}
+        {CLAIMED_IN_THE_SAME_GROUP}
         +60s
         together
             recover j1                        -> requeued
@@ -135,7 +135,7 @@ def test_a_claim_takes_what_the_same_batch_recovered_or_brought_due() -> None:
 
 
 @pytest.mark.req("B3")
-def test_a_claim_takes_what_the_same_batch_submitted_or_requeued() -> None:
+def test_a_claim_takes_what_the_same_commit_group_submitted_or_requeued() -> None:
     play("""
         plan free
         open ana free credits=9

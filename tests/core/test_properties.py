@@ -35,11 +35,11 @@ def new_world() -> World:
 
 
 def one_by_one(workload: Workload) -> Iterator[tuple[World, State, c.Command, Outcome]]:
-    """Each command in a batch of its own, with the state as it was before it."""
+    """Each command in a commit group of its own, with the state as it was before it."""
     world = new_world()
-    for step, batch in workload:
+    for step, group in workload:
         world.now += step
-        for command in batch:
+        for command in group:
             before = copied(world.state)
             yield world, before, command, world.one(command)
 
@@ -54,11 +54,11 @@ def copied(state: State) -> State:
 
 @given(workloads())
 @pytest.mark.req("D1", "A6", "A7")
-def test_all_invariants_hold_after_every_batch(workload: Workload) -> None:
+def test_all_invariants_hold_after_every_commit_group(workload: Workload) -> None:
     world = new_world()
-    for step, batch in workload:
+    for step, group in workload:
         world.now += step
-        world.run(*batch)
+        world.run(*group)
         assert violations(world.state) == []
 
 
@@ -66,9 +66,9 @@ def test_all_invariants_hold_after_every_batch(workload: Workload) -> None:
 @pytest.mark.req("A1")
 def test_no_pool_is_ever_fuller_than_its_slots(workload: Workload) -> None:
     world = new_world()
-    for step, batch in workload:
+    for step, group in workload:
         world.now += step
-        world.run(*batch)
+        world.run(*group)
         assert overfull_pools(world.state) == []
 
 
@@ -87,9 +87,9 @@ def test_a_balance_is_the_sum_of_its_entries_and_a_refund_happens_once_and_withi
     workload: Workload,
 ) -> None:
     world = new_world()
-    for step, batch in workload:
+    for step, group in workload:
         world.now += step
-        world.run(*batch)
+        world.run(*group)
     sums: Counter[str] = Counter()
     by_job: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for entry in world.state.entries:
@@ -110,9 +110,9 @@ def test_a_balance_is_the_sum_of_its_entries_and_a_refund_happens_once_and_withi
 def test_each_run_is_counted_once_for_its_worker_by_how_it_ended(workload: Workload) -> None:
     """What the tallies say follows from the histories alone."""
     world = new_world()
-    for step, batch in workload:
+    for step, group in workload:
         world.now += step
-        world.run(*batch)
+        world.run(*group)
         assert uncounted_runs(world.state) == []
     counts: Counter[tuple[str, str]] = Counter()
     busy_us: Counter[tuple[str, str]] = Counter()
@@ -241,32 +241,32 @@ def occupied(state: State) -> Counter[str]:
     return Counter(job.spec.pool for job in state.jobs.values() if isinstance(job.place, Leased | Awaiting))
 
 
-# What holds of batches
+# What holds of commit groups
 
 
 @given(workloads(), st.lists(st.integers(0, 5), min_size=1, max_size=8))
-def test_a_batch_is_the_same_as_its_parts_one_after_the_other(workload: Workload, cuts: list[int]) -> None:
+def test_a_commit_group_is_the_same_as_its_parts_one_after_the_other(workload: Workload, cuts: list[int]) -> None:
     together, cut, apart = new_world(), new_world(), new_world()
-    for number, (step, batch) in enumerate(workload):
+    for number, (step, group) in enumerate(workload):
         for world in (together, cut, apart):
             world.now += step
-        outcomes = together.run(*batch)
-        at = min(cuts[number % len(cuts)], len(batch))
-        assert cut.run(*batch[:at]) + cut.run(*batch[at:]) == outcomes
-        assert [apart.one(command) for command in batch] == outcomes
+        outcomes = together.run(*group)
+        at = min(cuts[number % len(cuts)], len(group))
+        assert cut.run(*group[:at]) + cut.run(*group[at:]) == outcomes
+        assert [apart.one(command) for command in group] == outcomes
         assert cut.state == together.state
         assert apart.state == together.state
 
 
 @given(workloads())
-def test_deciding_a_batch_again_gives_the_same_bytes_in_whatever_order_its_rows_were_loaded(workload: Workload) -> None:
+def test_deciding_a_commit_group_again_gives_the_same_bytes_whatever_the_order_of_its_rows(workload: Workload) -> None:
     world = new_world()
-    for step, batch in workload:
+    for step, group in workload:
         world.now += step
-        first = as_bytes(world.run(*batch), world.changes)
+        first = as_bytes(world.run(*group), world.changes)
         assert world.snapshot is not None
         for snapshot in (world.snapshot, backwards(world.snapshot)):
-            changes, outcomes = decide(snapshot, batch, POLICY)
+            changes, outcomes = decide(snapshot, group, POLICY)
             assert as_bytes(outcomes, changes) == first
 
 
@@ -289,23 +289,23 @@ def as_bytes(outcomes: list[Outcome], changes: Changes) -> tuple[bytes, bytes]:
 @given(workloads())
 def test_deciding_does_not_change_the_snapshot(workload: Workload) -> None:
     world = new_world()
-    for step, batch in workload:
+    for step, group in workload:
         world.now += step
-        loaded = world.store.snapshot(needs(batch))
+        loaded = world.store.snapshot(needs(group))
         before = deepcopy(loaded)
-        decide(loaded, batch, POLICY)
+        decide(loaded, group, POLICY)
         assert loaded == before
-        world.run(*batch)
+        world.run(*group)
 
 
 @given(workloads())
 def test_a_refused_command_changes_nothing_and_disturbs_no_neighbour(workload: Workload) -> None:
     world, without = new_world(), new_world()
-    for step, batch in workload:
+    for step, group in workload:
         world.now += step
         without.now += step
-        outcomes = world.run(*batch)
-        accepted = [(one, told) for one, told in zip(batch, outcomes, strict=True) if not isinstance(told, Refusal)]
+        outcomes = world.run(*group)
+        accepted = [(one, told) for one, told in zip(group, outcomes, strict=True) if not isinstance(told, Refusal)]
         again = without.run(*(command for command, _ in accepted))
         assert list(map(uncounted, again)) == [uncounted(outcome) for _, outcome in accepted]
         assert without_late_words(without.state) == without_late_words(world.state)
@@ -331,14 +331,14 @@ def uncounted(outcome: Outcome) -> Outcome:
 
 
 @given(workloads(), st.data())
-def test_without_any_one_loaded_row_a_batch_is_decided_the_same_or_not_at_all(
+def test_without_any_one_loaded_row_a_commit_group_is_decided_the_same_or_not_at_all(
     workload: Workload, data: st.DataObject
 ) -> None:
     """A rule never takes what was not loaded for what does not exist."""
     world = new_world()
-    for step, batch in workload:
+    for step, group in workload:
         world.now += step
-        outcomes = world.run(*batch)
+        outcomes = world.run(*group)
         assert world.snapshot is not None
         snapshot = world.snapshot
         parts = [(name, key) for name in snapshot.__struct_fields__ if name != "now" for key in getattr(snapshot, name)]
@@ -347,7 +347,7 @@ def test_without_any_one_loaded_row_a_batch_is_decided_the_same_or_not_at_all(
         name, key = parts[data.draw(st.integers(0, len(parts) - 1))]
         rest = {one: value for one, value in getattr(snapshot, name).items() if one != key}
         try:
-            changes, again = decide(replace(snapshot, **{name: rest}), batch, POLICY)
+            changes, again = decide(replace(snapshot, **{name: rest}), group, POLICY)
         except NotLoaded:
             continue
         assert as_bytes(again, changes) == as_bytes(outcomes, world.changes)
@@ -360,9 +360,9 @@ def test_without_any_one_loaded_row_a_batch_is_decided_the_same_or_not_at_all(
 @pytest.mark.req("B10")
 def test_every_job_comes_to_an_end_once_workers_and_sweepers_are_at_work(workload: Workload) -> None:
     world = new_world()
-    for step, batch in workload:
+    for step, group in workload:
         world.now += step
-        world.run(*batch)
+        world.run(*group)
     world.run(*(c.PausePool(name, paused=False) for name in world.state.pools))
     world.run(*(c.ResizePool(name, 1) for name in world.state.pools))
     world.now += 3 * 25 * HOUR  # past whatever the clock said before it went back
@@ -386,7 +386,7 @@ def test_plans_that_change_with_every_deployment_break_nothing(
     workload: Workload, limits: list[int | str | None]
 ) -> None:
     world = new_world()
-    for number, (step, batch) in enumerate(workload):
+    for number, (step, group) in enumerate(workload):
         limit = limits[number % len(limits)]
         if limit == "gone":
             world.policy = replace(POLICY, plans={})
@@ -394,7 +394,7 @@ def test_plans_that_change_with_every_deployment_break_nothing(
             world.policy = POLICY
             world.declare(Plan("tight", max_running=limit), Plan("wide", max_running=limit))  # type: ignore[arg-type]
         world.now += step
-        world.run(*batch)
+        world.run(*group)
         assert violations(world.state) == []
 
 
@@ -405,9 +405,9 @@ def test_plans_that_change_with_every_deployment_break_nothing(
 def test_the_rows_to_write_say_all_that_became_of_the_jobs(workload: Workload) -> None:
     """A store that only follows `job_rows` has every job as it is: one wide row, and one hot row while it is active."""
     world, rows = new_world(), Rows()
-    for step, batch in workload:
+    for step, group in workload:
         world.now += step
-        world.run(*batch)
+        world.run(*group)
         rows.write(world.changes.jobs)
         assert {job_id: rows.read(job_id) for job_id in rows.jobs} == world.state.jobs
 

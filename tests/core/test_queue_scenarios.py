@@ -216,7 +216,7 @@ def test_only_started_jobs_hold_a_slot_and_every_ending_frees_it() -> None:
 
 
 @pytest.mark.req("A1")
-def test_slots_hold_among_claims_of_one_batch() -> None:
+def test_slots_hold_among_claims_of_one_commit_group() -> None:
     play("""
         pool gpu slots=2
         plan free

@@ -152,7 +152,7 @@ def test_a_refused_submit_does_not_use_up_its_reservation() -> None:
 
 
 @pytest.mark.req("C2")
-def test_a_reservation_made_released_and_used_in_one_batch_counts_as_it_stands() -> None:
+def test_a_reservation_made_released_and_used_in_one_commit_group_counts_as_it_stands() -> None:
     play("""
         plan free max_active=1
         open ana free credits=9
@@ -292,7 +292,7 @@ def test_a_change_of_plan_promotes_all_that_now_fit() -> None:
 
 
 @pytest.mark.req("D4")
-def test_jobs_parked_in_the_same_batch_as_the_change_of_plan_are_promoted_too() -> None:
+def test_jobs_parked_in_the_same_commit_group_as_the_change_of_plan_are_promoted_too() -> None:
     play("""
         plan free max_running=1
         plan pro max_running=3

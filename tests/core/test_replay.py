@@ -1,4 +1,4 @@
-"""A saved batch can be read back, and deciding it again gives the same bytes."""
+"""A saved commit group can be read back, and deciding it again gives the same bytes."""
 
 import msgspec
 from hypothesis import given
@@ -11,13 +11,13 @@ from tests.core.world import World
 
 
 @given(workloads())
-def test_a_saved_batch_decided_again_gives_the_same_bytes(workload: Workload) -> None:
+def test_a_saved_commit_group_decided_again_gives_the_same_bytes(workload: Workload) -> None:
     world = World(POLICY, now=START_AT)
-    for step, batch in workload:
+    for step, group in workload:
         world.now += step
-        outcomes = world.run(*batch)
-        saved = msgspec.msgpack.encode((world.snapshot, batch))
+        outcomes = world.run(*group)
+        saved = msgspec.msgpack.encode((world.snapshot, group))
         snapshot, commands = msgspec.msgpack.decode(saved, type=tuple[Snapshot, list[AnyCommand]])
-        assert commands == list(batch)
+        assert commands == list(group)
         again = decide(snapshot, commands, POLICY)
         assert msgspec.msgpack.encode(again) == msgspec.msgpack.encode((world.changes, outcomes))

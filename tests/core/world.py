@@ -20,7 +20,7 @@ TUESDAY: int = 1_773_100_800_000_000
 
 
 class World:
-    """Runs batches exactly as the engine does: `needs`, load, `decide`, apply."""
+    """Runs commit groups exactly as the engine does: `needs`, load, `decide`, apply."""
 
     def __init__(self, policy: Policy | None = None, *, now: int = TUESDAY) -> None:
         self.now = now
@@ -41,15 +41,15 @@ class World:
     def declare_pools(self, **slots: int | None) -> None:
         self.run(*(DeclarePool(name, limit) for name, limit in slots.items()))
 
-    def run(self, *batch: Command) -> list[Outcome]:
-        """One batch, one transaction. The snapshot and the changes stay to be looked at."""
+    def run(self, *group: Command) -> list[Outcome]:
+        """One commit group, one transaction. The snapshot and the changes stay to be looked at."""
 
         def decided(snapshot: Snapshot) -> Decision:
             self.snapshot = snapshot
-            return decide(snapshot, batch, self.policy)
+            return decide(snapshot, group, self.policy)
 
         self._number += 1
-        transaction = self.store.transact("committer", self._number, needs(batch), decided)
+        transaction = self.store.transact("committer", self._number, needs(group), decided)
         try:
             transaction.send(None)
         except StopIteration as ended:

@@ -19,10 +19,10 @@ LOST_AFTER = CommitUnknown("the connection was lost; the commit took place")
 class InstrumentedStore:
     """Passes everything on to `inner`.
 
-    faults: what happens to the next batches, one each: None for nothing, an error that is raised in the batch's place,
-        or LOST_AFTER, which is raised after the batch was committed. `always` is for those after them.
-    answers: what happens to the next questions for a batch's fate: None for the truth, or an error.
-    gate, read_gate, notify_gate: batches, questions and hints wait here before they begin.
+    faults: what happens to the next commit groups, one each: None for nothing, an error that is raised instead of
+        running it, or LOST_AFTER, which is raised after it was committed. `always` is for those after them.
+    answers: what happens to the next questions whether a commit group was committed: None for the truth, or an error.
+    gate, read_gate, notify_gate: commit groups, questions and hints wait here before they begin.
     """
 
     def __init__(self, inner: Store, *, committers: int | None = None) -> None:
@@ -33,8 +33,8 @@ class InstrumentedStore:
         self.answers: deque[Exception | None] = deque()
         self.notify_fault: Exception | None = None
         self.read_fault: Exception | None = None
-        self.batches = 0
-        """Batches begun, those that failed included."""
+        self.groups = 0
+        """Commit groups begun, those that failed included."""
         self.reads: Counter[str] = Counter()
         self.notified: list[set[str]] = []
         self.tidied = 0
@@ -66,7 +66,7 @@ class InstrumentedStore:
     async def transact(
         self, committer: str, number: int, needs: Needs, decide: Decide, hints: Hints = no_hints
     ) -> Committed:
-        self.batches += 1
+        self.groups += 1
         self._stirred.set()
         await self.gate.wait()
         fault = self.faults.popleft() if self.faults else self.always

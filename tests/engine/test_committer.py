@@ -33,30 +33,30 @@ async def sent(engine: Engine, *commands: c.Command) -> list[asyncio.Task]:
 
 
 async def held(engine: Engine, store: InstrumentedStore) -> asyncio.Task:
-    """A call whose batch has begun and waits at the gate, so that the next calls wait for their turn."""
+    """A call whose commit group has begun and waits at the gate, so that the next calls wait for their turn."""
     store.gate.clear()
-    before = store.batches
+    before = store.groups
     (call,) = await sent(engine, c.Credit("ana", 1, "grant"))
-    await store.until(lambda: store.batches == before + 1)
+    await store.until(lambda: store.groups == before + 1)
     return call
 
 
-# Batches
+# Commit groups
 
 
 async def test_calls_that_wait_together_share_one_transaction(memory: StoreSetup, store: InstrumentedStore) -> None:
     engine = await opened(await memory.engine(store))
     first = await held(engine, store)
-    before = store.batches
+    before = store.groups
     calls = await sent(engine, *(submit() for _ in range(100)))
     store.gate.set()
     assert isinstance(await first, AccountChanged)
     assert all(isinstance(outcome, Submitted) for outcome in await asyncio.gather(*calls))
-    assert store.batches == before + 1
+    assert store.groups == before + 1
     assert (await memory.account()).balance == CREDITS + 1 - 100 * COST
 
 
-async def test_the_calls_of_one_batch_are_decided_in_the_order_they_came(
+async def test_the_calls_of_one_commit_group_are_decided_in_the_order_they_came(
     memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store), credits=0)
@@ -71,7 +71,7 @@ async def test_the_calls_of_one_batch_are_decided_in_the_order_they_came(
 async def test_a_refused_command_does_not_fail_its_neighbours(memory: StoreSetup, store: InstrumentedStore) -> None:
     engine = await opened(await memory.engine(store))
     await held(engine, store)
-    before = store.batches
+    before = store.groups
     calls = await sent(engine, submit(), submit("nobody"), submit(job={"cost": CREDITS * 2}), submit())
     store.gate.set()
     outcomes = await asyncio.gather(*calls)
@@ -81,12 +81,12 @@ async def test_a_refused_command_does_not_fail_its_neighbours(memory: StoreSetup
         "INSUFFICIENT_CREDITS",
         "submitted",
     ]
-    assert store.batches == before + 1
+    assert store.groups == before + 1
     assert await memory.charges() == 2
 
 
 async def test_no_caller_is_answered_before_the_commit(sqlite: StoreSetup) -> None:
-    """The batch is decided, on the writer's thread, and kept from committing: nobody may know of it yet."""
+    """The commit group is decided, on the writer's thread, and kept from committing: nobody may know of it yet."""
     store = await sqlite.watched()
     engine = await opened(await sqlite.engine(store))
     is_decided, may_commit = threading.Event(), threading.Event()
@@ -117,7 +117,7 @@ async def test_no_caller_is_answered_before_the_commit(sqlite: StoreSetup) -> No
 
 
 @pytest.mark.parametrize(
-    ("weights", "batches"),
+    ("weights", "groups"),
     [
         ([1, 1, 1, 1], 1),
         ([1, 1, 1, 1, 1], 2),
@@ -130,17 +130,17 @@ async def test_no_caller_is_answered_before_the_commit(sqlite: StoreSetup) -> No
     ],
 )
 @pytest.mark.parametrize("actor", [None, "boss"])
-async def test_a_batch_takes_what_fits_its_weight_and_no_more(
-    memory: StoreSetup, store: InstrumentedStore, weights: list[int], batches: int, actor: str | None
+async def test_a_commit_group_takes_what_fits_its_weight_and_no_more(
+    memory: StoreSetup, store: InstrumentedStore, weights: list[int], groups: int, actor: str | None
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, group_weight=4)))
     await held(engine, store)
-    before = store.batches
+    before = store.groups
     submits = [submit(jobs=weight) for weight in weights]
     calls = await sent(engine, *(submits if actor is None else [c.ActingAs(actor, one) for one in submits]))
     store.gate.set()
     assert [outcome.jobs for outcome in await asyncio.gather(*calls)] == weights
-    assert store.batches - before == batches
+    assert store.groups - before == groups
 
 
 async def test_a_call_beyond_the_queue_is_refused_and_one_at_its_edge_is_not(
@@ -234,9 +234,9 @@ async def test_claims_and_different_accounts_do_not_wait_for_each_other(memory: 
     store = await memory.watched(committers=3)
     engine = await opened(await memory.engine(store))
     store.gate.clear()
-    before = store.batches
+    before = store.groups
     calls = await sent(engine, submit("ana"), c.ActingAs("boss", submit("eva")), c.Claim("w1", ("gpu",), 1))
-    await store.until(lambda: store.batches == before + 3)
+    await store.until(lambda: store.groups == before + 3)
     store.gate.set()
     await asyncio.gather(*calls)
 
@@ -246,7 +246,7 @@ async def test_a_preview_tells_what_a_command_would_lead_to_and_asks_no_lane(
 ) -> None:
     engine = await opened(await memory.engine(store))
     await held(engine, store)
-    before = store.batches
+    before = store.groups
     command = submit()
     changes, outcome = await engine.preview(command)
     assert (outcome.new_balance, [change.after.id for change in changes.jobs]) == (
@@ -255,7 +255,7 @@ async def test_a_preview_tells_what_a_command_would_lead_to_and_asks_no_lane(
     )
     _, refused = await engine.preview(c.Credit("nobody", 5, "grant"))
     assert refused.code == "NOT_FOUND"
-    assert (store.batches, await memory.charges()) == (before, 0)
+    assert (store.groups, await memory.charges()) == (before, 0)
     store.gate.set()
     assert await one(engine, command, Submitted) == replace(outcome, new_balance=CREDITS + 1 - COST)
 
@@ -271,15 +271,15 @@ async def test_the_calls_of_one_account_keep_their_order_whatever_lanes_there_ar
 # Faults
 
 
-async def test_a_batch_that_lost_a_conflict_is_run_again_and_charges_once(
+async def test_a_commit_group_that_lost_a_conflict_is_run_again_and_charges_once(
     memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store))
     store.faults.extend([CONFLICT] * 3)
-    before = store.batches
+    before = store.groups
     outcome = await one(engine, submit(), Submitted)
     assert outcome.new_balance == CREDITS - COST
-    assert store.batches - before == 4
+    assert store.groups - before == 4
     assert await memory.charges() == 1
 
 
@@ -289,38 +289,38 @@ async def test_a_call_that_lost_too_many_conflicts_is_refused_and_the_lane_goes_
     engine = await opened(await memory.engine(store, limits=replace(QUICK, conflict_tries=3)))
     before = await memory.state()
     store.faults.extend([CONFLICT] * 3)
-    began = store.batches
+    began = store.groups
     outcome = await engine.call(submit())
     assert isinstance(outcome, Refusal)
     assert (outcome.code, outcome.retryable) == ("OVERLOADED", True)
     assert "a conflict; nothing was changed" in outcome.message
-    assert store.batches - began == 3
+    assert store.groups - began == 3
     assert await memory.state() == before
     assert isinstance(await engine.call(submit()), Submitted)
 
 
-async def test_a_batch_that_keeps_losing_conflicts_is_taken_apart_so_that_one_caller_does_not_hold_up_the_others(
+async def test_a_commit_group_that_keeps_losing_conflicts_is_taken_apart_so_that_one_caller_does_not_hold_up_the_others(
     memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store))
     store.faults.extend([CONFLICT] * TOGETHER)
-    before = store.batches
+    before = store.groups
     outcomes = await asyncio.gather(*await sent(engine, submit(), submit(), submit()))
     assert all(isinstance(outcome, Submitted) for outcome in outcomes)
-    assert store.batches - before == TOGETHER + 3
+    assert store.groups - before == TOGETHER + 3
     assert await memory.charges() == 3
 
 
-@pytest.mark.parametrize(("fault", "batches"), [(LOST_AFTER, 1), (LOST_BEFORE, 2)], ids=["kept", "not kept"])
+@pytest.mark.parametrize(("fault", "groups"), [(LOST_AFTER, 1), (LOST_BEFORE, 2)], ids=["kept", "not kept"])
 async def test_a_commit_of_unknown_fate_is_asked_for_and_charges_once(
-    memory: StoreSetup, store: InstrumentedStore, fault: Exception, batches: int
+    memory: StoreSetup, store: InstrumentedStore, fault: Exception, groups: int
 ) -> None:
     engine = await opened(await memory.engine(store))
     store.faults.append(fault)
-    before = store.batches
+    before = store.groups
     outcomes = await asyncio.gather(*await sent(engine, submit(), submit(), submit("nobody")))
     assert [getattr(outcome, "new_balance", None) for outcome in outcomes] == [CREDITS - COST, CREDITS - 2 * COST, None]
-    assert store.batches - before == batches
+    assert store.groups - before == groups
     assert await memory.charges() == 2
     await memory.check()
 
@@ -351,10 +351,10 @@ async def test_a_fate_that_cannot_be_found_out_is_told_and_nothing_is_run_again(
 
 
 @pytest.mark.parametrize("error", [StoreError("permission denied"), RuntimeError("a broken driver")], ids=str)
-async def test_a_question_for_a_fate_that_fails_for_good_does_not_run_the_batch_again(
+async def test_a_question_for_a_fate_that_fails_for_good_does_not_run_the_commit_group_again(
     memory: StoreSetup, store: InstrumentedStore, error: Exception
 ) -> None:
-    """The batch was kept: running its calls again, one by one, would charge them twice."""
+    """The commit group was kept: running its calls again, one by one, would charge them twice."""
     engine = await opened(await memory.engine(store))
     store.faults.append(LOST_AFTER)
     store.answers.append(error)
@@ -429,7 +429,7 @@ async def test_a_database_error_that_one_command_causes_hits_only_its_caller(
     engine = await opened(await memory.engine(store))
     await held(engine, store)
     calls = await sent(engine, submit(), submit(), submit())
-    # The batch of three fails, then each is run alone, and the second one of them fails again.
+    # The commit group of three fails, then each is run alone, and the second one of them fails again.
     store.faults.extend([None, StoreError("a row was refused"), None, StoreError("a row was refused"), None])
     store.gate.set()
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
@@ -457,7 +457,7 @@ async def test_whatever_faults_come_each_submit_is_charged_exactly_once(
 ) -> None:
     engine = await opened(await memory.engine(store, limits=replace(QUICK, group_weight=7)), credits=10_000)
     chance = random.Random(7)
-    faults = [CONFLICT, AWAY, LOST_BEFORE, LOST_AFTER, StoreError("a batch was refused")]
+    faults = [CONFLICT, AWAY, LOST_BEFORE, LOST_AFTER, StoreError("a group was refused")]
     store.faults.extend(chance.choice([None, None, *faults]) for _ in range(150))
     store.answers.extend(chance.choice([None, AWAY, CONFLICT]) for _ in range(50))
 
@@ -494,27 +494,27 @@ async def test_a_caller_who_left_before_their_turn_is_left_out(memory: StoreSetu
     assert await memory.charges() == 1
 
 
-async def test_a_batch_of_callers_who_all_left_is_not_run(memory: StoreSetup, store: InstrumentedStore) -> None:
+async def test_a_commit_group_of_callers_who_all_left_is_not_run(memory: StoreSetup, store: InstrumentedStore) -> None:
     engine = await opened(await memory.engine(store))
     first = await held(engine, store)
-    before = store.batches
+    before = store.groups
     for call in await sent(engine, submit(), submit()):
         call.cancel()
     store.gate.set()
     await first
     assert isinstance(await engine.call(c.Credit("ana", 1, "grant")), AccountChanged)
-    assert store.batches == before + 1
+    assert store.groups == before + 1
     assert await memory.charges() == 0
 
 
-async def test_a_caller_who_leaves_during_their_batch_takes_nothing_from_the_others(
+async def test_a_caller_who_leaves_during_their_commit_group_takes_nothing_from_the_others(
     memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store))
     store.gate.clear()
-    began = store.batches
+    began = store.groups
     left, stayed = await sent(engine, submit(), submit())
-    await store.until(lambda: store.batches == began + 1)
+    await store.until(lambda: store.groups == began + 1)
     left.cancel()
     store.gate.set()
     assert (await stayed).new_balance == CREDITS - 2 * COST
@@ -558,10 +558,10 @@ async def test_closing_at_once_while_the_database_is_away_leaves_nobody_waiting(
     memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store, limits=CommitLimits(backoff_s=60.0, backoff_max_s=60.0)))
-    began = store.batches
+    began = store.groups
     store.always = AWAY
     calls = await sent(engine, submit(), submit())
-    await store.until(lambda: store.batches > began)
+    await store.until(lambda: store.groups > began)
     async with asyncio.timeout(20):
         await engine.stop(0.0)
         outcomes = await asyncio.gather(*calls, return_exceptions=True)

@@ -169,18 +169,18 @@ async def test_with_many_who_write_at_once_nothing_is_lost_or_told_twice(
     random = Random(5)
     here, there = await opened(await postgresql.engine()), await postgresql.engine()
     job_id = await running(here)
-    jobs, batches = [await running(here) for _ in range(4)], 25
+    jobs, groups = [await running(here) for _ in range(4)], 25
 
     async def write(job: str) -> None:
         async with connected(shared_database) as connection:
-            for number in range(batches):
+            for number in range(groups):
                 async with connection.transaction():
                     for part in range(random.randrange(1, 4)):
                         await say_within(postgresql, connection, job, f"{number} {part}")
                         await asyncio.sleep(random.choice((0, 0.001, 0.01)))
 
     async def talk() -> None:
-        for number in range(batches):
+        for number in range(groups):
             await say(there, job_id, str(number))
             await asyncio.sleep(0.002)
 

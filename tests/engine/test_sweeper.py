@@ -272,7 +272,7 @@ async def test_more_than_one_look_can_name_is_swept_in_one_go(setup: StoreSetup)
 async def test_a_job_that_cannot_be_recovered_does_not_keep_the_others_from_it(
     setup: StoreSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A row that somebody broke by hand makes its batch fail; the sweep goes on without it."""
+    """A row that somebody broke by hand makes its commit group fail; the sweep goes on without it."""
     store = await setup.watched()
     engine = await opened(await setup.engine(store))
     jobs = [await submitted(engine) for _ in range(3)]
@@ -342,16 +342,16 @@ async def test_one_of_two_engines_leads_and_the_other_takes_over_when_it_stops_r
     if turns(second) > turns(first):
         first, second = second, first
     # The other one goes on asking, and is not let in while the lease row stands.
-    asked = second.batches
-    await second.until(lambda: second.batches >= asked + 5)
+    asked = second.groups
+    await second.until(lambda: second.groups >= asked + 5)
     assert turns(second) == 0
     owner = (await setup.state()).leaders[sweeper.DUTY].owner
     # The leader vanishes without a word.
     vanished = engines[id(first)].sweeper._task
     assert vanished is not None
     vanished.cancel()
-    asked = second.batches
-    await second.until(lambda: second.batches >= asked + 5)
+    asked = second.groups
+    await second.until(lambda: second.groups >= asked + 5)
     assert turns(second) == 0
     setup.clock.advance(sweeper.LEAD_MS / 1_000)
     await second.until(lambda: turns(second) >= 3)

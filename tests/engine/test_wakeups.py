@@ -212,7 +212,7 @@ async def test_hints_go_out_no_more_often_than_their_pace(memory: StoreSetup, mo
     assert store.notified == [{"gpu"}, {"gpu", EVENTS}, {"gpu", EVENTS}]
 
 
-async def test_whoever_follows_events_is_woken_by_every_batch_that_writes_some_and_by_no_other(
+async def test_whoever_follows_events_is_woken_by_every_commit_group_that_writes_some_and_by_no_other(
     memory: StoreSetup,
 ) -> None:
     engine = await opened(await memory.engine())

@@ -64,15 +64,15 @@ _FURTHER: dict[str, Callable[..., Awaitable[Any]]] = {
 
 
 async def claim_all(app: Ficha, gate: Gate, worker: str, limit: int) -> list[list[tuple[str, int, int]]]:
-    """Claims batches until nothing is left; each as (job, epoch, the number in its payload)."""
+    """Claims until nothing is left: for each claim its jobs, as (job, epoch, the number in its payload)."""
     await gate()
-    batches = []
+    claims = []
     while True:
         leases = await app.claim("default", limit=limit, worker=worker)
         if leases:
-            batches.append([(lease.job_id, lease.epoch, lease.payload["number"]) for lease in leases])
+            claims.append([(lease.job_id, lease.epoch, lease.payload["number"]) for lease in leases])
         elif await _ready(app, "default") == 0:
-            return batches
+            return claims
 
 
 async def _ready(app: Ficha, name: str) -> int:

@@ -120,7 +120,7 @@ def _lock_order(stack: ExitStack) -> None:
 
 
 def _account_lock(stack: ExitStack) -> None:
-    """Two batches may change the same account at once."""
+    """Two commit groups may change the same account at once."""
     lock_order = Database.lock_order
 
     def no_accounts(self: Database, needs: Any) -> Iterable[Any]:

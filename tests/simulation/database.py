@@ -190,7 +190,7 @@ class Database(MemoryStore):
                     self.loop.call_later(self.latency_s(), heard, name, context=process.context)
 
     def _refuse_double_keys(self, transaction: Transaction) -> None:
-        """What a row's key forbids: another batch made the same new row first."""
+        """What a row's key forbids: another commit group made the same new row first."""
         seen, changes, state = transaction.snapshot, transaction.changes, self.state
         for known, now, keys in (
             (seen.accounts, state.accounts, [row.id for row in changes.accounts]),
@@ -202,7 +202,7 @@ class Database(MemoryStore):
         ):
             for key in keys:
                 if known.get(key) is None and key in now:
-                    raise Transient(f"another batch made the row {key} first; nothing was kept")
+                    raise Transient(f"another group made the row {key} first; nothing was kept")
 
     def _answer(self, transaction: Transaction, error: StoreError | None) -> None:
         reply = transaction.reply

@@ -26,8 +26,8 @@ class Decisions:
         with patch.object(ficha.engine.committer, "decide", self._decide):
             yield
 
-    def _decide(self, snapshot: Snapshot, batch: Iterable[Command], policy: Policy) -> tuple[Changes, list[Outcome]]:
-        commands = tuple(batch)
+    def _decide(self, snapshot: Snapshot, group: Iterable[Command], policy: Policy) -> tuple[Changes, list[Outcome]]:
+        commands = tuple(group)
         changes, outcomes = decide(snapshot, commands, policy)
         self._last = (changes, commands)
         return changes, outcomes

@@ -21,13 +21,13 @@ SEEN = {
     "slot check": "a job was started in pool",
     "pool lock": "a job was started in pool",
     "lock order": "deadlocks: locks were taken in no fixed order",
-    "account lock": "a batch decided over|counts|shows|does not follow",
+    "account lock": "a commit group decided over|counts|shows|does not follow",
     "flush before answer": "which was not committed",
     "marker of a commit": "was committed twice|was told",
-    "count of runs": "a batch counted the runs",
+    "count of runs": "a commit group counted the runs",
     "lock of API keys": "API keys named ci live",
     "audit line": "left audit lines of",
-    "version check": "a batch decided over|counts|shows|does not follow",
+    "version check": "a commit group decided over|counts|shows|does not follow",
     "nothing is ready": "before those that were ready there",
 }
 """What must be noticed, as a pattern: not that something breaks, but that the right sentence is said."""

@@ -156,7 +156,7 @@ class Watcher:
                 counts[worker, end] += 1
         told = {(tally.worker, tally.kind): tally.runs for tally in transaction.changes.tallies}
         if told != counts:
-            yield f"a batch counted the runs {told}, but they were {dict(counts)}"
+            yield f"a commit group counted the runs {told}, but they were {dict(counts)}"
 
     def _lines(self, transaction: Transaction) -> Iterator[str]:
         """Whatever was done in a name is in the audit log, in the same commit, and nothing else is."""
@@ -167,7 +167,7 @@ class Watcher:
         ]
         written = [line.actor for line in transaction.changes.audit]
         if written != named:
-            yield f"a batch in the names {named} left audit lines of {written}"
+            yield f"a commit group in the names {named} left audit lines of {written}"
 
     def _live_keys(self, transaction: Transaction) -> Iterator[str]:
         """No key here expires, so those that were not revoked live."""
@@ -184,7 +184,7 @@ class Watcher:
         for before, after in ((change.before, change.after) for change in transaction.changes.jobs):
             known = self._jobs_of[after.account_id].get(after.id)
             if before != known:
-                yield f"a batch decided over job {after.id} as {_place(before)}, when it was {_place(known)}"
+                yield f"a commit group decided over job {after.id} as {_place(before)}, when it was {_place(known)}"
             if (end := self._ended.get(after.id)) is not None and replace(
                 after, dead_at=end.dead_at, events=end.events
             ) != end:
@@ -222,7 +222,7 @@ class Watcher:
                 yield f"a job was started in pool {name}, which is paused"
 
     def _limits(self, transaction: Transaction) -> Iterator[str]:
-        """Quota and concurrency of plans. A batch in which an operator overrode them is not judged."""
+        """Quota and concurrency of plans. A commit group in which an operator overrode them is not judged."""
         commands = map(c.unwrapped, transaction.commands)
         if any(isinstance(command, c.ChangePlan | c.Requeue) for command in commands):
             return

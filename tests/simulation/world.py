@@ -42,7 +42,7 @@ AWAY: Final = (
     "the database went away",
     "another transaction holds rows that this call needs",
 )
-"""What a call is told whose batch could not be written in time."""
+"""What a call is told whose commit group could not be written in time."""
 
 
 class Report(Struct):

@@ -1,7 +1,7 @@
-"""Every command there is, in the batches that come of it, on a crowded database; and every question.
+"""Every command there is, in the commit groups that come of it, on a crowded database; and every question.
 
-A sample runs each kind of batch with rows that nobody has touched yet, and again with what the first one left behind,
-since a store may take another way where it remembers.
+A sample runs each kind of commit group with rows that nobody has touched yet, and again with the rows that the first
+one left, since a store may take another path for cached rows.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tests.stores.million_rows import WHALE, Population, Run, account_of, submit
 from tests.support.new_jobs import new_job
 
 MANY: Final = 40
-"""Commands in a batch."""
+"""Commands in a commit group."""
 
 
-def asked(batch: tuple[c.Command, ...]) -> int:
-    """How much a batch asks for: what its work may be a small multiple of."""
-    return sum(map(_asked, batch))
+def asked(group: tuple[c.Command, ...]) -> int:
+    """How much a commit group asks for: what its work may be a small multiple of."""
+    return sum(map(_asked, group))
 
 
 def _asked(command: c.Command) -> int:
@@ -49,9 +49,9 @@ def _new(count: int = MANY) -> list[str]:
 async def submits(run: Run, population: Population) -> None:
     names = population.names(MANY)
     for _ in range(2):
-        batch = [submit(name, new, key=new) for name, new in zip(names, _new(), strict=True)]
-        await run(*batch)
-    await run(*batch)
+        group = [submit(name, new, key=new) for name, new in zip(names, _new(), strict=True)]
+        await run(*group)
+    await run(*group)
     await run(*(submit(name, new, key="mine") for name, new in zip(population.names(1) * MANY, _new(), strict=True)))
     await run(*(submit(WHALE, new, key=new) for new in _new()))
 
@@ -96,7 +96,7 @@ async def claims_by_id(run: Run, population: Population) -> None:
 
 
 async def lives(run: Run, population: Population) -> None:
-    """From a claim to the end, by one process, each act in a batch of its own."""
+    """From a claim to the end, by one process, each act in a commit group of its own."""
     [claimed] = await run(c.Claim("w", ("gpu",), MANY))
     held = [(lease.job.id, lease.epoch) for lease in claimed.leases]
     await run(*(c.Heartbeat(*lease, starts=True) for lease in held))

@@ -1,4 +1,4 @@
-"""A SQLite database of a test's own, and batches on it."""
+"""A SQLite database of a test's own, and commit groups on it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -43,7 +43,7 @@ owns; `due` and `later` wait for a time that has come or not; a worker holds `le
 are the whale's leases. `held`, `expired` and `used` are reservations, `api` are API keys."""
 
 Run = Callable[..., Awaitable[list[Any]]]
-"""Runs one batch of commands, and gives their outcomes."""
+"""Runs one commit group of commands, and gives their outcomes."""
 
 
 def uuid_of(kind: str, number: int) -> str:
@@ -113,11 +113,11 @@ class Population:
 
 
 def runner(store: Store) -> Run:
-    """Batches of the real rules on a store; a refusal is a fault of the test."""
+    """Commit groups of the real rules on a store; a refusal is a fault of the test."""
     committer, numbers = str(uuid4()), count(1)
 
-    async def run(*batch: c.Command) -> list[Any]:
-        done = await store.transact(committer, next(numbers), needs(batch), lambda s: decide(s, batch, POLICY))
+    async def run(*group: c.Command) -> list[Any]:
+        done = await store.transact(committer, next(numbers), needs(group), lambda s: decide(s, group, POLICY))
         refused = [outcome for outcome in done.outcomes if isinstance(outcome, Refusal)]
         assert not refused, refused[0]
         return done.outcomes

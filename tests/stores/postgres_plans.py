@@ -113,7 +113,7 @@ class Watched(asyncpg.Connection):
         return await super()._execute(query, args, *rest, **options)
 
     async def plan(self, query: str, args: tuple[Any, ...]) -> float:
-        """Plans a statement as for a batch, without running it; what the planner thinks that it costs."""
+        """Plans a statement as for a commit group, without running it; what the planner thinks that it costs."""
         await self.execute(BEGIN)
         plan = await self._plan(await self._prepared(query, args))
         await self.execute("ROLLBACK")
@@ -147,7 +147,7 @@ class Watched(asyncpg.Connection):
 
 @asynccontextmanager
 async def watched(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[PostgresStore, Watch]]:
-    """A store whose every statement is looked at, on one connection for batches and one for questions."""
+    """A store whose every statement is looked at, on one connection for commit groups and one for questions."""
     watch = Watch()
     connect = asyncpg.connect
 

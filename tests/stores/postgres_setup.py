@@ -1,4 +1,4 @@
-"""What the tests of the PostgreSQL store have in common: batches decided by the real rules, and a plain connection."""
+"""What the tests of the PostgreSQL store share: commit groups decided by the real rules, and a plain connection."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -61,16 +61,16 @@ async def until_waiting(url: str) -> None:
 
 
 async def run(
-    store: PostgresStore, *batch: c.Command, committer: str | None = None, number: int | None = None
+    store: PostgresStore, *group: c.Command, committer: str | None = None, number: int | None = None
 ) -> list[Any]:
-    """One batch of the real rules; its outcomes."""
+    """One commit group of the real rules; its outcomes."""
     committer, number = committer or str(uuid4()), number or next(NUMBERS)
-    committed = await store.transact(committer, number, needs(batch), lambda snapshot: decide(snapshot, batch, POLICY))
+    committed = await store.transact(committer, number, needs(group), lambda snapshot: decide(snapshot, group, POLICY))
     return committed.outcomes
 
 
 async def look(store: PostgresStore, wanted: Needs) -> Snapshot:
-    """What a batch with these needs would be given."""
+    """What a commit group with these needs would be given."""
     seen: list[Snapshot] = []
 
     def decided(snapshot: Snapshot) -> Decision:
@@ -125,8 +125,8 @@ async def heard(store: PostgresStore) -> AsyncIterator[list[str]]:
     connection.remove_query_logger(log)
 
 
-async def sent(store: PostgresStore, *batch: c.Command) -> tuple[list[Any], list[str]]:
+async def sent(store: PostgresStore, *group: c.Command) -> tuple[list[Any], list[str]]:
     async with heard(store) as texts:
-        outcomes = await run(store, *batch)
+        outcomes = await run(store, *group)
         await asyncio.sleep(0)  # the driver logs a little later
     return outcomes, texts

@@ -1,4 +1,4 @@
-"""A process that grants one credit per batch and says each that is kept: FILE COUNT NAME [PAGES].
+"""A process that grants one credit per commit group and says each that is kept: FILE COUNT NAME [PAGES].
 
 The tests of the SQLite store start several at once, and kill them. With PAGES the journal is moved as often as that.
 """
@@ -17,8 +17,8 @@ from ficha.store.base import Decision
 from ficha.store.sqlite import SqliteStore, wal
 
 
-def grant(batch: list[Credit], snapshot: Snapshot) -> Decision:
-    return decide(snapshot, batch, Policy(plans={"pro": Plan("pro")}))
+def grant(group: list[Credit], snapshot: Snapshot) -> Decision:
+    return decide(snapshot, group, Policy(plans={"pro": Plan("pro")}))
 
 
 async def main(path: str, count: int, name: str) -> None:
@@ -26,8 +26,8 @@ async def main(path: str, count: int, name: str) -> None:
     await store.open()
     committer = str(uuid4())
     for number in range(1, count + 1):
-        batch = [Credit("ana", 1, "grant", key=f"{name}-{number}")]
-        await store.transact(committer, number, needs(batch), partial(grant, batch))
+        group = [Credit("ana", 1, "grant", key=f"{name}-{number}")]
+        await store.transact(committer, number, needs(group), partial(grant, group))
         print(f"{name}-{number}", flush=True)
     await store.close()
 

@@ -48,7 +48,7 @@ class Faulty(MemoryStore):
 
 
 class Partial(MemoryStore):
-    """Keeps what a batch wrote before it failed, as a store without transactions does."""
+    """Keeps what a commit group wrote before it failed, as a store without transactions does."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock=clock)
@@ -98,7 +98,7 @@ def is_late(query: Any, answer: Any) -> Any:
 
 
 FAULTS: dict[str, Callable[[ManualClock], MemoryStore]] = {
-    "keeps part of a failed batch": Partial,
+    "keeps part of a failed group": Partial,
     "loses a microsecond": lambda clock: Faulty(clock, loads=loses_a_microsecond),
     "mixes up the queue": lambda clock: Faulty(clock, loads=mixes_up_the_queue),
     "forgets reservations": lambda clock: Faulty(clock, loads=forgets_reservations),

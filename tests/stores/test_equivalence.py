@@ -41,7 +41,7 @@ class Rivals:
         self.clock = drivers["memory"].clock
 
     async def run(self, *commands: c.Command) -> None:
-        """A batch, which has the same outcomes everywhere."""
+        """A commit group, which has the same outcomes everywhere."""
         await self._agree(lambda driver: driver.run(*commands))
 
     async def compare_due(self) -> None:
@@ -54,7 +54,7 @@ class Rivals:
         await self._agree(due)
 
     async def compare(self) -> None:
-        """Each store holds what its batches made, and all hold the same."""
+        """Each store holds what its commit groups made, and all hold the same."""
         for driver in self.drivers.values():
             await driver.check()
         for query in (
@@ -174,8 +174,8 @@ async def arena(tmp_path: Path, migrated_url: str) -> AsyncIterator[Arena]:
 @given(workload=workloads(min_steps=8, max_steps=16))
 async def test_all_stores_give_the_same_outcomes_and_hold_the_same_rows(arena: Arena, workload: Workload) -> None:
     rivals = await arena.rivals()
-    for step, batch in workload:
+    for step, group in workload:
         rivals.clock.now += step
-        await rivals.run(*batch)
+        await rivals.run(*group)
         await rivals.compare_due()
     await rivals.compare()

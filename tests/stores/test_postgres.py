@@ -35,7 +35,7 @@ INSERT INTO commits (at, size, events) VALUES (now(), 0, '[]') RETURNING number
 """
 
 
-async def test_a_batch_under_locks_is_five_round_trips(migrated_url: str) -> None:
+async def test_a_commit_group_under_locks_is_five_round_trips(migrated_url: str) -> None:
     async with opened(migrated_url, committers=1, optimistic=False) as store:
         await prepare(store)
         texts: list[str] = []
@@ -208,7 +208,7 @@ async def test_accounts_are_locked_before_jobs_and_jobs_before_pools(migrated_ur
                 await looking
 
 
-async def test_a_row_that_another_batch_made_first_is_not_overwritten(migrated_url: str) -> None:
+async def test_a_row_that_another_commit_group_made_first_is_not_overwritten(migrated_url: str) -> None:
     async with opened(migrated_url) as one, opened(migrated_url) as other:
         started = asyncio.Event()
 
@@ -227,7 +227,7 @@ async def test_a_row_that_another_batch_made_first_is_not_overwritten(migrated_u
         assert elected.owner == "w1"
 
 
-async def test_a_pool_changed_by_a_batch_that_also_claims_is_locked_too(migrated_url: str) -> None:
+async def test_a_pool_changed_by_a_commit_group_that_also_claims_is_locked_too(migrated_url: str) -> None:
     async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
         pausing = connection.transaction()
@@ -241,7 +241,7 @@ async def test_a_pool_changed_by_a_batch_that_also_claims_is_locked_too(migrated
         assert counted.pool == Pool("gpu", None, 2, paused=True)
 
 
-async def test_a_batch_may_run_in_the_callers_transaction(postgres_url: str) -> None:
+async def test_a_commit_group_may_run_in_the_callers_transaction(postgres_url: str) -> None:
     async with opened(postgres_url) as store, connected(postgres_url) as connection:
         await prepare(store)
         # Whatever the caller has set up on the connection does not matter.
@@ -323,7 +323,7 @@ async def test_hints_may_go_out_with_a_commit_and_never_without_it(migrated_url:
         heard: asyncio.Queue[str] = asyncio.Queue()
         await other.listen(heard.put_nowait)
 
-        async def batch(name: str, *commands: c.Command) -> None:
+        async def group(name: str, *commands: c.Command) -> None:
             def decided(snapshot: Snapshot) -> q.Decision:
                 return decide(snapshot, commands, POLICY)
 
@@ -331,13 +331,13 @@ async def test_hints_may_go_out_with_a_commit_and_never_without_it(migrated_url:
             assert list(done.hints) == ([name, "also"] if done.changes else [])
 
         # Under locks, then on what is remembered, then on what somebody else has changed since.
-        await batch("first", c.DeclarePool("gpu", None), c.OpenAccount("ana", "pro", 100))
-        await batch("second", submit())
+        await group("first", c.DeclarePool("gpu", None), c.OpenAccount("ana", "pro", 100))
+        await group("second", submit())
         await run(other, c.Credit("ana", 5, "grant"))
-        await batch("third", submit())
+        await group("third", submit())
         with pytest.raises(StoreError):
-            await batch("refused", c.OpenAccount("a\x00b", "pro"))
-        await batch("nothing", c.CancelJob(str(uuid4())))
+            await group("refused", c.OpenAccount("a\x00b", "pro"))
+        await group("nothing", c.CancelJob(str(uuid4())))
         await one.notify(["last"])
         names: list[str] = []
         while "last" not in names:

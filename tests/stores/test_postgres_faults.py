@@ -54,7 +54,7 @@ async def ambiguous(url: str, cut: Cut, is_kept: bool, message: bytes, *, optimi
         assert await store.committed(committer, 3)
 
 
-async def test_the_question_whether_a_batch_was_committed_waits_for_its_end(migrated_url: str) -> None:
+async def test_the_question_whether_a_commit_group_was_committed_waits_for_its_end(migrated_url: str) -> None:
     async with opened(migrated_url) as store, connected(migrated_url) as connection:
         for end, is_kept in (("ROLLBACK", False), ("COMMIT", True)):
             committer = str(uuid4())
@@ -67,7 +67,7 @@ async def test_the_question_whether_a_batch_was_committed_waits_for_its_end(migr
             assert await asking is is_kept
 
 
-async def test_a_batch_that_changes_nothing_leaves_no_marker(migrated_url: str) -> None:
+async def test_a_commit_group_that_changes_nothing_leaves_no_marker(migrated_url: str) -> None:
     async with opened(migrated_url) as store:
         committer = str(uuid4())
         await run(store, c.CancelJob(str(uuid4())), committer=committer, number=1)
@@ -76,7 +76,7 @@ async def test_a_batch_that_changes_nothing_leaves_no_marker(migrated_url: str) 
             assert await connection.fetchval("SELECT count(*) FROM commits") == 0
 
 
-async def test_whether_a_batch_was_committed_is_not_told_once_its_marker_may_be_gone(migrated_url: str) -> None:
+async def test_whether_a_commit_group_was_committed_is_not_told_once_its_marker_may_be_gone(migrated_url: str) -> None:
     clock = ManualClock(1_700_000_000_000_000)
     async with opened(migrated_url, clock=clock) as store:
         await prepare(store)
@@ -135,7 +135,7 @@ async def test_after_its_connections_were_ended_a_store_goes_on(migrated_url: st
         assert len(await jobs(store)) == 7 - failures
 
 
-async def test_a_connection_that_ends_in_the_middle_of_a_batch_is_unavailable(migrated_url: str) -> None:
+async def test_a_connection_that_ends_in_the_middle_of_a_commit_group_is_unavailable(migrated_url: str) -> None:
     async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
         loop_only: list[Snapshot] = []

@@ -54,16 +54,16 @@ def too_much(who: str, asks: int, works: Iterable[Work], whole: frozenset[str] =
 async def run_samples(
     samples: Iterable[Sample], run: Run, watch: Watch, population: Population
 ) -> tuple[set[type[c.Command]], list[str]]:
-    """Runs the samples and judges the work of each batch; which commands there were, and what was wrong."""
+    """Runs the samples and judges the work of each commit group; which commands there were, and what was wrong."""
     used: set[type[c.Command]] = set()
     wrong: list[str] = []
 
-    async def run_and_judge(*batch: c.Command) -> list[Any]:
+    async def run_and_judge(*group: c.Command) -> list[Any]:
         watch.take()
-        outcomes = await run(*batch)
-        names = {type(command) for command in batch}
+        outcomes = await run(*group)
+        names = {type(command) for command in group}
         used.update(names)
-        wrong.extend(too_much(" ".join(sorted(name.__name__ for name in names)), asked(batch), watch.take()))
+        wrong.extend(too_much(" ".join(sorted(name.__name__ for name in names)), asked(group), watch.take()))
         return outcomes
 
     for sample in samples:
@@ -74,8 +74,8 @@ async def run_samples(
 def within(store: PostgresStore, connection: asyncpg.Connection) -> Run:
     """Commands inside a transaction of the caller's own, where the planner chooses freely."""
 
-    async def run(*batch: c.Command) -> list[Any]:
-        done = await store.transact_within(connection, needs(batch), lambda snapshot: decide(snapshot, batch, POLICY))
+    async def run(*group: c.Command) -> list[Any]:
+        done = await store.transact_within(connection, needs(group), lambda snapshot: decide(snapshot, group, POLICY))
         return done.outcomes
 
     return run

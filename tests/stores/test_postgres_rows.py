@@ -42,8 +42,8 @@ class Expected:
         self.texts.update(changes.results)
 
 
-async def write(store: PostgresStore, expected: Expected, *batch: c.Command) -> list[Any]:
-    done = await store.transact(str(uuid4()), 1, needs(batch), lambda snapshot: decide(snapshot, batch, POLICY))
+async def write(store: PostgresStore, expected: Expected, *group: c.Command) -> list[Any]:
+    done = await store.transact(str(uuid4()), 1, needs(group), lambda snapshot: decide(snapshot, group, POLICY))
     expected.add(done.changes)
     return done.outcomes
 
@@ -57,7 +57,7 @@ def submit(tool: str = "upscale", cost: int = 5, *, max_wait_ms: int | None = No
     return c.Submit("ana", (job,), key=job.id, **options)
 
 
-BATCHES: dict[str, tuple[c.Submit, ...]] = {
+GROUPS: dict[str, tuple[c.Submit, ...]] = {
     "alone": (submit(),),
     "alone with all options": (submit("paint", 7, session="s", correlation_id="c", max_wait_ms=9),),
     "alike": (submit(), submit(), submit()),
@@ -71,7 +71,7 @@ BATCHES: dict[str, tuple[c.Submit, ...]] = {
 }
 
 
-@pytest.mark.parametrize("submits", BATCHES.values(), ids=BATCHES)
+@pytest.mark.parametrize("submits", GROUPS.values(), ids=GROUPS)
 @pytest.mark.parametrize("workers", [("w1",), ("w1", "w2")])
 async def test_what_rows_share_arrives_in_each_of_them(
     migrated_url: str, submits: Sequence[c.Submit], workers: tuple[str, ...]

@@ -177,8 +177,8 @@ async def plan_of(connection: asyncpg.Connection, text: str, *values: object) ->
     return "\n".join(line for (line,) in await connection.fetch(f"EXPLAIN {text}", *values))
 
 
-async def test_no_batch_ever_reads_a_whole_table(postgres_url: str) -> None:
-    # Plans that are made on empty tables are kept, so they must be right for full ones. What the batches of real
+async def test_no_commit_group_ever_reads_a_whole_table(postgres_url: str) -> None:
+    # Plans that are made on empty tables are kept, so they must be right for full ones. What the commit groups of real
     # commands cost on full ones is in test_postgres_plans.py; here are all the parts there are.
     await PostgresStore(postgres_url).migrate()
     async with connected(postgres_url) as connection:

@@ -171,7 +171,7 @@ async def test_a_decision_that_raises_leaves_nothing(setup: StoreSetup) -> None:
     assert await setup.balance() == 101
 
 
-async def test_a_row_that_is_refused_takes_the_whole_batch_with_it(setup: StoreSetup) -> None:
+async def test_a_row_that_is_refused_takes_the_whole_commit_group_with_it(setup: StoreSetup) -> None:
     def overdraw(snapshot: Snapshot) -> q.Decision:
         account = snapshot.accounts["ana"]
         assert account is not None
@@ -187,14 +187,14 @@ async def test_a_row_that_is_refused_takes_the_whole_batch_with_it(setup: StoreS
 
 async def test_a_caller_that_is_cancelled_does_not_cut_the_transaction(setup: StoreSetup) -> None:
     inside, go_on = threading.Event(), threading.Event()
-    batch = [c.Credit("ana", 1, "grant")]
+    group = [c.Credit("ana", 1, "grant")]
 
     def slowly(snapshot: Snapshot) -> q.Decision:
         inside.set()
         assert go_on.wait(10)
-        return decide(snapshot, batch, POLICY)
+        return decide(snapshot, group, POLICY)
 
-    task = asyncio.create_task(setup.store.transact(COMMITTER, 90, needs(batch), slowly))
+    task = asyncio.create_task(setup.store.transact(COMMITTER, 90, needs(group), slowly))
     await asyncio.to_thread(inside.wait, 10)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -207,7 +207,7 @@ async def test_a_caller_that_is_cancelled_does_not_cut_the_transaction(setup: St
     assert await setup.balance() == 101
 
 
-async def test_a_batch_that_changes_nothing_writes_nothing(setup: StoreSetup, path: str) -> None:
+async def test_a_commit_group_that_changes_nothing_writes_nothing(setup: StoreSetup, path: str) -> None:
     before = journal(path)
     assert await setup.run(c.Claim("w1", ("gpu",), 10)) != []
     after = journal(path)
@@ -245,7 +245,7 @@ async def test_a_closed_store_says_so_and_closes_twice(setup: StoreSetup) -> Non
 
 
 async def test_the_view_shows_a_job_as_it_is_now(setup: StoreSetup, path: str) -> None:
-    # Born and claimed in one batch, so its wide row never knew about the claim.
+    # Born and claimed in one commit group, so its wide row never knew about the claim.
     await setup.run(a_submit(1), c.Claim("w1", ("gpu",)))
     look = "SELECT status, place, worker, epoch, charged FROM job_states"
     assert apsw.Connection(path).execute(look).get == ("starting", "leased", "w1", 1, 2)

@@ -62,7 +62,7 @@ async def test_a_killed_process_loses_nothing_that_was_acknowledged(setup: Store
     await setup.store.open()
     found = await setup.store.read(q.GetState())
     names = {key.key for key in found.keys.values()}
-    # The last batch of each process may be there without having been acknowledged.
+    # The last commit group of each process may be there without having been acknowledged.
     assert kept <= names
     assert len(names - kept) <= 4
     assert found.accounts["ana"].balance == 100 + len(names) == sum(entry.amount for entry in found.entries)
@@ -107,7 +107,7 @@ def disk() -> Iterator[FaultyDisk]:
     disk.unregister()
 
 
-async def test_a_full_database_keeps_nothing_of_the_batch_and_goes_on_once_there_is_space(setup: StoreSetup) -> None:
+async def test_a_full_database_keeps_nothing_of_a_commit_group_and_goes_on_once_it_has_space(setup: StoreSetup) -> None:
     def limit(pages: int, db: apsw.Connection) -> None:
         db.pragma("max_page_count", pages)
 
@@ -125,7 +125,7 @@ async def test_a_full_database_keeps_nothing_of_the_batch_and_goes_on_once_there
     assert await setup.balance() == 20
 
 
-async def test_a_disk_that_fills_up_during_the_commit_keeps_nothing_of_the_batch(
+async def test_a_disk_that_fills_up_during_the_commit_keeps_nothing_of_the_commit_group(
     disk: FaultyDisk, setup: StoreSetup, path: str
 ) -> None:
     disk.is_full = True

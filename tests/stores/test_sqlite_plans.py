@@ -44,23 +44,23 @@ def too_much(who: str, asks: int, works: list[Work]) -> list[str]:
 async def run_samples(
     samples: Iterable[Sample], store: SqliteStore, watch: Watch, population: Population
 ) -> tuple[set[type[c.Command]], list[str]]:
-    """Runs the samples and judges the work of each batch; which commands there were, and what was wrong."""
+    """Runs the samples and judges the work of each commit group; which commands there were, and what was wrong."""
     used: set[type[c.Command]] = set()
     texts: set[str] = set()
     wrong: list[str] = []
     run, held = runner(store), population.sum("leased", "lapsed", "awaiting", "whaled")
 
-    async def run_and_judge(*batch: c.Command) -> list[Any]:
+    async def run_and_judge(*group: c.Command) -> list[Any]:
         watch.take()
-        outcomes = await run(*batch)
+        outcomes = await run(*group)
         works = watch.take()
-        names = {type(command) for command in batch}
+        names = {type(command) for command in group}
         used.update(names)
         texts.update(work.text for work in works)
         who = " ".join(sorted(name.__name__ for name in names))
         for work in works:
             # Slots are counted: as many as are busy.
-            asks = held if "count(*) FROM leases" in work.text else asked(batch)
+            asks = held if "count(*) FROM leases" in work.text else asked(group)
             wrong.extend(too_much(who, asks, [work]))
         return outcomes
 

@@ -68,7 +68,7 @@ async def test_what_somebody_changed_by_hand_is_seen(setup: StoreSetup, path: st
     assert lost.code == "LEASE_LOST"
 
 
-async def test_a_batch_that_was_not_kept_is_not_remembered(setup: StoreSetup) -> None:
+async def test_a_commit_group_that_was_not_kept_is_not_remembered(setup: StoreSetup) -> None:
     def overdraw(snapshot: Snapshot) -> Decision:
         account = snapshot.accounts["ana"]
         assert account is not None

@@ -44,7 +44,7 @@ def short(monkeypatch: pytest.MonkeyPatch, pages: int = 10, long: int = 30, crow
 
 
 async def grant(setup: StoreSetup) -> None:
-    """A batch of several pages."""
+    """A commit group of several pages."""
     await setup.run(*[c.Credit("ana", 1, "grant") for _ in range(50)])
 
 

@@ -21,7 +21,7 @@ async def counts(store: PostgresStore | SqliteStore) -> dict[tuple[str, str], in
 
 
 async def work(store: PostgresStore, worker: str, jobs: int) -> None:
-    """Each job in batches of its own."""
+    """Each job in commit groups of its own."""
     for _ in range(jobs):
         [claimed] = await run(store, c.Claim(worker, ("gpu",), 1))
         for lease in claimed.leases:
@@ -29,7 +29,7 @@ async def work(store: PostgresStore, worker: str, jobs: int) -> None:
 
 
 @pytest.mark.req("B8")
-async def test_batches_add_rows_and_folding_leaves_one_of_each_kind(migrated_url: str) -> None:
+async def test_commit_groups_add_rows_and_folding_leaves_one_of_each_kind(migrated_url: str) -> None:
     async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
         await run(store, *(submit() for _ in range(7)))

@@ -43,12 +43,12 @@ async def test_a_mistyped_key_is_refused_without_a_question(place: Place, identi
     identity = identity_with(app)
     secret, _ = await new_key(app)
     store.reads.clear()
-    batches = store.batches
+    groups = store.groups
     wrong = [secret[:at] + ("a" if letter != "a" else "b") + secret[at + 1 :] for at, letter in enumerate(secret)]
     wrong += [secret[:-1], secret + "a", secret[:-6], secret.upper(), "ficha_", "ficha_root_" + secret[14:]]
     for number, text in enumerate(wrong):
         await refusal(identity, text, peer=f"198.51.100.{number}")
-    assert (store.reads.total(), store.batches) == (0, batches)
+    assert (store.reads.total(), store.groups) == (0, groups)
     assert "checksum" in (await refusal(identity, wrong[-6])).message
     assert (await shown(identity, secret)).scope == "service"
 
@@ -150,12 +150,12 @@ async def test_use_is_written_down_in_the_background_once_a_minute(
     assert [key.last_used_at for key in (await app.api_keys()).items] == [None]
     used = []
     for _ in range(3):
-        batches = store.batches
+        groups = store.groups
         for _ in range(20):
             await shown(identity, secret)
             seconds.advance(2.9)
         await background(USING)
-        assert store.batches == batches + 1
+        assert store.groups == groups + 1
         used += [key.last_used_at for key in (await app.api_keys()).items]
         seconds.advance(2)
         place.clock.advance(60)
@@ -168,11 +168,11 @@ async def test_a_refused_key_is_not_in_use(place: Place, identity_with: Make) ->
     identity = identity_with(app)
     secret, key_id = await new_key(app)
     await app.revoke_api_key(key_id)
-    batches = store.batches
+    groups = store.groups
     await refusal(identity, secret)
     await refusal(identity, new_secret("user"))
     await background(USING)
-    assert store.batches == batches
+    assert store.groups == groups
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ async def test_a_claim_is_two_round_trips_and_one_that_finds_nothing_is_one(migr
         [claimed], texts = await sent(store, c.Claim("w1", ("gpu",), 1))
         assert (ids(claimed), texts) == (queued[1:2], SEEN)
         assert claimed.leases[0].payload == '{"x": 1}'
-        # What a worker says of a lease in the same batch costs nothing more.
+        # What a worker says of a lease in the same commit group costs nothing more.
         [claimed, beating], texts = await sent(store, CLAIM, c.Heartbeat(queued[1], 1))
         assert (ids(claimed), texts) == (queued[2:4], SEEN)
         assert beating.expires_at > 0
@@ -182,7 +182,7 @@ async def test_a_pool_that_changes_between_look_and_write_is_seen(
         assert await sound(mine)
 
 
-async def test_a_batch_that_claims_and_changes_the_pool_takes_locks(migrated_url: str) -> None:
+async def test_a_commit_group_that_claims_and_changes_the_pool_takes_locks(migrated_url: str) -> None:
     async with opened(migrated_url, committers=1) as store:
         queued = await ready(store, 3)
         outcomes, texts = await sent(store, c.Claim("w1", ("gpu",), 1), c.PausePool("gpu", True), CLAIM)

@@ -1,4 +1,4 @@
-"""Batches decided on remembered rows: written in one round trip if the rows still stand, decided under locks if not."""
+"""Commit groups decided on cached rows: written in one round trip if the rows are unchanged, under locks if not."""
 
 import asyncio
 import time
@@ -98,7 +98,7 @@ async def test_what_is_decided_again_leaves_one_audit_line(migrated_url: str) ->
         assert found.line.details == {"amount": 1, "balance": granted.balance} == {"amount": 1, "balance": 1_096}
 
 
-async def test_what_a_batch_would_be_decided_on_is_seen_whoever_holds_it(migrated_url: str) -> None:
+async def test_what_a_commit_group_would_be_decided_on_is_seen_whoever_holds_it(migrated_url: str) -> None:
     wanted = needs([submit(), c.Claim("w1", ("gpu",), 1), c.RevokeApiKey(str(uuid4()))])
     async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store, slots=1)
@@ -211,7 +211,7 @@ async def test_a_wrong_idea_of_the_databases_clock_is_mended(migrated_url: str, 
         assert texts == ["SELECT", "guarded"]
 
 
-async def test_where_even_a_fresh_look_is_old_batches_take_locks_at_once(
+async def test_where_even_a_fresh_look_is_old_commit_groups_take_locks_at_once(
     migrated_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layer, "SHARED_S", 3_600.0)
@@ -228,10 +228,10 @@ async def test_where_even_a_fresh_look_is_old_batches_take_locks_at_once(
             return found
 
         monkeypatch.setattr(PostgresSession, "look_at_accounts", late_look)
-        for batches in (2, 4, 8, 16, 32, 64, 64):
+        for groups in (2, 4, 8, 16, 32, 64, 64):
             _, texts = await sent(mine, submit())
             assert texts[:3] == ["SELECT", "guarded", "BEGIN"]
-            for _ in range(batches):
+            for _ in range(groups):
                 _, texts = await sent(mine, submit())
                 assert texts[0] == "BEGIN"
 

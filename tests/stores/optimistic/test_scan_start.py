@@ -130,7 +130,7 @@ async def test_entries_that_cannot_be_cleaned_away_are_passed_over(
         assert visited[1] < 100
 
 
-async def test_figures_taken_of_empty_tables_do_not_make_batches_read_all_of_them(migrated_url: str) -> None:
+async def test_figures_taken_of_empty_tables_do_not_make_commit_groups_read_all_of_them(migrated_url: str) -> None:
     """While old versions cannot be cleaned away, a table that is said to be empty has many pages."""
     async with opened(migrated_url, committers=1) as store, connected(migrated_url) as elsewhere:
         await prepare(store)
