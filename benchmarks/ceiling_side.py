@@ -1,5 +1,5 @@
-"""The raw ceiling: the rows that Ficha writes for these jobs, written again by the same statements in the same batches,
-prepared, each batch durable; with no rules, no engine and no reading. No queue with these tables can be faster."""
+"""The raw ceiling: the rows that Ficha writes for these jobs, written again by the same statements in the same
+transactions, prepared, each one durable; no rules, no engine, no reading. No queue with these tables can be faster."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import asyncpg
 
 from .ficha_side import FichaSide
 from .peer import Peer, Tally, Wrong
-from .recording import Batch, Part
+from .recording import Part, RecordedTransaction
 from .workload import CALLERS
 
-NOBODY: Final = "batches of rows have neither callers nor handlers"
+NOBODY: Final = "recorded rows have neither callers nor handlers"
 
 
 class CeilingSide(Peer):
@@ -37,10 +37,10 @@ class CeilingSide(Peer):
         self._next = iter(self.parts)
         self._writers: dict[object, _Writer] = {}
         for part in self.parts:
-            for batch in part.batches:
-                if batch.writer not in self._writers:
-                    self._writers[batch.writer] = _Writer(await asyncpg.connect(url))
-                await self._writers[batch.writer].prepare(batch)
+            for transaction in part.transactions:
+                if transaction.writer not in self._writers:
+                    self._writers[transaction.writer] = _Writer(await asyncpg.connect(url))
+                await self._writers[transaction.writer].prepare(transaction)
         await self._write()
 
     async def close(self) -> None:
@@ -55,25 +55,25 @@ class CeilingSide(Peer):
         tally.add(await self._write())
 
     async def _write(self) -> int:
-        """Writes the next part, each writer's batches on a connection of its own."""
+        """Writes the next part, each writer's transactions on a connection of its own."""
         part = next(self._next)
-        batches: dict[object, list[Batch]] = defaultdict(list)
-        for batch in part.batches:
-            batches[batch.writer].append(batch)
+        transactions: dict[object, list[RecordedTransaction]] = defaultdict(list)
+        for transaction in part.transactions:
+            transactions[transaction.writer].append(transaction)
         claimed = [asyncio.Event() for _ in range(part.claims)]
         claims = iter(claimed)
-        own = {id(batch): next(claims) for batch in part.batches if batch.is_claim}
+        own = {id(transaction): next(claims) for transaction in part.transactions if transaction.is_claim}
 
-        async def write(writer: _Writer, batches: list[Batch]) -> None:
-            for batch in batches:
-                for claim in claimed[: batch.after]:
+        async def write(writer: _Writer, transactions: list[RecordedTransaction]) -> None:
+            for transaction in transactions:
+                for claim in claimed[: transaction.after]:
                     await claim.wait()
-                await writer.write(batch)
-                if id(batch) in own:
-                    own[id(batch)].set()
+                await writer.write(transaction)
+                if id(transaction) in own:
+                    own[id(transaction)].set()
 
         async with asyncio.TaskGroup() as tasks:
-            for name, theirs in batches.items():
+            for name, theirs in transactions.items():
                 tasks.create_task(write(self._writers[name], theirs))
         return part.jobs
 
@@ -94,20 +94,20 @@ class _Writer:
         self.connection = connection
         self._prepared: dict[str, Any] = {}
 
-    async def prepare(self, batch: Batch) -> None:
-        for setting in batch.settings:
+    async def prepare(self, transaction: RecordedTransaction) -> None:
+        for setting in transaction.settings:
             await self.connection.execute(f"SET {setting}")
-        for text, _ in batch.writes:
+        for text, _ in transaction.writes:
             if text not in self._prepared:
                 self._prepared[text] = await self.connection.prepare(text)
 
-    async def write(self, batch: Batch) -> None:
-        if len(batch.writes) == 1:
+    async def write(self, transaction: RecordedTransaction) -> None:
+        if len(transaction.writes) == 1:
             # A statement by itself is a transaction, and durable when it returns.
-            await self._send(*batch.writes[0])
+            await self._send(*transaction.writes[0])
         else:
             async with self.connection.transaction():
-                for text, values in batch.writes:
+                for text, values in transaction.writes:
                     await self._send(text, values)
 
     async def _send(self, text: str, values: Sequence[Any]) -> None:

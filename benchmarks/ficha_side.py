@@ -20,7 +20,7 @@ from .workload import ACCOUNTS, COST, RESULT, account, payload
 
 POOL: Final = "images"
 LOOPS: Final = 8
-BATCH: Final = 200
+CLAIM_LIMIT: Final = 200
 PLENTY: Final = 1_000_000_000
 MOST_CLAIMS: Final = 1_000_000
 IDLE_S: Final = 0.02
@@ -94,7 +94,7 @@ class FichaSide(Peer):
     async def _finish(self, worker: str, last: asyncio.Future[int]) -> None:
         for _ in range(MOST_CLAIMS):
             heard, was_last = self._app.work_heard(POOL), last.done()
-            leases: list[Lease] = await self._app.claim(POOL, limit=BATCH, worker=worker)
+            leases: list[Lease] = await self._app.claim(POOL, limit=CLAIM_LIMIT, worker=worker)
             if leases:
                 _none_refused(await self._app.finish_many((lease, RESULT) for lease in leases))
             elif was_last:

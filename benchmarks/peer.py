@@ -127,7 +127,7 @@ class Peer(Protocol):
         return waits
 
     async def finish_all(self, tally: Tally, last: asyncio.Future[int]) -> None:
-        """Claims and finishes jobs in batches, with no worker around it, until as many have ended as `last` says once
+        """Claims and finishes many jobs at once, with no worker around it, until as many have ended as `last` says once
         it is known.
 
         A peer that can do so only by its worker has that do it, and says with `lacks` that it is no `claim_finish`.

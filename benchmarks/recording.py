@@ -1,4 +1,4 @@
-"""What Ficha writes, noted batch by batch as it goes to the driver, so that it can be written again with nothing around
+"""What Ficha writes, noted by transaction as it goes to the driver, so that it can be written again with nothing around
 it. Only the driver is listened to: how the store puts its statements together does not matter here."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_GUESSES: Final = "&ficha_prepared=off"
 
 
 @dataclass
-class Batch:
+class RecordedTransaction:
     """What one transaction wrote.
 
     writer: whose it was. What one writer wrote, it wrote in this order, because it may be the same rows.
@@ -49,7 +49,7 @@ class Batch:
 class Part:
     """What one call to Ficha wrote."""
 
-    batches: list[Batch] = field(default_factory=list)
+    transactions: list[RecordedTransaction] = field(default_factory=list)
     jobs: int = 0
     claims: int = 0
 
@@ -59,7 +59,7 @@ class Recorder(FichaSide):
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
-        self._begun: dict[int, Batch] = {}
+        self._begun: dict[int, RecordedTransaction] = {}
 
     async def open(self, url: str) -> None:
         self.parts.append(Part())
@@ -91,21 +91,23 @@ class Recorder(FichaSide):
             is_write = WRITE.search(query) is not None
             if verb == "BEGIN" or (is_write and id(connection) not in self._begun):
                 settings = tuple(SETTING.findall(query)) if verb == "BEGIN" else ()
-                self._begun[id(connection)] = Batch(asyncio.current_task(), settings, self.parts[-1].claims)
+                self._begun[id(connection)] = RecordedTransaction(
+                    asyncio.current_task(), settings, self.parts[-1].claims
+                )
             if is_write:
                 self._begun[id(connection)].writes.append((query, values))
             answer = await method(connection, query, *values, **options)
-            if not connection.is_in_transaction() and (batch := self._begun.pop(id(connection), None)):
-                self._ended(batch, was_kept=verb != "ROLLBACK")
+            if not connection.is_in_transaction() and (transaction := self._begun.pop(id(connection), None)):
+                self._ended(transaction, was_kept=verb != "ROLLBACK")
             return answer
 
         return heard
 
-    def _ended(self, batch: Batch, *, was_kept: bool) -> None:
-        if was_kept and batch.writes:
+    def _ended(self, transaction: RecordedTransaction, *, was_kept: bool) -> None:
+        if was_kept and transaction.writes:
             part = self.parts[-1]
-            part.batches.append(batch)
-            part.claims += batch.is_claim
+            part.transactions.append(transaction)
+            part.claims += transaction.is_claim
 
 
 async def recorded(kind: Kind, size: Size) -> list[Part]:

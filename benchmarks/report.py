@@ -20,7 +20,7 @@ NOTHING: Final = "–"  # noqa: RUF001 (a dash, as in any table)
 NOTES: Final = """\
 - **submit**: each caller submits one job per call and waits for the answer; p50 and p99 are those waits. Callers are
   tasks of one event loop, or threads where a peer's calls block.
-- **whole life**: the same while eight loops claim and finish in batches, until the last job has ended. A peer whose
+- **whole life**: the same while eight loops claim and finish many at once, until the last job has ended. A peer whose
   jobs only its own worker can take runs that worker instead.
 - **claim and finish**: the same eight loops on a full queue, without a worker around them.
 - **worker**: the peer's own worker runs a handler that does nothing, in the process that filled the queue. **Worker
@@ -30,7 +30,7 @@ NOTES: Final = """\
   of the one before; the time is that from just before the call to the handler's first line. In two processes, one
   submits and the other works, and both look at the machine's monotonic clock.
 - **raw ceiling**: the rows that Ficha writes for the same jobs, written by the same statements in the same full
-  batches, prepared, each batch durable, over as many connections as Ficha writes with; no rules, no engine, nothing
+  transactions, prepared, each one durable, over as many connections as Ficha writes with; no rules, no engine, nothing
   read. Ficha then has to find all its invariants in what was written. For submits by many callers it is that of a bulk.
 - Client and worker are one Python process where nothing else is said. Each figure is the median of the rounds, each
   taken on a fresh database after a warm-up; peers take turns. A ratio is the median of the ratios within each round,

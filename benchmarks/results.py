@@ -17,7 +17,7 @@ CEILING_OF: Final = {
     "bulk": "bulk",
     "claim_finish": "claim_finish",
 }
-"""Which of the ceiling's figures a measurement has above it. Many callers' submits share batches, as a bulk's do."""
+"""The figure of the ceiling that limits a measurement. Submits of many callers share transactions, as in a bulk."""
 
 
 @dataclass

@@ -23,7 +23,7 @@ from .idle_side import resident_mb
 
 CALLERS: Final = 256
 LOOPS: Final = 4
-BATCH: Final = 200
+CLAIM_LIMIT: Final = 200
 MOST_OPEN: Final = 1_000
 """Jobs that this process has submitted and not yet finished: further callers wait, so that the queue does not grow."""
 PAUSE_S: Final = 0.002
@@ -39,11 +39,11 @@ class Lives:
         self._is_over = False
 
     async def bulk(self, jobs: int) -> float:
-        """So many whole lives, batch by batch; the memory that the process then holds."""
-        for begun in range(0, jobs, batch := min(jobs, 1_000)):
-            wanted = [self._account() for _ in range(begun, begun + batch)]
+        """Runs this many whole lives, up to 1,000 at a time; the memory that the process then holds."""
+        for begun in range(0, jobs, at_once := min(jobs, 1_000)):
+            wanted = [self._account() for _ in range(begun, begun + at_once)]
             none_refused(await self._app.submit_many(request(account, self._key()) for account in wanted))
-            while leases := await self._app.claim(POOL, limit=BATCH, worker="worker"):
+            while leases := await self._app.claim(POOL, limit=CLAIM_LIMIT, worker="worker"):
                 none_refused(await self._app.finish_many((lease, RESULT) for lease in leases))
         gc.collect()
         return resident_mb()
@@ -81,7 +81,7 @@ class Lives:
     async def _finish(self, worker: str) -> None:
         """Claims as many as this process has submitted, whoever's they are, so that no process starves another."""
         while (open_jobs := self._submitted - self._claimed) or not self._is_over:
-            limit = min(BATCH, open_jobs)
+            limit = min(CLAIM_LIMIT, open_jobs)
             self._claimed += limit
             leases = await self._app.claim(POOL, limit=limit, worker=worker) if limit else []
             self._claimed -= limit - len(leases)
