@@ -258,8 +258,7 @@ async def _roll_back(connection: Connection) -> None:
 class SettledConnector:
     """Makes connections that have the settings from the start, so that single statements have them too.
 
-    A pooler in transaction mode refuses that, as its clients share connections. There `is_settled` becomes False, and
-    each transaction sets them itself.
+    A pooler in transaction mode refuses that: then `is_settled` becomes False, and each transaction sets them itself.
     """
 
     def __init__(self, url: str, *, prepared: bool, writes: bool) -> None:

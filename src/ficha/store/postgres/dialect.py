@@ -1,7 +1,6 @@
 """How PostgreSQL writes a statement, and how values are passed.
 
-Values are passed only as text, whole numbers and booleans; SQL converts them to the native types of the columns. So any
-asyncpg connection will do, also a caller's connection with codecs of its own.
+Values are passed only as text, whole numbers and booleans, so that any asyncpg connection will do, whatever its codecs.
 """
 
 # ruff: noqa: S608 (texts are put together from names of our own; values are always parameters)
@@ -98,8 +97,7 @@ class Layout:
     """Writes rows as the text of an array of their table's row type.
 
     One text for all rows of a table is far less work, on both sides, than a parameter for each column, and the same
-    statement serves one row and hundreds. The text has the columns in the database's own order, which `read` asks for.
-    Columns that a statement does not write are left empty.
+    statement serves one row and hundreds. Columns are in the database's own order (`read`); unwritten ones are empty.
     """
 
     _READ: Final = """

@@ -1,7 +1,6 @@
 """Loads what a group needs: first takes every lock that may have to be waited for, then reads the rest in one view.
 
-Stage 1 locks, always in the same order: accounts, hot rows of the named jobs, pools, leaders, each in key order; then
-API keys.
+Stage 1 locks in a fixed order: accounts, hot rows of the named jobs, pools, leaders (each in key order), API keys.
 Stage 2 waits for nothing. Its view is newer than every lock, so it sees keys, steps, reservations, checkpoints and
 slots as the previous holder of the locks left them. It locks claim candidates, and skips rows that others have locked.
 Each stage is one statement, built from those parts in `load_statements.py` that the group needs.

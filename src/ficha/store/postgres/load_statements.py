@@ -1,8 +1,7 @@
 """The two statements that load what a group needs: which rows each part finds, and how it locks them.
 
-All parts share one list of columns: those of an account or a job, of which there are many, and one column of whole
-records, `rest`, for everything else. The driver decodes typed columns several times faster than records. `load.py` puts
-the rows into the snapshot.
+All parts share one list of columns: those of an account or a job, which the driver decodes several times faster than
+whole records, and one column of whole records, `rest`, for everything rarer. `load.py` makes the snapshot of them.
 """
 
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)

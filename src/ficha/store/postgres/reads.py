@@ -1,7 +1,6 @@
 """The queries that PostgreSQL answers in its own way, and the table of which function answers which query.
 
-A query of several statements runs in one REPEATABLE READ transaction, so that the answer is one view. Nothing here
-locks or decides: "due" and "stuck" are conditions that the query itself brings.
+A query of several statements runs in one REPEATABLE READ transaction, so that the answer is one view. Nothing locks.
 """
 
 from __future__ import annotations

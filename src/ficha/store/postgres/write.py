@@ -1,8 +1,7 @@
 """Writes what a group changed: one statement, built from the parts that it has rows for.
 
 A part is a data-modifying CTE on one table, over the rows `v`, which are passed as one parameter. All parts see the
-rows as they were before the statement, so no part may touch a row that another one writes; `job_rows` sorts hot rows
-accordingly. Nothing here depends on what a value means.
+rows as they were before the statement, so no two parts may write the same row; `job_rows` sorts hot rows accordingly.
 """
 
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
