@@ -1,6 +1,8 @@
 """Fixtures that every test may use."""
 
+import shutil
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -74,3 +76,12 @@ async def postgres_url(postgres_server: Server) -> AsyncIterator[str]:
     """The address of a fresh empty PostgreSQL database, for one test that may do with it whatever it likes."""
     async with new_database(postgres_server) as url:
         yield url
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may look into: pytest's own are closed to others."""
+    folder = Path(tempfile.mkdtemp(prefix="ficha-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)

@@ -3,8 +3,6 @@
 import asyncio
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -259,15 +257,6 @@ async def test_a_directory_in_place_of_a_file(tmp_path: Path) -> None:
 async def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
     await refused(f"sqlite:///{tmp_path}/no/such/ficha.db", StoreError, "does not exist: make it first")
     assert os.listdir(tmp_path) == []
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that every user may look into: pytest's own are closed to others."""
-    folder = Path(tempfile.mkdtemp(prefix="ficha-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -22,20 +22,20 @@ EVERY_DAY = (
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """The project without the layer."""
+def copy(open_folder: Path) -> Path:
+    """The project without the layer, where tests that give up root's rights can read it too."""
     for name in ("src", "tests", "examples", "benchmarks", "docs"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.db*"))
+        shutil.copytree(ROOT / name, open_folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.db*"))
     for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "ARCHITECTURE.md", "openapi.json", "Makefile"):
-        shutil.copy(ROOT / name, tmp_path / name)
-    shutil.rmtree(tmp_path / LAYER)
-    shutil.rmtree(tmp_path / OWN)
-    store = tmp_path / LAYER.parent / "store.py"
+        shutil.copy(ROOT / name, open_folder / name)
+    shutil.rmtree(open_folder / LAYER)
+    shutil.rmtree(open_folder / OWN)
+    store = open_folder / LAYER.parent / "store.py"
     lines = store.read_text().splitlines(keepends=True)
     kept = [line for line in lines if "optimistic_layer" not in line]
     assert len(lines) - len(kept) == 2, "an import and one line are all that the plain store knows of the layer"
     store.write_text("".join(kept))
-    return tmp_path
+    return open_folder
 
 
 def run(folder: Path, *arguments: str) -> None:
