@@ -25,8 +25,8 @@ SHOWN: Final = 12
 """The largest relations are named in the report."""
 
 SIZES: Final = """
-SELECT c.relname, pg_table_size(c.oid) FROM pg_class c
-WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'i')
+SELECT c.relname, pg_table_size(c.oid) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname IN ('public', 'ficha') AND c.relkind IN ('r', 'i')
 """
 END_OF_LOG: Final = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
 

@@ -18,8 +18,8 @@ from .measurements import Trial
 from .peer import Tally
 from .workload import Numbers, Size
 
-WRITE: Final = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE \w+ (AS \w+ )?SET)\b")
-CLAIM: Final = "INSERT INTO leases"
+WRITE: Final = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE [\w.]+ ((AS )?\w+ )?SET)\b")
+CLAIM: Final = "INSERT INTO ficha.leases"
 SETTING: Final = re.compile(r"SET LOCAL (.*?)\s*(?:;|$)")
 # A statement that is sent on a guess has a condition that holds only in the database where the guess was made. Without
 # prepared statements none is sent, and the rows are the same.

@@ -208,8 +208,9 @@ def _value(database: Database, table: str, column: str) -> str:
 @asynccontextmanager
 async def _opened(url: str) -> AsyncIterator[Database]:
     if url.startswith("postgresql:"):
-        memory = {"work_mem": "512MB", "maintenance_work_mem": "1GB", "temp_buffers": "256MB"}
-        connection = await asyncpg.connect(url, command_timeout=600, server_settings=memory)
+        # The texts are for both databases, so the path says where the tables are.
+        settings = {"work_mem": "512MB", "maintenance_work_mem": "1GB", "temp_buffers": "256MB", "search_path": "ficha"}
+        connection = await asyncpg.connect(url, command_timeout=600, server_settings=settings)
         try:
             yield _Postgres(connection)
         finally:

@@ -89,7 +89,7 @@ async def _held(url: str) -> AsyncIterator[None]:
     connection = await asyncpg.connect(url)
     try:
         async with connection.transaction(isolation="repeatable_read"):
-            await connection.fetch("SELECT * FROM pools LIMIT 1")
+            await connection.fetch("SELECT * FROM ficha.pools LIMIT 1")
             if not await connection.fetchval(
                 "SELECT backend_xmin IS NOT NULL FROM pg_stat_activity WHERE pid = pg_backend_pid()"
             ):

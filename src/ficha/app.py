@@ -32,6 +32,7 @@ from .engine.trigger import OnWork
 from .operations import AllOperations, BoundOperations
 from .store.base import COMMITS_KEPT_MS_MIN, Store
 from .store.connect import connect, store_for
+from .store.schema_name import DEFAULT_SCHEMA, schema_problem
 from .tools import Cost, Isolation, Tool
 from .validation import Limits
 from .worker import WorkerLoop, worker_name
@@ -56,6 +57,8 @@ class Ficha(AllOperations):
 
     database: a URL, `sqlite:///file.db`, `postgresql://…` or `memory:`. Defaults to FICHA_DATABASE_URL, then to
         `sqlite:///ficha.db`.
+    schema: the PostgreSQL schema that holds all tables, so that they meet no others. Defaults to FICHA_SCHEMA, then to
+        `ficha`. A URL with `?ficha_schema=…` goes before it. SQLite and memory have none, and ignore it.
     plans: what accounts may do. Defaults to one plan, "default", without limits.
     pools: slots shared by tools. There is always a pool "default" without a limit.
     first_job_boost: subtracted from the priority of an account's first job ever. Defaults to 0.
@@ -83,6 +86,7 @@ class Ficha(AllOperations):
         self,
         database: str | None = None,
         *,
+        schema: str | None = None,
         plans: Iterable[Plan] = (Plan("default"),),
         pools: Iterable[Pool] = (),
         first_job_boost: int = 0,
@@ -105,6 +109,9 @@ class Ficha(AllOperations):
         if not isinstance(database, str | None):
             raise ValueError(f"database must be a URL such as {DEFAULT_URL}, not {database!r}")
         self.database = database or os.environ.get("FICHA_DATABASE_URL") or DEFAULT_URL
+        self.schema = schema or os.environ.get("FICHA_SCHEMA") or DEFAULT_SCHEMA
+        if (problem := schema_problem(self.schema)) is not None:
+            raise ValueError(problem)
         self.limits = limits or Limits()
         self.lease_s = lease_s if lease_s is not None else _milliseconds("JOB_LOCK_TTL_MS", 60_000) / 1_000
         lease_ms = _milliseconds_of(self.lease_s, "lease_s")
@@ -241,7 +248,7 @@ class Ficha(AllOperations):
         """Connects to the database and declares the pools there."""
         if self._engine is not None:
             raise RuntimeError("the application is open already")
-        store = self._store or await connect(self.database)
+        store = self._store or await connect(self.database, self.schema)
         try:
             await store.open()
         except BaseException:
@@ -308,7 +315,7 @@ class Ficha(AllOperations):
         sweeps: whether calls trigger sweeps, as in an open application. creates: whether to create an embedded database
         that does not exist.
         """
-        store = await connect(self.database) if creates else store_for(self.database)
+        store = await connect(self.database, self.schema) if creates else store_for(self.database, self.schema)
         try:
             await store.open()
             sweep_s = self._sweep_s if sweeps else float("inf")

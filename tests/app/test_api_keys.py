@@ -150,8 +150,8 @@ async def dumped(app: Ficha, world: World) -> str:
         tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
         return repr([list(db.execute(f"SELECT * FROM {table}")) for table in tables])
     async with store._readers.take() as connection:
-        tables = await connection.fetch("SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 2200")
-        return repr([await connection.fetch(f"SELECT t::text FROM {table[0]} t") for table in tables])
+        tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'ficha'")
+        return repr([await connection.fetch(f"SELECT t::text FROM ficha.{table[0]} t") for table in tables])
 
 
 @pytest.mark.req("D10")

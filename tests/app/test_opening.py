@@ -196,7 +196,7 @@ async def test_postgresql_without_the_schema_is_told_to_migrate(postgres_url: st
     await refused(postgres_url, SchemaMismatch, "run `ficha migrate up`")
     connection = await asyncpg.connect(postgres_url)
     try:
-        made = await connection.fetchval("select count(*) from pg_class where relnamespace = 'public'::regnamespace")
+        made = await connection.fetchval("select count(*) from pg_namespace where nspname = 'ficha'")
         assert made == 0, "opening it makes nothing"
     finally:
         await connection.close()
@@ -224,10 +224,10 @@ async def test_a_newer_schema_is_left_alone(tmp_path: Path, shared_database: str
 
     connection = await asyncpg.connect(shared_database)
     try:
-        await connection.execute("insert into schema_migrations values (999)")
+        await connection.execute("insert into ficha.migrations values (999)")
         await refused(shared_database, SchemaMismatch, "version 999.*upgrade ficha")
     finally:
-        await connection.execute("delete from schema_migrations where version = 999")
+        await connection.execute("delete from ficha.migrations where version = 999")
         await connection.close()
 
 

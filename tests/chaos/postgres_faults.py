@@ -152,8 +152,8 @@ def lock_from_outside(row_s: float, table_s: float) -> Fault:
         try:
             while struck == 0 or time.monotonic() < until:
                 for statement, held_s in (
-                    ("SELECT FROM accounts ORDER BY id LIMIT 1 FOR UPDATE", row_s),
-                    ("LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE", table_s),
+                    ("SELECT FROM ficha.accounts ORDER BY id LIMIT 1 FOR UPDATE", row_s),
+                    ("LOCK TABLE ficha.jobs IN ACCESS EXCLUSIVE MODE", table_s),
                 ):
                     async with connection.transaction():
                         await connection.execute(statement)

@@ -4,6 +4,7 @@ import os
 import re
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import apsw
 import asyncpg
@@ -28,7 +29,8 @@ async def execute(url: str, sql: str) -> None:
         finally:
             db.close()
         return
-    connection = await asyncpg.connect(url)
+    # The statements are for both databases, so the path says where the tables are.
+    connection = await asyncpg.connect(url, server_settings={"search_path": "ficha"})
     try:
         await connection.execute(sql)
     finally:
@@ -50,9 +52,12 @@ async def schema(url: str) -> list[Any]:
     try:
         rows = await connection.fetch(
             "select table_name, column_name, data_type, column_default, is_nullable from information_schema.columns "
-            "where table_schema = 'public' union all "
-            "select tablename, indexname, indexdef, null, null from pg_indexes where schemaname = 'public' "
-            "order by 1, 2"
+            "where table_schema = 'ficha' union all "
+            "select tablename, indexname, indexdef, null, null from pg_indexes where schemaname = 'ficha' union all "
+            "select tablename, policyname, cmd, qual, null from pg_policies where schemaname = 'ficha' union all "
+            "select oid::regclass::text, relkind::text, relrowsecurity::text, relacl::text, null from pg_class "
+            "where relnamespace = to_regnamespace('ficha') union all "
+            "select nspname, nspacl::text, null, null, null from pg_namespace where nspname = 'ficha' order by 1, 2, 3"
         )
         return [tuple(row) for row in rows]
     finally:
@@ -93,7 +98,8 @@ async def test_the_schema_goes_up_and_down_and_says_where_it_is(ficha: Run, empt
     down = ficha("migrate", "down", "--to", "0", database=empty)
     assert (down.out, "is at version 0" in down.err) == ("", True)
     assert "done  0001 foundation" in down.err
-    assert [row for row in await schema(empty) if not re.search("schema_migrations|sqlite_sequence", str(row))] == []
+    left = [row for row in await schema(empty) if not re.search("migrations|sqlite_sequence", str(row))]
+    assert left == [row for row in made if row[0] == "ficha"]
     assert ficha("migrate", "down", "--json", database=empty).data == {"applied": [], "version": 0}
 
     up = ficha("migrate", "up", database=empty)
@@ -154,7 +160,8 @@ async def _open_shop(url: str) -> None:
 
 async def test_a_newer_schema_is_left_alone(ficha: Run, empty: str) -> None:
     ficha("migrate", "up", database=empty)
-    await execute(empty, "insert into schema_migrations values (999)")
+    table = "schema_migrations" if empty.startswith("sqlite") else "migrations"
+    await execute(empty, f"insert into {table} values (999)")
     for arguments in (("migrate", "up"), ("migrate", "down", "--to", "0"), ("verify",)):
         refused = ficha(*arguments, database=empty, expect=1)
         assert refused.out == ""
@@ -179,7 +186,7 @@ async def test_a_database_without_the_schema_is_told_to_migrate(ficha: Run, empt
         (("migrate", "up", "--to", "x"), 2, "--to"),
         (("migrate", "down", "--to", "1"), 2, "use `ficha migrate up --to 1`"),
         (("migrate", "sideways"), 2, "No such command"),
-        (("migrate", "rls", "on"), 1, "row-level security is a feature of PostgreSQL"),
+        (("verify", "--database", "postgresql://user@/db?ficha_schema=Q"), 1, "a schema's name has"),
         (("verify", "--database", "nonsense"), 1, "is none of: sqlite:///file.db"),
         (("verify", "--database", "mysql://user:secret@host/db"), 1, "is none of"),
         (("verify", "--database", "postgresql://user:secret@[half/db"), 1, "cannot be read"),
@@ -207,7 +214,7 @@ def test_no_arguments_show_the_help_and_the_help_names_every_command(ficha: Run)
     shown = ficha("--help").out
     for command in ("migrate", "verify"):
         assert command in shown
-    for command in ("up", "down", "sql", "status", "rls"):
+    for command in ("up", "down", "sql", "status"):
         assert command in ficha("migrate", "--help").out
     assert "migrate" in ficha(expect=2).out + ficha(expect=2).err
 
@@ -221,24 +228,46 @@ def test_the_database_is_the_file_in_this_folder_unless_said_otherwise(ficha: Ru
     assert (tmp_path / "third.db").exists()
 
 
-async def test_row_level_security_is_turned_on_and_off(ficha: Run, postgres_server: Server) -> None:
+async def test_roles_that_may_write_are_warned_of(ficha: Run, postgres_server: Server) -> None:
+    async with new_database(postgres_server) as url:
+        assert "may write" not in ficha("migrate", "up", database=url).err
+        connection = await asyncpg.connect(url)
+        role = f"role_{uuid4().hex}"
+        await connection.execute(
+            f"create role {role}; grant usage on schema ficha to {role}; grant insert on ficha.entries to {role}"
+        )
+        try:
+            for verb in ("up", "status"):
+                assert f"note: the role {role} may write Ficha's tables" in ficha("migrate", verb, database=url).err
+            told = ficha("migrate", "status", "--json", database=url)
+            assert (told.data, role in told.err) == ({"version": 1, "newest": 1}, True)
+        finally:
+            await connection.execute(f"drop owned by {role}; drop role {role}")
+            await connection.close()
+
+
+async def test_the_schema_is_that_of_the_application_the_environment_or_the_url(
+    ficha: Run, postgres_server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "app.py").write_text("from ficha import Ficha\napp = Ficha(schema='of_app')\n")
     async with new_database(postgres_server) as url:
         ficha("migrate", "up", database=url)
-        assert "row-level security is on" in ficha("migrate", "rls", "on", database=url).err
-        on = "select count(*) from pg_class where relrowsecurity and relnamespace = 'public'::regnamespace"
+        monkeypatch.setenv("FICHA_SCHEMA", "of_environment")
+        ficha("migrate", "up", "--database", url)
+        ficha("migrate", "up", "--database", f"{url}&ficha_schema=of_url")
+        ficha("account", "create", "ana", "--credits", "7", "--database", f"{url}&ficha_schema=of_url")
         connection = await asyncpg.connect(url)
-        assert await connection.fetchval(on) > 0
-        assert ficha("migrate", "rls", "off", "--json", database=url).data == {"row_level_security": False}
-        assert await connection.fetchval(on) == 0
+        found = await connection.fetch("select schemaname from pg_tables where tablename = 'accounts' order by 1")
+        assert [name for (name,) in found] == ["of_app", "of_environment", "of_url"]
+        counts = [await connection.fetchval(f"select count(*) from {name}.accounts") for (name,) in found]
+        assert counts == [0, 0, 1]
         await connection.close()
-        assert "row level security" in ficha("migrate", "rls", "sql", database=url).out.lower()
-        assert "write on, off or sql" in ficha("migrate", "rls", "maybe", database=url, expect=2).err
 
 
 async def test_a_password_is_not_shown(ficha: Run, postgres_server: Server) -> None:
     async with new_database(postgres_server) as url:
         secret = url.replace("postgres@", "postgres:secret@")
-        for arguments in (("migrate", "up"), ("verify",), ("migrate", "rls", "on"), ("migrate", "down")):
+        for arguments in (("migrate", "up"), ("verify",), ("migrate", "down")):
             done = ficha(*arguments, database=secret)
             assert "secret" not in done.out + done.err
             assert "***" in done.err

@@ -147,7 +147,7 @@ def test_every_table_is_documented() -> None:
         schema = "".join(
             path.read_text() for path in (ROOT / "src/ficha/store" / store / "migrations").glob("0*.up.sql")
         )
-        made = set(re.findall(r"CREATE (?:TABLE|VIEW) (\w+)", schema))
+        made = set(re.findall(r"CREATE (?:TABLE|VIEW) (?:ficha\.)?(\w+)", schema))
         assert made
         assert made <= set(re.findall(r"`(\w+)`", REFERENCE))
 

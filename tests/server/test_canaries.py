@@ -114,11 +114,11 @@ def _rows_of_sqlite(path: Path) -> list[tuple[str, str, str]]:
 async def _rows_of_postgresql(url: str) -> list[tuple[str, str, str]]:
     connection = await asyncpg.connect(url)
     try:
-        tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'ficha'")
         return [
             (table["tablename"], column, str(value))
             for table in tables
-            for row in await connection.fetch(f'SELECT * FROM "{table["tablename"]}"')
+            for row in await connection.fetch(f'SELECT * FROM ficha."{table["tablename"]}"')
             for column, value in row.items()
         ]
     finally:

@@ -16,16 +16,18 @@ DIALECT = Dialect(
 )
 
 COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND attidentity = ''"
-TABLES = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+TABLES = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'ficha'::regnamespace"
 # Those that are no constraint: they are made faster at once than row by row.
 INDEXES = """
 SELECT c.relname, pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-WHERE c.relnamespace = 'public'::regnamespace AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid)
+WHERE c.relnamespace = 'ficha'::regnamespace AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid)
 """
 
 
 async def grow(connection: asyncpg.Connection, population: Population) -> None:
     """All the others. Nothing but rows changes: plans that are kept stay as they are."""
+    # The texts are for both databases, so the path says where the tables are.
+    await connection.execute("SET search_path = ficha")
     for growth in growths(population, DIALECT):
         columns = [name for (name,) in await connection.fetch(COLUMNS, growth.table)]
         await connection.execute(growth.text(columns, DIALECT))
@@ -35,8 +37,8 @@ async def grow(connection: asyncpg.Connection, population: Population) -> None:
 async def keep_still(connection: asyncpg.Connection) -> None:
     """Nobody is to look at the tables by himself, and nobody needs the rows after a crash."""
     for (table,) in await connection.fetch(TABLES):
-        await connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
-        await connection.execute(f"ALTER TABLE {table} SET UNLOGGED")
+        await connection.execute(f"ALTER TABLE ficha.{table} SET (autovacuum_enabled = off)")
+        await connection.execute(f"ALTER TABLE ficha.{table} SET UNLOGGED")
 
 
 NOT_YET_USABLE = """
@@ -70,7 +72,7 @@ async def fill(url: str, population: Population) -> None:
         await keep_still(connection)
         indexes = await connection.fetch(INDEXES)
         for name, _ in indexes:
-            await connection.execute(f"DROP INDEX {name}")
+            await connection.execute(f"DROP INDEX ficha.{name}")
         await grow(connection, population)
         await connection.execute("SET maintenance_work_mem = '256MB'")
         await make_indexes(connection, *(text for _, text in indexes))

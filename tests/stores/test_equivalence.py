@@ -139,13 +139,13 @@ class Arena:
 
     async def _empty(self) -> None:
         names = await self._admin.fetch(
-            "select tablename from pg_tables where schemaname = 'public' and tablename <> 'schema_migrations'"
+            "select tablename from pg_tables where schemaname = 'ficha' and tablename <> 'migrations'"
         )
         async with self._admin.transaction():
             # The ledger refuses to forget; a replica's triggers rest.
             await self._admin.execute("set local session_replication_role = replica")
             for (name,) in names:
-                await self._admin.execute(f"delete from {name}")
+                await self._admin.execute(f"delete from ficha.{name}")
 
     async def close(self) -> None:
         if self._sqlite is not None:

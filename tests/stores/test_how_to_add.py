@@ -27,8 +27,8 @@ TABLE = {
     ),
     "store/postgres/write.py": ('    "audit": _insert("audit_new", t.AUDIT),', '    "notes": _insert("n", t.NOTES),\n'),
     "store/postgres/migrations/0001_foundation.up.sql": (
-        "CREATE TABLE audit",
-        "CREATE TABLE notes (id uuid PRIMARY KEY, written_at timestamptz, account_id text, text text);\n\n",
+        "CREATE TABLE ficha.audit",
+        "CREATE TABLE ficha.notes (id uuid PRIMARY KEY, written_at timestamptz, account_id text, text text);\n\n",
     ),
 }
 QUERY = {

@@ -31,7 +31,7 @@ from tests.stores.postgres_setup import (
 from tests.support.postgres import Server, new_database
 
 ADD_COMMIT = """
-INSERT INTO commits (at, size, events) VALUES (now(), 0, '[]') RETURNING number
+INSERT INTO ficha.commits (at, size, events) VALUES (now(), 0, '[]') RETURNING number
 """
 
 
@@ -71,7 +71,7 @@ async def test_values_are_kept_in_native_types_and_to_the_microsecond(migrated_u
         async with connected(migrated_url) as connection:
             found: Any = await connection.fetchrow(
                 "SELECT pg_typeof(id)::text, pg_typeof(payload)::text, pg_typeof(created_at)::text, created_at::text "
-                "FROM jobs"
+                "FROM ficha.jobs"
             )
             assert tuple(found) == ("uuid", "jsonb", "timestamp with time zone", "2099-12-31 23:59:59.999999+00")
 
@@ -129,8 +129,8 @@ async def test_a_job_that_is_claimed_while_it_is_being_locked_is_read_again(migr
         claim = connection.transaction()
         await claim.start()
         await connection.execute("""
-            WITH gone AS (DELETE FROM ready RETURNING *)
-            INSERT INTO leases (
+            WITH gone AS (DELETE FROM ficha.ready RETURNING *)
+            INSERT INTO ficha.leases (
                 job_id, leased_at, heartbeat_at, expires_at, deadline_at, started_at, epoch, attempts, recoveries,
                 events, account_id, pool, status, worker
             )
@@ -158,9 +158,9 @@ async def test_what_the_holder_of_a_lease_wrote_is_seen_after_waiting_for_it(mig
         job_id, epoch = await leased(store)
         first = connection.transaction()
         await first.start()
-        await connection.execute("SELECT FROM leases FOR UPDATE")
+        await connection.execute("SELECT FROM ficha.leases FOR UPDATE")
         await connection.execute(
-            "INSERT INTO steps (job_id, name, saved_at, result) VALUES ($1, 's', now(), '1')", job_id
+            "INSERT INTO ficha.steps (job_id, name, saved_at, result) VALUES ($1, 's', now(), '1')", job_id
         )
         saving = asyncio.create_task(run(store, c.SaveStep(job_id, epoch, "s", "2")))
         await until_waiting(migrated_url)
@@ -174,7 +174,7 @@ async def test_an_account_is_loaded_as_the_holder_of_its_lock_left_it(migrated_u
         await prepare(store)
         spending = connection.transaction()
         await spending.start()
-        await connection.execute("UPDATE accounts SET balance = 7, plan = 'solo'")
+        await connection.execute("UPDATE ficha.accounts SET balance = 7, plan = 'solo'")
         looking = asyncio.create_task(look(store, Needs(accounts={"ana"})))
         await until_waiting(migrated_url)
         await spending.commit()
@@ -185,9 +185,9 @@ async def test_an_account_is_loaded_as_the_holder_of_its_lock_left_it(migrated_u
 
 async def test_accounts_are_locked_before_jobs_and_jobs_before_pools(migrated_url: str) -> None:
     free = {
-        "accounts": "SELECT FROM accounts FOR UPDATE NOWAIT",
-        "leases": "SELECT FROM leases FOR UPDATE NOWAIT",
-        "pools": "SELECT FROM pools FOR UPDATE NOWAIT",
+        "accounts": "SELECT FROM ficha.accounts FOR UPDATE NOWAIT",
+        "leases": "SELECT FROM ficha.leases FOR UPDATE NOWAIT",
+        "pools": "SELECT FROM ficha.pools FOR UPDATE NOWAIT",
     }
     async with opened(migrated_url) as store:
         await prepare(store, slots=5)
@@ -196,7 +196,7 @@ async def test_accounts_are_locked_before_jobs_and_jobs_before_pools(migrated_ur
             async with connected(migrated_url) as holder, connected(migrated_url) as other:
                 held = holder.transaction()
                 await held.start()
-                await holder.execute(f"SELECT FROM {table} FOR UPDATE")
+                await holder.execute(f"SELECT FROM ficha.{table} FOR UPDATE")
                 looking = asyncio.create_task(look(store, Needs(owned_jobs={job_id}, pools={"gpu"}, ready={"gpu": 1})))
                 await until_waiting(migrated_url)
                 for earlier in list(free)[:place]:
@@ -214,7 +214,9 @@ async def test_a_row_that_another_commit_group_made_first_is_not_overwritten(mig
 
         async def elect_slowly() -> None:
             async with connected(migrated_url) as connection, connection.transaction():
-                await connection.execute("INSERT INTO leaders VALUES ('sweeper', 'w1', now() + interval '1 hour')")
+                await connection.execute(
+                    "INSERT INTO ficha.leaders VALUES ('sweeper', 'w1', now() + interval '1 hour')"
+                )
                 started.set()
                 await until_waiting(migrated_url)
 
@@ -232,7 +234,7 @@ async def test_a_pool_changed_by_a_commit_group_that_also_claims_is_locked_too(m
         await prepare(store)
         pausing = connection.transaction()
         await pausing.start()
-        await connection.execute("UPDATE pools SET paused = true")
+        await connection.execute("UPDATE ficha.pools SET paused = true")
         resizing = asyncio.create_task(run(store, c.ResizePool("gpu", 2), c.Claim("w", ("gpu",))))
         await until_waiting(migrated_url)
         await pausing.commit()
@@ -352,7 +354,7 @@ async def test_nobody_is_woken_by_a_hint_of_its_own(migrated_url: str) -> None:
         await one.notify(["gpu"])
         await other.notify(["cpu"])
         async with connected(migrated_url) as connection:
-            await connection.execute("SELECT pg_notify('ficha_ready', 'by hand')")
+            await connection.execute("SELECT pg_notify('ficha.hints', 'by hand')")
         assert [await asyncio.wait_for(heard.get(), 10) for _ in range(2)] == ["cpu", "by hand"]
 
 

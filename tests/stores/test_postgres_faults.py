@@ -22,7 +22,8 @@ from tests.stores.proxy import COMMIT, Cut, proxied
 OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 
 MARK = """
-INSERT INTO commits (committer, sequence, at, size, events) VALUES ($1, $2, now() - $3 * interval '1 second', 0, '[]')
+INSERT INTO ficha.commits (committer, sequence, at, size, events)
+VALUES ($1, $2, now() - $3 * interval '1 second', 0, '[]')
 """
 
 
@@ -73,7 +74,7 @@ async def test_a_commit_group_that_changes_nothing_leaves_no_marker(migrated_url
         await run(store, c.CancelJob(str(uuid4())), committer=committer, number=1)
         assert not await store.committed(committer, 1)
         async with connected(migrated_url) as connection:
-            assert await connection.fetchval("SELECT count(*) FROM commits") == 0
+            assert await connection.fetchval("SELECT count(*) FROM ficha.commits") == 0
 
 
 async def test_whether_a_commit_group_was_committed_is_not_told_once_its_marker_may_be_gone(migrated_url: str) -> None:
@@ -100,7 +101,7 @@ async def test_old_commits_are_cleared_away_by_the_clock_of_the_database(
         for age_s in (90_000, 86_500, 86_000, 10):
             await connection.execute(MARK, str(uuid4()), 1, age_s)
         await store.tidy(86_400_000)
-        ages = await connection.fetch("SELECT extract(epoch FROM now() - at)::int FROM commits ORDER BY number")
+        ages = await connection.fetch("SELECT extract(epoch FROM now() - at)::int FROM ficha.commits ORDER BY number")
         assert [round(age, -1) for (age,) in ages] == [86_000, 10]
 
 
@@ -108,11 +109,11 @@ async def test_a_deadlock_is_transient(migrated_url: str) -> None:
     async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store, "ana", "bob")
         await connection.execute(
-            "SET deadlock_timeout = '1min'; BEGIN; SELECT FROM accounts WHERE id = 'bob' FOR UPDATE"
+            "SET deadlock_timeout = '1min'; BEGIN; SELECT FROM ficha.accounts WHERE id = 'bob' FOR UPDATE"
         )
         looking = asyncio.create_task(look(store, Needs(accounts={"ana", "bob"})))
         await until_waiting(migrated_url)
-        await connection.execute("SELECT FROM accounts WHERE id = 'ana' FOR UPDATE")
+        await connection.execute("SELECT FROM ficha.accounts WHERE id = 'ana' FOR UPDATE")
         with pytest.raises(Transient, match="deadlock"):
             await looking
         await connection.execute("ROLLBACK")
@@ -152,7 +153,7 @@ async def test_a_connection_that_ends_in_the_middle_of_a_commit_group_is_unavail
         with pytest.raises(Unavailable):
             await store.transact(str(uuid4()), 1, Needs(accounts={"ana"}), cutting)
         await run(store, submit())
-        assert await connection.fetchval("SELECT count(*) FROM jobs") == 1
+        assert await connection.fetchval("SELECT count(*) FROM ficha.jobs") == 1
 
 
 @pytest.mark.parametrize("statement", ["BEGIN", "FOR UPDATE", "clock_timestamp", "INSERT", "COMMIT"])
@@ -195,7 +196,7 @@ async def given_up(url: str, statement: str, monkeypatch: pytest.MonkeyPatch, *,
         async with store._writers.take() as writer:
             assert not writer.is_in_transaction()
         if not optimistic and statement != "COMMIT":
-            assert await connection.fetchval("SELECT count(*) FROM jobs") == 1
+            assert await connection.fetchval("SELECT count(*) FROM ficha.jobs") == 1
 
 
 async def test_a_database_that_is_not_there_is_unavailable_at_once(migrated_url: str) -> None:

@@ -229,6 +229,6 @@ async def test_a_statement_that_has_lost_its_index_is_found_out(
         indexes = dict(await plain.fetch(INDEXES))
         for name, needed_by in NEEDED_BY.items():
             assert await look(needed_by) == []
-            await plain.execute(f"DROP INDEX {name}")
+            await plain.execute(f"DROP INDEX ficha.{name}")
             assert await look(needed_by) != [], f"nobody misses {name}"
             await make_indexes(plain, indexes[name])

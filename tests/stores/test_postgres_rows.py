@@ -109,7 +109,7 @@ TEXTS = [
     "é",
     "🙂",
     "\u2028",
-    "'; DROP TABLE jobs",
+    "'; DROP TABLE ficha.jobs",
 ]
 
 
@@ -127,7 +127,7 @@ async def test_texts_arrive_as_they_were_sent(migrated_url: str, layout: Layout,
     async with connected(migrated_url) as connection:
         columns = ", ".join(f"v.{name}" for name in ENTRIES.names if name not in ("at", "job_id"))
         found = await connection.fetch(
-            f"SELECT {columns}, v.at::text FROM unnest($1::text::entries[]) AS v", layout.rows(ENTRIES, records)
+            f"SELECT {columns}, v.at::text FROM unnest($1::text::ficha.entries[]) AS v", layout.rows(ENTRIES, records)
         )
     at = "2099-12-31 23:59:59.999999+00"
     assert [tuple(row) for row in found] == [("a", 1, "grant", -(2**63), 0, text, at) for text in texts]
@@ -136,7 +136,7 @@ async def test_texts_arrive_as_they_were_sent(migrated_url: str, layout: Layout,
 async def test_truth_values_arrive(migrated_url: str, layout: Layout) -> None:
     text = layout.rows(POOLS, [Pool("a", None, 1, True), Pool("b", 0, None, False)])
     async with connected(migrated_url) as connection:
-        found = await connection.fetch("SELECT name, slots, resized, paused FROM unnest($1::text::pools[])", text)
+        found = await connection.fetch("SELECT name, slots, resized, paused FROM unnest($1::text::ficha.pools[])", text)
     assert [tuple(row) for row in found] == [("a", None, 1, True), ("b", 0, None, False)]
 
 
@@ -151,7 +151,7 @@ async def test_a_column_that_a_table_gets_or_loses_meanwhile_does_no_harm(postgr
         await prepare(store)
         for change in ("ADD COLUMN colour text", "DROP COLUMN colour"):
             for table in ("jobs", "accounts"):
-                await admin.execute(f"ALTER TABLE {table} {change}")
+                await admin.execute(f"ALTER TABLE ficha.{table} {change}")
             # As the engine does: a conflict is run again.
             for _ in range(3):
                 with suppress(Transient):
@@ -159,7 +159,7 @@ async def test_a_column_that_a_table_gets_or_loses_meanwhile_does_no_harm(postgr
                     break
             assert len(outcomes) == 1
     async with connected(postgres_url) as admin:
-        assert await admin.fetchval("SELECT count(*) FROM jobs") == 2
+        assert await admin.fetchval("SELECT count(*) FROM ficha.jobs") == 2
 
 
 async def test_a_table_that_is_not_there_is_a_mismatch_of_schemas(layout: Layout) -> None:

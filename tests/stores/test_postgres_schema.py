@@ -1,4 +1,4 @@
-"""The PostgreSQL schema: migrations, storage settings, statements that fit it, plans, and row-level security."""
+"""The PostgreSQL schema: migrations, storage settings, statements that fit it, and plans."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ from ficha.store.sql.questions import QUESTIONS as SHARED_QUESTIONS
 from tests.stores.postgres_setup import connected, leased, opened, prepare, run, submit
 
 OBJECTS = """
-    SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace
-    UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+    SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('ficha')
+    UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = to_regnamespace('ficha')
 """
 
 
@@ -38,14 +38,14 @@ async def test_down_undoes_all_that_up_made(postgres_url: str) -> None:
     assert await store.version() == 1
     assert await store.migrate() == []
     assert [m.number for m in await store.migrate(0)] == [1]
-    assert await objects(postgres_url) == {"schema_migrations", "schema_migrations_pkey"}
+    assert await objects(postgres_url) == {"migrations", "migrations_pkey"}
     await store.migrate()
     assert await objects(postgres_url) == made
 
 
 async def test_several_processes_may_migrate_at_once(postgres_url: str) -> None:
     done = await asyncio.gather(*(PostgresStore(postgres_url).migrate() for _ in range(5)))
-    assert sum(map(len, done)) == len(PostgresStore.migrations)
+    assert sum(map(len, done)) == len(PostgresStore(postgres_url).migrations)
 
 
 async def test_an_empty_a_newer_and_an_unknown_schema_are_refused(postgres_url: str) -> None:
@@ -54,23 +54,13 @@ async def test_an_empty_a_newer_and_an_unknown_schema_are_refused(postgres_url: 
         await store.open()
     await store.migrate()
     async with connected(postgres_url) as connection:
-        await connection.execute("INSERT INTO schema_migrations VALUES (2)")
+        await connection.execute("INSERT INTO ficha.migrations VALUES (2)")
     for refused in (store.open, store.migrate):
         with pytest.raises(SchemaMismatch, match="version 2, and this release of ficha knows versions up to 1"):
             await refused()
     with pytest.raises(StoreError, match="no migration 7"):
         await store.migrate(7)
     await store.close()
-
-
-async def test_the_tables_can_live_in_a_schema_of_their_own(postgres_url: str) -> None:
-    async with connected(postgres_url) as connection:
-        await connection.execute("CREATE SCHEMA queue")
-    async with opened(f"{postgres_url}&search_path=queue") as store:
-        await prepare(store)
-        await leased(store)
-        await store.row_level_security(True)
-    assert await objects(postgres_url) == set()
 
 
 async def test_hot_tables_are_vacuumed_early_and_leave_room_on_their_pages(postgres_url: str) -> None:
@@ -194,8 +184,8 @@ async def test_no_commit_group_ever_reads_a_whole_table(postgres_url: str) -> No
 @pytest.mark.parametrize(
     "change",
     [
-        *("UPDATE entries SET amount = 1", "DELETE FROM entries", "TRUNCATE entries"),
-        *("UPDATE audit SET actor = 'somebody'", "DELETE FROM audit", "TRUNCATE audit"),
+        *("UPDATE ficha.entries SET amount = 1", "DELETE FROM ficha.entries", "TRUNCATE ficha.entries"),
+        *("UPDATE ficha.audit SET actor = 'somebody'", "DELETE FROM ficha.audit", "TRUNCATE ficha.audit"),
     ],
 )
 async def test_entries_and_audit_lines_cannot_be_changed(postgres_url: str, change: str) -> None:
@@ -215,8 +205,8 @@ async def test_a_second_refund_is_impossible(postgres_url: str) -> None:
         async with connected(postgres_url) as connection:
             with pytest.raises(asyncpg.UniqueViolationError, match="entries_once_per_job"):
                 await connection.execute(
-                    "INSERT INTO entries SELECT account_id, number + 1, kind, amount, balance_after, at, job_id "
-                    "FROM entries WHERE kind = 'refund'"
+                    "INSERT INTO ficha.entries SELECT account_id, number + 1, kind, amount, balance_after, at, job_id "
+                    "FROM ficha.entries WHERE kind = 'refund'"
                 )
 
 
@@ -225,7 +215,7 @@ async def test_a_balance_below_zero_is_impossible(postgres_url: str) -> None:
         await prepare(store)
         async with connected(postgres_url) as connection:
             with pytest.raises(asyncpg.CheckViolationError):
-                await connection.execute("UPDATE accounts SET balance = -1")
+                await connection.execute("UPDATE ficha.accounts SET balance = -1")
 
 
 async def test_the_view_shows_a_job_wherever_it_is(postgres_url: str) -> None:
@@ -236,58 +226,9 @@ async def test_the_view_shows_a_job_wherever_it_is(postgres_url: str) -> None:
         await run(store, c.Finish(held, c.AcceptedByProvider("ref-1"), epoch))
         await run(store, c.Claim("w1", ("gpu",), 1))
         async with connected(postgres_url) as connection:
-            found = await connection.fetch("SELECT place, status, epoch FROM job_states ORDER BY place")
+            found = await connection.fetch("SELECT place, status, epoch FROM ficha.job_states ORDER BY place")
     assert [tuple(row) for row in found] == [
         ("awaiting", "running", 1),
         ("leased", "starting", 1),
         ("ready", "queued", 0),
     ]
-
-
-OWNED = ("accounts", "jobs", "job_states", "ready", "leases", "entries", "events", "keys", "checkpoints", "steps")
-SHARED = (
-    *("pools", "commits", "workers", "worker_counts", "schema_migrations"),
-    *("api_keys", "api_key_uses", "audit"),
-)
-
-
-async def test_row_level_security_shows_each_reader_its_own_rows(postgres_url: str) -> None:
-    role = f"reader_{uuid4().hex}"
-    async with opened(postgres_url) as store, connected(postgres_url) as connection:
-        await prepare(store, "ana", "bob")
-        for account in ("ana", "bob"):
-            _, [claimed] = await run(store, submit(account)), await run(store, c.Claim("w1", ("gpu",), 1))
-            lease = claimed.leases[0]
-            await run(store, c.SaveCheckpoint(lease.job.id, 1, "here"), c.SaveStep(lease.job.id, 1, "step", "1"))
-        await run(store, submit("ana"), submit("bob"), c.RegisterWorker("w1", "host", 1, ("gpu",), 1, "1.0", 1_000))
-        key = c.CreateApiKey(str(uuid4()), "web", "hint", "digest", "user", "ana")
-        await run(store, c.ActingAs("boss", key), c.UseApiKey(key.key_id))
-        await connection.execute(f"CREATE ROLE {role}; GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
-        try:
-            await store.row_level_security(True)
-            await store.row_level_security(True)
-
-            async def seen(table: str) -> int:
-                return int(await connection.fetchval(f"SELECT count(*) FROM {table}"))
-
-            everything = {table: await seen(table) for table in OWNED}
-            await connection.execute(f"SET ROLE {role}")
-            assert {table: await seen(table) for table in (*OWNED, *SHARED)} == dict.fromkeys((*OWNED, *SHARED), 0)
-            async with connection.transaction():
-                await connection.execute("SELECT set_config('ficha.account', 'ana', true)")
-                assert {table: await seen(table) for table in OWNED} == {t: n // 2 for t, n in everything.items()}
-                assert await connection.fetchval("SELECT DISTINCT account_id FROM job_states") == "ana"
-                assert {table: await seen(table) for table in SHARED} == dict.fromkeys(SHARED, 0)
-            # The setting ended with its transaction, though the connection goes on.
-            assert {table: await seen(table) for table in OWNED} == dict.fromkeys(OWNED, 0)
-            with pytest.raises(asyncpg.InsufficientPrivilegeError):
-                await connection.execute("UPDATE accounts SET balance = 10")
-            await connection.execute("RESET ROLE")
-
-            # Ficha itself owns the tables and is not held back.
-            await run(store, submit("ana"))
-            await store.row_level_security(False)
-            await connection.execute(f"SET ROLE {role}")
-            assert await seen("accounts") == 2
-        finally:
-            await connection.execute(f"RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}")

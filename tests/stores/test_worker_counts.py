@@ -12,7 +12,7 @@ from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from tests.stores.postgres_setup import connected, opened, prepare, run, submit
 
-ROWS = "SELECT worker, kind, runs, busy_us, xmin::text FROM worker_counts ORDER BY worker, kind"
+ROWS = "SELECT worker, kind, runs, busy_us, xmin::text FROM ficha.worker_counts ORDER BY worker, kind"
 
 
 async def counts(store: PostgresStore | SqliteStore) -> dict[tuple[str, str], int]:

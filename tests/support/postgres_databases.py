@@ -46,8 +46,8 @@ async def emptied(url: str) -> AsyncIterator[str]:
         # The ledger's own guards forbid what is done here, so they are off for this session.
         await connection.execute("set session_replication_role = replica; set lock_timeout = '10s'")
         tables = await connection.fetch(
-            "select quote_ident(relname), pg_relation_size(oid) from pg_class "
-            "where relkind = 'r' and relnamespace = 'public'::regnamespace and relname <> 'schema_migrations'"
+            "select oid::regclass::text, pg_relation_size(oid) from pg_class "
+            "where relkind = 'r' and relnamespace = 'ficha'::regnamespace and relname <> 'migrations'"
         )
         # To delete a few rows takes no time, and to truncate a table does; but deleted rows still lie there.
         large = [name for name, size in tables if size > LARGE]

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from ..store.connect import hidden, migrator_for, row_level_security_for
-from ..store.migrations import Migration, Migrator, path, script
-from .backend import database_of
+from ..app import Ficha
+from ..store.connect import hidden, migrator_for, roles_that_write
+from ..store.migrations import Migration, Migrator, script
+from .backend import application
 from .options import App, AsJson, Database
-from .output import data, echo, text
+from .output import data, echo, note, text
 
 app = typer.Typer(help="Migrate the database's schema.", no_args_is_help=True)
 
@@ -21,24 +22,23 @@ Target = Annotated[int | None, typer.Option("--to", min=0, help="The version to 
 @app.command()
 def up(app: App = None, database: Database = None, to: Target = None, as_json: AsJson = False) -> None:
     """Migrate the schema to the newest version, or up to --to."""
-    url = database_of(app, database)
-    migrator = migrator_for(url)
+    found, migrator = _migrator(app, database)
     version = asyncio.run(migrator.version())
     if to is not None and to < version:
         raise typer.BadParameter(f"the database is at version {version} already; use `ficha migrate down --to {to}`")
-    _move(migrator, url, _known(migrator, to), as_json)
+    _move(migrator, found, _known(migrator, to), as_json)
+    _warn(migrator)
 
 
 @app.command()
 def down(app: App = None, database: Database = None, to: Target = None, as_json: AsJson = False) -> None:
     """Undo the last migration, or all above --to. Data that only the newer schema has is lost."""
-    url = database_of(app, database)
-    migrator = migrator_for(url)
+    found, migrator = _migrator(app, database)
     version = asyncio.run(migrator.version())
     target = max(0, version - 1) if to is None else to
     if target > version:
         raise typer.BadParameter(f"the database is at version {version}; use `ficha migrate up --to {target}`")
-    _move(migrator, url, target, as_json)
+    _move(migrator, found, target, as_json)
 
 
 @app.command()
@@ -49,49 +49,31 @@ def sql(
     to: Target = None,
 ) -> None:
     """Print the SQL from one version to another, for other migration tools. Changes nothing."""
-    url = database_of(app, database)
-    migrator = migrator_for(url)
-    text(script(path(migrator.migrations, start, _known(migrator, to))))
+    _, migrator = _migrator(app, database)
+    text(script(migrator, start, _known(migrator, to)))
 
 
 @app.command()
 def status(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
     """Show the database's version and the newest one. Changes nothing."""
-    url = database_of(app, database)
-    migrator = migrator_for(url)
+    _, migrator = _migrator(app, database)
     version = asyncio.run(migrator.version())
     newest = migrator.migrations[-1].number
     if as_json:
         data({"version": version, "newest": newest})
-        return
-    for migration in migrator.migrations:
-        echo(f"{'applied' if migration.number <= version else 'pending'}  {_label(migration)}")
-    if version > newest:
-        echo(f"the database is at version {version}, newer than this release knows: upgrade ficha")
-    elif version < newest:
-        echo("run `ficha migrate up`")
-
-
-@app.command()
-def rls(
-    switch: Annotated[str, typer.Argument(metavar="on|off|sql")],
-    app: App = None,
-    database: Database = None,
-    as_json: AsJson = False,
-) -> None:
-    """Turn PostgreSQL's row-level security on or off, or print its SQL: for clients that read the database directly."""
-    url = database_of(app, database)
-    security = row_level_security_for(url)
-    if switch == "sql":
-        text(security.row_level_security_sql)
-    elif switch in ("on", "off"):
-        asyncio.run(security.row_level_security(switch == "on"))
-        if as_json:
-            data({"row_level_security": switch == "on"})
-            return
-        echo(f"row-level security is {switch} in {hidden(url)}")
     else:
-        raise typer.BadParameter("write on, off or sql")
+        for migration in migrator.migrations:
+            echo(f"{'applied' if migration.number <= version else 'pending'}  {_label(migration)}")
+        if version > newest:
+            echo(f"the database is at version {version}, newer than this release knows: upgrade ficha")
+        elif version < newest:
+            echo("run `ficha migrate up`")
+    _warn(migrator)
+
+
+def _migrator(app: str | None, database: str | None) -> tuple[Ficha, Migrator]:
+    found, _ = application(app, database, "database")
+    return found, migrator_for(found.database, found.schema)
 
 
 def _known(migrator: Migrator, to: int | None) -> int:
@@ -101,14 +83,20 @@ def _known(migrator: Migrator, to: int | None) -> int:
     return newest if to is None else to
 
 
-def _move(migrator: Migrator, database: str, target: int, as_json: bool) -> None:
+def _move(migrator: Migrator, app: Ficha, target: int, as_json: bool) -> None:
     applied = asyncio.run(migrator.migrate(target))
     if as_json:
         data({"applied": [migration.number for migration in applied], "version": target})
         return
     for migration in applied:
         echo(f"done  {_label(migration)}")
-    echo(f"{hidden(database)} is at version {target}")
+    echo(f"{hidden(app.database)} is at version {target}")
+
+
+def _warn(migrator: Migrator) -> None:
+    """Somebody who can write the tables can write a balance."""
+    for role in asyncio.run(roles_that_write(migrator)):
+        note(f"the role {role} may write Ficha's tables, balances too: unless your application is that role, revoke it")
 
 
 def _label(migration: Migration) -> str:

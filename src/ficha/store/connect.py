@@ -10,20 +10,22 @@ from .base import Store, StoreError
 from .memory import MemoryStore
 from .migrations import Migrator
 from .postgres import PostgresStore
+from .schema_name import DEFAULT_SCHEMA, schema_problem
 from .sqlite import SqliteStore
 
 FORMS = "sqlite:///file.db, sqlite:////absolute/file.db, postgresql://user@host/database or memory:"
 
 
-async def connect(url: str) -> Store:
+async def connect(url: str, schema: str = DEFAULT_SCHEMA) -> Store:
     """The store for a URL, not yet open. An embedded database is migrated to this release's schema first."""
-    store = store_for(url)
+    store = store_for(url, schema)
     if isinstance(store, SqliteStore):
         await store.migrate()
     return store
 
 
-def store_for(url: str) -> Store:
+def store_for(url: str, schema: str = DEFAULT_SCHEMA) -> Store:
+    """The store for a URL. The schema is where PostgreSQL has the tables; a file, and memory, are Ficha's alone."""
     try:
         scheme = urlsplit(url).scheme
     except ValueError as error:
@@ -33,27 +35,24 @@ def store_for(url: str) -> Store:
     if scheme == "sqlite":
         return SqliteStore(_path(url))
     if scheme in ("postgresql", "postgres"):
-        return _postgres(url)
+        return _postgres(url, schema)
     raise StoreError(f"the database URL {hidden(url)!r} is none of: {FORMS}")
 
 
-def migrator_for(url: str) -> Migrator:
+def migrator_for(url: str, schema: str = DEFAULT_SCHEMA) -> Migrator:
     """The migrator of the database at a URL."""
-    store = store_for(url)
+    store = store_for(url, schema)
     if isinstance(store, MemoryStore):
         raise StoreError("a memory: database has no schema to migrate")
     return cast(Migrator, store)
 
 
-def row_level_security_for(url: str) -> PostgresStore:
-    """What turns row-level security on and off at a URL."""
-    store = store_for(url)
-    if not isinstance(store, PostgresStore):
-        raise StoreError(f"row-level security is a feature of PostgreSQL; {hidden(url)} is no PostgreSQL database")
-    return store
+async def roles_that_write(migrator: Migrator) -> list[str]:
+    """Roles that may write the tables beside their owner; only PostgreSQL has roles."""
+    return await migrator.writers() if isinstance(migrator, PostgresStore) else []
 
 
-def _postgres(url: str) -> PostgresStore:
+def _postgres(url: str, schema: str) -> PostgresStore:
     """Query parameters that begin with `ficha_` are for the store, the others for the database."""
     parts = urlsplit(url)
     theirs: list[str] = []
@@ -66,7 +65,8 @@ def _postgres(url: str) -> PostgresStore:
             options[name.removeprefix("ficha_")] = _OPTIONS[name](name, unquote(value))
         else:
             raise StoreError(f"the database URL has an unknown option {name!r}; known are: {', '.join(_OPTIONS)}")
-    return PostgresStore(urlunsplit(parts._replace(query="&".join(theirs))) if options else url, **options)
+    plain = urlunsplit(parts._replace(query="&".join(theirs))) if options else url
+    return PostgresStore(plain, **{"schema": schema, **options})
 
 
 def _switch(name: str, value: str) -> bool:
@@ -87,7 +87,14 @@ def _text(name: str, value: str) -> str:
     return value
 
 
+def _schema(name: str, value: str) -> str:
+    if (problem := schema_problem(value)) is not None:
+        raise StoreError(f"the option {name} of the database URL: {problem}")
+    return value
+
+
 _OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
+    "ficha_schema": _schema,
     "ficha_prepared": _switch,
     "ficha_optimistic": _switch,
     "ficha_listen_url": _text,

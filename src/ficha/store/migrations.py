@@ -1,26 +1,30 @@
 """Numbered plain-SQL migrations: files `0001_name.up.sql` and `0001_name.down.sql` in a folder of each store.
 
-The files hold no transaction control; a store runs each one, with the line in `schema_migrations` that records it, in
-a transaction of its own over its own connection.
+The files hold no transaction control; a store runs each one, with the statement that records it, in a transaction of
+its own over its own connection.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib.resources import files
 from typing import Protocol
 
 from msgspec import Struct
 
 from .base import SchemaMismatch, StoreError
+from .schema_name import DEFAULT_SCHEMA, in_schema
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.up\.sql")
-
-BOOKKEEPING = "CREATE TABLE IF NOT EXISTS schema_migrations (version integer PRIMARY KEY);"
+TABLE = "schema_migrations"
+BOOKKEEPING = f"CREATE TABLE IF NOT EXISTS {TABLE} (version integer PRIMARY KEY);"
 """The table that records which migrations have run; no migration creates it."""
 
 
 class Migration(Struct, frozen=True):
+    """One migration: each way ends with the statement that records it."""
+
     number: int
     name: str
     up: str
@@ -31,6 +35,8 @@ class Migrator(Protocol):
     """What a store with a schema offers beside the store protocol. Works on a store that is not open."""
 
     migrations: tuple[Migration, ...]
+    bookkeeping: str
+    """What makes the table in which it is recorded which migrations have run."""
 
     async def version(self) -> int:
         """The number of the last migration applied; 0 for an empty database."""
@@ -40,20 +46,37 @@ class Migrator(Protocol):
         several processes at once."""
 
 
-def load(package: str) -> tuple[Migration, ...]:
-    """The migrations in the folder `migrations` of a package, in order."""
+@cache
+def load(package: str, table: str = TABLE, schema: str = DEFAULT_SCHEMA) -> tuple[Migration, ...]:
+    """The migrations in the folder `migrations` of a package, in order.
+
+    table: where it is recorded which ones have run. schema: where they make their tables, if the database has schemas.
+    """
     folder = files(package) / "migrations"
-    names = sorted(entry.name for entry in folder.iterdir())
-    return tuple(
-        Migration(
-            number=int(match[1]),
-            name=match[2],
-            up=(folder / name).read_text("utf-8"),
-            down=(folder / name.replace(".up.", ".down.")).read_text("utf-8"),
+    found: list[Migration] = []
+    for name in sorted(entry.name for entry in folder.iterdir()):
+        if match := _FILE.fullmatch(name):
+            number = int(match[1])
+            up = (folder / name).read_text("utf-8").strip()
+            down = (folder / name.replace(".up.", ".down.")).read_text("utf-8").strip()
+            up += f"\nINSERT INTO {table} (version) VALUES ({number});"
+            down += f"\nDELETE FROM {table} WHERE version = {number};"
+            found.append(Migration(number, match[2], in_schema(up, schema), in_schema(down, schema)))
+    return tuple(found)
+
+
+HIDDEN = -1
+"""What a role is told for a version whose table row-level security hides from it."""
+
+
+def seen(version: int) -> int:
+    """The version, unless it was hidden: who sees no rows would take every account for missing."""
+    if version == HIDDEN:
+        raise StoreError(
+            "row-level security hides Ficha's tables from this role: connect as their owner, as a member of the owner, "
+            "or as a role with BYPASSRLS"
         )
-        for name in names
-        if (match := _FILE.fullmatch(name))
-    )
+    return version
 
 
 def goal(migrations: tuple[Migration, ...], target: int | None) -> int:
@@ -84,11 +107,10 @@ def refuse_other(database: str, version: int, newest: int) -> None:
 
 
 class Move(Struct, frozen=True):
-    """One migration in one direction, with the statement that records it."""
+    """One migration in one direction."""
 
     migration: Migration
     sql: str
-    record: str
 
 
 def path(migrations: tuple[Migration, ...], version: int, target: int | None = None) -> list[Move]:
@@ -96,21 +118,13 @@ def path(migrations: tuple[Migration, ...], version: int, target: int | None = N
     if target is None:
         target = migrations[-1].number
     if target >= version:
-        return [
-            Move(m, m.up, f"INSERT INTO schema_migrations (version) VALUES ({m.number});")  # noqa: S608 (whole numbers)
-            for m in migrations
-            if version < m.number <= target
-        ]
-    return [
-        Move(m, m.down, f"DELETE FROM schema_migrations WHERE version = {m.number};")  # noqa: S608 (whole numbers)
-        for m in reversed(migrations)
-        if target < m.number <= version
-    ]
+        return [Move(m, m.up) for m in migrations if version < m.number <= target]
+    return [Move(m, m.down) for m in reversed(migrations) if target < m.number <= version]
 
 
-def script(moves: list[Move]) -> str:
-    """Moves as one SQL text, for people who use another migration tool."""
-    return f"{BOOKKEEPING}\n\n" + "".join(
-        f"-- {move.migration.number:04} {move.migration.name}\nBEGIN;\n{move.sql.strip()}\n{move.record}\nCOMMIT;\n\n"
-        for move in moves
+def script(migrator: Migrator, version: int, target: int) -> str:
+    """The way from one version to another as one SQL text, for people who use another migration tool."""
+    return f"{migrator.bookkeeping}\n\n" + "".join(
+        f"-- {move.migration.number:04} {move.migration.name}\nBEGIN;\n{move.sql}\nCOMMIT;\n\n"
+        for move in path(migrator.migrations, version, target)
     )

@@ -196,7 +196,7 @@ async def test_a_commit_group_that_claims_and_changes_the_pool_takes_locks(migra
 async def test_a_job_that_somebody_holds_is_passed_over_without_waiting(migrated_url: str) -> None:
     async with opened(migrated_url, committers=1) as store, connected(migrated_url) as connection:
         queued = await ready(store, 3)
-        await connection.execute(f"BEGIN; SELECT FROM ready WHERE job_id = '{queued[0]}' FOR UPDATE")
+        await connection.execute(f"BEGIN; SELECT FROM ficha.ready WHERE job_id = '{queued[0]}' FOR UPDATE")
         async with asyncio.timeout(4):
             [claimed] = await run(store, CLAIM)
         assert ids(claimed) == queued[1:]

@@ -103,14 +103,15 @@ async def test_what_a_commit_group_would_be_decided_on_is_seen_whoever_holds_it(
     async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store, slots=1)
         await run(store, submit())
-        await connection.execute("BEGIN; SELECT FROM accounts FOR UPDATE; SELECT FROM ready FOR UPDATE")
-        await connection.execute("SELECT FROM pools FOR UPDATE; LOCK TABLE api_keys IN SHARE ROW EXCLUSIVE MODE")
+        await connection.execute("BEGIN; SELECT FROM ficha.accounts FOR UPDATE; SELECT FROM ficha.ready FOR UPDATE")
+        await connection.execute("SELECT FROM ficha.pools FOR UPDATE")
+        await connection.execute("LOCK TABLE ficha.api_keys IN SHARE ROW EXCLUSIVE MODE")
         await connection.execute("SELECT pg_advisory_xact_lock(hashtext('ficha api keys'))")
         snapshot = await store.read(q.GetSnapshot(wanted))
         assert snapshot.accounts["ana"] == await account(store)
         assert len(snapshot.ready["gpu"]) == 1
         # Nor is anything held afterwards: the other side can go on at once.
-        await connection.execute("UPDATE accounts SET plan = 'solo'; COMMIT")
+        await connection.execute("UPDATE ficha.accounts SET plan = 'solo'; COMMIT")
 
 
 async def test_a_slot_that_another_process_reserved_counts(migrated_url: str) -> None:
@@ -159,7 +160,7 @@ async def test_a_key_that_was_used_before_leads_to_the_first_job(migrated_url: s
 async def test_a_row_that_was_changed_by_hand_is_seen(migrated_url: str) -> None:
     async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
-        await connection.execute("UPDATE accounts SET balance = 7")
+        await connection.execute("UPDATE ficha.accounts SET balance = 7")
         [submitted] = await run(store, submit())
         assert submitted.new_balance == 2
 
@@ -170,7 +171,7 @@ async def test_an_end_is_not_lost_to_an_edit_by_hand(migrated_url: str, remember
     async with opened(migrated_url, optimistic=remember) as store, connected(migrated_url) as connection:
         await prepare(store)
         job_id, epoch = await leased(store)
-        await connection.execute("BEGIN; UPDATE jobs SET session = 'edited'")
+        await connection.execute("BEGIN; UPDATE ficha.jobs SET session = 'edited'")
         finish = c.Finish(job_id, c.Completed("{}"), epoch=epoch)
         finishing = asyncio.create_task(_patiently(store, finish))
         await until_waiting(migrated_url)
@@ -185,7 +186,7 @@ async def test_an_end_is_not_lost_to_an_edit_by_hand(migrated_url: str, remember
 async def test_a_row_that_somebody_holds_is_waited_for(migrated_url: str) -> None:
     async with opened(migrated_url) as store, connected(migrated_url) as connection:
         await prepare(store)
-        await connection.execute("BEGIN; SELECT FROM accounts FOR UPDATE")
+        await connection.execute("BEGIN; SELECT FROM ficha.accounts FOR UPDATE")
         submitting = asyncio.create_task(run(store, submit()))
         await until_waiting(migrated_url)
         assert not submitting.done()

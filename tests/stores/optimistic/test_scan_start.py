@@ -110,7 +110,7 @@ async def test_entries_that_cannot_be_cleaned_away_are_passed_over(
     async with opened(migrated_url, committers=1) as store, connected(migrated_url) as elsewhere:
         await prepare(store)
         await run(store, c.Credit("ana", 100_000, "grant"))
-        await elsewhere.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM jobs")
+        await elsewhere.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM ficha.jobs")
         # However slow the machine is just now, nothing is passed over yet.
         monkeypatch.setattr(scan_start, "SLOW_S", 1_000_000.0)
         for _ in range(5):
@@ -135,12 +135,12 @@ async def test_figures_taken_of_empty_tables_do_not_make_commit_groups_read_all_
     async with opened(migrated_url, committers=1) as store, connected(migrated_url) as elsewhere:
         await prepare(store)
         await run(store, c.Credit("ana", 100_000, "grant"))
-        await elsewhere.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM jobs")
+        await elsewhere.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM ficha.jobs")
         for _ in range(5):
             await run(store, *(submit() for _ in range(190)))
             await _finish(store, 190)
         async with connected(migrated_url) as admin:
-            await admin.execute("VACUUM (ANALYZE) ready, leases, jobs")
+            await admin.execute("VACUUM (ANALYZE) ficha.ready, ficha.leases, ficha.jobs")
             assert await admin.fetchval("SELECT reltuples FROM pg_class WHERE relname = 'ready'") == 0
         await run(store, *(submit() for _ in range(5)))
         before = {index: await _visited(store, index) for index in ("ready_pkey", "leases_pkey", "jobs_pkey")}

@@ -1,6 +1,6 @@
 BEGIN ISOLATION LEVEL READ COMMITTED;
 
-WITH owners AS MATERIALIZED (SELECT account_id FROM jobs WHERE id = ANY ($2::uuid[])) (
+WITH owners AS MATERIALIZED (SELECT account_id FROM ficha.jobs WHERE id = ANY ($2::uuid[])) (
     SELECT 'account', a.id, a.plan, (extract(epoch FROM a.opened_at) * 1000000)::bigint, a.balance, a.active,
         a.admitted, a.parked, a.reserved, a.submitted, a.latest_job::text,
         (extract(epoch FROM a.hour_at) * 1000000)::bigint, a.hour_submits,
@@ -8,8 +8,8 @@ WITH owners AS MATERIALIZED (SELECT account_id FROM jobs WHERE id = ANY ($2::uui
         (extract(epoch FROM a.month_at) * 1000000)::bigint, a.month_spent, a.entries, NULL::text[], NULL::record
     FROM (
         SELECT *
-        FROM accounts
-        WHERE id = ANY ($1::text[] || ARRAY (SELECT account_id FROM owners) || ARRAY (SELECT account_id FROM reservations WHERE id = ANY ($3::uuid[])))
+        FROM ficha.accounts
+        WHERE id = ANY ($1::text[] || ARRAY (SELECT account_id FROM owners) || ARRAY (SELECT account_id FROM ficha.reservations WHERE id = ANY ($3::uuid[])))
         ORDER BY id
         FOR UPDATE
     ) a
@@ -21,7 +21,7 @@ UNION ALL
 SELECT 'ready', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     ARRAY (
         SELECT job_id::text
-        FROM ready
+        FROM ficha.ready
         WHERE job_id = ANY ($4::uuid[])
         ORDER BY job_id
         FOR UPDATE
@@ -30,7 +30,7 @@ UNION ALL
 SELECT 'leases', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     ARRAY (
         SELECT job_id::text
-        FROM leases
+        FROM ficha.leases
         WHERE job_id = ANY ($4::uuid[])
         ORDER BY job_id
         FOR UPDATE
@@ -54,11 +54,11 @@ SELECT j.id::text, j.account_id, j.tool, j.pool, j.cost, j.units, j.timeout_ms, 
     c.progress, c.data::text, (extract(epoch FROM c.saved_at) * 1000000)::bigint, c.partial::text, 0, NULL::text,
     NULL::record
 FROM unnest($1::uuid[]) AS w(id)
-CROSS JOIN LATERAL (SELECT * FROM jobs k WHERE k.id = w.id OFFSET 0) AS j
-LEFT JOIN LATERAL (SELECT * FROM leases k WHERE k.job_id = j.id OFFSET 0) AS l ON true
-LEFT JOIN LATERAL (SELECT * FROM ready k WHERE k.job_id = j.id OFFSET 0) AS r ON true
-LEFT JOIN LATERAL (SELECT * FROM parked k WHERE k.job_id = j.id OFFSET 0) AS p ON true
-LEFT JOIN LATERAL (SELECT * FROM checkpoints k WHERE k.job_id = j.id OFFSET 0) AS c ON true
+CROSS JOIN LATERAL (SELECT * FROM ficha.jobs k WHERE k.id = w.id OFFSET 0) AS j
+LEFT JOIN LATERAL (SELECT * FROM ficha.leases k WHERE k.job_id = j.id OFFSET 0) AS l ON true
+LEFT JOIN LATERAL (SELECT * FROM ficha.ready k WHERE k.job_id = j.id OFFSET 0) AS r ON true
+LEFT JOIN LATERAL (SELECT * FROM ficha.parked k WHERE k.job_id = j.id OFFSET 0) AS p ON true
+LEFT JOIN LATERAL (SELECT * FROM ficha.checkpoints k WHERE k.job_id = j.id OFFSET 0) AS c ON true
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
@@ -66,33 +66,33 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, N
     ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 
 WITH accounts_changed AS (
-    UPDATE accounts AS t
+    UPDATE ficha.accounts t
     SET plan = v.plan, opened_at = v.opened_at, balance = v.balance, active = v.active, admitted = v.admitted,
         parked = v.parked, reserved = v.reserved, submitted = v.submitted, latest_job = v.latest_job,
         hour_at = v.hour_at, hour_submits = v.hour_submits, day_at = v.day_at, day_spent = v.day_spent,
         month_at = v.month_at, month_spent = v.month_spent, entries = v.entries
-    FROM unnest($1::text::accounts[]) AS v
+    FROM unnest($1::text::ficha.accounts[]) AS v
     WHERE t.id = ANY (ARRAY[v.id])
 ), ended AS (
-    UPDATE jobs AS t
+    UPDATE ficha.jobs t
     SET status = v.status, finished_at = v.finished_at, error = v.error, charged = v.charged, refunded = v.refunded,
         delivered = v.delivered, dead_at = v.dead_at, epoch = v.epoch, attempts = v.attempts, recoveries = v.recoveries,
         started_at = v.started_at, events = v.events, first_worker = v.first_worker, first_run_at = v.first_run_at,
         result = v.result
-    FROM unnest($2::text::jobs[]) AS v
+    FROM unnest($2::text::ficha.jobs[]) AS v
     WHERE t.id = ANY (ARRAY[v.id])
 ), leases_gone AS (
-    DELETE FROM leases AS t
+    DELETE FROM ficha.leases AS t
     USING unnest($3::text::uuid[]) AS v(job_id)
     WHERE t.job_id = ANY (ARRAY[v.job_id])
 ), tallies AS (
-    INSERT INTO worker_counts(worker, kind, runs, busy_us)
+    INSERT INTO ficha.worker_counts(worker, kind, runs, busy_us)
     SELECT v.worker, v.kind, v.runs, v.busy_us
-    FROM unnest($4::text::worker_counts[]) AS v
+    FROM unnest($4::text::ficha.worker_counts[]) AS v
 ), commits_new AS (
-    INSERT INTO commits(committer, sequence, at, size, events)
+    INSERT INTO ficha.commits(committer, sequence, at, size, events)
     SELECT v.committer, v.sequence, v.at, v.size, v.events
-    FROM unnest($5::text::commits[]) AS v
+    FROM unnest($5::text::ficha.commits[]) AS v
 )
 SELECT pg_current_xact_id()::xid::text;
 

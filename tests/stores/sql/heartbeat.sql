@@ -3,7 +3,7 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT 'ready', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     ARRAY (
         SELECT job_id::text
-        FROM ready
+        FROM ficha.ready
         WHERE job_id = ANY ($1::uuid[])
         ORDER BY job_id
         FOR UPDATE
@@ -12,7 +12,7 @@ UNION ALL
 SELECT 'leases', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     ARRAY (
         SELECT job_id::text
-        FROM leases
+        FROM ficha.leases
         WHERE job_id = ANY ($1::uuid[])
         ORDER BY job_id
         FOR UPDATE
@@ -36,11 +36,11 @@ SELECT j.id::text, j.account_id, j.tool, j.pool, j.cost, j.units, j.timeout_ms, 
     c.progress, c.data::text, (extract(epoch FROM c.saved_at) * 1000000)::bigint, c.partial::text, 0, NULL::text,
     NULL::record
 FROM unnest($1::uuid[]) AS w(id)
-CROSS JOIN LATERAL (SELECT * FROM jobs k WHERE k.id = w.id OFFSET 0) AS j
-LEFT JOIN LATERAL (SELECT * FROM leases k WHERE k.job_id = j.id OFFSET 0) AS l ON true
-LEFT JOIN LATERAL (SELECT * FROM ready k WHERE k.job_id = j.id OFFSET 0) AS r ON true
-LEFT JOIN LATERAL (SELECT * FROM parked k WHERE k.job_id = j.id OFFSET 0) AS p ON true
-LEFT JOIN LATERAL (SELECT * FROM checkpoints k WHERE k.job_id = j.id OFFSET 0) AS c ON true
+CROSS JOIN LATERAL (SELECT * FROM ficha.jobs k WHERE k.id = w.id OFFSET 0) AS j
+LEFT JOIN LATERAL (SELECT * FROM ficha.leases k WHERE k.job_id = j.id OFFSET 0) AS l ON true
+LEFT JOIN LATERAL (SELECT * FROM ficha.ready k WHERE k.job_id = j.id OFFSET 0) AS r ON true
+LEFT JOIN LATERAL (SELECT * FROM ficha.parked k WHERE k.job_id = j.id OFFSET 0) AS p ON true
+LEFT JOIN LATERAL (SELECT * FROM ficha.checkpoints k WHERE k.job_id = j.id OFFSET 0) AS c ON true
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
@@ -48,17 +48,17 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, N
     ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 
 WITH leases_changed AS (
-    UPDATE leases AS t
+    UPDATE ficha.leases t
     SET account_id = v.account_id, pool = v.pool, status = v.status, epoch = v.epoch, attempts = v.attempts,
         recoveries = v.recoveries, started_at = v.started_at, events = v.events, first_worker = v.first_worker,
         first_run_at = v.first_run_at, worker = v.worker, ref = v.ref, leased_at = v.leased_at,
         heartbeat_at = v.heartbeat_at, expires_at = v.expires_at, deadline_at = v.deadline_at
-    FROM unnest($1::text::leases[]) AS v
+    FROM unnest($1::text::ficha.leases[]) AS v
     WHERE t.job_id = ANY (ARRAY[v.job_id])
 ), commits_new AS (
-    INSERT INTO commits(committer, sequence, at, size, events)
+    INSERT INTO ficha.commits(committer, sequence, at, size, events)
     SELECT v.committer, v.sequence, v.at, v.size, v.events
-    FROM unnest($2::text::commits[]) AS v
+    FROM unnest($2::text::ficha.commits[]) AS v
 )
 SELECT pg_current_xact_id()::xid::text;
 

@@ -1,6 +1,6 @@
 BEGIN ISOLATION LEVEL READ COMMITTED;
 
-WITH owners AS MATERIALIZED (SELECT account_id FROM jobs WHERE id = ANY ($2::uuid[])) (
+WITH owners AS MATERIALIZED (SELECT account_id FROM ficha.jobs WHERE id = ANY ($2::uuid[])) (
     SELECT 'account', a.id, a.plan, (extract(epoch FROM a.opened_at) * 1000000)::bigint, a.balance, a.active,
         a.admitted, a.parked, a.reserved, a.submitted, a.latest_job::text,
         (extract(epoch FROM a.hour_at) * 1000000)::bigint, a.hour_submits,
@@ -8,8 +8,8 @@ WITH owners AS MATERIALIZED (SELECT account_id FROM jobs WHERE id = ANY ($2::uui
         (extract(epoch FROM a.month_at) * 1000000)::bigint, a.month_spent, a.entries, NULL::text[], NULL::record
     FROM (
         SELECT *
-        FROM accounts
-        WHERE id = ANY ($1::text[] || ARRAY (SELECT account_id FROM owners) || ARRAY (SELECT account_id FROM reservations WHERE id = ANY ($3::uuid[])))
+        FROM ficha.accounts
+        WHERE id = ANY ($1::text[] || ARRAY (SELECT account_id FROM owners) || ARRAY (SELECT account_id FROM ficha.reservations WHERE id = ANY ($3::uuid[])))
         ORDER BY id
         FOR UPDATE
     ) a
@@ -23,7 +23,7 @@ WITH keyed AS MATERIALIZED (
     FROM unnest($1::text[], $2::text[], $3::text[]) AS w(account_id, scope, key)
     CROSS JOIN LATERAL (
         SELECT *
-        FROM keys k
+        FROM ficha.keys k
         WHERE k.account_id = w.account_id AND k.scope = w.scope AND k.key = w.key
         OFFSET 0
     ) AS k
@@ -46,11 +46,11 @@ SELECT j.id::text, j.account_id, j.tool, j.pool, j.cost, j.units, j.timeout_ms, 
     c.progress, c.data::text, (extract(epoch FROM c.saved_at) * 1000000)::bigint, c.partial::text, 0, NULL::text,
     NULL::record
 FROM keyed
-CROSS JOIN LATERAL (SELECT * FROM jobs k WHERE k.id = keyed.job_id OFFSET 0) AS j
-LEFT JOIN LATERAL (SELECT * FROM leases k WHERE k.job_id = j.id OFFSET 0) AS l ON true
-LEFT JOIN LATERAL (SELECT * FROM ready k WHERE k.job_id = j.id OFFSET 0) AS r ON true
-LEFT JOIN LATERAL (SELECT * FROM parked k WHERE k.job_id = j.id OFFSET 0) AS p ON true
-LEFT JOIN LATERAL (SELECT * FROM checkpoints k WHERE k.job_id = j.id OFFSET 0) AS c ON true
+CROSS JOIN LATERAL (SELECT * FROM ficha.jobs k WHERE k.id = keyed.job_id OFFSET 0) AS j
+LEFT JOIN LATERAL (SELECT * FROM ficha.leases k WHERE k.job_id = j.id OFFSET 0) AS l ON true
+LEFT JOIN LATERAL (SELECT * FROM ficha.ready k WHERE k.job_id = j.id OFFSET 0) AS r ON true
+LEFT JOIN LATERAL (SELECT * FROM ficha.parked k WHERE k.job_id = j.id OFFSET 0) AS p ON true
+LEFT JOIN LATERAL (SELECT * FROM ficha.checkpoints k WHERE k.job_id = j.id OFFSET 0) AS c ON true
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
@@ -66,20 +66,20 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, N
     ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 
 WITH accounts_changed AS (
-    UPDATE accounts AS t
+    UPDATE ficha.accounts t
     SET plan = v.plan, opened_at = v.opened_at, balance = v.balance, active = v.active, admitted = v.admitted,
         parked = v.parked, reserved = v.reserved, submitted = v.submitted, latest_job = v.latest_job,
         hour_at = v.hour_at, hour_submits = v.hour_submits, day_at = v.day_at, day_spent = v.day_spent,
         month_at = v.month_at, month_spent = v.month_spent, entries = v.entries
-    FROM unnest($1::text::accounts[]) AS v
+    FROM unnest($1::text::ficha.accounts[]) AS v
     WHERE t.id = ANY (ARRAY[v.id])
 ), keys_new AS (
-    INSERT INTO keys(account_id, scope, key, fingerprint, created_at, expires_at, job_id, batch_id, jobs, cost, entry)
+    INSERT INTO ficha.keys(account_id, scope, key, fingerprint, created_at, expires_at, job_id, batch_id, jobs, cost, entry)
     SELECT v.account_id, v.scope, v.key, v.fingerprint, v.created_at, v.expires_at, v.job_id, v.batch_id, v.jobs,
         v.cost, v.entry
-    FROM unnest($2::text::keys[]) AS v
+    FROM unnest($2::text::ficha.keys[]) AS v
 ), born AS (
-    INSERT INTO jobs(
+    INSERT INTO ficha.jobs(
         id, account_id, tool, pool, cost, units, timeout_ms, max_attempts, backoff_ms, backoff_max_ms, content_hash,
         session, correlation_id, priority, created_at, status, wait_until_at, batch_id, requeue_of, epoch, attempts,
         recoveries, started_at, events, first_worker, first_run_at, finished_at, error, charged, refunded, delivered,
@@ -90,23 +90,23 @@ WITH accounts_changed AS (
         v.wait_until_at, v.batch_id, v.requeue_of, v.epoch, v.attempts, v.recoveries, v.started_at, v.events,
         v.first_worker, v.first_run_at, v.finished_at, v.error, v.charged, v.refunded, v.delivered, v.dead_at,
         v.payload, v.result
-    FROM unnest($3::text::jobs[]) AS v
+    FROM unnest($3::text::ficha.jobs[]) AS v
 ), ready_new AS (
-    INSERT INTO ready(
+    INSERT INTO ficha.ready(
         job_id, account_id, pool, wait_until_at, epoch, attempts, recoveries, started_at, events, first_worker,
         first_run_at, rank, ages_at
     )
     SELECT v.job_id, v.account_id, v.pool, v.wait_until_at, v.epoch, v.attempts, v.recoveries, v.started_at, v.events,
         v.first_worker, v.first_run_at, v.rank, v.ages_at
-    FROM unnest($4::text::ready[]) AS v
+    FROM unnest($4::text::ficha.ready[]) AS v
 ), entries_new AS (
-    INSERT INTO entries(account_id, number, kind, amount, balance_after, at, job_id, reason)
+    INSERT INTO ficha.entries(account_id, number, kind, amount, balance_after, at, job_id, reason)
     SELECT v.account_id, v.number, v.kind, v.amount, v.balance_after, v.at, v.job_id, v.reason
-    FROM unnest($5::text::entries[]) AS v
+    FROM unnest($5::text::ficha.entries[]) AS v
 ), commits_new AS (
-    INSERT INTO commits(committer, sequence, at, size, events)
+    INSERT INTO ficha.commits(committer, sequence, at, size, events)
     SELECT v.committer, v.sequence, v.at, v.size, v.events
-    FROM unnest($6::text::commits[]) AS v
+    FROM unnest($6::text::ficha.commits[]) AS v
 )
 SELECT pg_current_xact_id()::xid::text;
 

@@ -8,7 +8,7 @@ WITH moment AS MATERIALIZED (
     SELECT job_id, expires_at <= at OR deadline_at <= at AS is_over, heartbeat_at <= stuck_at AS is_stuck,
         started_at <= old_at AS is_old
     FROM moment
-    CROSS JOIN leases
+    CROSS JOIN ficha.leases
     WHERE expires_at <= at OR deadline_at <= at OR heartbeat_at <= stuck_at OR started_at <= old_at
 )
 SELECT 'now', CAST ((extract(epoch FROM at) * 1000000)::bigint AS text), NULL, NULL
@@ -26,7 +26,7 @@ UNION ALL
 SELECT 'job', job_id::text, NULL, NULL
 FROM (
     SELECT job_id
-    FROM parked
+    FROM ficha.parked
     WHERE due_at <= (SELECT at FROM moment)
     ORDER BY due_at
     LIMIT $4::bigint
@@ -35,7 +35,7 @@ UNION ALL
 SELECT 'job', job_id::text, NULL, NULL
 FROM (
     SELECT job_id
-    FROM parked
+    FROM ficha.parked
     WHERE wait_until_at <= (SELECT at FROM moment) AND started_at IS NULL
     ORDER BY wait_until_at
     LIMIT $4::bigint
@@ -44,7 +44,7 @@ UNION ALL
 SELECT 'job', job_id::text, NULL, NULL
 FROM (
     SELECT job_id
-    FROM ready
+    FROM ficha.ready
     WHERE wait_until_at <= (SELECT at FROM moment) AND started_at IS NULL
     ORDER BY wait_until_at
     LIMIT $4::bigint
@@ -53,7 +53,7 @@ UNION ALL
 SELECT 'job', job_id::text, NULL, NULL
 FROM (
     SELECT job_id
-    FROM ready
+    FROM ficha.ready
     WHERE ages_at <= (SELECT at FROM moment)
     ORDER BY ages_at
     LIMIT $4::bigint
@@ -62,7 +62,7 @@ UNION ALL
 SELECT 'reservation', id::text, NULL, NULL
 FROM (
     SELECT id
-    FROM reservations
+    FROM ficha.reservations
     WHERE state = 'active' AND expires_at <= (SELECT at FROM moment)
     ORDER BY expires_at
     LIMIT $4::bigint
@@ -71,7 +71,7 @@ UNION ALL
 SELECT 'key', account_id, scope, key
 FROM (
     SELECT account_id, scope, key
-    FROM keys
+    FROM ficha.keys
     WHERE expires_at <= (SELECT at FROM moment)
     ORDER BY expires_at
     LIMIT $4::bigint

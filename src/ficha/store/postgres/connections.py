@@ -17,9 +17,11 @@ from typing import Any, Final, TypeAlias
 import asyncpg
 
 from ..base import Committed, CommitUnknown, StoreError, Unavailable
+from ..schema_name import DEFAULT_SCHEMA, in_schema
 from .errors import after_commit, is_lost, translated
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+Connect: TypeAlias = Callable[[], Awaitable[Connection]]
 
 # Plans always use the indexes and are made once. Otherwise a plan made while a table was empty would scan all of it
 # after it has grown, until the next ANALYZE; and a plan for each call costs more than the call.
@@ -60,9 +62,7 @@ class Connections:
         connections with the driver's own time-out, which costs a timer for each statement.
     """
 
-    def __init__(
-        self, connect: Callable[[], Awaitable[Connection]], size: int, *, patience_s: float | None = None
-    ) -> None:
+    def __init__(self, connect: Connect, size: int, *, patience_s: float | None = None) -> None:
         self._connect = connect
         self._patience_s = patience_s
         self._used_since: dict[Connection, float] = {}
@@ -261,13 +261,13 @@ class SettledConnector:
     A pooler in transaction mode refuses that: then `is_settled` becomes False, and each transaction sets them itself.
     """
 
-    def __init__(self, url: str, *, prepared: bool, writes: bool) -> None:
+    def __init__(self, url: str, *, schema: str, prepared: bool, writes: bool) -> None:
         # `Connections` watches those that write.
         timeout_s = None if writes else TIMEOUT_S
-        self._plain = connector(url, prepared=prepared, timeout_s=timeout_s)
+        self._plain = connector(url, schema=schema, prepared=prepared, timeout_s=timeout_s)
         # A single statement has no BEGIN, so its isolation level is a setting as well.
         settings = {**(SETTINGS if writes else PLANS), "default_transaction_isolation": "read committed"}
-        self._settled = connector(url, prepared=prepared, timeout_s=timeout_s, server_settings=settings)
+        self._settled = connector(url, schema=schema, prepared=prepared, timeout_s=timeout_s, server_settings=settings)
         self.is_settled = prepared
 
     @property
@@ -284,10 +284,10 @@ class SettledConnector:
         return await self._plain()
 
 
-def connector(
-    url: str, *, prepared: bool, timeout_s: float | None = TIMEOUT_S, **options: Any
-) -> Callable[[], Awaitable[Connection]]:
+def connector(url: str, *, schema: str, prepared: bool, timeout_s: float | None = TIMEOUT_S, **options: Any) -> Connect:
     """A function that makes a connection. Without `prepared`, no statement stays prepared after its transaction."""
+    if schema != DEFAULT_SCHEMA:
+        options["connection_class"] = connection_in(schema)
 
     async def connect() -> Connection:
         return await asyncpg.connect(
@@ -302,3 +302,13 @@ def connector(
         )
 
     return connect
+
+
+def connection_in(schema: str) -> Any:
+    """A class of connections whose statements are about the tables in this schema."""
+
+    def named(method: Callable[..., Any]) -> Any:
+        return lambda self, query, *rest, **options: method(self, in_schema(query, schema), *rest, **options)
+
+    methods = {name: named(getattr(asyncpg.Connection, name)) for name in ("execute", "fetch", "fetchrow", "fetchval")}
+    return type("SchemaConnection", (asyncpg.Connection,), methods)

@@ -87,8 +87,6 @@ SQL: Final[Dialect] = PostgresDialect()
 
 Field = tuple[int, Callable[[Any], str]] | None
 """The index of a column's value in a record's values, and how it is written; None for a column that is left empty."""
-
-
 _MANY: Final = 4
 """From this many rows on, columns with equal values are written once."""
 
@@ -103,7 +101,7 @@ class Layout:
     _READ: Final = """
         SELECT c.relname::text, array_agg(a.attname::text ORDER BY a.attnum)
         FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-        WHERE c.relname = ANY ($1::text[]) AND pg_table_is_visible(c.oid)
+        WHERE c.relname = ANY ($1::text[]) AND c.relnamespace = to_regnamespace('ficha')
         GROUP BY c.relname
     """
 
@@ -120,7 +118,7 @@ class Layout:
     def names(self, table: Table) -> tuple[str, ...]:
         """The columns of a table, in the database's order."""
         if table.name not in self._orders:
-            raise SchemaMismatch(f"there is no table {table.name}: run `ficha migrate up`, and check the search_path")
+            raise SchemaMismatch(f"there is no table {table.name}: run `ficha migrate up`, and check the schema's name")
         return self._orders[table.name]
 
     def rows(self, table: Table, records: Sequence[Any]) -> str:

@@ -58,9 +58,9 @@ def _by_state(error: asyncpg.PostgresError, state: str) -> StoreError:
         return Unavailable(f"{_GONE[state]}: {said}")
     if state.startswith(_GONE_CLASSES):
         return Unavailable(f"the database cannot be used now: {said}")
-    if state in ("42P01", "42703"):
+    if state in ("42P01", "42703", "3F000"):
         return SchemaMismatch(
-            f"a table or column is missing, which `ficha migrate up` would have made; check the search_path too: {said}"
+            f"a table or column is missing, which `ficha migrate up` would make; check the schema's name too: {said}"
         )
     if state in ("26000", "42P05"):
         return StoreError(

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from .connections import DRIVER_ERRORS, Connection
+from .connections import DRIVER_ERRORS, Connect, Connection
 
-CHANNEL: Final = "ficha_ready"
+CHANNEL: Final = "ficha.hints"
 _PROBE_S: Final = 30.0
 """How often to check that the connection still works."""
 _BACKOFF_S: Final = (0.5, 30.0)
 
 
 class Listener:
-    """One LISTEN, until it is closed."""
+    """One LISTEN, until it is closed. The channel's name has that of the schema in it: others are not heard."""
 
-    def __init__(self, connect: Callable[[], Awaitable[Connection]], heard: Callable[[str], None]) -> None:
+    def __init__(self, connect: Connect, channel: str, heard: Callable[[str], None]) -> None:
         self._connect = connect
+        self._channel = channel
         self._heard = heard
         self._tried = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name="ficha listener")
@@ -56,7 +57,7 @@ class Listener:
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
         try:
-            await connection.add_listener(CHANNEL, self._on_notify)
+            await connection.add_listener(self._channel, self._on_notify)
             self._tried.set()
             while True:
                 with suppress(TimeoutError):

@@ -90,7 +90,7 @@ def statement(parts: tuple[LoadPart, ...], *, locks: bool = True) -> str:
 def looked_up(table: str, alias: str, condition: str, *, if_any: bool = False) -> str:
     """A join of a table's rows by their key. `OFFSET 0` keeps the planner from scanning the whole table, as it would
     with statistics that say that the table is empty."""
-    found = f"LATERAL (SELECT * FROM {table} k WHERE {condition} OFFSET 0) AS {alias}"
+    found = f"LATERAL (SELECT * FROM ficha.{table} k WHERE {condition} OFFSET 0) AS {alias}"
     return f"LEFT JOIN {found} ON true" if if_any else f"CROSS JOIN {found}"
 
 
@@ -109,35 +109,35 @@ LOCK_ACCOUNTS: Final = load_part(
     f"""(
         SELECT 'account', {SQL.selected(t.ACCOUNTS, "a")}, NULL::text[], NULL::record
         FROM (
-            SELECT * FROM accounts
+            SELECT * FROM ficha.accounts
             WHERE id = ANY (
                 {{0}}
                 || ARRAY(SELECT account_id FROM owners)
-                || ARRAY(SELECT account_id FROM reservations WHERE id = ANY ({{2}}))
+                || ARRAY(SELECT account_id FROM ficha.reservations WHERE id = ANY ({{2}}))
             )
             ORDER BY id {{lock}}
         ) a
     )""",
     _names("owners", "SELECT account_id FROM owners"),
-    cte="owners AS MATERIALIZED (SELECT account_id FROM jobs WHERE id = ANY ({1}))",
+    cte="owners AS MATERIALIZED (SELECT account_id FROM ficha.jobs WHERE id = ANY ({1}))",
 )
 LOCK_JOBS: Final = load_part(
     "uuid[]",
-    _names("ready", "SELECT job_id::text FROM ready WHERE job_id = ANY ({0}) ORDER BY job_id {lock}"),
-    _names("leases", "SELECT job_id::text FROM leases WHERE job_id = ANY ({0}) ORDER BY job_id {lock}"),
+    _names("ready", "SELECT job_id::text FROM ficha.ready WHERE job_id = ANY ({0}) ORDER BY job_id {lock}"),
+    _names("leases", "SELECT job_id::text FROM ficha.leases WHERE job_id = ANY ({0}) ORDER BY job_id {lock}"),
 )
 LOCK_POOLS: Final = load_part(
     "text[] text[]",
     _names(
         "pools",
-        "SELECT name FROM pools WHERE name = ANY ({0}) OR name = ANY ({1}) AND coalesce(resized, slots) IS NOT NULL "
-        "ORDER BY name {lock}",
+        "SELECT name FROM ficha.pools WHERE name = ANY ({0}) "
+        "OR name = ANY ({1}) AND coalesce(resized, slots) IS NOT NULL ORDER BY name {lock}",
     ),
 )
 LOCK_LEADERS: Final = load_part(
     "text[]",
     f"SELECT 'leader', {_NO_ACCOUNT}, NULL::text[], ROW({SQL.selected(t.LEADERS, 'e')}) "
-    "FROM (SELECT * FROM leaders WHERE name = ANY ({0}) ORDER BY name {lock}) e",
+    "FROM (SELECT * FROM ficha.leaders WHERE name = ANY ({0}) ORDER BY name {lock}) e",
 )
 # One lock for all changes of API keys, which are rare: no single row says how many keys of a name there are.
 LOCK_API_KEYS: Final = load_part(
@@ -200,7 +200,7 @@ def _named(table: Table, kind: str) -> LoadPart:
 
 
 def _found(table: Table, kind: str, condition: str, take: Take) -> LoadPart:
-    return load_part(kind, other(SQL.selected(table, "k"), f"{table.name} k WHERE {condition}"), take=take)
+    return load_part(kind, other(SQL.selected(table, "k"), f"ficha.{table.name} k WHERE {condition}"), take=take)
 
 
 JOBS: Final = load_part("uuid[]", f"{_ANY_JOB} unnest({{0}}) AS w (id) {_job('w.id')} {_HOT_ROWS}")
@@ -235,7 +235,8 @@ def candidates(more: str = "", lock: str = "") -> str:
             CROSS JOIN LATERAL (
                 SELECT found.* FROM unnest({{2}}, {{3}}, {{4}}) AS s (pool, first, beyond)
                 CROSS JOIN LATERAL (
-                    SELECT ready.*{more} FROM ready WHERE ready.pool = w.pool AND rank >= s.first AND rank < s.beyond
+                    SELECT ready.*{more} FROM ficha.ready
+                    WHERE ready.pool = w.pool AND rank >= s.first AND rank < s.beyond
                     ORDER BY rank, job_id LIMIT w.most {lock}
                 ) found
                 WHERE s.pool = w.pool LIMIT w.most
@@ -249,8 +250,8 @@ CANDIDATES: Final = load_part(
     f"{CANDIDATE_TYPES} text[]",
     ready_jobs(),
     other(
-        "q.name, (SELECT count(*) FROM leases WHERE leases.pool = q.name)",
-        "pools q WHERE q.name = ANY ({0}) AND (coalesce(q.resized, q.slots) IS NOT NULL OR q.name = ANY ({5}))",
+        "q.name, (SELECT count(*) FROM ficha.leases WHERE leases.pool = q.name)",
+        "ficha.pools q WHERE q.name = ANY ({0}) AND (coalesce(q.resized, q.slots) IS NOT NULL OR q.name = ANY ({5}))",
     ),
     cte=candidates(lock="{skip}"),
     take=_into("occupied", itemgetter(1)),
@@ -265,7 +266,7 @@ def _parked(payload: str) -> LoadPart:
             SELECT {job_columns(SQL, "p")}, {{part}}, {payload}, NULL::record
             FROM unnest({{0}}, {{1}}) AS w (account_id, most)
             CROSS JOIN LATERAL (
-                SELECT * FROM parked WHERE parked.account_id = w.account_id AND due_at IS NULL
+                SELECT * FROM ficha.parked WHERE parked.account_id = w.account_id AND due_at IS NULL
                 ORDER BY rank, job_id LIMIT w.most
             ) p
             {_job("p.job_id")} {_beside("checkpoints", "c", "p.job_id")}
@@ -279,7 +280,7 @@ PARKED_JOBS: Final = _parked("NULL::text")
 PARKED_WITH_PAYLOADS: Final = _parked("j.payload::text")
 """For a group that also claims, as it may claim the jobs that it promotes."""
 PAYLOADS: Final = load_part(
-    "uuid[]", other("id::text", "jobs WHERE id = ANY ({0})", "payload::text"), take=_take_payload
+    "uuid[]", other("id::text", "ficha.jobs WHERE id = ANY ({0})", "payload::text"), take=_take_payload
 )
 STEPS: Final = load_part(
     "uuid[] text[]",

@@ -5,39 +5,39 @@ Runs over a connection of its own, so that it works on a store that is not open.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.resources import files
-from typing import Final, Literal
+from typing import Final
 
 from .. import migrations
 from ..migrations import Migration
-from .connections import Connection, commit, speaking, transaction
+from ..schema_name import in_schema
+from ..sql.dialect import sql_file
+from .connections import Connect, Connection, commit, speaking, transaction
 
-MIGRATIONS: Final = migrations.load(__package__)
+MIGRATIONS: Final = migrations.load(__package__, "ficha.migrations")
 NEWEST: Final = MIGRATIONS[-1].number
-
-_DATABASE: Final = "the database"
-_VERSION: Final = "SELECT coalesce(max(version), 0) FROM schema_migrations"
-_IS_THERE: Final = "SELECT to_regclass('schema_migrations') IS NOT NULL"
+_HIDDEN: Final = f"WHEN row_security_active('ficha.migrations') THEN {migrations.HIDDEN}"
+_VERSION: Final = f"SELECT CASE {_HIDDEN} ELSE coalesce(max(version), 0) END FROM ficha.migrations"  # noqa: S608 (own text)
+_IS_THERE: Final = "SELECT to_regclass('ficha.migrations') IS NOT NULL"
+_BOOKKEEPING: Final = sql_file(__package__, "bookkeeping")
 # Held until the transaction ends: a second process waits, and then finds the work done.
-_BEGIN: Final = "BEGIN; SELECT pg_advisory_xact_lock(hashtext('ficha migrations')); " + migrations.BOOKKEEPING
+_BEGIN: Final = f"BEGIN; SELECT pg_advisory_xact_lock(hashtext('ficha migrations')); {_BOOKKEEPING}"
+_WRITERS: Final = sql_file(__package__, "writers")
 
 
 class PostgresMigrator:
     """The part of the store that migrates the schema."""
 
-    migrations = MIGRATIONS
-
-    def __init__(self, connect: Callable[[], Awaitable[Connection]]) -> None:
+    def __init__(self, connect: Connect, schema: str) -> None:
         self._connect = connect
+        self.schema = schema
+        self.bookkeeping = in_schema(_BOOKKEEPING, schema)
+        self.migrations = migrations.load(__package__, "ficha.migrations", schema)
 
     async def version(self) -> int:
         async with self._connection() as connection:
-            with speaking(connection):
-                if not await connection.fetchval(_IS_THERE):
-                    return 0
-                return int(await connection.fetchval(_VERSION))
+            return await _version_of(connection)
 
     async def migrate(self, target: int | None = None) -> list[Migration]:
         target = migrations.goal(MIGRATIONS, target)
@@ -51,28 +51,19 @@ class PostgresMigrator:
         """One migration towards the target. Other processes may migrate too, so each step reads the version again."""
         async with transaction(connection, _BEGIN):
             with speaking(connection):
-                version = int(await connection.fetchval(_VERSION))
-                migrations.refuse_newer(_DATABASE, version, NEWEST)
+                version = await _version_of(connection)
+                migrations.refuse_newer("the database", version, NEWEST)
                 moves = migrations.path(MIGRATIONS, version, target)
                 if moves:
                     await connection.execute(moves[0].sql)
-                    await connection.execute(moves[0].record)
             await commit(connection)
             return moves[0].migration if moves else None
 
-    async def row_level_security(self, enable: bool) -> None:
-        """Lets other roles read their own account's rows and no others (see `rls.up.sql`), or takes that back."""
-        async with self._connection() as connection, transaction(connection, _BEGIN):
+    async def writers(self) -> list[str]:
+        """Roles, other than the owner and superusers, that have a right to write."""
+        async with self._connection() as connection:
             with speaking(connection):
-                await connection.execute(_security("down"))
-                if enable:
-                    await connection.execute(_security("up"))
-            await commit(connection)
-
-    @property
-    def row_level_security_sql(self) -> str:
-        """The SQL that turns it on, for people who use another migration tool."""
-        return _security("up")
+                return [name for (name,) in await connection.fetch(_WRITERS)]
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
@@ -84,13 +75,11 @@ class PostgresMigrator:
             connection.terminate()
 
 
-def _security(way: Literal["up", "down"]) -> str:
-    return (files(__package__) / "migrations" / f"rls.{way}.sql").read_text("utf-8")
-
-
 async def check(connection: Connection) -> None:
     """Raises SchemaMismatch unless the schema is this release's."""
+    migrations.refuse_other("the database", await _version_of(connection), NEWEST)
+
+
+async def _version_of(connection: Connection) -> int:
     with speaking(connection):
-        is_there = await connection.fetchval(_IS_THERE)
-        version = int(await connection.fetchval(_VERSION)) if is_there else 0
-    migrations.refuse_other(_DATABASE, version, NEWEST)
+        return migrations.seen(await connection.fetchval(_VERSION)) if await connection.fetchval(_IS_THERE) else 0

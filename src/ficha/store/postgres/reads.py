@@ -29,8 +29,8 @@ NOW: Final = f"SELECT {SQL.clock}"
 HORIZON: Final = sql_file(__package__, "horizon")
 LIST_WORKERS: Final = sql_file(__package__, "list_workers").format(sums=TALLY_SUMS, worker=SQL.selected(WORKERS, "w"))
 _WAITING: Final = sql_file(__package__, "waiting")
-WAITING_READY: Final = _WAITING.format(owner="pool", rows="ready WHERE TRUE")
-WAITING_PARKED: Final = _WAITING.format(owner="account_id", rows="parked WHERE due_at IS NULL")
+WAITING_READY: Final = _WAITING.format(owner="pool", rows="ficha.ready WHERE TRUE")
+WAITING_PARKED: Final = _WAITING.format(owner="account_id", rows="ficha.parked WHERE due_at IS NULL")
 NOT_FOR_WAITING: Final = ("enable_seqscan", "enable_bitmapscan", "enable_sort", "jit")
 """Each page continues in the index where the last one ended. With old statistics the planner might sort the whole table
 for each page instead, or compile (JIT) a statement for longer than it runs."""
@@ -66,8 +66,8 @@ async def _list_jobs(connection: Connection, query: q.ListJobs, clock: Clock | N
         page.where(f"coalesce(l.status, j.status) IN ({statuses})")
         if set(query.statuses) <= ACTIVE:
             # Excludes no further job, but lets the scan start from the few active jobs.
-            held = "SELECT job_id FROM leases"
-            waiting = " UNION ALL SELECT job_id FROM ready UNION ALL SELECT job_id FROM parked"
+            held = "SELECT job_id FROM ficha.leases"
+            waiting = " UNION ALL SELECT job_id FROM ficha.ready UNION ALL SELECT job_id FROM ficha.parked"
             page.where(f"j.id IN ({held}{waiting if 'queued' in query.statuses else ''})")
     page.matches("j.tool", "=", query.tool)
     page.matches("j.pool", "=", query.pool)

@@ -2,10 +2,7 @@
 
 A transaction begins, locks and loads what its group needs (`load.py`), decides, writes in one statement (`write.py`)
 and commits. The optimistic layer is tried first and spares some groups the locks (`optimistic/`).
-
-Table names resolve through the connection's `search_path`: to keep Ficha's tables in a schema of their own, give the
-role or the database that path (`ALTER ROLE … SET search_path`), or put `?options=-csearch_path%3Dficha` into the URL.
-PostgreSQL 15 or newer.
+All tables are in a schema of their own, which every statement names: no `search_path` matters. PostgreSQL 15 or newer.
 """
 
 from __future__ import annotations
@@ -21,6 +18,7 @@ from ...core.policy import MILLISECOND
 from ...core.snapshot import Snapshot
 from .. import base
 from ..base import Clock, Committed, CommitUnknown, Decide, Decision, Hints, Query, StoreError, Transient, no_hints
+from ..schema_name import DEFAULT_SCHEMA, SchemaFetcher, in_schema
 from ..sql.dialect import sql_file
 from . import migrator, reads
 from .connections import TIMEOUT_S, Connection, Connections, SettledConnector, commit, connector, speaking, transaction
@@ -44,6 +42,7 @@ class PostgresStore(migrator.PostgresMigrator):
     """A store in PostgreSQL.
 
     url: where the database is, as libpq takes it.
+    schema: the schema that the tables are in. Defaults to `ficha`.
     clock: microseconds since 1970, in place of the database's clock. For tests.
     committers: how many transactions may run side by side, each on a connection of its own. Defaults to 3.
     pool_size: connections for reading and for hints. Defaults to 4.
@@ -58,6 +57,7 @@ class PostgresStore(migrator.PostgresMigrator):
         self,
         url: str,
         *,
+        schema: str = DEFAULT_SCHEMA,
         clock: Clock | None = None,
         committers: int = 3,
         pool_size: int = 4,
@@ -65,14 +65,14 @@ class PostgresStore(migrator.PostgresMigrator):
         prepared: bool = True,
         optimistic: bool = True,
     ) -> None:
-        super().__init__(connector(url, prepared=prepared))
+        super().__init__(connector(url, schema=schema, prepared=prepared), schema)
         self.committers = committers
         self._clock = clock
         self._pool_size = pool_size
         self._optimistic = optimistic
-        self._connect_listener = connector(listen_url or url, prepared=prepared)
-        self._connect_writer = SettledConnector(url, prepared=prepared, writes=True)
-        self._connect_reader = SettledConnector(url, prepared=prepared, writes=False)
+        self._connect_listener = connector(listen_url or url, schema=schema, prepared=prepared)
+        self._connect_writer = SettledConnector(url, schema=schema, prepared=prepared, writes=True)
+        self._connect_reader = SettledConnector(url, schema=schema, prepared=prepared, writes=False)
         self._layout = Layout(part.table for part in PARTS)
         self._listeners: list[Listener] = []
         self._begun: dict[str, int] = {}
@@ -175,6 +175,7 @@ class PostgresStore(migrator.PostgresMigrator):
         """
         if not connection.is_in_transaction():
             raise StoreError("this connection is not in a transaction; begin one, and commit it afterwards")
+        connection = SchemaFetcher(connection, self.schema)
         with speaking():
             snapshot = await load(connection, needs, self._clock, self._layer)
         changes, outcomes = decide(snapshot)
@@ -216,6 +217,6 @@ class PostgresStore(migrator.PostgresMigrator):
                 self._layer.hinted()
             heard(name)
 
-        listener = Listener(self._connect_listener, stirred)
+        listener = Listener(self._connect_listener, in_schema(CHANNEL, self.schema), stirred)
         self._listeners.append(listener)
         await listener.ready()

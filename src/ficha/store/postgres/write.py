@@ -35,7 +35,7 @@ class Part(Struct, frozen=True, eq=False):
 
     def cte(self, number: int, under: str = "") -> str:
         """The CTE over the rows in the parameter with this number; over none if the source `under` has no row."""
-        kind, rows = ("uuid", f"v ({self.table.key[0]})") if self.is_by_id else (self.table.name, "v")
+        kind, rows = ("uuid", f"v ({self.table.key[0]})") if self.is_by_id else (f"ficha.{self.table.name}", "v")
         source = f"{under}unnest(${number}::text::{kind}[]) AS {rows}"
         return f"{self.name} AS ({self.text.format(rows=source)})"
 
@@ -49,8 +49,8 @@ Filled = tuple[Part, Sequence[Any]]
 
 
 def _insert(name: str, table: Table, tail: str = "") -> Part:
-    values = ", ".join(f"v.{name}" for name in table.names)
-    return Part(name, table, f"INSERT INTO {table.name} ({', '.join(table.names)}) SELECT {values} FROM {{rows}}{tail}")
+    columns, row = ", ".join(table.names), ", ".join(f"v.{name}" for name in table.names)
+    return Part(name, table, f"INSERT INTO ficha.{table.name} ({columns}) SELECT {row} FROM {{rows}}{tail}")
 
 
 def _upsert(name: str, table: Table) -> Part:
@@ -59,7 +59,7 @@ def _upsert(name: str, table: Table) -> Part:
 
 
 def _update(name: str, table: Table) -> Part:
-    return Part(name, table, f"UPDATE {table.name} AS t SET {changed(table)} FROM {{rows}} WHERE {_same_key(table)}")
+    return Part(name, table, f"UPDATE ficha.{table.name} t SET {changed(table)} FROM {{rows}} WHERE {_same_key(table)}")
 
 
 def changed(table: Table) -> str:
@@ -69,7 +69,7 @@ def changed(table: Table) -> str:
 def _delete(name: str, table: Table) -> Part:
     """Deletes the rows with these keys."""
     key = tuple(column for column in table.columns if column.name in table.key)
-    text = f"DELETE FROM {table.name} AS t USING {{rows}} WHERE {_same_key(table)}"
+    text = f"DELETE FROM ficha.{table.name} AS t USING {{rows}} WHERE {_same_key(table)}"
     return Part(name, replace(table, columns=key, values=tuple), text, is_by_id=[c.kind for c in key] == ["uuid"])
 
 

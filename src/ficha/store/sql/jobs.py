@@ -102,8 +102,8 @@ LEASES: Final = Table(
 )
 
 HOT_ROWS: Final = (
-    "LEFT JOIN leases l ON l.job_id = j.id LEFT JOIN ready r ON r.job_id = j.id "
-    "LEFT JOIN parked p ON p.job_id = j.id LEFT JOIN checkpoints c ON c.job_id = j.id"
+    "LEFT JOIN ficha.leases l ON l.job_id = j.id LEFT JOIN ficha.ready r ON r.job_id = j.id "
+    "LEFT JOIN ficha.parked p ON p.job_id = j.id LEFT JOIN ficha.checkpoints c ON c.job_id = j.id"
 )
 """The joins that `job_columns` reads from, besides `jobs j`."""
 _PLACES: Final = {"r": READY.columns[-2:], "p": PARKED.columns[-2:], "l": LEASES.columns[-6:]}

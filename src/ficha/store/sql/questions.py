@@ -37,7 +37,7 @@ TALLY_SUMS: Final = _text("tally_sums")
 
 
 def _page(sql: Dialect, table: Table, more: str = "") -> Select:
-    return Select(sql, f"SELECT {more}{sql.selected(table, 't')} FROM {table.name} t")
+    return Select(sql, f"SELECT {more}{sql.selected(table, 't')} FROM ficha.{table.name} t")
 
 
 def list_page(sql: Dialect, query: q.Query[Any], now: int | None) -> Asking[list[Any]]:
@@ -60,7 +60,7 @@ def get_jobs(sql: Dialect, query: q.GetJobs, now: int | None) -> Asking[list[q.J
 
 def job_rows_text(sql: Dialect) -> str:
     texts = f"{sql.read('j.payload', 'json')}, {sql.read('j.result', 'json')}"
-    return f"SELECT {job_columns(sql)}, {texts} FROM jobs j {HOT_ROWS}"
+    return f"SELECT {job_columns(sql)}, {texts} FROM ficha.jobs j {HOT_ROWS}"
 
 
 def job_row(row: Row) -> q.JobRow:
@@ -84,7 +84,7 @@ def get_history(sql: Dialect, query: q.GetHistory, now: int | None) -> Asking[li
 
 
 def list_commits(sql: Dialect, query: q.ListCommits, now: int | None) -> Asking[list[q.Commit]]:
-    page = Select(sql, f"SELECT number, {sql.read('at', 'instant')}, events FROM commits")
+    page = Select(sql, f"SELECT number, {sql.read('at', 'instant')}, events FROM ficha.commits")
     page.matches("number", ">", query.after, "number")
     if query.telling_of is not None:
         page.where(sql.contains("events", page.given(account_mark(query.telling_of), "text")))
@@ -116,8 +116,8 @@ def list_audit(sql: Dialect, query: q.ListAudit, now: int | None) -> Asking[list
 def get_batch(sql: Dialect, query: q.GetBatch, now: int | None) -> Asking[q.BatchCounts | None]:
     page = Select(
         sql,
-        f"SELECT coalesce(l.status, j.status), count(j.id), {sql.selected(t.BATCHES, 'b')} FROM batches b "
-        "LEFT JOIN jobs j ON j.batch_id = b.id LEFT JOIN leases l ON l.job_id = j.id",
+        f"SELECT coalesce(l.status, j.status), count(j.id), {sql.selected(t.BATCHES, 'b')} FROM ficha.batches b "
+        "LEFT JOIN ficha.jobs j ON j.batch_id = b.id LEFT JOIN ficha.leases l ON l.job_id = j.id",
     )
     page.matches("b.id", "=", query.batch_id, "uuid")
     rows = yield page.statement("GROUP BY b.id, coalesce(l.status, j.status)")
@@ -127,8 +127,8 @@ def get_batch(sql: Dialect, query: q.GetBatch, now: int | None) -> Asking[q.Batc
 
 
 def list_pools(sql: Dialect, query: q.ListPools, now: int | None) -> Asking[list[q.PoolCounts]]:
-    ready = "(SELECT count(*) FROM ready r WHERE r.pool = t.name)" if query.count_ready else "0"
-    page = _page(sql, t.POOLS, f"(SELECT count(*) FROM leases l WHERE l.pool = t.name), {ready}, ")
+    ready = "(SELECT count(*) FROM ficha.ready r WHERE r.pool = t.name)" if query.count_ready else "0"
+    page = _page(sql, t.POOLS, f"(SELECT count(*) FROM ficha.leases l WHERE l.pool = t.name), {ready}, ")
     rows = yield page.statement("ORDER BY t.name")
     return [q.PoolCounts(t.POOLS.record(pool), occupied, ready) for occupied, ready, *pool in rows]
 
@@ -142,7 +142,7 @@ def list_api_keys(sql: Dialect, query: q.ListApiKeys, now: int | None) -> Asking
 
 
 def _api_keys(sql: Dialect, now: int | None, condition: tuple[str, str, Any, Kind], limit: int) -> Asking[q.ApiKeyList]:
-    page = Select(sql, "SELECT * FROM api_keys")
+    page = Select(sql, "SELECT * FROM ficha.api_keys")
     names = {"now": page.given(now, "number"), "clock": sql.clock, "used_at": sql.read("u.at", "instant")}
     page.matches(*condition)
     keys = page.statement("ORDER BY id DESC", limit)
@@ -169,11 +169,11 @@ def get_stats(sql: Dialect, query: q.GetStats, now: int | None) -> Asking[q.Stat
     stuck_at = now - query.stuck_ms * MILLISECOND
     held = yield Statement(_text("stats_held").format(stuck_at=sql.parameter(1, "instant")), (stuck_at,))
     [(queued, dead)] = yield Statement(_text("stats_counts"))
-    newest = Select(sql, f"SELECT {sql.read('at', 'instant')}, events FROM commits WHERE size > 0")
+    newest = Select(sql, f"SELECT {sql.read('at', 'instant')}, events FROM ficha.commits WHERE size > 0")
     told = yield newest.statement("ORDER BY number DESC", q.COMMITS_AVERAGED)
     completed = [event.job_id for at, text in told for event in decoded(text, at) if event.kind == "completed"]
     times = yield Statement(
-        f"SELECT {sql.read('finished_at', 'instant')}, {sql.read('started_at', 'instant')} FROM jobs "
+        f"SELECT {sql.read('finished_at', 'instant')}, {sql.read('started_at', 'instant')} FROM ficha.jobs "
         f"WHERE {sql.among('id', 1, 'uuid')}",
         (sql.values(completed, "uuid"),),
     )
@@ -194,24 +194,25 @@ def get_state(sql: Dialect, query: q.GetState, now: int | None) -> Asking[State]
         return page.statement(tail)
 
     def whole(table: Table) -> str:
-        return f"SELECT {sql.selected(table, 't')} FROM {table.name} t"
+        return f"SELECT {sql.selected(table, 't')} FROM ficha.{table.name} t"
 
     state = State(accounts={account.id: account for account in accounts})
-    jobs = yield theirs(f"SELECT {job_columns(sql)} FROM jobs j {HOT_ROWS}", "j.account_id", "ORDER BY j.id")
+    jobs = yield theirs(f"SELECT {job_columns(sql)} FROM ficha.jobs j {HOT_ROWS}", "j.account_id", "ORDER BY j.id")
     state.jobs = {row[0]: job_of(row) for row in jobs}
     keys = yield theirs(whole(t.KEYS), "t.account_id")
     state.keys = {(row[0], row[1], row[2]): t.KEYS.record(row) for row in keys}
     for table, found in ((t.RESERVATIONS, state.reservations), (t.BATCHES, state.batches)):
         rows = yield theirs(whole(table), "t.account_id")
         found.update({row[0]: table.record(row) for row in rows})
+    joined = " JOIN ficha.jobs j ON j.id = t.job_id"
     content = f"SELECT t.tool, t.content_hash, {sql.read('t.job_id', 'uuid')}, {sql.read('j.result', 'json')}"
-    contents = yield theirs(f"{content} FROM contents t JOIN jobs j ON j.id = t.job_id", "j.account_id")
+    contents = yield theirs(f"{content} FROM ficha.contents t{joined}", "j.account_id")
     state.contents = {(row[0], row[1]): Content(*row) for row in contents}
     entries = yield theirs(whole(t.ENTRIES), "t.account_id", "ORDER BY t.account_id, t.number")
     state.entries = [*map(t.ENTRIES.record, entries)]
     api_keys = yield theirs(whole(t.API_KEYS), "t.account_id", or_nobodys="t.account_id IS NULL OR ")
     state.api_keys = {row[0]: t.API_KEYS.record(row) for row in api_keys}
-    used = f"{whole(t.API_KEY_USES)} JOIN api_keys k ON k.id = t.key_id"
+    used = f"{whole(t.API_KEY_USES)} JOIN ficha.api_keys k ON k.id = t.key_id"
     uses = yield theirs(used, "k.account_id", or_nobodys="k.account_id IS NULL OR ")
     state.api_key_uses = {row[0]: t.API_KEY_USES.record(row) for row in uses}
     for table, shared in ((t.POOLS, state.pools), (t.LEADERS, state.leaders), (t.WORKERS, state.workers)):
@@ -221,10 +222,9 @@ def get_state(sql: Dialect, query: q.GetState, now: int | None) -> Asking[State]
     if not query.texts:
         return state
     columns = f"{sql.read('id', 'uuid')}, {sql.read('payload', 'json')}, {sql.read('result', 'json')}"
-    texts = yield theirs(f"SELECT {columns} FROM jobs", "account_id")
+    texts = yield theirs(f"SELECT {columns} FROM ficha.jobs", "account_id")
     state.payloads = {job_id: payload for job_id, payload, _ in texts}
     state.results = {job_id: result for job_id, _, result in texts if result is not None}
-    joined = " JOIN jobs j ON j.id = t.job_id"
     steps = yield theirs(whole(t.STEPS) + joined, "j.account_id", f"ORDER BY t.{sql.insertion_order}")
     state.steps = {(row[0], row[1]): t.STEPS.record(row) for row in steps}
     kept: dict[str, list[Event]] = defaultdict(list)

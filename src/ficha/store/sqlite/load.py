@@ -11,6 +11,7 @@ import apsw
 from ...core.needs import PROMOTIONS_PER_SLOT, Needs
 from ...core.records import Content, Job
 from ...core.snapshot import Snapshot
+from ..schema_name import in_schema
 from ..sql import tables as t
 from ..sql.jobs import HOT_ROWS, JOB_WIDTH, job_columns, job_of
 from ..sql.tables import Table
@@ -19,7 +20,7 @@ from .row_cache import SqliteRowCache
 
 # ruff: noqa: S608 (all that is put into these statements are names from this package)
 
-JOBS = f"SELECT {job_columns(SQL)} FROM carray(?) k CROSS JOIN jobs j ON j.id = k.value {HOT_ROWS}"
+JOBS = f"SELECT {job_columns(SQL)} FROM carray(?) k CROSS JOIN jobs j ON j.id = k.value {in_schema(HOT_ROWS, '')}"
 PAYLOADS = "SELECT j.id, j.payload FROM carray(?) k CROSS JOIN jobs j ON j.id = k.value"
 ACCOUNTS = f"SELECT {SQL.selected(t.ACCOUNTS, 'a')} FROM carray(?) k CROSS JOIN accounts a ON a.id = k.value"
 KEYS = f"SELECT {SQL.selected(t.KEYS, 'k')} FROM keys k WHERE account_id = ? AND scope = ? AND key = ?"

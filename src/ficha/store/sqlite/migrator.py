@@ -74,7 +74,6 @@ def _run(db: apsw.Connection, file: str, migrations: tuple[Migration, ...], targ
             if moves:
                 db.execute(BOOKKEEPING)
                 db.execute(moves[0].sql)
-                db.execute(moves[0].record)
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:

@@ -13,6 +13,7 @@ from ...core.records import Status
 from ...core.snapshot import Snapshot
 from ...core.states import FINAL, HOLDS_SLOT
 from .. import base as q
+from ..schema_name import in_schema
 from ..sql.jobs import HOT_ROWS, job_columns
 from ..sql.questions import QUESTIONS, SEVERAL, job_row
 from ..sql.tables import TALLIES, WORKERS
@@ -25,6 +26,7 @@ from .row_cache import SqliteRowCache
 
 T = TypeVar("T")
 
+_HOT_ROWS: Final = in_schema(HOT_ROWS, "")
 _JOB: Final = f"{job_columns(SQL)}, j.payload, j.result"
 LAST_COMMIT: Final = "SELECT coalesce(max(number), 0) FROM commits"
 WORKER_NAMES: Final = (
@@ -63,7 +65,7 @@ def answer(db: apsw.Connection, query: q.Query[T], now: int) -> T:
     try:
         statement = next(asking)
         while True:
-            statement = asking.send(list(db.execute(statement.text, statement.values)))
+            statement = asking.send(list(db.execute(in_schema(statement.text, ""), statement.values)))
     except StopIteration as done:
         result = done.value
         return result
@@ -113,7 +115,7 @@ def _arm(query: q.ListJobs, table: str, *conditions: str) -> str:
         *((True, condition) for condition in conditions),
     )
     # The id comes from the scanned table, so that SQLite knows that the rows are in order already.
-    return f"SELECT {key}{_JOB.removeprefix('j.id')} FROM {source} {HOT_ROWS} WHERE {where}"
+    return f"SELECT {key}{_JOB.removeprefix('j.id')} FROM {source} {_HOT_ROWS} WHERE {where}"
 
 
 def _is_one_of(column: str, query: q.ListJobs, statuses: frozenset[Status]) -> str:

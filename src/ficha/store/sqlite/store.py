@@ -63,6 +63,7 @@ class SqliteStore:
                 "SQLite in memory cannot be shared by a reader and a writer: name a file, or use ficha's memory store"
             )
         self.migrations = migrations.load(__package__)
+        self.bookkeeping = migrations.BOOKKEEPING
         self._path = os.path.abspath(path)
         self._clock = clock or wall_clock
         self._busy_timeout_s = busy_timeout_s

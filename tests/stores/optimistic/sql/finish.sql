@@ -8,8 +8,8 @@ WITH guard AS MATERIALIZED (
                 FROM unnest($2::text::text[], $3::text::xid[], $4::text::tid[]) AS v(id, version, position)
                 CROSS JOIN LATERAL (
                     SELECT
-                    FROM accounts a
-                    WHERE a.ctid = coalesce(v.position, (SELECT k.ctid FROM accounts k WHERE k.id = v.id LIMIT 1))
+                    FROM ficha.accounts a
+                    WHERE a.ctid = coalesce(v.position, (SELECT k.ctid FROM ficha.accounts k WHERE k.id = v.id LIMIT 1))
                         AND a.id = v.id AND a.xmin = v.version
                     FOR NO KEY UPDATE SKIP LOCKED
                 ) AS found
@@ -21,49 +21,49 @@ WITH guard AS MATERIALIZED (
                 FROM unnest($6::text::uuid[], $7::text::xid[]) AS v(job_id, version)
                 CROSS JOIN LATERAL (
                     SELECT
-                    FROM leases l
+                    FROM ficha.leases l
                     WHERE l.job_id = v.job_id AND l.xmin = v.version
                     FOR NO KEY UPDATE SKIP LOCKED
                 ) AS found
             ) AS found
         ) = $8::bigint
 ), accounts_by_position AS (
-    UPDATE accounts AS t
+    UPDATE ficha.accounts AS t
     SET plan = v.plan, opened_at = v.opened_at, balance = v.balance, active = v.active, admitted = v.admitted,
         parked = v.parked, reserved = v.reserved, submitted = v.submitted, latest_job = v.latest_job,
         hour_at = v.hour_at, hour_submits = v.hour_submits, day_at = v.day_at, day_spent = v.day_spent,
         month_at = v.month_at, month_spent = v.month_spent, entries = v.entries
     FROM guard
-    CROSS JOIN unnest($9::text::accounts[], $10::text::tid[]) AS v(
+    CROSS JOIN unnest($9::text::ficha.accounts[], $10::text::tid[]) AS v(
         id, plan, opened_at, hour_at, day_at, month_at, parked, reserved, balance, hour_submits, day_spent, month_spent,
         submitted, entries, active, admitted, latest_job, position
     )
     WHERE t.ctid = v.position
     RETURNING t.id, t.ctid
 ), ended AS (
-    UPDATE jobs AS t
+    UPDATE ficha.jobs t
     SET status = v.status, finished_at = v.finished_at, error = v.error, charged = v.charged, refunded = v.refunded,
         delivered = v.delivered, dead_at = v.dead_at, epoch = v.epoch, attempts = v.attempts, recoveries = v.recoveries,
         started_at = v.started_at, events = v.events, first_worker = v.first_worker, first_run_at = v.first_run_at,
         result = v.result
     FROM guard
-    CROSS JOIN unnest($11::text::jobs[]) AS v
+    CROSS JOIN unnest($11::text::ficha.jobs[]) AS v
     WHERE t.id = ANY (ARRAY[v.id])
 ), leases_gone AS (
-    DELETE FROM leases AS t
+    DELETE FROM ficha.leases AS t
     USING guard
     CROSS JOIN unnest($12::text::uuid[]) AS v(job_id)
     WHERE t.job_id = ANY (ARRAY[v.job_id])
 ), tallies AS (
-    INSERT INTO worker_counts(worker, kind, runs, busy_us)
+    INSERT INTO ficha.worker_counts(worker, kind, runs, busy_us)
     SELECT v.worker, v.kind, v.runs, v.busy_us
     FROM guard
-    CROSS JOIN unnest($13::text::worker_counts[]) AS v
+    CROSS JOIN unnest($13::text::ficha.worker_counts[]) AS v
 ), commits_new AS (
-    INSERT INTO commits(committer, sequence, at, size, events)
+    INSERT INTO ficha.commits(committer, sequence, at, size, events)
     SELECT v.committer, v.sequence, v.at, v.size, v.events
     FROM guard
-    CROSS JOIN unnest($14::text::commits[]) AS v
+    CROSS JOIN unnest($14::text::ficha.commits[]) AS v
 )
 SELECT ARRAY (SELECT ARRAY[id, ctid::text] FROM accounts_by_position), pg_current_xact_id()::xid::text
 FROM guard;

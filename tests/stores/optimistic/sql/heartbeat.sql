@@ -8,26 +8,26 @@ WITH guard AS MATERIALIZED (
                 FROM unnest($2::text::uuid[], $3::text::xid[]) AS v(job_id, version)
                 CROSS JOIN LATERAL (
                     SELECT
-                    FROM leases l
+                    FROM ficha.leases l
                     WHERE l.job_id = v.job_id AND l.xmin = v.version
                     FOR NO KEY UPDATE SKIP LOCKED
                 ) AS found
             ) AS found
         ) = $4::bigint
 ), leases_changed AS (
-    UPDATE leases AS t
+    UPDATE ficha.leases t
     SET account_id = v.account_id, pool = v.pool, status = v.status, epoch = v.epoch, attempts = v.attempts,
         recoveries = v.recoveries, started_at = v.started_at, events = v.events, first_worker = v.first_worker,
         first_run_at = v.first_run_at, worker = v.worker, ref = v.ref, leased_at = v.leased_at,
         heartbeat_at = v.heartbeat_at, expires_at = v.expires_at, deadline_at = v.deadline_at
     FROM guard
-    CROSS JOIN unnest($5::text::leases[]) AS v
+    CROSS JOIN unnest($5::text::ficha.leases[]) AS v
     WHERE t.job_id = ANY (ARRAY[v.job_id])
 ), commits_new AS (
-    INSERT INTO commits(committer, sequence, at, size, events)
+    INSERT INTO ficha.commits(committer, sequence, at, size, events)
     SELECT v.committer, v.sequence, v.at, v.size, v.events
     FROM guard
-    CROSS JOIN unnest($6::text::commits[]) AS v
+    CROSS JOIN unnest($6::text::ficha.commits[]) AS v
 )
 SELECT '{}'::text[], pg_current_xact_id()::xid::text
 FROM guard;

@@ -1,6 +1,9 @@
 -- Everything that the way up made, and all that is in it.
-DROP VIEW job_states;
-DROP TABLE audit, api_key_uses, api_keys, worker_counts, workers, commits, leaders, contents, pools, batches,
-    reservations, keys, events, entries, steps, checkpoints, leases, parked, ready, jobs, accounts, account_ids;
-DROP FUNCTION ficha_refuse_audit_change();
-DROP FUNCTION ficha_refuse_change();
+DROP VIEW ficha.job_states;
+DROP TABLE
+    ficha.audit, ficha.api_key_uses, ficha.api_keys, ficha.worker_counts, ficha.workers, ficha.commits, ficha.leaders,
+    ficha.contents, ficha.pools, ficha.batches, ficha.reservations, ficha.keys, ficha.events, ficha.entries, ficha.steps,
+    ficha.checkpoints, ficha.leases, ficha.parked, ficha.ready, ficha.jobs, ficha.accounts, ficha.account_ids;
+DROP FUNCTION ficha.refuse_audit_change();
+DROP FUNCTION ficha.refuse_entry_change();
+DROP FUNCTION ficha.current_account();

@@ -1,18 +1,18 @@
--- Names are unqualified: they resolve through the connection's search_path, so one database can hold several.
+-- All of it is in one schema, named in full, whatever the connection's search_path; one database can hold several.
 -- Text that serves as a key is ordered by code point everywhere, whatever the database's locale.
 -- There are no foreign keys. All writes go through `decide`, which keeps references whole; checking them again row by
--- row would double the cost of a batch. `ficha verify` proves them on a live database.
+-- row would double the cost of a batch. `verify` proves them on a live database.
 
 -- An account exists once: this is where that is made sure of. Were the index on the rows below unique, every write of a
 -- row that needs a new entry there would have to look at all its old versions, of which there are thousands while a long
 -- transaction elsewhere keeps them alive.
-CREATE TABLE account_ids (
+CREATE TABLE ficha.account_ids (
     id text COLLATE "C" PRIMARY KEY
 );
 
 -- What changes stands behind what does not, and what changes at every end last: PostgreSQL logs a row that is rewritten on
 -- its page only from the first byte to the last that differ. Every page has room for a second version of its rows.
-CREATE TABLE accounts (
+CREATE TABLE ficha.accounts (
     id            text COLLATE "C" NOT NULL,
     plan          text NOT NULL,
     opened_at     timestamptz NOT NULL,
@@ -37,13 +37,13 @@ CREATE TABLE accounts (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
 );
 
-CREATE INDEX accounts_by_id ON accounts (id);
+CREATE INDEX accounts_by_id ON ficha.accounts (id);
 
 -- The wide row of a job: written at its birth and at its end. While a job is active, `status` stays 'queued' and the
 -- truth is in its row of `ready`, `parked` or `leases`; `job_states` shows both as one. Nothing that changes at the
 -- end of an ordinary job is indexed, so that the second write stays on its page.
 -- First what a job is born with, then what its end writes (see `accounts`).
-CREATE TABLE jobs (
+CREATE TABLE ficha.jobs (
     id              uuid PRIMARY KEY,
     created_at      timestamptz NOT NULL,
     wait_until_at   timestamptz,
@@ -84,12 +84,12 @@ CREATE TABLE jobs (
     )
 ) WITH (fillfactor = 44, autovacuum_vacuum_scale_factor = 0.05);
 
-CREATE INDEX jobs_of_account ON jobs (account_id, id);
-CREATE INDEX jobs_of_batch ON jobs (batch_id, id) WHERE batch_id IS NOT NULL;
-CREATE INDEX jobs_dead ON jobs (id) WHERE dead_at IS NOT NULL;
+CREATE INDEX jobs_of_account ON ficha.jobs (account_id, id);
+CREATE INDEX jobs_of_batch ON ficha.jobs (batch_id, id) WHERE batch_id IS NOT NULL;
+CREATE INDEX jobs_dead ON ficha.jobs (id) WHERE dead_at IS NOT NULL;
 
 -- One narrow row per claimable job. A claim deletes it.
-CREATE TABLE ready (
+CREATE TABLE ficha.ready (
     job_id         uuid PRIMARY KEY,
     rank           bigint NOT NULL,
     ages_at        timestamptz,
@@ -105,12 +105,12 @@ CREATE TABLE ready (
     first_worker   text
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
-CREATE INDEX ready_in_order ON ready (pool, rank, job_id);
-CREATE INDEX ready_ageing ON ready (ages_at) WHERE ages_at IS NOT NULL;
-CREATE INDEX ready_waiting ON ready (wait_until_at) WHERE wait_until_at IS NOT NULL AND started_at IS NULL;
+CREATE INDEX ready_in_order ON ficha.ready (pool, rank, job_id);
+CREATE INDEX ready_ageing ON ficha.ready (ages_at) WHERE ages_at IS NOT NULL;
+CREATE INDEX ready_waiting ON ficha.ready (wait_until_at) WHERE wait_until_at IS NOT NULL AND started_at IS NULL;
 
 -- Queued, and not claimable: until `due_at`, or, where that is null, until the account has room.
-CREATE TABLE parked (
+CREATE TABLE ficha.parked (
     job_id         uuid PRIMARY KEY,
     rank           bigint NOT NULL,
     due_at         timestamptz,
@@ -126,15 +126,15 @@ CREATE TABLE parked (
     first_worker   text
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
-CREATE INDEX parked_in_order ON parked (account_id, rank, job_id) WHERE due_at IS NULL;
-CREATE INDEX parked_due ON parked (due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX parked_waiting ON parked (wait_until_at) WHERE wait_until_at IS NOT NULL AND started_at IS NULL;
+CREATE INDEX parked_in_order ON ficha.parked (account_id, rank, job_id) WHERE due_at IS NULL;
+CREATE INDEX parked_due ON ficha.parked (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX parked_waiting ON ficha.parked (wait_until_at) WHERE wait_until_at IS NOT NULL AND started_at IS NULL;
 
 -- One row per job that holds a slot: with a worker, or (`ref`) with a provider. A heartbeat moves `heartbeat_at` and
 -- `expires_at`. No B-tree holds either and every page has room for a second version of its rows, so that a heartbeat
 -- rewrites the row on its page and touches no index; a BRIN index does not stand in the way of that (from PostgreSQL
 -- 16 on).
-CREATE TABLE leases (
+CREATE TABLE ficha.leases (
     job_id        uuid PRIMARY KEY,
     leased_at     timestamptz NOT NULL,
     heartbeat_at  timestamptz,
@@ -161,11 +161,11 @@ CREATE TABLE leases (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0
 );
 
-CREATE INDEX leases_due ON leases USING brin (least(expires_at, deadline_at)) WITH (pages_per_range = 16);
-CREATE INDEX leases_of_pool ON leases (pool);
-CREATE INDEX leases_of_ref ON leases (ref) WHERE ref IS NOT NULL;
+CREATE INDEX leases_due ON ficha.leases USING brin (least(expires_at, deadline_at)) WITH (pages_per_range = 16);
+CREATE INDEX leases_of_pool ON ficha.leases (pool);
+CREATE INDEX leases_of_ref ON ficha.leases (ref) WHERE ref IS NOT NULL;
 
-CREATE TABLE checkpoints (
+CREATE TABLE ficha.checkpoints (
     job_id    uuid PRIMARY KEY,
     saved_at  timestamptz NOT NULL,
     progress  bigint NOT NULL,
@@ -174,7 +174,7 @@ CREATE TABLE checkpoints (
     partial   jsonb
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.05);
 
-CREATE TABLE steps (
+CREATE TABLE ficha.steps (
     job_id    uuid NOT NULL,
     name      text COLLATE "C" NOT NULL,
     number    bigint GENERATED ALWAYS AS IDENTITY,
@@ -184,7 +184,7 @@ CREATE TABLE steps (
 );
 
 -- The ledger. A second charge or refund of a job is impossible even for a bug, and so is changing a line.
-CREATE TABLE entries (
+CREATE TABLE ficha.entries (
     account_id     text COLLATE "C" NOT NULL,
     number         bigint NOT NULL,
     kind           text NOT NULL,
@@ -204,20 +204,20 @@ CREATE TABLE entries (
     )
 );
 
-CREATE UNIQUE INDEX entries_once_per_job ON entries (job_id, kind) WHERE job_id IS NOT NULL;
+CREATE UNIQUE INDEX entries_once_per_job ON ficha.entries (job_id, kind) WHERE job_id IS NOT NULL;
 
-CREATE FUNCTION ficha_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION ficha.refuse_entry_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'ledger entries are immutable: correct a balance with an entry of kind adjust'
         USING ERRCODE = 'restrict_violation';
 END
 $$;
 
-CREATE TRIGGER entries_immutable BEFORE UPDATE OR DELETE OR TRUNCATE ON entries
-    FOR EACH STATEMENT EXECUTE FUNCTION ficha_refuse_change();
+CREATE TRIGGER entries_immutable BEFORE UPDATE OR DELETE OR TRUNCATE ON ficha.entries
+    FOR EACH STATEMENT EXECUTE FUNCTION ficha.refuse_entry_change();
 
 -- The lines of a job's history that its own row does not tell. An ordinary job has none.
-CREATE TABLE events (
+CREATE TABLE ficha.events (
     job_id      uuid NOT NULL,
     number      bigint NOT NULL,
     at          timestamptz NOT NULL,
@@ -227,7 +227,7 @@ CREATE TABLE events (
     PRIMARY KEY (job_id, number)
 );
 
-CREATE TABLE keys (
+CREATE TABLE ficha.keys (
     account_id   text COLLATE "C" NOT NULL,
     scope        text COLLATE "C" NOT NULL CHECK (scope IN ('submit', 'grant')),
     key          text COLLATE "C" NOT NULL,
@@ -242,9 +242,9 @@ CREATE TABLE keys (
     PRIMARY KEY (account_id, scope, key)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 
-CREATE INDEX keys_expiring ON keys (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX keys_expiring ON ficha.keys (expires_at) WHERE expires_at IS NOT NULL;
 
-CREATE TABLE reservations (
+CREATE TABLE ficha.reservations (
     id          uuid PRIMARY KEY,
     account_id  text COLLATE "C" NOT NULL,
     state       text NOT NULL CHECK (state IN ('active', 'consumed', 'expired', 'released')),
@@ -253,20 +253,20 @@ CREATE TABLE reservations (
     job_id      uuid
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 
-CREATE INDEX reservations_of_account ON reservations (account_id, id);
-CREATE INDEX reservations_active ON reservations (account_id) WHERE state = 'active';
-CREATE INDEX reservations_expiring ON reservations (expires_at) WHERE state = 'active';
+CREATE INDEX reservations_of_account ON ficha.reservations (account_id, id);
+CREATE INDEX reservations_active ON ficha.reservations (account_id) WHERE state = 'active';
+CREATE INDEX reservations_expiring ON ficha.reservations (expires_at) WHERE state = 'active';
 
-CREATE TABLE batches (
+CREATE TABLE ficha.batches (
     id          uuid PRIMARY KEY,
     account_id  text COLLATE "C" NOT NULL,
     total       bigint NOT NULL,
     created_at  timestamptz NOT NULL
 );
 
-CREATE INDEX batches_of_account ON batches (account_id, id);
+CREATE INDEX batches_of_account ON ficha.batches (account_id, id);
 
-CREATE TABLE pools (
+CREATE TABLE ficha.pools (
     name     text COLLATE "C" PRIMARY KEY,
     slots    bigint CHECK (slots >= 0),
     resized  bigint CHECK (resized >= 0),
@@ -274,16 +274,16 @@ CREATE TABLE pools (
 );
 
 -- Which finished job answers a later submit of the same content; its result is read from `jobs`.
-CREATE TABLE contents (
+CREATE TABLE ficha.contents (
     tool          text COLLATE "C" NOT NULL,
     content_hash  text COLLATE "C" NOT NULL,
     job_id        uuid NOT NULL,
     PRIMARY KEY (tool, content_hash)
 );
 
-CREATE INDEX contents_of_job ON contents (job_id);
+CREATE INDEX contents_of_job ON ficha.contents (job_id);
 
-CREATE TABLE leaders (
+CREATE TABLE ficha.leaders (
     name        text COLLATE "C" PRIMARY KEY,
     owner       text NOT NULL,
     expires_at  timestamptz NOT NULL
@@ -292,7 +292,7 @@ CREATE TABLE leaders (
 -- A row per commit: what it told, for those who follow, and that it took place, which resolves an ambiguous one. Old rows
 -- are cleared away. A row without a committer is a further part of a commit that told very much, or part of a
 -- transaction of somebody else.
-CREATE TABLE commits (
+CREATE TABLE ficha.commits (
     number     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     sequence   bigint,
     at         timestamptz NOT NULL,
@@ -303,7 +303,7 @@ CREATE TABLE commits (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 
 -- Who works here. A worker writes its own row when it starts, with its heartbeats, and when it stops.
-CREATE TABLE workers (
+CREATE TABLE ficha.workers (
     name          text COLLATE "C" PRIMARY KEY,
     host          text NOT NULL,
     pid           bigint NOT NULL,
@@ -319,7 +319,7 @@ CREATE TABLE workers (
 -- What became of the runs of every worker, alive or gone; the sum of a worker's rows of a kind counts. Each batch adds
 -- rows of its own: were there one to change, the batches of a worker would wait for each other, and while a long
 -- transaction elsewhere keeps its old versions alive, walk over them. Now and then rows are folded together.
-CREATE TABLE worker_counts (
+CREATE TABLE ficha.worker_counts (
     worker   text COLLATE "C" NOT NULL,
     kind     text COLLATE "C" NOT NULL,
     runs     bigint NOT NULL,
@@ -327,7 +327,7 @@ CREATE TABLE worker_counts (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 -- What proves who calls. Of a key's own text only its beginning and a digest are kept.
-CREATE TABLE api_keys (
+CREATE TABLE ficha.api_keys (
     id          uuid PRIMARY KEY,
     name        text COLLATE "C" NOT NULL,
     hint        text NOT NULL,
@@ -340,17 +340,17 @@ CREATE TABLE api_keys (
     CHECK ((scope = 'user') = (account_id IS NOT NULL))
 );
 
-CREATE INDEX api_keys_of_name ON api_keys (name) WHERE revoked_at IS NULL;
-CREATE INDEX api_keys_of_account ON api_keys (account_id);
+CREATE INDEX api_keys_of_name ON ficha.api_keys (name) WHERE revoked_at IS NULL;
+CREATE INDEX api_keys_of_account ON ficha.api_keys (account_id);
 
 -- Apart from the keys, because it changes as long as they live.
-CREATE TABLE api_key_uses (
+CREATE TABLE ficha.api_key_uses (
     key_id  uuid PRIMARY KEY,
     at      timestamptz NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- Who did what. A line is written in the transaction of what it tells of, and never changed.
-CREATE TABLE audit (
+CREATE TABLE ficha.audit (
     number   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at       timestamptz NOT NULL,
     actor    text NOT NULL,
@@ -359,17 +359,17 @@ CREATE TABLE audit (
     details  jsonb NOT NULL
 );
 
-CREATE FUNCTION ficha_refuse_audit_change() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION ficha.refuse_audit_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'audit lines are immutable' USING ERRCODE = 'restrict_violation';
 END
 $$;
 
-CREATE TRIGGER audit_immutable BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
-    FOR EACH STATEMENT EXECUTE FUNCTION ficha_refuse_audit_change();
+CREATE TRIGGER audit_immutable BEFORE UPDATE OR DELETE OR TRUNCATE ON ficha.audit
+    FOR EACH STATEMENT EXECUTE FUNCTION ficha.refuse_audit_change();
 
 -- A job whole, for people who read the database directly. Nothing in Ficha reads it.
-CREATE VIEW job_states WITH (security_invoker = true) AS
+CREATE VIEW ficha.job_states WITH (security_invoker = true) AS
 SELECT
     j.id, j.account_id, j.tool, j.pool,
     coalesce(l.status, j.status) AS status,
@@ -394,8 +394,60 @@ SELECT
     c.name AS checkpoint, c.progress, c.data AS checkpoint_data, c.saved_at AS checkpoint_saved_at,
     c.partial,
     j.charged, j.refunded, j.delivered, j.error, j.payload, j.result
-FROM jobs j
-LEFT JOIN ready r ON r.job_id = j.id
-LEFT JOIN parked p ON p.job_id = j.id
-LEFT JOIN leases l ON l.job_id = j.id
-LEFT JOIN checkpoints c ON c.job_id = j.id;
+FROM ficha.jobs j
+LEFT JOIN ficha.ready r ON r.job_id = j.id
+LEFT JOIN ficha.parked p ON p.job_id = j.id
+LEFT JOIN ficha.leases l ON l.job_id = j.id
+LEFT JOIN ficha.checkpoints c ON c.job_id = j.id;
+
+-- Who may look. Row-level security is on for every table, from the start: the owner of the tables, which is what Ficha
+-- connects as, is not held back by it, and nobody else has a right to anything. A role that is granted SELECT on a table
+-- sees the rows of the account it speaks for, and no row where it speaks for none. It can write nothing, also where it
+-- has the right: there are no policies for writing.
+
+-- The account that the reader speaks for: a setting of the transaction, made by whoever opens it on the user's behalf.
+-- Where a transaction has set it, it reads as '' afterwards instead of missing. May be replaced by another such function.
+CREATE FUNCTION ficha.current_account() RETURNS text LANGUAGE sql STABLE SET search_path = '' AS $$
+    SELECT nullif(current_setting('ficha.account', true), '')
+$$;
+
+-- The sub-select makes PostgreSQL ask once per query, not once per row.
+CREATE POLICY own_rows ON ficha.accounts FOR SELECT USING (id = (SELECT ficha.current_account()));
+CREATE POLICY own_rows ON ficha.jobs FOR SELECT USING (account_id = (SELECT ficha.current_account()));
+CREATE POLICY own_rows ON ficha.ready FOR SELECT USING (account_id = (SELECT ficha.current_account()));
+CREATE POLICY own_rows ON ficha.parked FOR SELECT USING (account_id = (SELECT ficha.current_account()));
+CREATE POLICY own_rows ON ficha.leases FOR SELECT USING (account_id = (SELECT ficha.current_account()));
+CREATE POLICY own_rows ON ficha.entries FOR SELECT USING (account_id = (SELECT ficha.current_account()));
+CREATE POLICY own_rows ON ficha.events FOR SELECT USING (account_id = (SELECT ficha.current_account()));
+CREATE POLICY own_rows ON ficha.keys FOR SELECT USING (account_id = (SELECT ficha.current_account()));
+CREATE POLICY own_rows ON ficha.reservations FOR SELECT USING (account_id = (SELECT ficha.current_account()));
+CREATE POLICY own_rows ON ficha.batches FOR SELECT USING (account_id = (SELECT ficha.current_account()));
+
+-- These belong to whom their job belongs to. The reader needs the right to read jobs.id and jobs.account_id.
+CREATE POLICY own_rows ON ficha.checkpoints FOR SELECT USING (EXISTS (
+    SELECT FROM ficha.jobs j WHERE j.id = checkpoints.job_id AND j.account_id = (SELECT ficha.current_account())
+));
+CREATE POLICY own_rows ON ficha.steps FOR SELECT USING (EXISTS (
+    SELECT FROM ficha.jobs j WHERE j.id = steps.job_id AND j.account_id = (SELECT ficha.current_account())
+));
+
+-- Rights that a database gives to everybody by itself, such as those that Supabase's default privileges give to its roles
+-- `anon` and `authenticated`, are taken back.
+DO $$
+DECLARE
+    one regclass;
+    role text;
+BEGIN
+    FOR one IN SELECT oid FROM pg_class WHERE relnamespace = 'ficha'::regnamespace AND relkind = 'r' LOOP
+        EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', one);
+    END LOOP;
+    FOR role IN
+        SELECT 'PUBLIC' UNION ALL SELECT quote_ident(rolname) FROM pg_roles WHERE rolname IN ('anon', 'authenticated')
+    LOOP
+        EXECUTE format('REVOKE ALL ON SCHEMA ficha FROM %s', role);
+        EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA ficha FROM %s', role);
+        EXECUTE format('REVOKE ALL ON ALL SEQUENCES IN SCHEMA ficha FROM %s', role);
+        EXECUTE format('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA ficha FROM %s', role);
+    END LOOP;
+END
+$$;

@@ -30,7 +30,7 @@ from .scan_start import ScanStarts
 from .session import AccountsSeen, CachedAccount, ReadySeen, Unchanged, Written
 
 LOOK_AT_ACCOUNTS: Final = f"""
-SELECT {SQL.clock}, a.xmin::text, a.ctid::text, {SQL.selected(t.ACCOUNTS, "a")} FROM accounts a
+SELECT {SQL.clock}, a.xmin::text, a.ctid::text, {SQL.selected(t.ACCOUNTS, "a")} FROM ficha.accounts a
 WHERE a.id = ANY ($1::text[])
 """
 
@@ -45,7 +45,7 @@ SEEN_READY: Final = s.load_part(
 )
 SEEN_POOLS: Final = s.load_part(
     "text[]",
-    s.other(SQL.selected(t.POOLS, "q"), "pools q WHERE q.name = ANY ({0})", more=", q.xmin::text"),
+    s.other(SQL.selected(t.POOLS, "q"), "ficha.pools q WHERE q.name = ANY ({0})", more=", q.xmin::text"),
     take=_take_pool,
 )
 SEEN_NOW: Final = s.load_part("", f"{s.NOW.selects[0]}, NULL")
@@ -70,35 +70,35 @@ class Check(Struct, frozen=True, eq=False):
 CHECKS: Final = {
     "accounts": Check(
         ("text", "xid", "tid"),
-        "SELECT FROM unnest({}) AS v (id, version, position) CROSS JOIN LATERAL (SELECT FROM accounts a "
-        "WHERE a.ctid = coalesce(v.position, (SELECT k.ctid FROM accounts k WHERE k.id = v.id LIMIT 1)) "
+        "SELECT FROM unnest({}) AS v (id, version, position) CROSS JOIN LATERAL (SELECT FROM ficha.accounts a "
+        "WHERE a.ctid = coalesce(v.position, (SELECT k.ctid FROM ficha.accounts k WHERE k.id = v.id LIMIT 1)) "
         "AND a.id = v.id AND a.xmin = v.version FOR NO KEY UPDATE SKIP LOCKED) AS found",
     ),
     "leases": Check(
         ("uuid", "xid"),
-        "SELECT FROM unnest({}) AS v (job_id, version) CROSS JOIN LATERAL (SELECT FROM leases l "
+        "SELECT FROM unnest({}) AS v (job_id, version) CROSS JOIN LATERAL (SELECT FROM ficha.leases l "
         "WHERE l.job_id = v.job_id AND l.xmin = v.version FOR NO KEY UPDATE SKIP LOCKED) AS found",
     ),
     "ready": Check(
         ("uuid", "xid"),
-        "SELECT FROM unnest({}) AS v (job_id, version) CROSS JOIN LATERAL (SELECT FROM ready r "
+        "SELECT FROM unnest({}) AS v (job_id, version) CROSS JOIN LATERAL (SELECT FROM ficha.ready r "
         "WHERE r.job_id = v.job_id AND r.xmin = v.version FOR UPDATE SKIP LOCKED) AS found",
     ),
     # Not locked: claims from a pool without a limit must not wait for each other.
     "pools": Check(
         ("text", "xid"),
         "SELECT FROM unnest({}) AS v (name, version) CROSS JOIN LATERAL "
-        "(SELECT FROM pools q WHERE q.name = v.name AND q.xmin = v.version OFFSET 0) AS found",
+        "(SELECT FROM ficha.pools q WHERE q.name = v.name AND q.xmin = v.version OFFSET 0) AS found",
     ),
     "unused_keys": Check(
         ("text", "text", "text"),
-        "SELECT FROM unnest({}) AS v (account_id, scope, key) CROSS JOIN LATERAL (SELECT FROM keys k "
+        "SELECT FROM unnest({}) AS v (account_id, scope, key) CROSS JOIN LATERAL (SELECT FROM ficha.keys k "
         "WHERE k.account_id = v.account_id AND k.scope = v.scope AND k.key = v.key OFFSET 0) AS found",
         is_for_all=False,
     ),
     "nothing_ready": Check(
         ("text", "bigint", "bigint"),
-        "SELECT FROM unnest({}) AS v (pool, first, beyond) CROSS JOIN LATERAL (SELECT FROM ready r "
+        "SELECT FROM unnest({}) AS v (pool, first, beyond) CROSS JOIN LATERAL (SELECT FROM ficha.ready r "
         "WHERE r.pool = v.pool AND r.rank >= v.first AND r.rank < v.beyond LIMIT 1) AS found",
         is_for_all=False,
     ),
@@ -111,7 +111,8 @@ ACCOUNTS_BY_KEY: Final = Part(
 ACCOUNTS_BY_POSITION: Final = Part(
     "accounts_by_position",
     t.ACCOUNTS,
-    f"UPDATE accounts AS t SET {changed(t.ACCOUNTS)} FROM {{rows}} WHERE t.ctid = v.position RETURNING t.id, t.ctid",
+    f"UPDATE ficha.accounts AS t SET {changed(t.ACCOUNTS)} FROM {{rows}} "
+    "WHERE t.ctid = v.position RETURNING t.id, t.ctid",
 )
 
 
@@ -140,7 +141,7 @@ def statement(
     positions = []
     for part in parts:
         if part is ACCOUNTS_BY_POSITION:
-            rows = f"guard CROSS JOIN unnest(${number}::text::accounts[], ${number + 1}::text::tid[])"
+            rows = f"guard CROSS JOIN unnest(${number}::text::ficha.accounts[], ${number + 1}::text::tid[])"
             source = f"{rows} AS v ({', '.join(account_columns)}, position)"
             ctes.append(f"{part.name} AS ({part.text.format(rows=source)})")
             number += 1

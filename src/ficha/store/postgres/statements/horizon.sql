@@ -4,9 +4,9 @@
 -- database on the server, and followers would wait for those. The statement's snapshot, which has the last number, is
 -- taken before the locks are read.
 SELECT
-    coalesce((SELECT max(number) FROM commits), 0),
+    coalesce((SELECT max(number) FROM ficha.commits), 0),
     ARRAY(
         SELECT virtualtransaction FROM pg_locks
-        WHERE relation = 'commits'::regclass AND mode = 'RowExclusiveLock' AND granted
+        WHERE relation = 'ficha.commits'::regclass AND mode = 'RowExclusiveLock' AND granted
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     )

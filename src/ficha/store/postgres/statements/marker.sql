@@ -1,3 +1,3 @@
 -- Waits for a transaction that is writing the same marker, and inserts only if that one did not commit. Rolled back.
-INSERT INTO commits (committer, sequence, at, size, events) VALUES ($1, $2, now(), 0, '[]')
+INSERT INTO ficha.commits (committer, sequence, at, size, events) VALUES ($1, $2, now(), 0, '[]')
 ON CONFLICT DO NOTHING RETURNING true

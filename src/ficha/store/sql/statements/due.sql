@@ -5,7 +5,7 @@ WITH moment AS MATERIALIZED ({moment}),
 held AS MATERIALIZED (
     SELECT job_id, expires_at <= at OR deadline_at <= at AS is_over, heartbeat_at <= stuck_at AS is_stuck,
         started_at <= old_at AS is_old
-    FROM moment CROSS JOIN leases
+    FROM moment CROSS JOIN ficha.leases
     WHERE expires_at <= at OR deadline_at <= at OR heartbeat_at <= stuck_at OR started_at <= old_at
 )
 SELECT 'now', CAST({at} AS text), NULL, NULL FROM moment
@@ -17,29 +17,29 @@ UNION ALL
 SELECT 'job', {job_id}, NULL, NULL FROM (SELECT job_id FROM held WHERE is_old LIMIT {limit}) AS old
 UNION ALL
 SELECT 'job', {job_id}, NULL, NULL FROM (
-    SELECT job_id FROM parked WHERE due_at <= (SELECT at FROM moment) ORDER BY due_at LIMIT {limit}
+    SELECT job_id FROM ficha.parked WHERE due_at <= (SELECT at FROM moment) ORDER BY due_at LIMIT {limit}
 ) AS parked_until
 UNION ALL
 SELECT 'job', {job_id}, NULL, NULL FROM (
-    SELECT job_id FROM parked WHERE wait_until_at <= (SELECT at FROM moment) AND started_at IS NULL
+    SELECT job_id FROM ficha.parked WHERE wait_until_at <= (SELECT at FROM moment) AND started_at IS NULL
     ORDER BY wait_until_at LIMIT {limit}
 ) AS parked_too_long
 UNION ALL
 SELECT 'job', {job_id}, NULL, NULL FROM (
-    SELECT job_id FROM ready WHERE wait_until_at <= (SELECT at FROM moment) AND started_at IS NULL
+    SELECT job_id FROM ficha.ready WHERE wait_until_at <= (SELECT at FROM moment) AND started_at IS NULL
     ORDER BY wait_until_at LIMIT {limit}
 ) AS ready_too_long
 UNION ALL
 SELECT 'job', {job_id}, NULL, NULL FROM (
-    SELECT job_id FROM ready WHERE ages_at <= (SELECT at FROM moment) ORDER BY ages_at LIMIT {limit}
+    SELECT job_id FROM ficha.ready WHERE ages_at <= (SELECT at FROM moment) ORDER BY ages_at LIMIT {limit}
 ) AS ageing
 UNION ALL
 SELECT 'reservation', {id}, NULL, NULL FROM (
-    SELECT id FROM reservations WHERE state = 'active' AND expires_at <= (SELECT at FROM moment)
+    SELECT id FROM ficha.reservations WHERE state = 'active' AND expires_at <= (SELECT at FROM moment)
     ORDER BY expires_at LIMIT {limit}
 ) AS expired
 UNION ALL
 SELECT 'key', account_id, scope, key FROM (
-    SELECT account_id, scope, key FROM keys WHERE expires_at <= (SELECT at FROM moment)
+    SELECT account_id, scope, key FROM ficha.keys WHERE expires_at <= (SELECT at FROM moment)
     ORDER BY expires_at LIMIT {limit}
 ) AS expired_keys

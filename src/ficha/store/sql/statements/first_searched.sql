@@ -1,4 +1,5 @@
 -- The oldest of the newest commits, up to that many events in all and up to that many commits.
 SELECT number FROM (
-    SELECT number, sum(size) OVER (ORDER BY number DESC) - size AS newer FROM commits ORDER BY number DESC LIMIT {most}
+    SELECT number, sum(size) OVER (ORDER BY number DESC) - size AS newer FROM ficha.commits
+    ORDER BY number DESC LIMIT {most}
 ) AS newest WHERE newer < {most} ORDER BY number LIMIT 1

@@ -1,2 +1,2 @@
-SELECT (SELECT count(*) FROM ready) + (SELECT count(*) FROM parked),
-    (SELECT count(*) FROM jobs WHERE dead_at IS NOT NULL)
+SELECT (SELECT count(*) FROM ficha.ready) + (SELECT count(*) FROM ficha.parked),
+    (SELECT count(*) FROM ficha.jobs WHERE dead_at IS NOT NULL)

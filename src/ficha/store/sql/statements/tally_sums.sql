@@ -1,2 +1,2 @@
 SELECT worker, kind, CAST(sum(runs) AS bigint) AS runs, CAST(sum(busy_us) AS bigint) AS busy_us
-FROM worker_counts GROUP BY worker, kind
+FROM ficha.worker_counts GROUP BY worker, kind
