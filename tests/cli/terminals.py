@@ -36,6 +36,9 @@ class Terminal:
     def press_ctrl_c(self) -> None:
         os.write(self._side, b"\x03")
 
+    def enter(self, text: str) -> None:
+        os.write(self._side, f"{text}\n".encode())
+
     def end(self, within_s: float = 30.0) -> int:
         """Reads to the end; what the process ended with."""
         ends_at = time.monotonic() + within_s

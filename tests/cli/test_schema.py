@@ -1,5 +1,6 @@
 """`ficha migrate` and `ficha verify`: the schema, and the proof that all is well."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -11,9 +12,11 @@ import asyncpg
 import pytest
 
 from ficha import Ficha
+from ficha.store.connect import store_for
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from tests.cli.running import Run
+from tests.cli.terminals import terminal
 from tests.support.postgres import Server, new_database
 
 ODD_NAME = "[/bold] :car: [red]"
@@ -262,6 +265,63 @@ async def test_the_schema_is_that_of_the_application_the_environment_or_the_url(
         counts = [await connection.fetchval(f"select count(*) from {name}.accounts") for (name,) in found]
         assert counts == [0, 0, 1]
         await connection.close()
+
+
+async def test_a_ledger_with_entries_is_not_dropped_unasked(ficha: Run, empty: str, folder: Path) -> None:
+    ficha("migrate", "up", database=empty)
+    await _open_shop(empty)
+    before = await schema(empty)
+    refused = ficha("migrate", "down", database=empty, expect=1)
+    assert refused.out == ""
+    assert "the ledger has entries, and all of it would be lost: add --yes, and --export FILE" in refused.err
+    told = ficha("migrate", "down", "--to", "0", "--json", "--export", "kept.jsonl", database=empty, expect=1)
+    assert (told.error["code"], told.error["retryable"]) == ("INVALID_STATE", False)
+    assert not (folder / "kept.jsonl").exists(), "nothing is begun that will not be done"
+    assert await schema(empty) == before
+    assert "all is well" in ficha("verify", database=empty).err
+
+    done = ficha("migrate", "down", "--yes", "--export", "kept.jsonl", "--json", database=empty)
+    assert done.data == {"applied": [1], "version": 0}
+    assert "4 ledger entries are in kept.jsonl" in done.err
+    kept = [json.loads(line) for line in (folder / "kept.jsonl").read_text().splitlines()]
+    assert [(entry["account"], entry["number"], entry["kind"], entry["amount"]) for entry in kept] == [
+        (account, number, kind, amount)
+        for account in sorted(("ana", ODD_NAME))
+        for number, kind, amount in ((2, "charge", -5), (1, "grant", 100))
+    ]
+    assert ficha("migrate", "status", "--json", database=empty).data["version"] == 0
+
+
+async def test_an_export_overwrites_nothing_and_no_export_no_drop(ficha: Run, empty: str, folder: Path) -> None:
+    ficha("migrate", "up", database=empty)
+    await _open_shop(empty)
+    (folder / "kept.jsonl").write_text("precious")
+    for file in ("kept.jsonl", "no/such/folder"):
+        refused = ficha("migrate", "down", "--yes", "--export", file, database=empty, expect=1)
+        assert "cannot be written" in refused.err
+    assert (folder / "kept.jsonl").read_text() == "precious"
+    assert "all is well" in ficha("verify", database=empty).err
+    assert ficha("migrate", "down", "--yes", "--json", database=empty).data["applied"] == [1]
+
+
+async def test_a_ledger_without_entries_is_dropped_without_a_question(ficha: Run, empty: str) -> None:
+    ficha("migrate", "up", database=empty)
+    async with Ficha(empty, sweep_by_itself=False) as app:
+        await app.open_account("ana")
+    assert ficha("migrate", "down", "--json", database=empty).data["applied"] == [1]
+
+
+async def test_in_a_terminal_it_asks_before_the_ledger_is_dropped(empty: str, folder: Path) -> None:
+    store = store_for(empty)
+    assert isinstance(store, SqliteStore | PostgresStore)
+    await store.migrate()
+    await _open_shop(empty)
+    for answer, code, version in (("n", 1, 1), ("y", 0, 0)):
+        with terminal("migrate", "down", "--database", empty, cwd=folder) as screen:
+            screen.wait_for("(--export FILE keeps a copy) [y/N]")
+            screen.enter(answer)
+            assert screen.end() == code
+        assert await store.version() == version
 
 
 async def test_a_password_is_not_shown(ficha: Run, postgres_server: Server) -> None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from ..app import Ficha
+from ..operations import BoundOperations
 from ..store.connect import hidden, migrator_for, roles_that_write
 from ..store.migrations import Migration, Migrator, script
 from .backend import application
-from .options import App, AsJson, Database
-from .output import data, echo, note, text
+from .options import App, AsJson, Database, ErrorForm
+from .output import data, echo, failure, note, text
 
 app = typer.Typer(help="Migrate the database's schema.", no_args_is_help=True)
 
@@ -31,13 +37,25 @@ def up(app: App = None, database: Database = None, to: Target = None, as_json: A
 
 
 @app.command()
-def down(app: App = None, database: Database = None, to: Target = None, as_json: AsJson = False) -> None:
-    """Undo the last migration, or all above --to. Data that only the newer schema has is lost."""
+def down(
+    app: App = None,
+    database: Database = None,
+    to: Target = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Drop the ledger without asking.")] = False,
+    export: Annotated[
+        Path | None, typer.Option("--export", metavar="FILE", help="First write all ledger entries, as JSON lines.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Undo the last migration, or all above --to. Data that only the newer schema has is lost; before a ledger with
+    entries is dropped, it asks."""
     found, migrator = _migrator(app, database)
     version = asyncio.run(migrator.version())
     target = max(0, version - 1) if to is None else to
     if target > version:
         raise typer.BadParameter(f"the database is at version {version}; use `ficha migrate up --to {target}`")
+    if target == 0 < version:
+        asyncio.run(_let_go(found, yes=yes, export=export))
     _move(migrator, found, target, as_json)
 
 
@@ -97,6 +115,64 @@ def _warn(migrator: Migrator) -> None:
     """Somebody who can write the tables can write a balance."""
     for role in asyncio.run(roles_that_write(migrator)):
         note(f"the role {role} may write Ficha's tables, balances too: unless your application is that role, revoke it")
+
+
+async def _let_go(app: Ficha, *, yes: bool, export: Path | None) -> None:
+    """Returns if the ledger may be dropped."""
+    if yes and export is None:
+        return
+    async with app.separate_operations(sweeps=False, creates=False) as backend:
+        if await anext(_entries(backend), None) is None:
+            return
+        if not yes and not sys.stdin.isatty():
+            raise _refused(
+                "the ledger has entries, and all of it would be lost: add --yes, and --export FILE to keep a copy"
+            )
+        if export is not None:
+            await _write_out(backend, export)
+        if not yes and not typer.confirm(
+            f"{hidden(app.database)}: drop all tables, and the ledger with its entries?"
+            + ("" if export is not None else " (--export FILE keeps a copy)"),
+            err=True,
+        ):
+            raise _refused("nothing was changed")
+
+
+def _refused(message: str) -> typer.Exit:
+    failure("INVALID_STATE", message, as_json=ErrorForm.as_json)
+    return typer.Exit(1)
+
+
+async def _write_out(backend: BoundOperations, file: Path) -> None:
+    """Writes every entry of the ledger into a new file, and has it on the disk when it returns."""
+    count = 0
+    try:
+        with open(file, "xb") as out:  # noqa: ASYNC230 (nobody else waits in this process)
+            async for entry in _entries(backend):
+                out.write(msgspec.json.encode(entry) + b"\n")
+                count += 1
+            out.flush()
+            os.fsync(out.fileno())
+    except OSError as error:
+        raise _refused(f"the ledger cannot be written to {file} ({error.strerror}); nothing was changed") from error
+    note(f"{count} ledger entries are in {file}")
+
+
+async def _entries(backend: BoundOperations) -> AsyncIterator[dict[str, Any]]:
+    """The ledger, account by account, each from its newest entry back."""
+    most, after = backend.limits.page_items, None
+    while True:
+        accounts = await backend.accounts(after=after, limit=most)
+        for account in accounts.items:
+            before = None
+            while True:
+                page = await backend.ledger(account.id, before=before, limit=most)
+                for entry in page.items:
+                    yield {"account": account.id, **msgspec.to_builtins(entry)}
+                if (before := page.next) is None:
+                    break
+        if (after := accounts.next) is None:
+            return
 
 
 def _label(migration: Migration) -> str:
