@@ -216,6 +216,10 @@ class Ficha(AllOperations):
 
         return declare
 
+    def use_database(self, url: str) -> None:
+        """Uses this database instead of the one that was declared; before the application is opened."""
+        self.database, self._store = url, None
+
     @property
     def engine(self) -> Engine:
         if self._engine is None:

@@ -25,7 +25,13 @@ def test_tools_are_listed_with_their_prices_and_schemas(ficha: Run, shop: Callab
 def test_dev_makes_accounts_of_each_plan_runs_jobs_and_ends_with_ctrl_c(
     ficha: Run, shop: Callable[[], Ficha], folder: Path
 ) -> None:
-    dev = subprocess.Popen([FICHA, "dev"], cwd=folder, env=os.environ, stderr=subprocess.PIPE, text=True)
+    dev = subprocess.Popen(
+        [FICHA, "dev", "--database", "sqlite:///ficha.db"],
+        cwd=folder,
+        env=os.environ,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert dev.stderr is not None
         said: list[str] = []

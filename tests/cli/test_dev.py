@@ -4,13 +4,16 @@ import re
 import signal
 import socket
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import httpx
 
 from ficha import Ficha
+from ficha.cli.backend import operator
 from tests.cli.running import Run
 from tests.support.processes import ForkedProcess
 
@@ -18,8 +21,8 @@ Said = dict[str, list[str]]
 
 
 @contextmanager
-def developing(folder: Path, *arguments: str) -> Iterator[Said]:
-    """What it printed, by the word that each line begins with; stopped by Ctrl-C."""
+def developing(folder: Path, *arguments: str, kill: bool = False) -> Iterator[Said]:
+    """What it printed, by the word that each line begins with; stopped by Ctrl-C, or killed."""
     dev = ForkedProcess(None, ["dev", *arguments], cwd=folder, stderr=subprocess.PIPE, text=True)
     try:
         assert dev.stderr is not None
@@ -28,6 +31,8 @@ def developing(folder: Path, *arguments: str) -> Iterator[Said]:
             assert line, said
             said.setdefault(line.split()[0], []).append(line.rstrip("\n"))
         yield said
+        if kill:
+            return
         dev.send_signal(signal.SIGINT)
         assert dev.wait(20) == 0
         assert "Traceback" not in dev.stderr.read()
@@ -43,23 +48,59 @@ def status(said: Said, key: str) -> int:
     ).status_code
 
 
-def test_each_start_hands_out_fresh_keys_that_end_within_a_day_and_ends_those_before(
-    ficha: Run, shop: Callable[[], Ficha], folder: Path
+def lifetime(key: dict[str, str]) -> timedelta:
+    return datetime.fromisoformat(key["expires_at"]) - datetime.fromisoformat(key["created_at"])
+
+
+def test_its_keys_end_with_it_and_those_of_a_run_that_was_killed_end_with_the_next(
+    ficha: Run, shop: Callable[[], Ficha], url: str, folder: Path
 ) -> None:
-    with developing(folder, "--port", "0") as said:
+    named = ("--database", url)
+    with developing(folder, "--port", "0", *named, kill=True) as said:
         first = [line.split()[1] for line in said["token"]]
         assert [key.startswith("ficha_user_") for key in first] == [True, True]
         assert [status(said, key) for key in first] == [200, 200]
         [admin] = [line.split()[1] for line in said["admin"]]
         assert admin.startswith("ficha_admin_")
-    with developing(folder, "--port", "0") as said:
+    keys = ficha("apikey", "list", "--json", *named).items
+    assert {(key["name"], key["state"]) for key in keys} == {
+        (f"dev {name}", "live") for name in ("free", "pro", "admin")
+    }
+    assert all(timedelta(0) < lifetime(key) <= timedelta(hours=8) for key in keys), (
+        "killed, it leaves them for no longer"
+    )
+    with developing(folder, "--port", "0", *named) as said:
         assert [status(said, key) for key in first] == [401, 401]
         assert [status(said, line.split()[1]) for line in said["token"]] == [200, 200]
-    keys = ficha("apikey", "list", "--json").items
-    live = {key["name"] for key in keys if key["state"] == "live"}
-    assert live == {"dev free", "dev pro", "dev admin"}
-    assert len(keys) == 6
-    assert all(key["expires_at"] is not None for key in keys)
+    keys = ficha("apikey", "list", "--json", *named).items
+    assert [key["state"] for key in keys] == ["revoked"] * 6
+
+    lines = ficha("audit", "--json", *named).items
+    assert {line["actor"] for line in lines} == {operator()}
+    acts = Counter(line["act"] for line in lines)
+    assert acts == {"open_account": 2, "create_api_key": 6, "revoke_api_key": 6}
+
+
+def test_no_database_is_written_to_that_the_command_line_does_not_name(
+    ficha: Run, shop: Callable[[], Ficha], url: str, folder: Path
+) -> None:
+    """The environment names one, and the application another."""
+    if url.startswith("sqlite"):
+        ficha("migrate", "up")
+    text = (folder / "app.py").read_text()
+    (folder / "app.py").write_text(text.replace("Ficha(", "Ficha('sqlite:///theirs.db', ", 1))
+    with developing(folder, "--port", "0") as said:
+        [note] = said["note:"]
+        assert "throw-away SQLite file" in note
+        [data] = said["data"]
+        file = Path(data.split()[1].removeprefix("sqlite:///"))
+        assert file.exists()
+        assert [status(said, line.split()[1]) for line in said["token"]] == [200, 200]
+        assert ficha("account", "list", "--json", "--database", url).items == []
+    assert not file.parent.exists()
+    assert not (folder / "theirs.db").exists()
+    assert ficha("account", "list", "--json", "--database", url).items == []
+    assert ficha("apikey", "list", "--json", "--database", url).items == []
 
 
 def test_a_port_that_is_taken_is_said_and_the_next_one_used(shop: Callable[[], Ficha], folder: Path) -> None:
@@ -69,8 +110,7 @@ def test_a_port_that_is_taken_is_said_and_the_next_one_used(shop: Callable[[], F
             [server] = said["server"]
             used = int(re.findall(r":(\d+)$", server)[0])
             assert port < used < port + 20
-            [note] = said["note:"]
-            assert note == f"note: port {port} is taken by another program; using {used}"
+            assert said["note:"][0] == f"note: port {port} is taken by another program; using {used}"
 
 
 def test_others_may_reach_it_only_with_a_secret_that_was_set(

@@ -143,7 +143,7 @@ def application(app: str | None, database: str | None, needs: Needs) -> tuple[Fi
             raise AppNotLoaded(f"{error} (to run without it, name the database with --database)") from error
         raise
     if database is not None:
-        found.database = database
+        found.use_database(database)
     return found, None
 
 

@@ -1,11 +1,17 @@
-"""`ficha dev`: everything in one process, for development: an embedded database, demo accounts with keys, a server on
-loopback, and a worker."""
+"""`ficha dev`: everything in one process, for development: a database, demo accounts with keys, a server on loopback,
+and a worker.
+
+It writes to no database that its command line does not name: the application and the environment may name one that is
+in use.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import shlex
+import shutil
 import socket
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -26,7 +32,9 @@ if TYPE_CHECKING:
 
 CREDITS: Final = 1_000
 GRACE_S: Final = 2.0
-KEY_TTL_S: Final = 86_400.0
+KEY_TTL_S: Final = 8 * 3_600.0
+"""A working day: what a key that could not be revoked lives for, at most."""
+REVOKE_S: Final = 2.0
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 PORTS_TRIED: Final = 20
 
@@ -38,8 +46,11 @@ def dev(
     port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="If it is taken, the next free one.")] = 8_000,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Handlers at a time.")] = 10,
 ) -> None:
-    """Run your application for development: create the database, an account with a key for each plan, and run a server
-    and a worker until Ctrl-C."""
+    """Run your application for development: create an account with a key for each plan, and run a server and a worker
+    until Ctrl-C.
+
+    The data is in a throw-away SQLite file, unless --database names a database.
+    """
     from ..server.serving import NotServed
     from ..server.settings import SettingError, Settings
     from .backend import application
@@ -57,7 +68,14 @@ def dev(
         failure("ADDRESS", str(error), as_json=False)
         raise typer.Exit(1) from error
     configure(LogForm.text)
-    run(found, None, concurrency, grace_s=GRACE_S, beside=partial(_serving, found, settings, sock))
+    with tempfile.TemporaryDirectory(prefix="ficha-dev-") as folder:
+        if database is None:
+            found.use_database(f"sqlite:///{folder}/ficha.db")
+            note("the data is in a throw-away SQLite file; to keep it, name a database: --database sqlite:///ficha.db")
+        beside = partial(_serving, found, settings, sock)
+        # The process exits before this block is left.
+        closed = partial(shutil.rmtree, folder, ignore_errors=True)
+        run(found, None, concurrency, grace_s=GRACE_S, beside=beside, closed=closed)
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -85,20 +103,73 @@ async def _serving(app: Ficha, settings: Settings, sock: socket.socket) -> Async
     waiting = asyncio.create_task(started.wait())
     await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
+    access = Access(app)
     try:
         if started.is_set():
-            await _print_access(app, url_of(sock))
+            await _print_access(app, access, url_of(sock))
         yield
     finally:
+        await access.end()
         server.stop()
         await serving
 
 
-async def _print_access(app: Ficha, url: str) -> None:
+class Access:
+    """The accounts and keys of one run, made and ended in the name of whoever runs it."""
+
+    def __init__(self, app: Ficha) -> None:
+        from .backend import operator
+
+        self._app = app
+        self._operations = app.acting(operator())
+        self._keys: list[str] = []
+
+    async def account(self, plan: str) -> str:
+        """Opens and prints an account of the plan, with a new key; returns the key."""
+        from ..errors import NotFound
+
+        name = f"demo-{plan}"
+        try:
+            account = await self._app.account(name)
+        except NotFound:
+            account = await self._operations.open_account(name, plan=plan, credits=CREDITS)
+        echo(f"{name}: {account.balance} credits, plan {account.plan}", "account ", "bold")
+        token = await self.key(f"dev {plan}", scope="user", account=name)
+        echo(token, "token   ", "bold")
+        return token
+
+    async def key(self, name: str, **of: Any) -> str:
+        """A new key of this name. Earlier ones, of a run that was killed, end now."""
+        after: str | None = None
+        while True:
+            page = await self._app.api_keys(after=after, limit=100)
+            for key in page.items:
+                if key.name == name and key.state == "live":
+                    await self._operations.revoke_api_key(key.id)
+            if (after := page.next) is None:
+                break
+        made = await self._operations.create_api_key(name, ttl_s=KEY_TTL_S, **of)
+        self._keys.append(made.key.id)
+        return made.secret
+
+    async def end(self) -> None:
+        """Revokes the keys. Where that is not possible any more, they expire."""
+        from ..errors import Refused
+        from ..store.base import StoreError
+
+        try:
+            async with asyncio.timeout(REVOKE_S):
+                for key_id in self._keys:
+                    await self._operations.revoke_api_key(key_id)
+        except (Refused, StoreError, TimeoutError) as error:
+            note(f"the keys could not be revoked ({error}); they expire after {KEY_TTL_S / 3_600:.0f} hours")
+
+
+async def _print_access(app: Ficha, access: Access, url: str) -> None:
     from ..store.connect import hidden
 
-    tokens = [await _account(app, plan) for plan in app.policy.plans]
-    echo(await _key(app, "dev admin", scope="admin"), "admin   ", "bold")
+    tokens = [await access.account(plan) for plan in app.policy.plans]
+    echo(await access.key("dev admin", scope="admin"), "admin   ", "bold")
     for name, tool in app.tools.items():
         fields = ", ".join(tool.schema().get("properties", {}))
         echo(f"{name}({fields})", "tool    ", "bold")
@@ -113,34 +184,6 @@ async def _print_access(app: Ficha, url: str) -> None:
         )
     echo(f"curl -s '{url}/api/jobs?limit=1' {login}", "look    ", "bold")
     echo(f"curl -sN {url}/api/account/events {login}", "watch   ", "bold")
-
-
-async def _account(app: Ficha, plan: str) -> str:
-    """Opens and prints an account of the plan, with a new key; returns the key."""
-    from ..errors import NotFound
-
-    name = f"demo-{plan}"
-    try:
-        account = await app.account(name)
-    except NotFound:
-        account = await app.open_account(name, plan=plan, credits=CREDITS)
-    echo(f"{name}: {account.balance} credits, plan {account.plan}", "account ", "bold")
-    token = await _key(app, f"dev {plan}", scope="user", account=name)
-    echo(token, "token   ", "bold")
-    return token
-
-
-async def _key(app: Ficha, name: str, **of: Any) -> str:
-    """A new key of this name. Earlier ones cannot be shown again, because only their digests are kept."""
-    after: str | None = None
-    while True:
-        page = await app.api_keys(after=after, limit=100)
-        for key in page.items:
-            if key.name == name and key.state == "live":
-                await app.revoke_api_key(key.id)
-        if (after := page.next) is None:
-            break
-    return (await app.create_api_key(name, ttl_s=KEY_TTL_S, **of)).secret
 
 
 def _example(app: Ficha) -> str | None:

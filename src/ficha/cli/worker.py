@@ -74,11 +74,12 @@ def run(
     grace_s: float,
     as_json: bool = False,
     beside: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+    closed: Callable[[], None] = lambda: None,
 ) -> None:
     """Runs a worker, then exits the process. `beside` is entered once the application is open, and left before it is
-    closed."""
+    closed; `closed` is called after that."""
     try:
-        asyncio.run(_work(app, pools, concurrency, name, burst, max_seconds, grace_s, as_json, beside))
+        asyncio.run(_work(app, pools, concurrency, name, burst, max_seconds, grace_s, as_json, beside, closed))
     except BaseException:
         # Threads left by handlers must not keep the process alive; but first the error is printed.
         exit_in(EXIT_S)
@@ -95,6 +96,7 @@ async def _work(
     grace_s: float,
     as_json: bool,
     beside: Callable[[], AbstractAsyncContextManager[None]],
+    closed: Callable[[], None],
 ) -> None:
     from ..backoff import away_pause_s
     from ..store.base import Unavailable
@@ -150,6 +152,7 @@ async def _work(
             log.info("worker stopped", extra={"worker": runner.name, "jobs": ran})
     finally:
         await app.close(EXIT_S / 2)
+        closed()
     if as_json:
         data({"worker": runner.name, "jobs": ran})
     # Threads left by handlers must not keep the process alive.
