@@ -73,8 +73,8 @@ class Ficha(AllOperations):
     commits_kept_s: how long streams of accounts can be resumed: commits are kept for so long. At least 3,600; defaults
         to 86,400.
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
-    sweep_s: how often recovery and clean-up run. Defaults to 1.
-    sweep_by_itself: whether they run on a timer; otherwise they run only after calls. Defaults to True.
+    sweep_s: how often recovery and clean-up run, over all processes. Defaults to 1.
+    sweep_by_itself: whether they run on a timer; otherwise they run only after calls and reads. Defaults to True.
     on_work: a function, plain or async, that is called with the names of pools when a call of this process made their
         jobs ready, so that it can start a worker. Defaults to none.
     limits: the largest sizes accepted (see `Limits`).
@@ -259,7 +259,7 @@ class Ficha(AllOperations):
             await store.close()
             raise
         engine = Engine(store, self.policy, self._commit_limits, sweep_interval_s=self._sweep_s, on_work=self._on_work)
-        self._engine, self._queries = engine, Queries(store, engine.positions)
+        self._engine, self._queries = engine, Queries(engine, engine.positions)
         try:
             await engine.start(sweep=self._sweeps)
             for pool in self._pools.values():

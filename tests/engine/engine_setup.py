@@ -86,7 +86,7 @@ class StoreSetup:
         limits: CommitLimits = QUICK,
         policy: Policy = POLICY,
         sweep: bool = False,
-        sweep_s: float = 3_600.0,
+        sweep_s: float = float("inf"),
     ) -> Engine:
         """An engine that runs until the end of the test. It sweeps only when it is told to."""
         engine = Engine(store or await self.watched(), policy, limits, sweep_interval_s=sweep_s)

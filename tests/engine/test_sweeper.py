@@ -11,12 +11,14 @@ from ficha.core.outcomes import Refusal, Submitted
 from ficha.core.records import Leased, Parked, Ready
 from ficha.engine import sweeper
 from ficha.engine.engine import Engine
+from ficha.engine.queries import Queries
 from ficha.engine.sweeper import SweepReport
 from ficha.ids import new_id
 from ficha.store import base
 from ficha.store.base import GetDue, StoreError, Unavailable
 from tests.engine.engine_setup import COST, CREDITS, POLICY, StoreSetup, claimed, one, opened, submit, submitted
 from tests.engine.instrumented_store import InstrumentedStore
+from tests.support.waiting import until
 
 MINUTE = 60.0
 HOUR = 3_600.0
@@ -356,9 +358,9 @@ async def test_one_of_two_engines_leads_and_the_other_takes_over_when_it_stops_r
     setup.clock.advance(sweeper.LEAD_MS / 1_000)
     await second.until(lambda: turns(second) >= 3)
     assert (await setup.state()).leaders[sweeper.DUTY].owner != owner
-    # One that ends in good order leaves the duty free at once.
+    # One that ends in good order leaves the duty free when its next turn would be, and not only after its lease.
     await engines[id(second)].sweeper.stop()
-    assert (await setup.state()).leaders[sweeper.DUTY].expires_at <= setup.clock()
+    assert (await setup.state()).leaders[sweeper.DUTY].expires_at < setup.clock() + 1_000_000
 
 
 async def test_the_leader_lets_the_store_tidy_up_at_first_and_now_and_then(
@@ -396,7 +398,8 @@ async def test_a_leader_that_lost_touch_trusts_its_lease_no_longer_than_the_data
     monkeypatch.setattr(sweeper, "RENEW_S", 1_000_000.0)
     store = await memory.watched()
     engine = await opened(await memory.engine(store, sweep_s=0.0))
-    for passed, leads in ((0.0, True), (28.0, True), (1.5, False), (100.0, False)):
+    # Its first term is no longer than the interval, and is followed by one of 30 s.
+    for passed, leads in ((0.0, True), (0.0, True), (28.0, True), (1.5, False), (100.0, False)):
         time.now += passed
         before = turns(store)
         engine.sweeper.nudge()
@@ -432,8 +435,8 @@ async def test_ordinary_calls_sweep_no_more_often_than_the_interval(memory: Stor
     engine = await opened(await memory.engine(store, sweep=False, sweep_s=3_600.0))
     for _ in range(10):
         await submitted(engine)
-    assert not _sweeps()
-    assert turns(store) == 0
+        await asyncio.gather(*_sweeps())
+    assert turns(store) == 1, "the first call sweeps, and none after it"
 
 
 async def test_where_looking_is_slow_it_is_done_less_often(memory: StoreSetup, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -457,6 +460,119 @@ async def test_where_looking_is_slow_it_is_done_less_often(memory: StoreSetup, m
             engine.sweeper.nudge()
             await asyncio.gather(*_sweeps())
             assert turns(store) - before == looks, (look_s, passed)
+
+
+@pytest.mark.req("A9")
+async def test_a_read_sweeps_where_nothing_else_does(setup: StoreSetup) -> None:
+    job_id = await submitted(await opened(await setup.engine()), job={"max_wait_ms": 1_000})
+    setup.clock.advance(1)
+    reader = await setup.engine(sweep=False, sweep_s=1.0)
+    await Queries(reader, reader.positions).job(job_id)
+    await asyncio.gather(*_sweeps())
+    assert (await setup.job(job_id)).status == "cancelled"
+
+
+# Processes that live for a moment, at the usual interval
+
+
+@pytest.mark.req("A9")
+@pytest.mark.parametrize("sweeps", [True, False], ids=["timer", "calls"])
+async def test_a_process_that_only_opens_calls_once_and_closes_does_its_share(setup: StoreSetup, sweeps: bool) -> None:
+    engine = await opened(await setup.engine())
+    job_id = await submitted(engine)
+    await claimed(engine)
+    setup.clock.advance(MINUTE)
+    brief = await setup.engine(sweep=sweeps, sweep_s=1.0)
+    await one(brief, c.Credit("ana", 1, "grant"))
+    await brief.stop(1.0)
+    job = await setup.job(job_id)
+    assert (job.status, job.recoveries) == ("queued", 1)
+
+
+@pytest.mark.req("A9")
+@pytest.mark.parametrize("sweeps", [True, False], ids=["timer", "calls"])
+async def test_of_many_processes_that_live_for_a_moment_one_sweeps_per_interval(
+    setup: StoreSetup, sweeps: bool
+) -> None:
+    await opened(await setup.engine())
+    scans = 0
+    for second in (1, 2):
+        for _ in range(5):
+            store = await setup.watched()
+            brief = await setup.engine(store, sweep=sweeps, sweep_s=1.0)
+            await one(brief, c.Credit("ana", 1, "grant"))
+            await brief.stop(1.0)
+            scans += turns(store)
+        assert scans == second
+        setup.clock.advance(1)
+
+
+async def test_one_that_opens_just_after_a_sweep_sweeps_when_the_next_is_due(
+    memory: StoreSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks again when the other's term is over, and not only when a leader would have renewed it."""
+    time = Time()
+    monkeypatch.setattr(sweeper, "time", time)
+    brief = await opened(await memory.engine(sweep=False, sweep_s=1.0))
+    await asyncio.gather(*_sweeps())
+    await brief.stop(1.0)
+    store = await memory.watched()
+    engine = await memory.engine(store, sweep=False, sweep_s=1.0)
+    for passed, looks in ((0.5, 0), (1.0, 1)):
+        time.now += passed
+        memory.clock.advance(passed)
+        engine.sweeper.nudge()
+        await asyncio.gather(*_sweeps())
+        assert turns(store) == looks
+
+
+# Jobs that fall due between two turns, which are an hour apart here
+
+
+async def test_a_process_that_puts_a_job_off_promotes_it_when_it_is_due(setup: StoreSetup) -> None:
+    store = await setup.watched()
+    leader = await opened(await setup.engine())
+    await one(leader, c.Elect(sweeper.DUTY, "somebody else", 30_000))
+    engine = await setup.engine(store, sweep=True, sweep_s=3_600.0)
+    job_id = await submitted(engine, job={"max_attempts": 2, "backoff_ms": 20})
+    (lease,) = await claimed(engine)
+    assert turns(store) == 0
+    await one(engine, c.Finish(job_id, c.Failed("no"), lease.epoch))
+    setup.clock.advance(0.02)
+    await store.until(lambda: turns(store) >= 2)
+    assert isinstance((await setup.job(job_id)).place, Ready)
+
+
+async def test_the_leader_promotes_what_another_process_put_off_when_it_is_due(setup: StoreSetup) -> None:
+    other = await opened(await setup.engine())
+    job_id = await submitted(other, delay_ms=50)
+    store = await setup.watched()
+    await setup.engine(store, sweep=True, sweep_s=3_600.0)
+    await store.until(lambda: turns(store) >= 1)
+    setup.clock.advance(0.05)
+    await until(lambda: turns(store) >= 2)
+    await until(lambda: _is_ready(setup, job_id))
+
+
+async def _is_ready(setup: StoreSetup, job_id: str) -> bool:
+    return isinstance((await setup.job(job_id)).place, Ready)
+
+
+async def test_a_job_that_falls_due_much_later_is_left_to_the_turns(memory: StoreSetup) -> None:
+    store = await memory.watched()
+    engine = await opened(await memory.engine(store, sweep=True, sweep_s=3_600.0))
+    await submitted(engine, delay_ms=3_600_000)
+    assert engine.sweeper._due == set()
+
+
+async def test_many_jobs_that_fall_due_together_take_few_scans(memory: StoreSetup) -> None:
+    store = await memory.watched()
+    engine = await opened(await memory.engine(store, sweep=True, sweep_s=3_600.0), credits=10_000)
+    await store.until(lambda: turns(store) == 1)
+    await asyncio.gather(*(submitted(engine, delay_ms=30) for _ in range(500)))
+    memory.clock.advance(1)
+    await until(lambda: len(memory.store.ready["gpu"]) == 500)
+    assert turns(store) <= 20
 
 
 @pytest.mark.req("A9")

@@ -161,6 +161,8 @@ class Elected(Struct, frozen=True, gc=False):
     owner: str
     leads: bool
     expires_at: int
+    left_ms: int
+    """How long that is from now."""
 
 
 Outcome = (

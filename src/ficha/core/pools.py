@@ -55,10 +55,10 @@ def elect(ws: Workspace, command: Elect) -> Elected:
     """Gives a shared duty to the caller if it is free, expired or already the caller's."""
     leader = ws.leader(command.name)
     if leader is not None and leader.owner != command.owner and leader.expires_at > ws.now:
-        return Elected(leader.owner, False, leader.expires_at)
+        return Elected(leader.owner, False, leader.expires_at, -(-(leader.expires_at - ws.now) // MILLISECOND))
     expires_at = ws.now + command.ttl_ms * MILLISECOND
     ws.put_leader(Leader(command.name, command.owner, expires_at))
-    return Elected(command.owner, True, expires_at)
+    return Elected(command.owner, True, expires_at, command.ttl_ms)
 
 
 def why_waiting(job: Job, pool: Pool | None, occupied: int) -> WaitReason | None:

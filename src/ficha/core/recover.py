@@ -16,6 +16,7 @@ from .policy import MILLISECOND, SECOND, aged_rank
 from .records import Awaiting, Job, Leased, Parked, Ready
 from .refusals import no_job
 from .rule import Audited, Needs, Rule
+from .snapshot import Changes
 from .submit import waiting_place
 from .workspace import Workspace
 
@@ -73,6 +74,14 @@ def _recover_waiting(ws: Workspace, job: Job, place: Ready | Parked) -> Recovere
             act = "aged"
             ws.put_job(replace(job, place=Ready(*aged_rank(job, ws.plan(ws.owner(job)), ws.now))))
     return Recovered(job.id, act)
+
+
+def waits(changes: Changes) -> list[int]:
+    """How long jobs wait from now, in microseconds, that these changes put off to a time of their own."""
+    places = (change.after.place for change in changes.jobs)
+    due = [place.due_at for place in places if type(place) is Parked and place.due_at is not None]
+    # Whatever puts a job off has an event, which tells the time.
+    return [due_at - changes.events[0].at for due_at in due] if changes.events else []
 
 
 def _needs(wanted: Needs, command: Recover) -> None:

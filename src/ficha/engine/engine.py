@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from zlib import crc32
 
 from ..core import commands as c
 from ..core.decide import decide
 from ..core.needs import needs
 from ..core.outcomes import Outcome
-from ..core.policy import Policy
+from ..core.policy import SECOND, Policy
 from ..core.records import HELD, Job, Leased, Ready
+from ..core.recover import waits
 from ..core.rules import RULES
 from ..core.snapshot import Changes
-from ..store.base import Committed, GetSnapshot, Store
+from ..store.base import Committed, GetSnapshot, Query, Store
 from .committer import CLOSED, CommitLimits, Committer, StandingTicket
 from .event_tail import EventTail
 from .positions import Positions
 from .sweeper import Sweeper, SweepReport
 from .trigger import OnWork, Trigger
 from .wakeups import EVENTS, Wakeups, cancellations
+
+T = TypeVar("T")
 
 FEW: Final = 4
 """Jobs in a group whose hints may ride on its commit."""
@@ -50,8 +53,8 @@ class Engine:
         self._committers: list[Committer] = []
 
     async def start(self, *, sweep: bool = True, listen: bool = True) -> None:
-        """Begins to take commands. With `sweep=False` the clean-up runs only on the back of calls; with `listen=False`
-        no hints from other processes are heard."""
+        """Begins to take commands. With `sweep=False` the clean-up runs only on the back of calls and reads; with
+        `listen=False` no hints from other processes are heard."""
         standing: list[StandingTicket] = []
         self._committers = [
             Committer(self.store, self.policy, self.limits, self._published, self._hints, standing)
@@ -65,7 +68,7 @@ class Engine:
     async def stop(self, grace_s: float = 10.0) -> None:
         """Answers or refuses everybody, within the grace."""
         await self.live.stop()
-        await self.sweeper.stop()
+        await self.sweeper.stop(grace_s)
         await asyncio.gather(*(committer.close(grace_s) for committer in self._committers))
         await self.wakeups.stop()
         await self.positions.stop()
@@ -111,6 +114,11 @@ class Engine:
         )
         return committed.outcomes[0]
 
+    async def read(self, query: Query[T]) -> T:
+        """The store's answer to a question; like a call, it may bring about a sweep."""
+        self.sweeper.nudge()
+        return await self.store.read(query)
+
     async def preview(self, command: c.Command) -> tuple[Changes, Outcome]:
         """What a command would change and lead to, by the rows as they are just now. Nothing is changed or locked."""
         snapshot = await self.store.read(GetSnapshot(needs([command])))
@@ -133,6 +141,7 @@ class Engine:
         changes = committed.changes
         self.positions.follow(changes)
         self.wakeups.announce(_stirred(changes), committed.hints)
+        self.sweeper.expect(wait / SECOND for wait in waits(changes))
         if self._trigger is not None:
             self._trigger.fire({change.after.spec.pool for change in changes.jobs if type(change.after.place) is Ready})
 

@@ -21,7 +21,7 @@ from typing import Final, Self
 from msgspec import Struct
 
 from ..futures import settle
-from ..store.base import GetFirstSearched, GetHistory, GetHorizon, ListCommits, NumberedEvent, Store, StoreError
+from ..store.base import GetFirstSearched, GetHistory, GetHorizon, ListCommits, NumberedEvent, Reader, Store, StoreError
 from ..store.commits import EVENTS_PER_COMMIT, commit_of, placed
 from .wakeups import EVENTS, Wakeups
 
@@ -339,21 +339,21 @@ class Follower:
             settle(self._waiter, True)
 
 
-async def job_events(store: Store, job_id: str, after: int, limit: int) -> list[NumberedEvent]:
+async def job_events(reader: Reader, job_id: str, after: int, limit: int) -> list[NumberedEvent]:
     """A page of a job's stream: its history."""
-    found = await store.read(GetHistory(job_id, after, limit))
+    found = await reader.read(GetHistory(job_id, after, limit))
     return [NumberedEvent(event.number, event) for event in found]
 
 
 async def account_events(
-    store: Store, account_id: str | None, after: int, limit: int
+    reader: Reader, account_id: str | None, after: int, limit: int
 ) -> tuple[list[NumberedEvent], bool]:
     """A page of an account's stream, or of all accounts', and whether it is the last one by now."""
     found: list[NumberedEvent] = []
     # The commit of the cursor itself may have more.
     number, page_size = commit_of(after) - 1, PAGE
     while len(found) <= limit:
-        page = await store.read(ListCommits(number, page_size, account_id))
+        page = await reader.read(ListCommits(number, page_size, account_id))
         for commit in page:
             mine = (one for one in placed(commit) if account_id in (None, one.event.account_id))
             found += [one for one in mine if one.number > after]
@@ -363,7 +363,7 @@ async def account_events(
     return found[:limit], False
 
 
-async def first_place(store: Store, after: int) -> int:
+async def first_place(reader: Reader, after: int) -> int:
     """The number after which an account's stream begins: `after`, or where the search begins if that is later."""
-    first = await store.read(GetFirstSearched())
+    first = await reader.read(GetFirstSearched())
     return after if first <= 1 or commit_of(after) >= first else first * EVENTS_PER_COMMIT - 1

@@ -24,10 +24,10 @@ POOLS_S: Final = 0.1
 
 
 class Queries:
-    """Asks the store and makes views of what it answers."""
+    """Asks the reader, an engine or a store, and makes views of what it answers."""
 
-    def __init__(self, store: q.Store, positions: Positions) -> None:
-        self._store = store
+    def __init__(self, reader: q.Reader, positions: Positions) -> None:
+        self._reader = reader
         self._positions = positions
         self._pools: dict[str, q.PoolCounts] = {}
         self._pools_at = float("-inf")
@@ -35,12 +35,12 @@ class Queries:
         self.watch = PositionWatch(self.waits)
 
     async def job(self, job_id: str) -> v.JobView | None:
-        rows = await self._store.read(q.GetJobs((job_id,)))
+        rows = await self._reader.read(q.GetJobs((job_id,)))
         return await self._view(rows[0]) if rows else None
 
     async def jobs(self, query: q.ListJobs) -> v.Page[v.JobView]:
         """A page of jobs, newest first."""
-        rows = await self._store.read(query)
+        rows = await self._reader.read(query)
         items = [await self._view(row) for row in rows]
         return v.Page(items, items[-1].id if len(items) == query.limit else None)
 
@@ -81,90 +81,90 @@ class Queries:
 
     async def _ask_pools(self) -> dict[str, q.PoolCounts]:
         try:
-            found = await self._store.read(q.ListPools(count_ready=False))
+            found = await self._reader.read(q.ListPools(count_ready=False))
             self._pools, self._pools_at = {counts.pool.name: counts for counts in found}, time.monotonic()
             return self._pools
         finally:
             self._asking = None
 
     async def account(self, account_id: str) -> v.AccountView | None:
-        account = await self._store.read(q.GetAccount(account_id))
+        account = await self._reader.read(q.GetAccount(account_id))
         return None if account is None else v.account_view(account, q.wall_clock())
 
     async def accounts(self, after: str | None, limit: int) -> v.Page[v.AccountView]:
         """A page of accounts, by id."""
-        found = await self._store.read(q.ListAccounts(after, limit))
+        found = await self._reader.read(q.ListAccounts(after, limit))
         items = [v.account_view(account, q.wall_clock()) for account in found]
         return v.Page(items, items[-1].id if len(items) == limit else None)
 
     async def ledger(self, account_id: str, before: int | None, limit: int) -> v.Page[v.EntryView]:
         """A page of ledger lines, newest first."""
-        items = [v.entry_view(entry) for entry in await self._store.read(q.ListEntries(account_id, before, limit))]
+        items = [v.entry_view(entry) for entry in await self._reader.read(q.ListEntries(account_id, before, limit))]
         return v.Page(items, str(items[-1].number) if len(items) == limit else None)
 
     async def history(self, job_id: str, account_id: str | None, after: int, limit: int) -> list[v.EventView]:
         """A part of a job's history; none if it is not of that account."""
-        found = await job_events(self._store, job_id, after, limit)
+        found = await job_events(self._reader, job_id, after, limit)
         return [v.event_view(one) for one in found if account_id in (None, one.event.account_id)]
 
     async def events(self, account_id: str | None, after: int, limit: int) -> list[v.EventView]:
         """A part of what happened to all jobs of an account, or of all, as far back as that is searched."""
-        found, _ = await account_events(self._store, account_id, await first_place(self._store, after), limit)
+        found, _ = await account_events(self._reader, account_id, await first_place(self._reader, after), limit)
         return [v.event_view(one) for one in found]
 
     async def steps(self, job_id: str) -> list[Step]:
-        return await self._store.read(q.ListSteps(job_id))
+        return await self._reader.read(q.ListSteps(job_id))
 
     async def reservations(self, account_id: str | None, before: str | None, limit: int) -> v.Page[v.Hold]:
         """A page of reservations, newest first."""
-        found = await self._store.read(q.ListReservations(account_id, before, limit))
+        found = await self._reader.read(q.ListReservations(account_id, before, limit))
         items = [v.hold_view(reservation, q.wall_clock()) for reservation in found]
         return v.Page(items, items[-1].id if len(items) == limit else None)
 
     async def keys(self, account_id: str | None, after: tuple[str, str, str] | None, limit: int) -> list[v.KeyView]:
-        return [v.key_view(key) for key in await self._store.read(q.ListKeys(account_id, after, limit))]
+        return [v.key_view(key) for key in await self._reader.read(q.ListKeys(account_id, after, limit))]
 
     async def batch(self, batch_id: str) -> v.BatchView | None:
-        counts = await self._store.read(q.GetBatch(batch_id))
+        counts = await self._reader.read(q.GetBatch(batch_id))
         return None if counts is None else v.batch_view(counts)
 
     async def pools(self) -> list[v.PoolView]:
-        return [v.pool_view(counts) for counts in await self._store.read(q.ListPools())]
+        return [v.pool_view(counts) for counts in await self._reader.read(q.ListPools())]
 
     async def workers(self, stuck_ms: int, after: str | None, limit: int) -> v.Page[v.WorkerView]:
         """A page of workers, by name."""
-        found = await self._store.read(q.ListWorkers(stuck_ms, after, limit))
+        found = await self._reader.read(q.ListWorkers(stuck_ms, after, limit))
         items = [v.worker_view(counts, found.now) for counts in found.workers]
         return v.Page(items, items[-1].name if len(items) == limit else None)
 
     async def api_key(self, digest: str) -> v.ApiKeyView | None:
-        found = await self._store.read(q.GetApiKey(digest))
+        found = await self._reader.read(q.GetApiKey(digest))
         return v.api_key_view(found.keys[0], found.now) if found.keys else None
 
     async def api_keys(self, before: str | None, limit: int) -> v.Page[v.ApiKeyView]:
         """A page of API keys, newest first."""
-        found = await self._store.read(q.ListApiKeys(before, limit))
+        found = await self._reader.read(q.ListApiKeys(before, limit))
         items = [v.api_key_view(row, found.now) for row in found.keys]
         return v.Page(items, items[-1].id if len(items) == limit else None)
 
     async def audit(self, before: int | None, limit: int) -> v.Page[v.AuditView]:
         """A page of the audit log, newest first."""
-        items = [v.audit_view(line) for line in await self._store.read(q.ListAudit(before, limit))]
+        items = [v.audit_view(line) for line in await self._reader.read(q.ListAudit(before, limit))]
         return v.Page(items, str(items[-1].number) if len(items) == limit else None)
 
     async def stats(self, stuck_ms: int) -> q.Stats:
-        return await self._store.read(q.GetStats(stuck_ms))
+        return await self._reader.read(q.GetStats(stuck_ms))
 
     async def now(self) -> int:
         """The store's time."""
-        return (await self._store.read(q.GetDue(0, 0, limit=1))).now
+        return (await self._reader.read(q.GetDue(0, 0, limit=1))).now
 
     async def job_ids(self, batch_id: str, statuses: tuple[Status, ...], *, dead: bool = False) -> list[str]:
         """The ids of a batch's jobs in these states, page by page."""
         ids: list[str] = []
         before: str | None = None
         while True:
-            rows = await self._store.read(
+            rows = await self._reader.read(
                 q.ListJobs(batch_id=batch_id, statuses=statuses, dead=dead, before=before, limit=1_000)
             )
             ids += [row.job.id for row in rows]
@@ -177,7 +177,7 @@ class Queries:
         found: list[str] = []
         after: str | None = None
         while True:
-            state = await self._store.read(q.GetState(after, accounts_at_once, texts=histories))
+            state = await self._reader.read(q.GetState(after, accounts_at_once, texts=histories))
             found += violations(state)
             if len(state.accounts) < accounts_at_once:
                 return found

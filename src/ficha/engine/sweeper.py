@@ -2,6 +2,9 @@
 
 Each process may run one; a lease row, by the database's clock, makes one of them the leader. That only saves work: the
 rules check each command again under its lock, so two sweepers at once do no harm.
+
+A process takes its first turn when it opens, so that one that lives for a moment does its share. If it leads, the lease
+row says until its next turn that nobody else need sweep: however many processes open, one sweeps per interval.
 """
 
 from __future__ import annotations
@@ -12,14 +15,17 @@ import random
 import time
 import uuid
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from ..core.commands import ActingAs, Command, Elect, ExpireReservation, ForgetKey, Recover
 from ..core.outcomes import Elected, Forgotten, Recovered, Refusal
-from ..store.base import GetDue, StoreError
+from ..core.policy import SECOND
+from ..store.base import Due, GetDue, StoreError
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -31,14 +37,18 @@ LEAD_MS: Final = 30_000
 RENEW_S: Final = 15.0
 """How long a leader's lease lasts, and how often it is renewed. Where jobs have short leases, the leader's is half as
 long as theirs, so that its death delays no recovery."""
-STEP_DOWN_S: Final = 1.0
+LAST_S: Final = 1.0
+"""How long a process that stops finishes its turn, and how long it then tries to step down, at most."""
 SCAN_SHARE: Final = 0.05
 LONGEST_PAUSE_S: Final = 10.0
 """Scans for what is due may take this share of the time: slow scans run less often, but at least every 10 s."""
+GRAIN_S: Final = 0.01
+"""Jobs that fall due so close together are promoted by one sweep."""
 TIDY_S: Final = 60.0
 """How often the leader lets the store clean up what commits leave behind."""
 MAX_ROUNDS: Final = 100
 """After this many rounds that found work, a sweep leaves the rest to the next one."""
+NEVER: Final = float("-inf")
 
 
 class SweepReport(Struct, frozen=True):
@@ -61,10 +71,17 @@ class Sweeper:
         self._owner = str(uuid.uuid4())
         self._lead_ms = max(1, min(LEAD_MS, engine.policy.lease_ms // 2))
         self._renew_s = RENEW_S * self._lead_ms / LEAD_MS
+        self._is_settled = False
+        """Whether it was elected before. The first term ends with the next turn: the process may live for a moment."""
         self._leads_until = 0.0
         self._next_election_at = 0.0
-        self._swept_at = time.monotonic()
+        self._swept_at = NEVER
         self._scan_s = 0.0
+        self._due: set[int] = set()
+        """When jobs fall due that this process knows of, in grains of its clock."""
+        self._sooner = asyncio.Event()
+        self._next_due_at: dict[str, float] = {}
+        """By pool, what the last scan saw of jobs that are not due yet."""
         self._next_tidy_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._nudge_task: asyncio.Task[None] | None = None
@@ -73,46 +90,97 @@ class Sweeper:
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="ficha sweeper")
 
-    async def stop(self) -> None:
+    async def stop(self, grace_s: float = LAST_S) -> None:
+        """Ends after the turn under way, which may be the only one of this process, or after the grace."""
         self._is_stopped = True
+        self._sooner.set()
         tasks = [task for task in (self._task, self._nudge_task) if task is not None]
+        if tasks and grace_s > 0:
+            await asyncio.wait(tasks, timeout=min(grace_s, LAST_S))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._step_down()
 
     async def _step_down(self) -> None:
-        """Ends the leader's lease, so that the next leader need not wait for it to expire."""
-        if time.monotonic() < self._leads_until:
+        """Ends a long lease when the next turn would be, so that the next leader need not wait for it to expire."""
+        now = time.monotonic()
+        left_s = max(0.0, self._swept_at + self._pause_s() - now)
+        if now + left_s < self._leads_until:
             self._leads_until = 0.0
             with suppress(StoreError, TimeoutError):
-                async with asyncio.timeout(STEP_DOWN_S):
-                    await self._engine.call(Elect(DUTY, self._owner, 0))
+                async with asyncio.timeout(LAST_S):
+                    await self._engine.call(Elect(DUTY, self._owner, int(left_s * 1_000)))
 
     def nudge(self) -> None:
         """Sweeps in the background if one is due: so a deployment where nothing runs in between still recovers jobs."""
         is_running = self._task is not None or (self._nudge_task is not None and not self._nudge_task.done())
-        if not is_running and not self._is_stopped and time.monotonic() - self._swept_at >= self._pause_s():
-            self._nudge_task = asyncio.create_task(self._sweep_if_leading(), name="ficha sweep")
+        if not is_running and not self._is_stopped and time.monotonic() >= self._swept_at + self._pause_s():
+            self._nudge_task = asyncio.create_task(self._take_turn(), name="ficha sweep")
+
+    def expect(self, waits_s: Iterable[float]) -> None:
+        """Jobs fall due in so many seconds: the timer sweeps then, whoever leads. What falls due later than in two
+        turns is left to the leader, which sees it by then."""
+        if self._task is None:
+            return
+        now, reach_s = time.monotonic(), min(2 * self._interval_s, LONGEST_PAUSE_S)
+        found = {ceil((now + wait_s) / GRAIN_S) for wait_s in waits_s if wait_s <= reach_s}
+        if found and (not self._due or min(found) < min(self._due)):
+            self._sooner.set()
+        self._due |= found
+
+    def next_due_s(self, pools: Iterable[str]) -> float | None:
+        """In how many seconds a job of these pools falls due, by the last scan; None if it saw none."""
+        found = [self._next_due_at[pool] for pool in pools if pool in self._next_due_at]
+        return max(0.0, min(found) - time.monotonic()) if found else None
 
     def _pause_s(self) -> float:
         return max(self._interval_s, min(self._scan_s / SCAN_SHARE, LONGEST_PAUSE_S))
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(self._pause_s() * random.uniform(0.8, 1.2))  # noqa: S311 (jitter, not a secret)
-            await self._sweep_if_leading()
+            await self._take_turn()
+            turn_at = time.monotonic() + self._pause_s() * random.uniform(0.8, 1.2)  # noqa: S311 (jitter, not a secret)
+            while await self._falls_due(turn_at):
+                await self.try_sweep()
+            if self._is_stopped:
+                return
 
-    async def _sweep_if_leading(self) -> None:
+    async def _falls_due(self, turn_at: float) -> bool:
+        """Returns when a job falls due that this process knows of (True), or it is time for its turn or to stop."""
+        while not self._is_stopped:
+            due_at = self._wakes_at()
+            wait_s = min(due_at, turn_at) - time.monotonic()
+            if wait_s <= 0:
+                return due_at < turn_at
+            self._sooner.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._sooner.wait()
+        return False
+
+    def _wakes_at(self) -> float:
+        """When the next job falls due, but not so soon that scans take more than their share of the time."""
+        if not self._due:
+            return float("inf")
+        return max(min(self._due) * GRAIN_S, self._swept_at + max(GRAIN_S, self._scan_s / SCAN_SHARE))
+
+    async def _take_turn(self) -> None:
+        """Sweeps if this process leads, or nobody does."""
         self._swept_at = time.monotonic()
-        try:
+        # Where every process lives for one turn, all of them together tidy up as often as a leader does.
+        tidies = self._is_settled or random.random() < self._pause_s() / TIDY_S  # noqa: S311 (a share, not a secret)
+        with _logged():
             if await self._leads():
                 await self.sweep()
-                await self._tidy()
-        except StoreError as error:
-            log.warning("a sweep was skipped: %s", error)
-        except Exception:
-            log.exception("a sweep failed; the next one tries again")
+                if tidies:
+                    await self._tidy()
+
+    async def try_sweep(self) -> SweepReport | None:
+        """Sweeps, whoever leads; None if it could not."""
+        with _logged():
+            return await self.sweep()
+        return None
 
     async def _tidy(self) -> None:
         if time.monotonic() >= self._next_tidy_at:
@@ -124,21 +192,24 @@ class Sweeper:
         asked_at = time.monotonic()
         if asked_at >= self._next_election_at:
             self._next_election_at = asked_at + self._renew_s
-            outcome = await self._engine.call(Elect(DUTY, self._owner, self._lead_ms))
+            term_ms = self._lead_ms if self._is_settled else min(self._lead_ms, max(1, int(self._pause_s() * 1_000)))
+            outcome = await self._engine.call(Elect(DUTY, self._owner, term_ms))
             if isinstance(outcome, Elected) and outcome.leads:
                 # From before the call, so this process never believes in the lease longer than the database does.
-                self._leads_until = asked_at + self._lead_ms / 1_000 * 29 / 30
+                self._leads_until = asked_at + term_ms / 1_000 * 29 / 30
+                if not self._is_settled:
+                    self._is_settled, self._next_election_at = True, asked_at
+                    return True
+            elif isinstance(outcome, Elected):
+                self._next_election_at = asked_at + min(self._renew_s, outcome.left_ms / 1_000)
         return time.monotonic() < self._leads_until
 
     async def sweep(self, actor: str | None = None) -> SweepReport:
         """Recovers and cleans up until nothing more is due. With `actor`, recoveries are audited in that name."""
-        policy = self._engine.policy
         jobs: Counter[str] = Counter()
         reservations = keys = 0
         for _ in range(MAX_ROUNDS):
-            asked_at = time.monotonic()
-            due = await self._engine.store.read(GetDue(policy.stuck_ms, policy.max_age_ms))
-            self._scan_s = time.monotonic() - asked_at
+            due = await self._scan()
             commands: list[Command] = [
                 *(Recover(job_id) if actor is None else ActingAs(actor, Recover(job_id)) for job_id in due.jobs),
                 *(ExpireReservation(reservation_id) for reservation_id in due.reservations),
@@ -166,3 +237,28 @@ class Sweeper:
         if report:
             log.info("swept: %s", report)
         return report
+
+    async def _scan(self) -> Due:
+        """What is due; and learns what falls due next."""
+        asked_at = self._swept_at = time.monotonic()
+        grain = int(asked_at / GRAIN_S)
+        self._due = {due for due in self._due if due > grain}
+        due = await self._engine.store.read(GetDue(self._engine.policy.stuck_ms, self._engine.policy.max_age_ms))
+        read_at = time.monotonic()
+        self._scan_s = read_at - asked_at
+        waits_s = {pool: (at - due.now) / SECOND for pool, at in due.next.items()}
+        self._next_due_at = {pool: read_at + wait_s for pool, wait_s in waits_s.items()}
+        if read_at < self._leads_until:
+            self.expect(waits_s.values())
+        return due
+
+
+@contextmanager
+def _logged() -> Iterator[None]:
+    """A sweep that fails is tried again by the next one."""
+    try:
+        yield
+    except StoreError as error:
+        log.warning("a sweep was skipped: %s", error)
+    except Exception:
+        log.exception("a sweep failed; the next one tries again")

@@ -52,7 +52,7 @@ class BoundOperations(AllOperations):
         self.default_plan = default_plan
         self.actor = actor
         self._engine = engine
-        self._queries = queries or Queries(engine.store, engine.positions)
+        self._queries = queries or Queries(engine, engine.positions)
 
     @property
     def engine(self) -> Engine:

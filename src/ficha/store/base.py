@@ -99,7 +99,14 @@ class SchemaMismatch(StoreError):
     """The database's schema is not the one that this release works with."""
 
 
-class Store(Protocol):
+class Reader(Protocol):
+    """Answers queries."""
+
+    async def read(self, query: Query[T]) -> T:
+        """Answers a query from committed rows, in one consistent view."""
+
+
+class Store(Reader, Protocol):
     """Loads and writes rows.
 
     committers: how many transactions may run side by side; 1 where the database has a single writer.
@@ -136,9 +143,6 @@ class Store(Protocol):
 
     async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
         """The same inside a transaction that the caller owns; only where the database is shared with the caller."""
-
-    async def read(self, query: Query[T]) -> T:
-        """Answers a query from committed rows, in one consistent view."""
 
     async def tidy(self, commits_kept_ms: int) -> bool:
         """Deletes commits older than `commits_kept_ms`: at most `COMMITS_PRUNED` of them, and never the newest. Returns
@@ -377,6 +381,8 @@ class Due(Struct, frozen=True):
     jobs: list[str]
     reservations: list[str]
     keys: list[KeyName]
+    next: dict[str, int]
+    """By pool, when the first of its parked jobs that are not due yet falls due."""
 
 
 class GetDue(Query[Due], frozen=True):
@@ -385,7 +391,7 @@ class GetDue(Query[Due], frozen=True):
     Jobs: leases past expiry or deadline, or whose heartbeat is older than `stuck_ms`, or first started longer than
     `max_age_ms` ago; provider waits past their deadline; parked jobs whose time has come; ready or parked jobs past
     `wait_until_at`; ready jobs past `ages_at`. Reservations still active and keys, past their expiry. At most `limit`
-    for each cause; a job may be named only once.
+    for each cause; a job may be named only once. What falls due next is looked for among the next `limit` jobs.
     """
 
     stuck_ms: int

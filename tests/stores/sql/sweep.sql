@@ -75,4 +75,14 @@ FROM (
     WHERE expires_at <= (SELECT at FROM moment)
     ORDER BY expires_at
     LIMIT $4::bigint
-) AS expired_keys;
+) AS expired_keys
+UNION ALL
+SELECT 'next', pool, CAST ((extract(epoch FROM min(due_at)) * 1000000)::bigint AS text), NULL
+FROM (
+    SELECT pool, due_at
+    FROM parked
+    WHERE due_at > (SELECT at FROM moment)
+    ORDER BY due_at
+    LIMIT $4::bigint
+) AS following
+GROUP BY pool;

@@ -221,6 +221,11 @@ def _get_due(store: MemoryStore, query: q.GetDue) -> q.Due:
             case _:
                 return False
 
+    following: dict[str, int] = {}
+    parked = [(job.place, job.spec.pool) for job in state.jobs.values() if isinstance(job.place, Parked)]
+    later = sorted((place.due_at, pool) for place, pool in parked if place.due_at and place.due_at > now)
+    for due_at, pool in later[: query.limit]:
+        following.setdefault(pool, due_at)
     return q.Due(
         now,
         jobs=[job.id for job in state.jobs.values() if is_due(job)][: query.limit],
@@ -230,6 +235,7 @@ def _get_due(store: MemoryStore, query: q.GetDue) -> q.Due:
         keys=[name for name, key in state.keys.items() if key.expires_at is not None and key.expires_at <= now][
             : query.limit
         ],
+        next=following,
     )
 
 

@@ -154,13 +154,15 @@ def _api_keys(sql: Dialect, now: int | None, condition: tuple[str, str, Any, Kin
 
 def get_due(sql: Dialect, query: q.GetDue, now: int | None) -> Asking[q.Due]:
     names = {"job_id": sql.read("job_id", "uuid"), "id": sql.read("id", "uuid"), "at": sql.read("at", "instant")}
+    names["next_at"] = sql.read("min(due_at)", "instant")
     text = _text("due").format(moment=sql.moment, limit=sql.parameter(4, "number"), **names)
     rows = yield Statement(text, (now, query.stuck_ms, query.max_age_ms, query.limit))
     found: dict[str, list[Row]] = defaultdict(list)
     for kind, *name in rows:
         found[kind].append(name)
     jobs, reservations = dict.fromkeys(name[0] for name in found["job"]), [name[0] for name in found["reservation"]]
-    return q.Due(int(found["now"][0][0]), list(jobs), reservations, [(a, s, k) for a, s, k in found["key"]])
+    following = {pool: int(at) for pool, at, _ in found["next"]}
+    return q.Due(int(found["now"][0][0]), [*jobs], reservations, [(a, s, k) for a, s, k in found["key"]], following)
 
 
 def get_stats(sql: Dialect, query: q.GetStats, now: int | None) -> Asking[q.Stats]:

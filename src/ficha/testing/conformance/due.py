@@ -36,7 +36,7 @@ class DueConformance:
     """The sweeper's query."""
 
     async def test_nothing_is_due_in_an_empty_store(self, driver: Driver) -> None:
-        assert await due(driver) == Due(driver.clock(), [], [], [])
+        assert await due(driver) == Due(driver.clock(), [], [], [], {})
 
     async def test_a_lease_is_due_when_it_expires(self, driver: Driver) -> None:
         await open_house(driver)
@@ -94,6 +94,23 @@ class DueConformance:
         await driver.one(c.Submit("ana", (job,), run_at=run_at), Submitted)
         await assert_due_from(driver, run_at, job.id)
 
+    async def test_what_falls_due_next_is_told_by_pool(self, driver: Driver) -> None:
+        await open_house(driver)
+        start_at = driver.clock()
+        for pool, in_s in (("cpu", 3), ("gpu", 2), ("cpu", 1), ("cpu", 2)):
+            job = new_job(driver.new_id(), pool=pool)
+            await driver.one(c.Submit("ana", (job,), run_at=start_at + in_s * SECOND), Submitted)
+        for passed_s, following in (
+            (0, {"cpu": 1, "gpu": 2}),
+            (1, {"cpu": 2, "gpu": 2}),
+            (2, {"cpu": 3}),
+            (3, {}),
+        ):
+            driver.clock.now = start_at + passed_s * SECOND
+            assert (await due(driver)).next == {pool: start_at + s * SECOND for pool, s in following.items()}
+        driver.clock.now = start_at
+        assert (await due(driver, limit=1)).next == {"cpu": start_at + SECOND}
+
     async def test_a_retried_job_is_due_after_its_backoff(self, driver: Driver) -> None:
         await open_house(driver)
         held = await lease(driver, max_attempts=2, backoff_ms=777)
@@ -139,7 +156,7 @@ class DueConformance:
         driver.clock.now += SECOND - 1
         assert (await due(driver)).reservations == []
         driver.clock.now += 1
-        assert await due(driver) == Due(driver.clock(), [], [held], [])
+        assert await due(driver) == Due(driver.clock(), [], [held], [], {})
         await driver.run(c.ExpireReservation(held))
         assert (await due(driver)).reservations == []
 
@@ -153,7 +170,7 @@ class DueConformance:
         driver.clock.now += SECOND - 1
         assert (await due(driver)).keys == []
         driver.clock.now += 1
-        assert await due(driver) == Due(driver.clock(), [], [], [("ana", "submit", "k")])
+        assert await due(driver) == Due(driver.clock(), [], [], [("ana", "submit", "k")], {})
         await driver.run(c.ForgetKey("ana", "submit", "k"))
         assert (await due(driver)).keys == []
 

@@ -43,3 +43,7 @@ SELECT 'key', account_id, scope, key FROM (
     SELECT account_id, scope, key FROM ficha.keys WHERE expires_at <= (SELECT at FROM moment)
     ORDER BY expires_at LIMIT {limit}
 ) AS expired_keys
+UNION ALL
+SELECT 'next', pool, CAST({next_at} AS text), NULL FROM (
+    SELECT pool, due_at FROM parked WHERE due_at > (SELECT at FROM moment) ORDER BY due_at LIMIT {limit}
+) AS following GROUP BY pool
