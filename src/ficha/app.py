@@ -276,6 +276,7 @@ class Ficha(AllOperations):
         concurrency: int = 10,
         worker: str | None = None,
         burst: bool = False,
+        due_within_s: float = 0.0,
         max_seconds: float | None = None,
     ) -> int:
         """Runs jobs in this process until cancelled, and returns how many. Jobs still running then are handed back.
@@ -283,9 +284,12 @@ class Ficha(AllOperations):
         pools: the pools to serve. Defaults to all declared pools.
         concurrency: handlers at a time. Defaults to 10.
         worker: its name. Defaults to WORKER_ID, then to the host's name and the process id.
-        burst: return when the queue is empty. max_seconds: claim nothing more after this time.
+        burst: return when the queue is empty.
+        due_within_s: a burst also waits for retries and schedules that fall due within this time. Defaults to 0.
+        max_seconds: claim nothing more after this time.
         """
-        return await self.worker(pools, concurrency=concurrency, name=worker).run(burst=burst, max_seconds=max_seconds)
+        runner = self.worker(pools, concurrency=concurrency, name=worker)
+        return await runner.run(burst=burst, due_within_s=due_within_s, max_seconds=max_seconds)
 
     def worker(
         self,

@@ -77,6 +77,16 @@ def wait_for(gate: str) -> None:
         time.sleep(0.01)
 
 
+# Tried again
+
+
+@tool(cost=5, attempts=2, backoff=0.2)
+async def fails_once(job: JobContext) -> str:
+    if job.attempt == 1:
+        raise RuntimeError("not yet")
+    return "done"
+
+
 # Counted
 
 

@@ -38,6 +38,12 @@ def worker(
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Handlers at a time.")] = 10,
     name: Annotated[str | None, typer.Option("--name", envvar="WORKER_ID", help="The worker's name.")] = None,
     burst: Annotated[bool, typer.Option("--burst", help="Stop when the queue is empty.")] = False,
+    due_within: Annotated[
+        float,
+        typer.Option(
+            "--due-within", min=0, help="With --burst, wait for retries that fall due within so many seconds."
+        ),
+    ] = 0.0,
     max_seconds: Annotated[
         float | None, typer.Option("--max-seconds", min=0.001, help="Claim nothing more after this time.")
     ] = None,
@@ -60,7 +66,17 @@ def worker(
     found, _ = application(app, database, "tools")
     configure(log_form, log_level)
     served = None if pools is None else [pool for given in pools for pool in given.split(",") if pool]
-    run(found, served, concurrency, name, burst=burst, max_seconds=max_seconds, grace_s=grace, as_json=as_json)
+    run(
+        found,
+        served,
+        concurrency,
+        name,
+        burst=burst,
+        due_within_s=due_within,
+        max_seconds=max_seconds,
+        grace_s=grace,
+        as_json=as_json,
+    )
 
 
 def run(
@@ -70,6 +86,7 @@ def run(
     name: str | None = None,
     *,
     burst: bool = False,
+    due_within_s: float = 0.0,
     max_seconds: float | None = None,
     grace_s: float,
     as_json: bool = False,
@@ -79,7 +96,9 @@ def run(
     """Runs a worker, then exits the process. `beside` is entered once the application is open, and left before it is
     closed; `closed` is called after that."""
     try:
-        asyncio.run(_work(app, pools, concurrency, name, burst, max_seconds, grace_s, as_json, beside, closed))
+        asyncio.run(
+            _work(app, pools, concurrency, name, burst, due_within_s, max_seconds, grace_s, as_json, beside, closed)
+        )
     except BaseException:
         # Threads left by handlers must not keep the process alive; but first the error is printed.
         exit_in(EXIT_S)
@@ -92,6 +111,7 @@ async def _work(
     concurrency: int,
     name: str | None,
     burst: bool,
+    due_within_s: float,
     max_seconds: float | None,
     grace_s: float,
     as_json: bool,
@@ -148,7 +168,7 @@ async def _work(
                     "tools": sorted(app.tools),
                 },
             )
-            ran = await runner.run(burst=burst, max_seconds=max_seconds)
+            ran = await runner.run(burst=burst, due_within_s=due_within_s, max_seconds=max_seconds)
             log.info("worker stopped", extra={"worker": runner.name, "jobs": ran})
     finally:
         await app.close(EXIT_S / 2)

@@ -76,6 +76,14 @@ class LeaseOperations(Operations):
         command = c.ClaimJob(arg.name(worker, "a worker"), "" if view is None else view.pool, job_id, starts=True)
         return Lease.of((await self._ask(command, Claimed)).leases[0])
 
+    async def clear_up(self) -> None:
+        """Sweeps, as `sweep` does, for a worker that may be the only process there is. An error is logged."""
+        await self.engine.sweeper.try_sweep()
+
+    def next_due_s(self, pools: str | Sequence[str]) -> float | None:
+        """In how many seconds a retry or schedule of these pools falls due, by the last sweep; None if it saw none."""
+        return self.engine.sweeper.next_due_s(arg.names(pools, "pool"))
+
     def work_heard(self, pools: str | Sequence[str]) -> int:
         """What to pass to `wait_for_work` as `since`, taken before the claim that found nothing."""
         return self.engine.wakeups.heard(arg.names(pools, "pool"))

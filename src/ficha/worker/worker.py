@@ -40,6 +40,8 @@ STOPPING_S: Final = 2.0
 """The longest that a handler may clean up when the worker stops."""
 CANCEL_CHECK_S: Final = 1.0
 """The shortest time between two checks of held jobs, after hints that one may be cancelled."""
+DUE_SLACK_S: Final = 0.001
+"""How long after a job falls due a burst looks: a timer may end a little early."""
 FOREVER_S: Final = 86_400.0
 UNWRITTEN_PER_SLOT: Final = 2
 """Running jobs and unwritten ends together may be this many times `concurrency`; beyond that, nothing is claimed."""
@@ -97,10 +99,11 @@ class WorkerLoop:
         self._stop_requested.set()
         self._changed.set()
 
-    async def run(self, *, burst: bool = False, max_seconds: float | None = None) -> int:
+    async def run(self, *, burst: bool = False, due_within_s: float = 0.0, max_seconds: float | None = None) -> int:
         """Works until stopped or cancelled, and returns how many jobs it ran.
 
-        `burst` stops it when the queue is empty, `max_seconds` when that time is up; both finish the running jobs.
+        `burst` stops it when the queue is empty and nothing falls due within `due_within_s`, `max_seconds` when that
+        time is up; both finish the running jobs. Such a worker may be the only process there is, so it first sweeps.
         When cancelled, the worker hands its running jobs back to the queue.
         """
         registration = Registration(self._name, self._pools, self._concurrency, self._heartbeat_s)
@@ -120,7 +123,9 @@ class WorkerLoop:
             ends_at = float("inf") if max_seconds is None else time.monotonic() + max_seconds
             listener = asyncio.create_task(self._listen(), name="ficha cancellations")
             try:
-                ran = await self._claim_until(ends_at, burst)
+                if burst or max_seconds is not None:
+                    await self._operations.clear_up()
+                ran = await self._claim_until(ends_at, due_within_s if burst else None)
                 await self._finish_runs()
                 return ran
             finally:
@@ -132,9 +137,10 @@ class WorkerLoop:
 
     # Claiming
 
-    async def _claim_until(self, ends_at: float, burst: bool) -> int:
+    async def _claim_until(self, ends_at: float, due_within_s: float | None) -> int:
+        """Claims and begins jobs; with `due_within_s`, until there are no more."""
         ran = tries = 0
-        is_drained = False
+        is_drained = is_swept = False
         while self._stops_at is None and time.monotonic() < ends_at:
             self._changed.clear()
             heard = self._operations.work_heard(self._pools)
@@ -150,14 +156,26 @@ class WorkerLoop:
                     continue
                 tries = 0
                 ran += len(leases)
+                if leases:
+                    is_swept = False
                 if len(leases) == free:
                     continue
-                if burst and not leases and self._is_idle():
-                    break
+                if due_within_s is not None and not leases and self._is_idle():
+                    if not is_swept:
+                        # What has become due since is looked at once more before the end.
+                        is_swept = True
+                        await self._operations.clear_up()
+                        continue
+                    due_s = self._operations.next_due_s(self._pools)
+                    if due_s is None or due_s > min(due_within_s, ends_at - time.monotonic()):
+                        break
+                    is_swept = False
+                    await self._wait(due_s + DUE_SLACK_S, heard)
+                    continue
             # The queue is empty for now. A finished job may free a slot of a pool, but that sends a hint as well.
             free = self._free_slots()
             wait_s = min(POLL_S, ends_at - time.monotonic())
-            granted = await self._wait_for_work(free, wait_s, heard, for_ends=burst)
+            granted = await self._wait_for_work(free, wait_s, heard, for_ends=due_within_s is not None)
             ran += granted
             # A hint that came meanwhile may be of work that the commit group of these leases did not see.
             is_drained = 0 < granted < free and self._operations.work_heard(self._pools) == heard
