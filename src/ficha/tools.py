@@ -37,7 +37,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     priority: added to the plan's priority; a larger number is served later. Defaults to 0.
     items: the payload's field with the number of items requested, or with a list of them.
     max_items: submits with more items are split into jobs of at most this many, as one batch.
-    dedupe: the same payload is computed once; later submits get the stored result free of charge.
+    dedupe: the same payload is computed once; other jobs get the result free of charge, also those that wait already.
     isolation: where the handler runs. "auto": a coroutine on the worker's loop, a plain function in a thread;
         "process": in a child process, for code that keeps a core busy or may crash. Defaults to "auto".
     memory_mb: the memory limit of a child process, in MiB. Defaults to none. Only with isolation="process".

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from ficha import Ficha, InvalidArgument, InvalidPayload, InvalidState, JobContext, Lease, LeaseLost, Limits, TooLarge
-from tests.support.shop import World, balance, claim_one, history, state
+from tests.support.shop import World, balance, claim_one, history, ledger, state
 
 
 class Photo(BaseModel):
@@ -188,6 +188,68 @@ async def test_the_same_content_is_computed_once_and_served_free_to_everybody(ap
     other = await app.submit("embed", {"text": "other"}, account="ben")
     assert (other.status, other.cost) == ("queued", 2)
     assert await app.verify() == []
+
+
+@pytest.mark.req("B7")
+async def test_equal_jobs_that_wait_are_computed_once_and_the_others_are_paid_back(app: Ficha) -> None:
+    await app.open_account("ben", plan="open", credits=10)
+    jobs = [(await app.submit("embed", {"text": "hello"}, account=who)).job_id for who in ("ana", "ben", "ben")]
+    other = await app.submit("embed", {"text": "other"}, account="ben")
+    assert await balance(app, "ben") == 4
+    leases = await app.claim("cpu", limit=2, worker="w1")
+    assert [lease.job_id for lease in leases] == [jobs[0], other.job_id], "a claim looks beyond those that wait"
+    waits = await app.job(jobs[1])
+    assert (waits.status, waits.waiting_for, waits.scheduled_at) == ("queued", "equal_job", None)
+    assert await app.claim("cpu", limit=2, worker="w2") == []
+    await app.finish(leases[0], 5)
+    assert (await app.sweep()).jobs == {"reused": 2}
+    for job_id in jobs[1:]:
+        job = await app.job(job_id)
+        assert (job.status, job.result, job.charged, job.refunded, job.attempts) == ("completed", 5, 2, 2, 0)
+        assert await history(app, job_id) == ["submitted", "reused"]
+    assert await ledger(app, "ben") == [
+        *(("grant", 10, 10), ("charge", -2, 8), ("charge", -2, 6), ("charge", -2, 4)),
+        *(("refund", 2, 6), ("refund", 2, 8)),
+    ]
+    assert not await app.sweep()
+    assert await app.verify() == []
+
+
+@pytest.mark.req("B7")
+async def test_a_job_whose_result_came_while_it_waited_gets_it_when_it_is_about_to_run(app: Ficha) -> None:
+    first, second = [(await app.submit("embed", {"text": "hello"}, account="ana")).job_id for _ in range(2)]
+    await app.finish(await claim_one(app, "cpu"), 5)
+    assert await app.claim("cpu", worker="w1") == []
+    assert [(await app.job(job_id)).result for job_id in (first, second)] == [5, 5]
+    assert await balance(app) == 998
+
+
+@pytest.mark.req("B7")
+async def test_an_equal_job_runs_itself_when_the_first_fails_or_is_cancelled(app: Ficha) -> None:
+    jobs = [(await app.submit("embed", {"text": "hello"}, account="ana")).job_id for _ in range(3)]
+    for number, end in enumerate((lambda lease: app.fail(lease, "no"), lambda lease: app.cancel(lease.job_id))):
+        (lease,) = await app.claim("cpu", limit=9, worker="w1")
+        assert lease.job_id == jobs[number]
+        await end(lease)
+        await app.sweep()
+    (last,) = await app.claim("cpu", limit=9, worker="w1")
+    await app.finish(last, 5)
+    assert [(await app.job(job_id)).status for job_id in jobs] == ["failed", "cancelled", "completed"]
+    assert await balance(app) == 998
+    assert await app.verify() == []
+
+
+@pytest.mark.req("B7")
+async def test_a_job_that_is_taken_by_its_id_is_refused_or_served_while_an_equal_one_has_the_work(app: Ficha) -> None:
+    await app.submit("embed", {"text": "hello"}, account="ana")
+    second = (await app.submit("embed", {"text": "hello"}, account="ana")).job_id
+    lease = await claim_one(app, "cpu")
+    with pytest.raises(InvalidState, match="does the same work"):
+        await app.claim_job(second, worker="w1")
+    await app.finish(lease, 5)
+    with pytest.raises(InvalidState, match="it is completed"):
+        await app.claim_job(second, worker="w1")
+    assert (await app.job(second)).result == 5
 
 
 @pytest.mark.req("B7")

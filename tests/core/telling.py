@@ -39,6 +39,7 @@ def told(outcome: o.Outcome) -> Told:
             facts = {} if first is None else {"epoch": first.epoch, "payload": first.payload, "worker": first.worker}
             if first is not None:
                 facts.update(until=first.expires_at, deadline=first.deadline_at)
+            facts.update(behind=",".join(outcome.behind) or None, answered=",".join(outcome.answered) or None)
             return ", ".join(lease.job.id for lease in leases) or "nothing", facts
         case o.Held():
             return outcome.status, {"until": outcome.expires_at, "deadline": outcome.deadline_at}

@@ -26,12 +26,16 @@ STORY = """
     submit ana ready cost=5
     submit ana parked cost=5
     submit ana later cost=5 delay=1h key=k1
-    submit bob done cost=5 key=k2
+    submit bob done cost=5 key=k2 content=abc
     submit bob broken cost=5
     claim gpu w1 limit=9              -> broken, done
     finish done e1 completed
     finish broken e1 failed
     claim gpu w1                      -> held
+    pool cpu slots=1
+    submit bob makes cost=5 pool=cpu content=def
+    submit bob same cost=5 pool=cpu content=def
+    claim cpu w1                      -> makes
     reserve ana r1
     api-key a1 web scope=user account=ana
     api-key a2 ci scope=admin
@@ -68,6 +72,14 @@ def key(name: str, **fields: Any) -> Callable[[State], None]:
     def change(state: State) -> None:
         (full,) = [one for one in state.keys if one[2] == name]
         state.keys[full] = replace(state.keys[full], **fields)
+
+    return change
+
+
+def content(content_hash: str, **fields: Any) -> Callable[[State], None]:
+    def change(state: State) -> None:
+        (name,) = [one for one in state.contents if one[1] == content_hash]
+        state.contents[name] = replace(state.contents[name], **fields)
 
     return change
 
@@ -140,6 +152,11 @@ BROKEN: list[tuple[Callable[[State], None], str]] = [
     (job("held", refunded=5), "job held is starting but was refunded already"),
     (job("broken", attempts=2), "job broken failed 2 times, more than its 1 attempts"),
     (job("done", dead_at=7), "job done is completed but stands in the dead-letter list"),
+    # Contents
+    (content("def", job_id="same"), "job makes is held, but its content is another job's"),
+    (content("def", job_id="same"), "content def of upscale waits for job same, which is not held"),
+    (content("abc", result=None), "content abc of upscale waits for job done, which is not held"),
+    (lambda state: state.contents.clear(), "job makes is held, but its content is no job's"),
     # Keys and reservations
     (key("k1", account_id="eva"), "key 'k1' belongs to account eva, which does not exist"),
     (key("k1", job_id="nothing"), "key 'k1' of account ana names job nothing, which is not its own"),
@@ -192,11 +209,12 @@ def test_a_part_of_a_state_that_stands_by_itself_is_checked_alike() -> None:
         jobs={name: one for name, one in whole.jobs.items() if one.account_id == "bob"},
         keys={name: one for name, one in whole.keys.items() if one.account_id == "bob"},
         pools=whole.pools,
+        contents=whole.contents,
         entries=[one for one in whole.entries if one.account_id == "bob"],
     )
     assert violations(part) == []
     account("bob", balance=7)(part)
-    assert violations(part) == ["account bob shows 7 credits, its entries add up to 95"]
+    assert violations(part) == ["account bob shows 7 credits, its entries add up to 85"]
 
 
 def test_every_sentence_of_the_checker_is_broken_above() -> None:

@@ -203,15 +203,165 @@ def test_content_is_remembered_only_from_a_whole_success() -> None:
         plan free
         open ana free credits=99
         submit ana j1 content=abc units=4 cost=4
-        submit ana j2 content=abc units=4 cost=4   -> queued        # nothing is known yet: both are computed
-        claim gpu w1 limit=2                       -> j1, j2
+        submit ana j2 content=abc units=4 cost=4   -> queued        # nothing is known yet
+        claim gpu w1                               -> j1
         finish j1 e1 completed delivered=3 of=4    -> completed refunded=1
         submit ana j3 content=abc units=4 cost=4   -> queued
+        claim gpu w1                               -> j2
         finish j2 e1 failed                        -> failed
         submit ana j4 content=abc units=4 cost=4   -> queued
         claim gpu w1                               -> j3
         finish j3 e1 completed                     -> completed refunded=0
         submit ana j5 content=abc units=4 cost=4   -> completed cost=0
+    """)
+
+
+# Equal jobs that wait for each other
+
+
+@pytest.mark.req("B7")
+def test_of_equal_jobs_one_runs_and_the_others_get_its_result_and_their_credits_back() -> None:
+    play("""
+        plan free daily_limit=9
+        open ana free credits=9
+        open bob free credits=9
+        submit ana j1 cost=4 content=abc           -> queued balance=5
+        submit bob j2 cost=4 content=abc           -> queued balance=5
+        submit bob j3 cost=1                       -> queued balance=4
+        claim gpu w1 limit=2                       -> j1 behind=j2
+        claim gpu w1                               -> j3
+        job j2                                     -> queued epoch=0 started_at=none events=1
+        why j2                                     -> equal_job
+        account bob                                -> active=2 admitted=2 parked=0
+        recover j2                                 -> nothing
+        take j2 gpu w1                             -> INVALID_STATE
+        finish j1 e1 completed result='"a cat"'
+        recover j2                                 -> reused refunded=4
+        recover j2                                 -> nothing
+        job j2                                     -> completed result='"a cat"' charged=4 refunded=4 delivered=1
+        events j2                                  -> submitted reused
+        ledger bob                                 -> grant 9, charge -4, charge -1, refund 4
+        account bob                                -> active=1 admitted=1 balance=8 day_spent=1
+        cancel j2                                  -> unchanged status=completed
+    """)
+
+
+@pytest.mark.req("B7")
+@pytest.mark.parametrize(
+    "end",
+    [
+        "finish j1 e1 failed",
+        "finish j1 e1 cancelled",
+        "finish j1 e1 completed delivered=3 of=4",
+        "finish j1 e1 interrupted",
+        "cancel j1",
+        "+601s; recover j1",
+    ],
+)
+def test_an_equal_job_runs_itself_where_the_first_ends_without_a_whole_result(end: str) -> None:
+    steps = "\n        ".join(end.split("; "))
+    play(f"""
+        plan free
+        open ana free credits=9
+        open bob free credits=9
+        submit ana j1 cost=4 content=abc priority=-1
+        submit bob j2 cost=4 content=abc
+        claim gpu w1 limit=2                       -> j1 behind=j2
+        {steps}
+        recover j2                                 -> promoted
+        job j2                                     -> queued charged=4 refunded=0
+        cancel j1                                  # one that was interrupted is back in the queue
+        claim gpu w1                               -> j2 epoch=1
+        finish j2 e1 completed result='2'          -> completed refunded=0 balance=5
+        ledger bob                                 -> grant 9, charge -4
+    """)
+
+
+@pytest.mark.req("B7")
+def test_an_equal_job_runs_while_the_first_waits_for_its_retry_which_then_gets_the_result() -> None:
+    play("""
+        plan free
+        open ana free credits=9
+        open bob free credits=9
+        submit ana j1 cost=4 content=abc attempts=2 backoff=10s
+        submit bob j2 cost=4 content=abc
+        claim gpu w1 limit=2                       -> j1 behind=j2
+        finish j1 e1 failed                        -> queued
+        recover j2                                 -> promoted
+        claim gpu w1                               -> j2
+        +10s
+        recover j1                                 -> promoted
+        claim gpu w1                               -> nothing behind=j1
+        finish j2 e1 completed result='2'
+        recover j1                                 -> reused refunded=4
+        job j1                                     -> completed result='2' attempts=1 charged=4 refunded=4
+        events j1                                  -> submitted claimed retried reused
+    """)
+
+
+@pytest.mark.req("B7")
+def test_the_better_job_runs_first_and_a_third_waits_for_whoever_runs() -> None:
+    play("""
+        plan free
+        open ana free credits=99
+        submit ana j1 cost=4 content=abc
+        submit ana j2 cost=4 content=abc priority=-9
+        submit ana j3 cost=4 content=abc priority=9
+        claim gpu w1 limit=9                       -> j2 behind=j1,j3
+        cancel j2
+        recover j3                                 -> promoted
+        claim gpu w1                               -> j3
+        recover j1                                 -> parked        # behind the one that runs now
+        recover j1                                 -> nothing
+        +599s
+        recover j1                                 -> nothing
+        +1s
+        recover j1                                 -> parked        # a run takes no longer than this: it looks again
+        finish j3 e1 completed result='3'
+        recover j1                                 -> reused refunded=4
+    """)
+
+
+@pytest.mark.req("B7")
+def test_an_equal_job_that_waits_can_be_cancelled_and_can_wait_too_long() -> None:
+    play("""
+        plan free max_running=1
+        open ana free credits=9
+        open bob free credits=9
+        submit ana j1 cost=4 content=abc
+        submit bob j2 cost=4 content=abc max_wait=5s
+        submit bob j3 cost=4 content=def           -> queued
+        why j3                                     -> account_limit
+        claim gpu w1 limit=2                       -> j1 behind=j2
+        why j3                                     -> account_limit
+        +5s
+        recover j2                                 -> cancelled refunded=4
+        why j3                                     -> place
+        submit bob j4 cost=4 content=abc           -> queued
+        cancel j3
+        claim gpu w1                               -> nothing behind=j4
+        cancel j4                                  -> cancelled refunded=4
+        account bob                                -> active=0 admitted=0 balance=9
+    """)
+
+
+@pytest.mark.req("B7")
+def test_equal_jobs_in_one_group_with_the_end_of_the_first() -> None:
+    play("""
+        plan free
+        open ana free credits=99
+        submit ana j1..j4 batch=b1 cost=4 content=abc
+        claim gpu w1                               -> j1
+        together
+            finish j1 e1 failed                    -> failed
+            claim gpu w1 limit=2                   -> j2 behind=j3
+            cancel j2                              -> cancelled
+            recover j3                             -> promoted
+            claim gpu w1 limit=9                   -> j3 behind=j4
+        together
+            finish j3 e1 completed result='3'      -> completed
+            recover j4                             -> reused refunded=4
+            submit ana j5 cost=4 content=abc       -> completed cost=0
     """)
 
 

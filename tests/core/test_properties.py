@@ -229,11 +229,16 @@ def best_jobs(state: State, command: c.Claim) -> list[str]:
         if isinstance(job.place, Ready) and job.spec.pool in command.pools
     )
     taken: list[str] = []
+    contents = set(state.contents)
+    looked = 0
     for _, job_id, name in ready:
-        pool = state.pools[name]
-        if len(taken) < command.limit and not pool.paused and (pool.limit is None or busy[name] < pool.limit):
-            taken.append(job_id)
-            busy[name] += 1
+        pool, spec = state.pools[name], state.jobs[job_id].spec
+        if looked < command.limit and not pool.paused and (pool.limit is None or busy[name] < pool.limit):
+            looked += 1
+            if spec.content_hash is None or (spec.tool, spec.content_hash) not in contents:
+                contents.add((spec.tool, spec.content_hash or ""))
+                taken.append(job_id)
+                busy[name] += 1
     return taken
 
 
@@ -323,7 +328,8 @@ def uncounted(outcome: Outcome) -> Outcome:
     """Without the number of events so far, to which late words add."""
     match outcome:
         case Claimed(leases):
-            return Claimed(tuple(replace(lease, job=replace(lease.job, events=0)) for lease in leases))
+            uncounted_leases = tuple(replace(lease, job=replace(lease.job, events=0)) for lease in leases)
+            return replace(outcome, leases=uncounted_leases)
         case Finished(job):
             return replace(outcome, job=replace(job, events=0))
         case _:

@@ -19,6 +19,8 @@ LEGAL = {
     ("starting", "cancelled"),
     ("running", "cancelled"),
     ("starting", "failed"),
+    # where an equal job's result is reused, which needs no run
+    ("queued", "completed"),
     # where a tool allows retries, and after a crash
     ("starting", "queued"),
     ("running", "queued"),
@@ -51,6 +53,7 @@ def test_the_diagram_shows_the_table() -> None:
         "    [*] --> queued\n"
         "    [*] --> completed: an earlier result is reused\n"
         "    queued --> starting: a worker claims it\n"
+        "    queued --> completed: the result of an equal job is reused\n"
         "    queued --> cancelled: cancelled, or waited too long\n"
         "    starting --> queued: retry or recovery\n"
         "    starting --> running: the handler starts\n"
@@ -73,6 +76,7 @@ MAKERS = {
     "retried": ("queued", lambda job: states.retried(job, Parked(1, 10), failed=True)),
     "taken_back": ("queued", lambda job: states.taken_back(job, Ready(1), lost=True)),
     "completed": ("completed", lambda job: states.completed(job, 1, 0)),
+    "reused": ("completed", lambda job: states.reused(job, 0)),
     "failed": ("failed", lambda job: states.failed(job, "it broke", 0, dead=True)),
     "cancelled": ("cancelled", lambda job: states.cancelled(job, None, 0)),
 }

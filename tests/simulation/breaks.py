@@ -176,6 +176,11 @@ def _count_of_runs(stack: ExitStack) -> None:
     stack.enter_context(patch.object(ficha.core.workspace, "ending", mistaken))
 
 
+def _equal_content(stack: ExitStack) -> None:
+    """A claim does not ask whether an equal job is being run."""
+    stack.enter_context(patch.object(ficha.core.workspace.Workspace, "content", lambda self, spec: None))
+
+
 def _api_key_lock(stack: ExitStack) -> None:
     """Keys of a name are counted without keeping others from making more of them meanwhile."""
     lock_order = Database.lock_order
@@ -213,6 +218,7 @@ BREAKS: Final[dict[str, Switch]] = {
     "flush before answer": _flush_before_answer,
     "marker of a commit": _ask_marker,
     "count of runs": _count_of_runs,
+    "one of equal jobs": _equal_content,
     "lock of API keys": _api_key_lock,
     "audit line": _audit_line,
 }

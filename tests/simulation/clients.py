@@ -14,7 +14,7 @@ from ficha.operations import AllOperations
 from ficha.store.base import StoreError
 
 from .application import PLANS, POOLS, TOOLS
-from .history import History
+from .history import EQUAL, History
 from .machines import Lost, Machine
 
 Act = Callable[[Ficha], Awaitable[Any]]
@@ -91,6 +91,8 @@ class Client(Requester):
         if tool == "many":
             payload["count"] = self._random.randint(1, 5)
         key = payload["mark"] if self._random.random() < 0.75 else None
+        if tool == "same":
+            payload["mark"] = EQUAL[self._marks % len(EQUAL)]
         return tool, payload, key
 
     async def _submit(self, **options: Any) -> None:

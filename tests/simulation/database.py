@@ -198,6 +198,7 @@ class Database(MemoryStore):
             (seen.leaders, state.leaders, [row.name for row in changes.leaders]),
             (seen.api_keys, state.api_keys, [row.id for row in changes.api_keys]),
             (seen.reservations, state.reservations, [row.id for row in changes.reservations]),
+            (seen.contents, state.contents, [(row.tool, row.content_hash) for row in changes.begun_contents]),
             (seen.keys, state.keys, [(row.account_id, row.scope, row.key) for row in changes.keys]),
         ):
             for key in keys:

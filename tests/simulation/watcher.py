@@ -199,6 +199,7 @@ class Watcher:
                 before is not None
                 and isinstance(before.place, Parked)
                 and before.place.due_at is not None
+                and before.place.behind is None
                 and isinstance(after.place, Ready | Leased)
                 and now < before.place.due_at
             ):
@@ -261,6 +262,11 @@ class Watcher:
                 accounts={account_id: state.accounts[account_id]},
                 reservations={key: held for key, held in state.reservations.items() if held.account_id == account_id},
                 jobs=self._jobs_of[account_id],
+                contents={
+                    name: content
+                    for name, content in state.contents.items()
+                    if content.job_id in self._jobs_of[account_id]
+                },
                 entries=self._entries_of[account_id],
             )
             yield from invariants.violations(mine)

@@ -348,6 +348,32 @@ async def test_three_workers_at_once_run_each_of_a_hundred_jobs_exactly_once(url
         assert await app.verify() == []
 
 
+@pytest.mark.req("B7")
+async def test_equal_jobs_are_run_once_however_many_workers_there_are(world: World) -> None:
+    runs: list[int] = []
+    apps = [await world.open(sweep_by_itself=True, sweep_s=1.0) for _ in range(3)]
+    for app in apps:
+
+        @app.tool(cost=2, dedupe=True)
+        async def square(job: JobContext, number: int) -> int:
+            runs.append(number)
+            await asyncio.sleep(0.02)
+            return number * number
+
+    app = apps[0]
+    for account in ("ana", "ben"):
+        await app.open_account(account, plan="open", credits=100)
+        await app.submit_batch([("square", {"number": number % 4}) for number in range(20)], account=account)
+    async with asyncio.timeout(30):
+        workers = (one.run_worker(concurrency=3, burst=True, worker=f"w{n}") for n, one in enumerate(apps))
+        assert sum(await asyncio.gather(*workers)) == 4
+    assert sorted(runs) == [0, 1, 2, 3]
+    jobs = (await app.jobs(limit=100)).items
+    assert {(job.status, job.result == job.payload["number"] ** 2) for job in jobs} == {("completed", True)}
+    assert await balance(app) + await balance(app, "ben") == 200 - 4 * 2
+    assert await app.verify() == []
+
+
 # Settings
 
 

@@ -66,6 +66,7 @@ def waiting(job: JobView) -> str:
     """Where a queued job stands and what it waits for."""
     reasons = {
         "account_limit": "its account is at its plan's limit",
+        "equal_job": "an equal job is being run",
         "pool_full": f"the pool {job.pool} is full",
         "pool_paused": f"the pool {job.pool} is paused",
         "schedule": "it is not due yet",

@@ -1,11 +1,18 @@
-"""Claim: leases the best ready jobs of a worker's pools, never more than a pool's slots."""
+"""Claim: leases the best ready jobs of a worker's pools, never more than a pool's slots.
+
+Of jobs with the same content hash one is run at a time. A claim records in `contents` whose run it is; a job that finds
+another one there is parked behind it, and gets its result if it completes.
+"""
 
 from __future__ import annotations
+
+from msgspec.structs import replace
 
 from . import states
 from .commands import Claim, ClaimJob
 from .outcomes import Claimed, ClaimedJob, Refusal
-from .records import HELD, Job, Leased, Ready
+from .policy import MILLISECOND
+from .records import HELD, Content, Job, Leased, Parked, Ready
 from .refusals import no_job, no_pool
 from .rule import Needs, Rule
 from .workspace import Workspace
@@ -16,15 +23,31 @@ def claim(ws: Workspace, command: Claim) -> Claimed | Refusal:
         if ws.pool(name) is None:
             return no_pool(name)
     leases: list[ClaimedJob] = []
+    behind: list[str] = []
+    answered: list[str] = []
     pools = _open_pools(ws, command.pools)
-    while len(leases) < command.limit:
+    # No more jobs are looked at than were loaded for this claim alone, whatever is decided beside it.
+    for _ in range(command.limit):
         job = ws.next_ready(pools)
         if job is None:
             break
+        if job.spec.content_hash is not None and (equal := ws.content(job.spec)) is not None:
+            set_behind(ws, job, equal.job_id)
+            behind.append(job.id)
+            if equal.result is not None:
+                answered.append(job.id)
+            continue
         leases.append(_lease(ws, job, command.worker, command.starts))
         if not _has_slot(ws, job.spec.pool):
             pools = _open_pools(ws, pools)
-    return Claimed(tuple(leases))
+    return Claimed(tuple(leases), tuple(behind), tuple(answered))
+
+
+def set_behind(ws: Workspace, job: Job, other: str) -> None:
+    """Makes a ready or parked job wait for an equal one, for as long as a run of either may take."""
+    place = job.place
+    assert isinstance(place, Ready | Parked), f"job {job.id} does not wait"
+    ws.put_job(replace(job, place=Parked(place.rank, ws.now + job.spec.timeout_ms * MILLISECOND, other)))
 
 
 def claim_job(ws: Workspace, command: ClaimJob) -> Claimed | Refusal:
@@ -35,6 +58,8 @@ def claim_job(ws: Workspace, command: ClaimJob) -> Claimed | Refusal:
         return Refusal(
             "INVALID_STATE", f"job {job.id} cannot be taken now: {_why_not(job)}.", details={"status": job.status}
         )
+    if job.spec.content_hash is not None and (equal := ws.content(job.spec)) is not None:
+        return Refusal("INVALID_STATE", f"job {job.id} cannot be taken now: job {equal.job_id} does the same work.")
     if not _has_slot(ws, job.spec.pool):
         return Refusal(
             "INVALID_STATE", f"job {job.id} cannot be taken now: its pool {job.spec.pool} is full or paused."
@@ -47,7 +72,7 @@ def _why_not(job: Job) -> str:
         return f"it is {job.status}"
     if isinstance(job.place, HELD):
         return f"it is {job.status}, and {job.place.worker if isinstance(job.place, Leased) else 'a provider'} has it"
-    return "its account is at its limit, or its time has not come"
+    return "its account is at its limit, its time has not come, or an equal job is being run"
 
 
 def _lease(ws: Workspace, job: Job, worker: str, starts: bool) -> ClaimedJob:
@@ -57,6 +82,8 @@ def _lease(ws: Workspace, job: Job, worker: str, starts: bool) -> ClaimedJob:
         job = states.started(job, ws.now)
         ws.add_event(job, "started", epoch=job.epoch)
     ws.put_job(job)
+    if job.spec.content_hash is not None:
+        ws.put_content(Content(job.spec.tool, job.spec.content_hash, job.id, None))
     held = job.place
     assert isinstance(held, Leased)
     return ClaimedJob(job, ws.payload(job.id), held.worker, job.epoch, held.expires_at, held.deadline_at)

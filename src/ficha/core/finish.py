@@ -101,6 +101,16 @@ def _complete(ws: Workspace, job: Job, ending: Completed) -> Finished:
     return _ended(ws, job, refunded)
 
 
+def reuse(ws: Workspace, job: Job, result: str) -> Finished:
+    """Ends a waiting job with the result of an equal one, and gives everything back."""
+    job = states.reused(job, ws.now)
+    ws.put_job(job)
+    ws.put_result(job.id, result)
+    refunded = ledger.refund(ws, job, job.charged, "reused")
+    ws.add_event(job, "reused", refunded=refunded)
+    return _ended(ws, job, refunded)
+
+
 def fail(ws: Workspace, job: Job, error: str, *, dead: bool, counts: bool = False) -> Finished:
     """Ends a job as failed and refunds it in full."""
     job = states.failed(job, error, ws.now, dead=dead, counts=counts)

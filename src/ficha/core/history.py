@@ -16,11 +16,11 @@ from .records import Event, Job
 def is_ordinary(event: Event) -> bool:
     """Whether the event follows from the job's row: submit, first claim, start of that run, complete result."""
     match event.kind:
-        case "submitted" | "reused":
+        case "submitted":
             return True
         case "claimed" | "started":
             return event.data is not None and event.data["epoch"] == 1
-        case "completed":
+        case "completed" | "reused":
             return event.data is None
         case _:
             return False

@@ -19,6 +19,7 @@ def violations(state: State) -> list[str]:
         *_ledger(state),
         *_counters(state),
         *_jobs(state),
+        *_contents(state),
         *_keys_and_reservations(state),
         *_api_keys(state),
         *_histories(state),
@@ -82,7 +83,8 @@ def _counters(state: State) -> Iterator[str]:
         mine["jobs"] += 1
         mine["active"] += job.place is not None
         mine["parked"] += isinstance(job.place, Parked) and job.place.due_at is None
-        mine["admitted"] += isinstance(job.place, Ready | Leased | Awaiting)
+        is_behind = isinstance(job.place, Parked) and job.place.behind is not None
+        mine["admitted"] += isinstance(job.place, Ready | Leased | Awaiting) or is_behind
     held = Counter(r.account_id for r in state.reservations.values() if r.state == "active")
     for account in state.accounts.values():
         yield from _account_counters(account, counted.pop(account.id, Counter()), state)
@@ -145,6 +147,19 @@ def _money(job: Job, moved: Counter[str]) -> Iterator[str]:
         yield f"job {job.id} is {job.status} but was refunded already"
 
 
+def _contents(state: State) -> Iterator[str]:
+    """Of equal jobs one is held at a time, and its content says which."""
+    for job in state.jobs.values():
+        if job.spec.content_hash is not None and isinstance(job.place, HELD):
+            content = state.contents.get((job.spec.tool, job.spec.content_hash))
+            if content is None or content.job_id != job.id:
+                yield f"job {job.id} is held, but its content is {'no' if content is None else 'another'} job's"
+    for content in state.contents.values():
+        computing = state.jobs.get(content.job_id)
+        if content.result is None and (computing is None or not isinstance(computing.place, HELD)):
+            yield f"content {content.content_hash} of {content.tool} waits for job {content.job_id}, which is not held"
+
+
 def _keys_and_reservations(state: State) -> Iterator[str]:
     for key in state.keys.values():
         if key.account_id not in state.accounts:
@@ -197,8 +212,8 @@ def _histories(state: State) -> Iterator[str]:
         if after is None:
             continue
         before = status.get(event.job_id)
-        is_birth = before is None or (before == "queued" and event.kind == "reused")
-        if not (after in BIRTHS if is_birth else before is not None and is_legal(before, after)):
+        is_right = after in BIRTHS if before is None else is_legal(before, after)
+        if not is_right or (before == "queued" and event.kind == "completed"):
             yield f"the history of job {event.job_id} goes from {before} to {after}"
         status[event.job_id] = after
         if event.kind == "claimed":

@@ -71,6 +71,10 @@ class ClaimedJob(Struct, frozen=True, gc=False):
 
 class Claimed(Struct, frozen=True, gc=False):
     leases: tuple[ClaimedJob, ...]
+    behind: tuple[str, ...] = ()
+    """Jobs that were looked at and not leased, because an equal one is being run or has its result."""
+    answered: tuple[str, ...] = ()
+    """Those of them for which there is a result: `Recover` completes them."""
 
 
 class Held(Struct, frozen=True, gc=False):
@@ -118,7 +122,7 @@ class ReservationChanged(Struct, frozen=True, gc=False):
     quota_warnings: tuple[str, ...] = ()
 
 
-RecoveryAct = Literal["nothing", "requeued", "failed", "cancelled", "promoted", "parked", "aged"]
+RecoveryAct = Literal["nothing", "requeued", "failed", "cancelled", "promoted", "parked", "aged", "reused"]
 
 
 class Recovered(Struct, frozen=True, gc=False):

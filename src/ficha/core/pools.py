@@ -14,7 +14,7 @@ from .refusals import no_pool
 from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
-WaitReason = Literal["schedule", "account_limit", "pool_paused", "pool_full", "place"]
+WaitReason = Literal["schedule", "account_limit", "equal_job", "pool_paused", "pool_full", "place"]
 
 
 def declare_pool(ws: Workspace, command: DeclarePool) -> PoolChanged | Refusal:
@@ -64,6 +64,8 @@ def elect(ws: Workspace, command: Elect) -> Elected:
 def why_waiting(job: Job, pool: Pool | None, occupied: int) -> WaitReason | None:
     """Why a queued job has not started: the first thing that has to change."""
     match job.place:
+        case Parked(behind=str()):
+            return "equal_job"
         case Parked(due_at=int()):
             return "schedule"
         case Parked():

@@ -18,6 +18,8 @@ ReservationState = Literal["active", "consumed", "expired", "released"]
 KeyScope = Literal["submit", "grant"]
 KeyName = tuple[str, KeyScope, str]
 """An account, a scope and the caller's key."""
+ContentName = tuple[str, str]
+"""A tool and a content hash."""
 TallyKind = Literal["claimed", "completed", "failed", "cancelled", "retried", "recovered", "returned", "accepted"]
 """`claimed` counts runs that began, the others the ways in which runs end: each run ends at most once."""
 ApiKeyScope = Literal["user", "service", "admin"]
@@ -65,10 +67,14 @@ class Ready(Record, frozen=True, tag=True):
 
 
 class Parked(Record, frozen=True, tag=True):
-    """Queued, and not claimable: before `due_at`, or (if that is None) while its account is at its `max_running`."""
+    """Queued, and not claimable: before `due_at`, or (if that is None) while its account is at its `max_running`, or
+    (`behind`) while an equal job is run."""
 
     rank: int
     due_at: int | None = None
+    behind: str | None = None
+    """The job whose result would answer this one. This one goes on counting as admitted, and waits until the other is
+    no longer held, or at most until `due_at`."""
 
 
 class Leased(Record, frozen=True, tag=True):
@@ -246,12 +252,14 @@ class Pool(Record, frozen=True):
 
 
 class Content(Record, frozen=True):
-    """The finished job whose result answers every later submit of the same content to the same tool."""
+    """The one job that computes a content of a tool, while it is held; and then, if it completed whole, the job whose
+    result answers every other of the same content."""
 
     tool: str
     content_hash: str
     job_id: str
-    result: str
+    result: str | None
+    """None while the job is held."""
 
 
 class Leader(Record, frozen=True):

@@ -9,11 +9,12 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from .claim import set_behind
 from .commands import Recover
-from .finish import cancel_now, fail, take_back, time_out
+from .finish import cancel_now, fail, reuse, take_back, time_out
 from .outcomes import Recovered, RecoveryAct, Refusal
 from .policy import MILLISECOND, SECOND, aged_rank
-from .records import Awaiting, Job, Leased, Parked, Ready
+from .records import HELD, Awaiting, Content, Job, Leased, Parked, Ready
 from .refusals import no_job
 from .rule import Audited, Needs, Rule
 from .snapshot import Changes
@@ -61,11 +62,16 @@ def _failed(ws: Workspace, job: Job, error: str) -> Recovered:
 
 
 def _recover_waiting(ws: Workspace, job: Job, place: Ready | Parked) -> Recovered:
+    equal = None if job.spec.content_hash is None else ws.content(job.spec)
+    if equal is not None and equal.result is not None:
+        return Recovered(job.id, "reused", reuse(ws, job, equal.result).refunded)
     if job.wait_until_at is not None and ws.now >= job.wait_until_at and job.started_at is None:
         waited_s = (job.wait_until_at - job.created_at) / SECOND
         return Recovered(job.id, "cancelled", cancel_now(ws, job, f"not started within {waited_s:g} s").refunded)
     act: RecoveryAct = "nothing"
     match place:
+        case Parked(behind=str()):
+            act = _recover_behind(ws, job, place, equal)
         case Parked(due_at=int(due_at)) if ws.now >= due_at:
             now_at = waiting_place(ws, job, due_at)
             act = "promoted" if isinstance(now_at, Ready) else "parked"
@@ -76,12 +82,34 @@ def _recover_waiting(ws: Workspace, job: Job, place: Ready | Parked) -> Recovere
     return Recovered(job.id, act)
 
 
+def _recover_behind(ws: Workspace, job: Job, place: Parked, equal: Content | None) -> RecoveryAct:
+    """The run that a job waits for has ended without a result, another one took its place, or it goes on."""
+    assert place.due_at is not None
+    if equal is None:
+        ws.put_job(replace(job, place=Ready(*aged_rank(job, ws.plan(ws.owner(job)), ws.now))))
+        return "promoted"
+    if equal.job_id == place.behind and ws.now < place.due_at:
+        return "nothing"
+    set_behind(ws, job, equal.job_id)
+    return "parked"
+
+
 def waits(changes: Changes) -> list[int]:
-    """How long jobs wait from now, in microseconds, that these changes put off to a time of their own."""
-    places = (change.after.place for change in changes.jobs)
-    due = [place.due_at for place in places if type(place) is Parked and place.due_at is not None]
+    """In how many microseconds there is something to recover because of these changes: jobs that they put off to a time
+    of their own, and runs that ended for which equal jobs may wait."""
+    if not changes.events:
+        return []
     # Whatever puts a job off has an event, which tells the time.
-    return [due_at - changes.events[0].at for due_at in due] if changes.events else []
+    now = changes.events[0].at
+    found: list[int] = []
+    for change in changes.jobs:
+        before, place = change.before, change.after.place
+        if type(place) is Parked and place.due_at is not None and place.behind is None:
+            found.append(place.due_at - now)
+        was_held = before is not None and isinstance(before.place, HELD)
+        if change.after.spec.content_hash is not None and was_held and not isinstance(place, HELD):
+            found.append(0)
+    return found
 
 
 def _needs(wanted: Needs, command: Recover) -> None:

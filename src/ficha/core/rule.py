@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from .codes import Code
 from .commands import Command
 from .outcomes import Outcome
-from .records import KeyName
+from .records import ContentName, KeyName
 from .snapshot import Snapshot
 from .workspace import Workspace
 
@@ -42,7 +42,8 @@ class Needs(Struct):
     changed_pools: those among them that one of the commands may change, locked also where they have no limit.
     ready: how many of the best ready jobs of each pool, with payload and, where it has a limit or may get one, the
         pool's occupied slots; rows that another transaction holds are skipped.
-    contents: (tool, content hash), with the result.
+    contents: (tool, content hash), with the result; and those of all loaded jobs that may be claimed
+        (`Snapshot.add_contents`).
     leaders: by name, locked.
     batches: by id; an account's batches change only under its lock.
     api_keys: by id, under the one lock that all changes of API keys share.
@@ -61,7 +62,7 @@ class Needs(Struct):
     pools: set[str] = field(default_factory=set)
     changed_pools: set[str] = field(default_factory=set)
     ready: dict[str, int] = field(default_factory=dict)
-    contents: set[tuple[str, str]] = field(default_factory=set)
+    contents: set[ContentName] = field(default_factory=set)
     leaders: set[str] = field(default_factory=set)
     batches: set[str] = field(default_factory=set)
     api_keys: set[str] = field(default_factory=set)

@@ -6,12 +6,14 @@ from msgspec import Struct, field
 from msgspec.structs import astuple
 
 from .records import (
+    HELD,
     Account,
     ApiKey,
     ApiKeyUse,
     AuditLine,
     Batch,
     Content,
+    ContentName,
     Entry,
     Event,
     Job,
@@ -44,11 +46,23 @@ class Snapshot(Struct):
     pools: dict[str, Pool | None] = field(default_factory=dict)
     occupied: dict[str, int] = field(default_factory=dict)
     ready: dict[str, list[str]] = field(default_factory=dict)
-    contents: dict[tuple[str, str], Content | None] = field(default_factory=dict)
+    contents: dict[ContentName, Content | None] = field(default_factory=dict)
     leaders: dict[str, Leader | None] = field(default_factory=dict)
     batches: dict[str, Batch | None] = field(default_factory=dict)
     api_keys: dict[str, ApiKey | None] = field(default_factory=dict)
     api_keys_of: dict[str, list[ApiKey]] = field(default_factory=dict)
+
+    def add_contents(self) -> list[ContentName]:
+        """Adds, as not found, the content of every job that may be claimed, and names those that are to be read: most
+        jobs have none. A job that is held goes back to the queue only where its own content is given up."""
+        found = {
+            (job.spec.tool, job.spec.content_hash)
+            for job in self.jobs.values()
+            if job is not None and job.spec.content_hash is not None and not isinstance(job.place, HELD)
+        }
+        unread = sorted(found - self.contents.keys())
+        self.contents.update(dict.fromkeys(unread))
+        return unread
 
 
 class JobChange(Struct, frozen=True, gc=False):
@@ -62,8 +76,9 @@ class Changes(Struct):
     """The rows to write: the new value of each record that changed, and the lines to append.
 
     results holds the result text of jobs that ended in this group, payloads that of jobs that are new.
-    tallies are added to the stored counts. events holds all events, for followers; history holds those that do not
-    follow from a job's row and are stored as rows.
+    begun_contents are those that no job computed before: a store whose transactions run side by side rejects the group
+    if another one has begun them meanwhile. tallies are added to the stored counts. events holds all events, for
+    followers; history holds those that do not follow from a job's row and are stored as rows.
     """
 
     accounts: list[Account] = field(default_factory=list)
@@ -77,6 +92,8 @@ class Changes(Struct):
     batches: list[Batch] = field(default_factory=list)
     pools: list[Pool] = field(default_factory=list)
     contents: list[Content] = field(default_factory=list)
+    begun_contents: list[Content] = field(default_factory=list)
+    forgotten_contents: list[ContentName] = field(default_factory=list)
     leaders: list[Leader] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
     tallies: list[Tally] = field(default_factory=list)

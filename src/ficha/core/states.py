@@ -13,7 +13,7 @@ from .policy import MILLISECOND
 from .records import Awaiting, Job, Leased, Parked, Ready, Status
 
 MOVES: Final[dict[Status, frozenset[Status]]] = {
-    "queued": frozenset({"starting", "cancelled"}),
+    "queued": frozenset({"starting", "completed", "cancelled"}),
     "starting": frozenset({"running", "failed", "cancelled", "queued"}),
     "running": frozenset({"completed", "failed", "cancelled", "queued"}),
     "completed": frozenset(),
@@ -26,6 +26,7 @@ BIRTHS: Final[frozenset[Status]] = frozenset({"queued", "completed"})
 
 WHY: Final[dict[tuple[Status, Status], str]] = {
     ("queued", "starting"): "a worker claims it",
+    ("queued", "completed"): "the result of an equal job is reused",
     ("queued", "cancelled"): "cancelled, or waited too long",
     ("starting", "running"): "the handler starts",
     ("starting", "failed"): "error, timeout or poison",
@@ -106,6 +107,11 @@ def completed(job: Job, delivered: int, now: int) -> Job:
         finished_at=now,
         events=job.events + 1,
     )
+
+
+def reused(job: Job, now: int) -> Job:
+    """Completed without a run of its own: the result is an equal job's."""
+    return completed(job, job.spec.units, now)
 
 
 def failed(job: Job, error: str, now: int, *, dead: bool, counts: bool = False) -> Job:

@@ -100,8 +100,8 @@ def _served_by_content(ws: Workspace, command: Submit) -> tuple[tuple[NewJob, ..
         return command.jobs, served
     jobs = []
     for job in command.jobs:
-        content = ws.content(job.spec.tool, job.spec.content_hash) if job.spec.content_hash else None
-        if content is not None:
+        content = ws.content(job.spec) if job.spec.content_hash else None
+        if content is not None and content.result is not None:
             served[job.id] = content.result
             job = replace(job, spec=replace(job.spec, cost=0))
         jobs.append(job)

@@ -23,9 +23,11 @@ from .records import (
     Awaiting,
     Batch,
     Content,
+    ContentName,
     Entry,
     Event,
     Job,
+    JobSpec,
     Key,
     KeyName,
     Leader,
@@ -92,6 +94,8 @@ class Workspace:
         self._changed_reservations: dict[str, None] = {}
         self._changed_pools: dict[str, None] = {}
         self._changed_leaders: dict[str, None] = {}
+        self._contents_before: dict[ContentName, bool] = {}
+        """Of those that were changed, whether there was a row before."""
         self._changed_api_keys: dict[str, None] = {}
         self._api_key_uses: dict[str, ApiKeyUse] = {}
         self._workers: dict[str, Worker] = {}
@@ -116,11 +120,23 @@ class Workspace:
         changes.workers = [*self._workers.values()]
         changes.tallies = [Tally(*name, *counts) for name, counts in self._tallies.items()]
         changes.leaders = [self._known(self._leaders[key]) for key in self._changed_leaders]
+        if self._contents_before:
+            self._list_contents(changes)
         if self._changed_api_keys:
             changes.api_keys = [self._known(self._api_keys[key]) for key in self._changed_api_keys]
         if self._api_key_uses:
             changes.api_key_uses = [*self._api_key_uses.values()]
         return changes
+
+    def _list_contents(self, changes: Changes) -> None:
+        for name, was_there in sorted(self._contents_before.items()):
+            content = self._contents[name]
+            if content is not None and (was_there or content.result is not None):
+                changes.contents.append(content)
+            elif content is not None:
+                changes.begun_contents.append(content)
+            elif was_there:
+                changes.forgotten_contents.append(name)
 
     @staticmethod
     def _known(value: V | None) -> V:
@@ -197,6 +213,8 @@ class Workspace:
         self._count(job, old, new)
         if job.spec.pool in self._occupied:
             self._occupied[job.spec.pool] += _holds_slot(new) - _holds_slot(old)
+        if job.spec.content_hash is not None and _holds_slot(old) and not _holds_slot(new):
+            self._set_content((job.spec.tool, job.spec.content_hash), None, was_there=True)
         if type(new) is Ready:
             if job.spec.pool in self._ready:
                 heappush(self._ready[job.spec.pool], (new.rank, job.id))
@@ -316,12 +334,18 @@ class Workspace:
     def occupied(self, pool: str) -> int:
         return self._occupied[pool]
 
-    def content(self, tool: str, content_hash: str) -> Content | None:
-        return self._contents[tool, content_hash]
+    def content(self, spec: JobSpec) -> Content | None:
+        """Who computes, or has computed, what a job is for that has a content hash."""
+        assert spec.content_hash is not None
+        return self._contents[spec.tool, spec.content_hash]
 
     def put_content(self, content: Content) -> None:
-        self._contents[content.tool, content.content_hash] = content
-        self._changes.contents.append(content)
+        name = content.tool, content.content_hash
+        self._set_content(name, content, was_there=self._contents.get(name) is not None)
+
+    def _set_content(self, name: ContentName, content: Content | None, *, was_there: bool) -> None:
+        self._contents_before.setdefault(name, was_there)
+        self._contents[name] = content
 
     def leader(self, name: str) -> Leader | None:
         return self._leaders[name]
@@ -372,6 +396,6 @@ def _counts(place: Place | None) -> tuple[int, int, int]:
     """What a job in this place adds to its account's counters: active, admitted, parked."""
     if place is None:
         return 0, 0, 0
-    if type(place) is Parked:
+    if type(place) is Parked and place.behind is None:
         return 1, 0, int(place.due_at is None)
     return 1, 1, 0

@@ -49,13 +49,19 @@ class LeaseOperations(Operations):
 
         With `starts` their handlers begin at once, and nobody need say so for each.
         """
-        command = c.Claim(
-            arg.name(worker, "a worker"),
-            arg.names(pools, "pool"),
-            arg.count(limit, "limit", self.limits.claim_jobs),
-            starts,
-        )
-        return [Lease.of(lease) for lease in (await self._ask(command, Claimed)).leases]
+        names, most = arg.names(pools, "pool"), arg.count(limit, "limit", self.limits.claim_jobs)
+        leases: list[Lease] = []
+        while True:
+            command = c.Claim(arg.name(worker, "a worker"), names, most - len(leases), starts)
+            claimed = await self._ask(command, Claimed)
+            leases += map(Lease.of, claimed.leases)
+            if not claimed.behind:
+                return leases
+            if claimed.answered:
+                await self.engine.call_many([c.Recover(job_id) for job_id in claimed.answered])
+            # What is ready behind those that now wait for an equal job has not been looked at yet.
+            if len(leases) == most:
+                return leases
 
     def stand(self, pools: str | Sequence[str], *, limit: int, worker: str) -> StandingClaim:
         """A claim that waits for a submit of this process to bring work, and may become part of its transaction."""

@@ -389,9 +389,10 @@ class GetDue(Query[Due], frozen=True):
     """What may be due by the database's clock. The rule checks each again when it is recovered.
 
     Jobs: leases past expiry or deadline, or whose heartbeat is older than `stuck_ms`, or first started longer than
-    `max_age_ms` ago; provider waits past their deadline; parked jobs whose time has come; ready or parked jobs past
-    `wait_until_at`; ready jobs past `ages_at`. Reservations still active and keys, past their expiry. At most `limit`
-    for each cause; a job may be named only once. What falls due next is looked for among the next `limit` jobs.
+    `max_age_ms` ago; provider waits past their deadline; parked jobs whose time has come, or that wait behind a job
+    that nobody holds; ready or parked jobs past `wait_until_at`; ready jobs past `ages_at`. Reservations still active
+    and keys, past their expiry. At most `limit` for each cause; a job may be named only once. What falls due next is
+    looked for among the next `limit` jobs.
     """
 
     stuck_ms: int

@@ -190,6 +190,8 @@ class Driver:
                 api_keys_of={key.name for key in expected.api_keys.values()},
             )
         )
+        # Jobs that may be claimed bring their content along, also where there is none.
+        snapshot.contents = {name: content for name, content in snapshot.contents.items() if content is not None}
         for part in ("accounts", "jobs", "keys", "reservations", "pools", "contents", "leaders", "batches", "api_keys"):
             assert comparable(getattr(snapshot, part)) == comparable(getattr(expected, part)), part
         named = [key for keys in snapshot.api_keys_of.values() for key in keys]
@@ -217,7 +219,10 @@ def apply(state: State, changes: Changes) -> None:
     for batch in changes.batches:
         state.batches.setdefault(batch.id, batch)
     state.pools.update({pool.name: pool for pool in changes.pools})
-    state.contents.update({(content.tool, content.content_hash): content for content in changes.contents})
+    for content in (*changes.contents, *changes.begun_contents):
+        state.contents[content.tool, content.content_hash] = content
+    for content_name in changes.forgotten_contents:
+        state.contents.pop(content_name, None)
     state.leaders.update({leader.name: leader for leader in changes.leaders})
     state.workers.update({worker.name: worker for worker in changes.workers})
     for tally in changes.tallies:

@@ -3,7 +3,7 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT 'pools', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     ARRAY (
         SELECT name
-        FROM ficha.pools
+        FROM pools
         WHERE name = ANY ($1::text[]) OR name = ANY ($2::text[]) AND coalesce(resized, slots) IS NOT NULL
         ORDER BY name
         FOR UPDATE
@@ -17,7 +17,7 @@ WITH candidates AS MATERIALIZED (
         FROM unnest($3::text[], $4::bigint[], $5::bigint[]) AS s(pool, first, beyond)
         CROSS JOIN LATERAL (
             SELECT ready.*
-            FROM ficha.ready
+            FROM ready
             WHERE ready.pool = w.pool AND rank >= s.first AND rank < s.beyond
             ORDER BY rank, job_id
             LIMIT w.most
@@ -35,52 +35,53 @@ WITH candidates AS MATERIALIZED (
         (extract(epoch FROM r.first_run_at) * 1000000)::bigint, (extract(epoch FROM j.finished_at) * 1000000)::bigint,
         j.error, j.charged, j.refunded, j.delivered, (extract(epoch FROM j.dead_at) * 1000000)::bigint, r.rank,
         (extract(epoch FROM r.ages_at) * 1000000)::bigint, NULL::bigint, NULL::bigint, NULL::text, NULL::text,
-        NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, c.name, c.progress, c.data::text,
+        NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, c.name, c.progress, c.data::text,
         (extract(epoch FROM c.saved_at) * 1000000)::bigint, c.partial::text, 0, j.payload::text, NULL::record
     FROM candidates r
-    CROSS JOIN LATERAL (SELECT * FROM ficha.jobs k WHERE k.id = r.job_id OFFSET 0) AS j
-    LEFT JOIN LATERAL (SELECT * FROM ficha.checkpoints k WHERE k.job_id = r.job_id OFFSET 0) AS c ON true
+    CROSS JOIN LATERAL (SELECT * FROM jobs k WHERE k.id = r.job_id OFFSET 0) AS j
+    LEFT JOIN LATERAL (SELECT * FROM checkpoints k WHERE k.job_id = r.job_id OFFSET 0) AS c ON true
     ORDER BY r.pool, r.rank, r.job_id
 )
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL::text,
-    ROW (q.name, (SELECT count(*) FROM ficha.leases WHERE leases.pool = q.name))
-FROM ficha.pools q
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL::text,
+    ROW (q.name, (SELECT count(*) FROM leases WHERE leases.pool = q.name))
+FROM pools q
 WHERE q.name = ANY ($1::text[]) AND (coalesce(q.resized, q.slots) IS NOT NULL OR q.name = ANY ($6::text[]))
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1, NULL::text, ROW (k.name, k.slots, k.resized, k.paused)
-FROM ficha.pools k
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1, NULL::text,
+    ROW (k.name, k.slots, k.resized, k.paused)
+FROM pools k
 WHERE k.name = ANY ($7::text[])
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2, NULL::text,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2, NULL::text,
     ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 
 WITH ready_gone AS (
-    DELETE FROM ficha.ready AS t
+    DELETE FROM ready AS t
     USING unnest($1::text::uuid[]) AS v(job_id)
     WHERE t.job_id = ANY (ARRAY[v.job_id])
 ), leases_new AS (
-    INSERT INTO ficha.leases(
+    INSERT INTO leases(
         job_id, account_id, pool, status, epoch, attempts, recoveries, started_at, events, first_worker, first_run_at,
         worker, ref, leased_at, heartbeat_at, expires_at, deadline_at
     )
     SELECT v.job_id, v.account_id, v.pool, v.status, v.epoch, v.attempts, v.recoveries, v.started_at, v.events,
         v.first_worker, v.first_run_at, v.worker, v.ref, v.leased_at, v.heartbeat_at, v.expires_at, v.deadline_at
-    FROM unnest($2::text::ficha.leases[]) AS v
+    FROM unnest($2::text::leases[]) AS v
 ), tallies AS (
-    INSERT INTO ficha.worker_counts(worker, kind, runs, busy_us)
+    INSERT INTO worker_counts(worker, kind, runs, busy_us)
     SELECT v.worker, v.kind, v.runs, v.busy_us
-    FROM unnest($3::text::ficha.worker_counts[]) AS v
+    FROM unnest($3::text::worker_counts[]) AS v
 ), commits_new AS (
-    INSERT INTO ficha.commits(committer, sequence, at, size, events)
+    INSERT INTO commits(committer, sequence, at, size, events)
     SELECT v.committer, v.sequence, v.at, v.size, v.events
-    FROM unnest($4::text::ficha.commits[]) AS v
+    FROM unnest($4::text::commits[]) AS v
 )
 SELECT pg_current_xact_id()::xid::text;
 

@@ -21,7 +21,8 @@ class JobView(Struct, frozen=True, kw_only=True):
 
     position: 1 is next; None when the job does not wait for its turn.
     waiting_for: why a queued job has not started: its `place` in the queue, its account's limit (`account_limit`), the
-        pool's slots (`pool_full`), its `schedule`, or a paused pool (`pool_paused`).
+        pool's slots (`pool_full`), its `schedule`, a paused pool (`pool_paused`), or an equal job of a `dedupe` tool
+        that is being run (`equal_job`).
     waited_in_queue: seconds from its creation to its first start, or to now or its end if it never started.
     """
 
@@ -112,7 +113,9 @@ def job_view(
         requeue_of=job.requeue_of,
         is_dead_letter=job.dead_at is not None,
         created_at=moment(job.created_at),
-        scheduled_at=moment_if_any(job.place.due_at) if isinstance(job.place, Parked) else None,
+        scheduled_at=moment_if_any(job.place.due_at)
+        if isinstance(job.place, Parked) and job.place.behind is None
+        else None,
         started_at=moment_if_any(job.started_at),
         finished_at=moment_if_any(job.finished_at),
     )

@@ -212,8 +212,9 @@ def _get_due(store: MemoryStore, query: q.GetDue) -> q.Due:
                 return is_over or (job.started_at is not None and job.started_at <= old_at)
             case Awaiting() as outside:
                 return outside.deadline_at <= now or (job.started_at is not None and job.started_at <= old_at)
-            case Parked(due_at=int(due_at)):
-                return due_at <= now or waits_too_long
+            case Parked(due_at=int(due_at), behind=behind):
+                is_free = behind is not None and not isinstance(state.jobs[behind].place, HELD)
+                return due_at <= now or is_free or waits_too_long
             case Ready(ages_at=int(ages_at)):
                 return ages_at <= now or waits_too_long
             case Ready() | Parked():
@@ -223,7 +224,7 @@ def _get_due(store: MemoryStore, query: q.GetDue) -> q.Due:
 
     following: dict[str, int] = {}
     parked = [(job.place, job.spec.pool) for job in state.jobs.values() if isinstance(job.place, Parked)]
-    later = sorted((place.due_at, pool) for place, pool in parked if place.due_at and place.due_at > now)
+    later = sorted((p.due_at, pool) for p, pool in parked if p.due_at and p.due_at > now and p.behind is None)
     for due_at, pool in later[: query.limit]:
         following.setdefault(pool, due_at)
     return q.Due(

@@ -91,7 +91,7 @@ class MemoryStore:
         named = {key.job_id for key in keys.values() if key is not None and key.job_id is not None}
         listed = {job_id for jobs in (*parked.values(), *ready.values()) for job_id in jobs}
         claimable = listed if needs.ready else set()
-        return Snapshot(
+        snapshot = Snapshot(
             now=self.clock(),
             accounts={key: state.accounts.get(key) for key in accounts},
             jobs={key: state.jobs.get(key) for key in needs.jobs | needs.owned_jobs | named | listed},
@@ -116,6 +116,8 @@ class MemoryStore:
                 for name in needs.api_keys_of
             },
         )
+        snapshot.contents.update({name: state.contents.get(name) for name in snapshot.add_contents()})
+        return snapshot
 
     def _parked_jobs(self, needs: Needs, accounts: set[str]) -> dict[str, list[str]]:
         limits = dict.fromkeys(accounts, 0)
@@ -152,7 +154,10 @@ class MemoryStore:
         for batch in changes.batches:
             state.batches.setdefault(batch.id, batch)
         state.pools.update({pool.name: pool for pool in changes.pools})
-        state.contents.update({(content.tool, content.content_hash): content for content in changes.contents})
+        for content in (*changes.contents, *changes.begun_contents):
+            state.contents[content.tool, content.content_hash] = content
+        for content_name in changes.forgotten_contents:
+            state.contents.pop(content_name, None)
         state.leaders.update({leader.name: leader for leader in changes.leaders})
         state.workers.update({worker.name: worker for worker in changes.workers})
         for tally in changes.tallies:

@@ -84,7 +84,6 @@ SQL: Final[Dialect] = PostgresDialect()
 
 # Rows to write
 
-
 Field = tuple[int, Callable[[Any], str]] | None
 """The index of a column's value in a record's values, and how it is written; None for a column that is left empty."""
 _MANY: Final = 4

@@ -25,11 +25,9 @@ _GONE: Final = {
 _GONE_CLASSES: Final = ("08", "53", "57P", "58", "25P")
 """Connection errors, lack of resources, an operator's action, system errors, and time-outs that end a connection."""
 
-_RACES: Final = frozenset(
-    {
-        *("account_ids_pkey", "contents_pkey", "entries_pkey", "keys_pkey", "leaders_pkey"),
-        *("pools_pkey", "reservations_pkey", "steps_pkey"),
-    }
+_RACES: Final = (
+    *("account_ids_pkey", "contents_pkey", "entries_pkey", "keys_pkey", "leaders_pkey"),
+    *("pools_pkey", "reservations_pkey", "steps_pkey"),
 )
 """Keys that two transactions may insert at once, because a row that does not exist yet cannot be locked. A new account
 comes with its first entry, which the database may insert first."""

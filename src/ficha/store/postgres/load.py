@@ -115,6 +115,9 @@ async def _read(
     found = await connection.fetch(asked.text(), *asked.values)
     took_s = time.monotonic() - asked_at
     snapshot = snapshot_of(needs, locked, asked.parts, found, clock)
+    if contents := snapshot.add_contents():
+        for row in await connection.fetch(s.statement((s.CONTENTS,)), *columns(contents, 2)):
+            s.take_content(snapshot, row[PAYLOAD], row[REST])
     layer.loaded(snapshot, stretches, took_s)
     return snapshot
 
@@ -131,8 +134,7 @@ def columns(tuples: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
 
 def _promotions(needs: Needs, locked: Locked) -> dict[str, int]:
     """How many parked jobs to load for each account that has any."""
-    wanted = {account: PROMOTIONS_PER_SLOT * jobs for account, jobs in locked.owned.items()}
-    wanted.update(dict.fromkeys(needs.parked_of, _ALL))
+    wanted = {key: PROMOTIONS_PER_SLOT * n for key, n in locked.owned.items()} | dict.fromkeys(needs.parked_of, _ALL)
     return {key: most for key, most in wanted.items() if key in locked.accounts and locked.accounts[key].parked}
 
 
@@ -157,10 +159,9 @@ def _add_job(snapshot: Snapshot, row: Any, part: LoadPart) -> None:
     job = snapshot.jobs[row[0]] = job_of(row)
     if row[PAYLOAD] is not None:
         snapshot.payloads[job.id] = row[PAYLOAD]
-    if part.lists == "ready":
-        snapshot.ready[job.spec.pool].append(job.id)
-    elif part.lists == "parked":
-        snapshot.parked[job.account_id].append(job.id)
+    if part.lists is not None:
+        owner = job.spec.pool if part.lists == "ready" else job.account_id
+        getattr(snapshot, part.lists)[owner].append(job.id)
 
 
 def torn(needs: Needs, locked: Locked, snapshot: Snapshot) -> bool:
@@ -183,7 +184,7 @@ def torn(needs: Needs, locked: Locked, snapshot: Snapshot) -> bool:
 
 
 def _is_loose(job: Job, locked: Locked) -> bool:
-    """Whether the job's hot row is not locked. A parked row needs no lock: it moves only under its account's lock."""
+    """Whether the job's hot row is not locked. A parked row needs none: it moves on only under its account's lock."""
     match job.place:
         case Ready():
             return job.id not in locked.ready

@@ -290,6 +290,7 @@ STEPS: Final = load_part(
     ),
     take=_into("steps", itemgetter(2), 2),
 )
+take_content: Final = _into("contents", lambda rest: Content(*rest), 2)
 CONTENTS: Final = load_part(
     "text[] text[]",
     other(
@@ -297,7 +298,7 @@ CONTENTS: Final = load_part(
         "unnest({0}, {1}) AS w (tool, content_hash) "
         f"{looked_up('contents', 't', 'k.tool = w.tool AND k.content_hash = w.content_hash')} {_job('t.job_id')}",
     ),
-    take=_into("contents", lambda rest: Content(*rest), 2),
+    take=take_content,
 )
 RESERVATIONS: Final = _named(t.RESERVATIONS, "uuid[]")
 POOLS: Final = _named(t.POOLS, "text[]")

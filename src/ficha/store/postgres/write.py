@@ -110,6 +110,8 @@ UPSERTS: Final = {
 OTHERS: Final = {
     "steps": _insert("steps_saved", t.STEPS, " ON CONFLICT (job_id, name) DO NOTHING"),
     "forgotten_keys": _delete("keys_forgotten", t.KEYS),
+    "begun_contents": _insert("contents_begun", t.CONTENTS),
+    "forgotten_contents": _delete("contents_forgotten", t.CONTENTS),
     "tallies": _insert("tallies", t.TALLIES),
     "entries": _insert("entries_new", t.ENTRIES),
     "history": _insert("events_new", t.EVENTS),

@@ -88,8 +88,8 @@ READY: Final = Table(
 PARKED: Final = Table(
     "parked",
     ("job_id",),
-    (_ID, *_columns(*_WAITING), Column("rank", "number"), Column("due_at", "instant")),
-    _fields("id", *_WAITING, "place.rank", "place.due_at"),
+    (_ID, *_columns(*_WAITING), Column("rank", "number"), Column("due_at", "instant"), Column("behind", "uuid")),
+    _fields("id", *_WAITING, "place.rank", "place.due_at", "place.behind"),
 )
 LEASES: Final = Table(
     "leases",
@@ -106,7 +106,7 @@ HOT_ROWS: Final = (
     "LEFT JOIN ficha.parked p ON p.job_id = j.id LEFT JOIN ficha.checkpoints c ON c.job_id = j.id"
 )
 """The joins that `job_columns` reads from, besides `jobs j`."""
-_PLACES: Final = {"r": READY.columns[-2:], "p": PARKED.columns[-2:], "l": LEASES.columns[-6:]}
+_PLACES: Final = {"r": READY.columns[-2:], "p": PARKED.columns[-3:], "l": LEASES.columns[-6:]}
 """The columns of the hot rows that make up the place, by the alias of the table."""
 _FLAT: Final = len(_KINDS)
 _CHECKPOINT_AT: Final = _FLAT + sum(map(len, _PLACES.values()))
@@ -148,13 +148,13 @@ def job_of(row: Row) -> Job:
 
 
 def _place(row: Row) -> Place | None:
-    rank, ages_at, parked_rank, due_at, worker, ref, leased_at, *times = row[_FLAT:_CHECKPOINT_AT]
+    rank, ages_at, parked_rank, due_at, behind, worker, ref, leased_at, *times = row[_FLAT:_CHECKPOINT_AT]
     if worker is not None:
         return Leased(worker, leased_at, *times)
     if rank is not None:
         return Ready(rank, ages_at)
     if parked_rank is not None:
-        return Parked(parked_rank, due_at)
+        return Parked(parked_rank, due_at, behind)
     return None if ref is None else Awaiting(ref, leased_at, times[-1])
 
 

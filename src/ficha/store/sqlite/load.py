@@ -68,15 +68,15 @@ def load(db: apsw.Connection, needs: Needs, now: int, remembered: SqliteRowCache
     if needs.steps:
         for job_id, name, result in db.executemany(STEPS, needs.steps):
             snapshot.steps[job_id, name] = result
-    if needs.contents:
-        for row in db.executemany(CONTENTS, needs.contents):
-            snapshot.contents[row[0], row[1]] = Content(*row)
     for table in (t.LEADERS, t.POOLS, t.BATCHES, t.API_KEYS):
         _load_named(db, needs, snapshot, table)
     if needs.api_keys_of:
         for row in db.executemany(API_KEYS_OF, _singles(needs.api_keys_of)):
             snapshot.api_keys_of[row[1]].append(t.API_KEYS.record(row))
     _load_ready(db, needs, snapshot)
+    if contents := [*needs.contents, *snapshot.add_contents()]:
+        for row in db.executemany(CONTENTS, contents):
+            snapshot.contents[row[0], row[1]] = Content(*row)
     return snapshot
 
 

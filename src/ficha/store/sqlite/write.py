@@ -54,6 +54,8 @@ OTHERS: Final = {
     "batches": _by(insert, t.BATCHES, " ON CONFLICT (id) DO NOTHING"),
     "pools": _by(upsert, t.POOLS),
     "contents": _by(upsert, t.CONTENTS),
+    "begun_contents": _by(insert, t.CONTENTS),
+    "forgotten_contents": (delete(t.CONTENTS), tuple),
     "leaders": _by(upsert, t.LEADERS),
     "workers": _by(upsert, t.WORKERS),
     "tallies": _by(

@@ -94,6 +94,25 @@ class DueConformance:
         await driver.one(c.Submit("ana", (job,), run_at=run_at), Submitted)
         await assert_due_from(driver, run_at, job.id)
 
+    async def test_a_job_behind_another_is_due_when_nobody_holds_that_one(self, driver: Driver) -> None:
+        await open_house(driver)
+        held = await lease(driver, content_hash="same")
+        behind = await submit(driver, "eva", pool="cpu", content_hash="same", timeout_ms=9_000)
+        assert (await driver.one(c.Claim("w1", ("cpu",)), Claimed)).behind == (behind,)
+        assert (await due(driver)).jobs == []
+        assert (await due(driver)).next == {}
+        await finish(driver, held, c.Completed("1"))
+        assert (await due(driver)).jobs == [behind]
+        await driver.run(c.Recover(behind))
+        assert (await due(driver)).jobs == []
+
+    async def test_a_job_behind_another_is_due_after_the_time_of_a_run(self, driver: Driver) -> None:
+        await open_house(driver)
+        await lease(driver, content_hash="same")
+        behind = await submit(driver, "ana", pool="cpu", content_hash="same", timeout_ms=9_000)
+        await driver.run(c.Claim("w1", ("cpu",)))
+        await assert_due_from(driver, driver.clock() + 9_000 * MILLISECOND, behind)
+
     async def test_what_falls_due_next_is_told_by_pool(self, driver: Driver) -> None:
         await open_house(driver)
         start_at = driver.clock()

@@ -276,20 +276,49 @@ class RecordConformance:
         await driver.check()
         assert driver.expected.leaders["sweeper"].owner == "b"
 
-    async def test_the_newest_of_equal_contents_answers(self, driver: Driver) -> None:
+    async def test_of_equal_contents_one_is_computed_and_answers_the_others(self, driver: Driver) -> None:
         await open_house(driver)
-        # Both were submitted before either had a result, and both end in one commit group.
-        first, second = [await submit(driver, pool="cpu", content_hash="same") for _ in range(2)]
-        await driver.run(c.Claim("w1", ("cpu",), limit=2))
-        await driver.run(c.Finish(first, c.Completed('"one"'), 1), c.Finish(second, c.Completed('"two"'), 1))
+        # In the order of their plans' priorities.
+        accounts = ("ana", "eva", "bob")
+        first, second, third = [await submit(driver, name, pool="cpu", content_hash="same") for name in accounts]
+        claimed = await driver.one(c.Claim("w1", ("cpu",), limit=2), Claimed)
+        assert ([lease.job.id for lease in claimed.leases], claimed.behind) == ([first], (second,))
         await driver.check()
+        # It ends without a result, and another one begins, in one commit group.
+        _, taken = await driver.run(c.Finish(first, c.Failed("no"), 1), c.Claim("w1", ("cpu",), limit=1))
+        assert isinstance(taken, Claimed)
+        assert [lease.job.id for lease in taken.leases] == [third]
+        await driver.check()
+        await driver.run(c.Recover(second))
+        await driver.check()
+        await driver.run(c.Finish(third, c.Completed('"three"'), 1))
+        await driver.check()
+        await driver.run(c.Recover(second))
         served = await submit(driver, "bob", content_hash="same")
         other_tool = await submit(driver, "bob", content_hash="same", tool="train")
         await driver.check()
         rows = await driver.rows()
-        assert rows[served].result == '"two"'
-        assert rows[served].job.status == "completed"
+        assert (rows[second].result, rows[second].job.refunded) == ('"three"', rows[second].job.charged)
+        assert (rows[served].result, rows[served].job.status) == ('"three"', "completed")
         assert rows[other_tool].job.status == "queued"
+
+    async def test_equal_contents_that_are_claimed_at_once_are_computed_once(self, driver: Driver) -> None:
+        await open_house(driver)
+        for account in ("ana", "bob", "eva", "ana"):
+            await submit(driver, account, pool="cpu", content_hash="same")
+        outcomes = await driver.race(*([c.Claim(f"w{n}", ("cpu",))] for n in range(4)))
+        leases = [lease for (claimed,) in outcomes if isinstance(claimed, Claimed) for lease in claimed.leases]
+        assert len(leases) == 1
+        await driver.check()
+
+    async def test_a_content_that_nobody_computes_any_more_is_free(self, driver: Driver) -> None:
+        await open_house(driver)
+        for ending in (c.Failed("no"), c.CancelledByHandler("no"), c.Completed("1", 1, 2), c.RetryLater(1)):
+            held = await lease(driver, content_hash="same")
+            await driver.check()
+            await finish(driver, held, ending)
+            assert driver.expected.contents == {}
+            await driver.check()
 
     async def test_names_that_are_no_identifiers_are_simply_not_found(self, driver: Driver) -> None:
         await open_house(driver)

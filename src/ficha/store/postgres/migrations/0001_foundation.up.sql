@@ -109,11 +109,13 @@ CREATE INDEX ready_in_order ON ficha.ready (pool, rank, job_id);
 CREATE INDEX ready_ageing ON ficha.ready (ages_at) WHERE ages_at IS NOT NULL;
 CREATE INDEX ready_waiting ON ficha.ready (wait_until_at) WHERE wait_until_at IS NOT NULL AND started_at IS NULL;
 
--- Queued, and not claimable: until `due_at`, or, where that is null, until the account has room.
+-- Queued, and not claimable: until `due_at`, or, where that is null, until the account has room. Where `behind` names an
+-- equal job, until that one is no longer held.
 CREATE TABLE ficha.parked (
     job_id         uuid PRIMARY KEY,
     rank           bigint NOT NULL,
     due_at         timestamptz,
+    behind         uuid,
     wait_until_at  timestamptz,
     started_at     timestamptz,
     first_run_at   timestamptz,
@@ -128,6 +130,7 @@ CREATE TABLE ficha.parked (
 
 CREATE INDEX parked_in_order ON ficha.parked (account_id, rank, job_id) WHERE due_at IS NULL;
 CREATE INDEX parked_due ON ficha.parked (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX parked_behind ON ficha.parked (behind) WHERE behind IS NOT NULL;
 CREATE INDEX parked_waiting ON ficha.parked (wait_until_at) WHERE wait_until_at IS NOT NULL AND started_at IS NULL;
 
 -- One row per job that holds a slot: with a worker, or (`ref`) with a provider. A heartbeat moves `heartbeat_at` and
@@ -273,7 +276,7 @@ CREATE TABLE ficha.pools (
     paused   boolean NOT NULL
 );
 
--- Which finished job answers a later submit of the same content; its result is read from `jobs`.
+-- Which job computes a content, while it is held, or has computed it: then its result, read from `jobs`, answers others.
 CREATE TABLE ficha.contents (
     tool          text COLLATE "C" NOT NULL,
     content_hash  text COLLATE "C" NOT NULL,
@@ -379,7 +382,7 @@ SELECT
         WHEN r.job_id IS NOT NULL THEN 'ready'
         WHEN p.job_id IS NOT NULL THEN 'parked'
     END AS place,
-    coalesce(r.rank, p.rank) AS rank, r.ages_at, p.due_at, j.wait_until_at,
+    coalesce(r.rank, p.rank) AS rank, r.ages_at, p.due_at, p.behind, j.wait_until_at,
     l.worker, l.ref, l.leased_at, l.heartbeat_at, l.expires_at, l.deadline_at,
     coalesce(l.epoch, r.epoch, p.epoch, j.epoch) AS epoch,
     coalesce(l.attempts, r.attempts, p.attempts, j.attempts) AS attempts,

@@ -188,7 +188,8 @@ class OptimisticLayer(Layer):
             for name, version in pools.items()
             if (pool := snapshot.pools[name]) is not None and pool.limit is None
         )
-        if needs.pools != pools.keys() or leases.keys() & ready.keys():
+        # The contents of jobs are nothing that the guard checks.
+        if needs.pools != pools.keys() or leases.keys() & ready.keys() or snapshot.add_contents():
             return None
         if ready and not pools.keys() <= self.without_limit:
             return None

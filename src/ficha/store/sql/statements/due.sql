@@ -21,6 +21,12 @@ SELECT 'job', {job_id}, NULL, NULL FROM (
 ) AS parked_until
 UNION ALL
 SELECT 'job', {job_id}, NULL, NULL FROM (
+    SELECT job_id FROM ficha.parked WHERE behind IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM ficha.leases WHERE leases.job_id = parked.behind)
+    LIMIT {limit}
+) AS behind_nobody
+UNION ALL
+SELECT 'job', {job_id}, NULL, NULL FROM (
     SELECT job_id FROM ficha.parked WHERE wait_until_at <= (SELECT at FROM moment) AND started_at IS NULL
     ORDER BY wait_until_at LIMIT {limit}
 ) AS parked_too_long
@@ -45,5 +51,6 @@ SELECT 'key', account_id, scope, key FROM (
 ) AS expired_keys
 UNION ALL
 SELECT 'next', pool, CAST({next_at} AS text), NULL FROM (
-    SELECT pool, due_at FROM parked WHERE due_at > (SELECT at FROM moment) ORDER BY due_at LIMIT {limit}
+    SELECT pool, due_at FROM parked WHERE due_at > (SELECT at FROM moment) AND behind IS NULL
+    ORDER BY due_at LIMIT {limit}
 ) AS following GROUP BY pool

@@ -92,6 +92,7 @@ CREATE TABLE parked (
     pool TEXT NOT NULL,
     rank INTEGER NOT NULL,
     due_at INTEGER,
+    behind TEXT,
     wait_until_at INTEGER,
     epoch INTEGER NOT NULL,
     attempts INTEGER NOT NULL,
@@ -104,6 +105,7 @@ CREATE TABLE parked (
 
 CREATE INDEX parked_in_claim_order ON parked (account_id, rank, job_id) WHERE due_at IS NULL;
 CREATE INDEX parked_due ON parked (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX parked_behind ON parked (behind) WHERE behind IS NOT NULL;
 CREATE INDEX parked_waiting ON parked (wait_until_at) WHERE wait_until_at IS NOT NULL AND started_at IS NULL;
 
 -- Jobs held by a worker or by an external provider; for a provider ref is set, and leased_at is when it got the job.
@@ -225,7 +227,7 @@ CREATE TABLE pools (
     paused INTEGER NOT NULL CHECK (paused IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 
--- The result itself is read from the job.
+-- Which job computes a content, while it is held, or has computed it. The result itself is read from the job.
 CREATE TABLE contents (
     tool TEXT NOT NULL,
     content_hash TEXT NOT NULL,
@@ -337,7 +339,7 @@ SELECT
         WHEN r.job_id IS NOT NULL THEN 'ready'
         WHEN p.job_id IS NOT NULL THEN 'parked'
     END AS place,
-    coalesce(r.rank, p.rank) AS rank, r.ages_at, p.due_at, j.wait_until_at,
+    coalesce(r.rank, p.rank) AS rank, r.ages_at, p.due_at, p.behind, j.wait_until_at,
     l.worker, l.ref, l.leased_at, l.heartbeat_at, l.expires_at, l.deadline_at,
     coalesce(l.epoch, r.epoch, p.epoch, j.epoch) AS epoch,
     coalesce(l.attempts, r.attempts, p.attempts, j.attempts) AS attempts,
