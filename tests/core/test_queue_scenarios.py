@@ -80,6 +80,19 @@ def test_the_first_job_ever_is_boosted_and_a_tool_can_stand_back() -> None:
 
 
 @pytest.mark.req("D3")
+def test_of_a_first_batch_the_first_job_is_boosted() -> None:
+    play("""
+        policy first_job_boost=20
+        plan free priority=50
+        open ana free credits=9
+        submit ana j1..j3 batch=b1                 -> queued priority=30
+        job j1                                     -> priority=30
+        job j2                                     -> priority=50
+        job j3                                     -> priority=50
+    """)
+
+
+@pytest.mark.req("D3")
 def test_a_refused_submit_is_not_the_first_job() -> None:
     play("""
         policy first_job_boost=20

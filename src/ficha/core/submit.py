@@ -207,7 +207,7 @@ def _create(
     )
     first: Job | None = None
     for new in new_jobs:
-        job = _born(ws, command, plan, new, boost, due_at, new.id in served)
+        job = _born(ws, command, plan, new, boost if first is None else 0, due_at, new.id in served)
         if first is None:
             first = job
         if new.id in served:
