@@ -138,6 +138,17 @@ async def test_a_pool_can_be_paused_resumed_and_resized(app: Ficha) -> None:
     assert await app.queue_length("cpu") == 0
 
 
+async def test_the_length_of_a_queue_counts_parked_jobs(app: Ficha) -> None:
+    await app.open_account("ben", plan="free", credits=100)
+    for _ in range(3):
+        await app.submit("upscale", {"image": "x"}, account="ben")
+    await app.submit("upscale", {"image": "x"}, account="ana", delay_s=60)
+    pool = next(pool for pool in await app.pools() if pool.name == "gpu")
+    assert (pool.ready, pool.parked) == (1, 3)
+    assert await app.queue_length("gpu") == 4
+    assert await app.queue_length("cpu") == 0
+
+
 async def test_an_operators_resize_stands_when_the_application_starts_again(world: World, app: Ficha) -> None:
     await app.resize_pool("gpu", 1)
     await app.pause_pool("cpu")

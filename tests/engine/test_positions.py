@@ -259,8 +259,7 @@ async def test_a_job_that_was_just_read_has_a_position_before_any_look_has_seen_
 ) -> None:
     here, there = await looking(setup, await setup.watched(), seconds), await setup.engine()
     await opened(here)
-    await submitted(here)
-    assert await here.positions.length("gpu") == 1
+    assert await places(here, await submitted(here)) == [1]
     theirs = await setup.job(await submitted(there))
     assert await here.positions.of_job(theirs) == QueueStanding(2, None)
 

@@ -23,6 +23,7 @@ COLUMNS: Final[dict[str, Callable[[PoolView], Any]]] = {
     "SLOTS": lambda pool: "no limit" if pool.slots is None else pool.slots,
     "BUSY": lambda pool: pool.busy,
     "READY": lambda pool: pool.ready,
+    "PARKED": lambda pool: pool.parked,
     "PAUSED": lambda pool: pool.paused,
 }
 

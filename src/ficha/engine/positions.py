@@ -139,12 +139,6 @@ class Positions:
             await self._refresh_if_due()
         return self._cached_standing(job_id)
 
-    async def length(self, pool: str) -> int:
-        """How many jobs of the pool are ready."""
-        await self._refresh_if_due()
-        self._apply_pending()
-        return self._index.ready.length(pool)
-
     async def known(self, job_ids: Iterable[str]) -> dict[str, Placed]:
         """The standings of many jobs that were asked about before. Jobs that do not wait, or are not in the cache, are
         left out."""

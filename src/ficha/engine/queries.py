@@ -81,7 +81,7 @@ class Queries:
 
     async def _ask_pools(self) -> dict[str, q.PoolCounts]:
         try:
-            found = await self._reader.read(q.ListPools(count_ready=False))
+            found = await self._reader.read(q.ListPools(count_waiting=False))
             self._pools, self._pools_at = {counts.pool.name: counts for counts in found}, time.monotonic()
             return self._pools
         finally:
@@ -130,6 +130,10 @@ class Queries:
 
     async def pools(self) -> list[v.PoolView]:
         return [v.pool_view(counts) for counts in await self._reader.read(q.ListPools())]
+
+    async def queue_length(self, pool: str) -> int:
+        """How many jobs of a pool are queued, ready or parked; 0 if there is no such pool."""
+        return sum(found.ready + found.parked for found in await self.pools() if found.name == pool)
 
     async def workers(self, stuck_ms: int, after: str | None, limit: int) -> v.Page[v.WorkerView]:
         """A page of workers, by name."""

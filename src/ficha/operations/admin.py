@@ -52,12 +52,12 @@ class AdminOperations(SubmitOperations):
         return await self._ask(c.Discard(arg.job_id(job_id)), Discarded)
 
     async def pools(self) -> list[PoolView]:
-        """All pools: slots, how many are busy, how many jobs are ready."""
+        """All pools: slots, how many are busy, how many jobs are ready and parked."""
         return await self.queries.pools()
 
     async def queue_length(self, pool: str) -> int:
-        """How many jobs of the pool are ready to be started."""
-        return await self.engine.positions.length(arg.name(pool, "a pool"))
+        """How many jobs of the pool are queued: ready to be started, or parked."""
+        return await self.queries.queue_length(arg.name(pool, "a pool"))
 
     async def pause_pool(self, pool: str) -> Pool:
         """Starts nothing new in the pool; what runs goes on."""

@@ -322,13 +322,14 @@ class PoolCounts(Struct, frozen=True):
     pool: Pool
     occupied: int
     ready: int
+    parked: int
 
 
 class ListPools(Query[list[PoolCounts]], frozen=True):
     """All pools, by name."""
 
-    count_ready: bool = True
-    """Whether to count ready jobs, which takes longer the more there are. If False, their count is 0."""
+    count_waiting: bool = True
+    """Whether to count ready and parked jobs, which takes longer the more there are. If False, both are 0."""
 
 
 class WorkerCounts(Struct, frozen=True):

@@ -45,7 +45,7 @@ def _check(pools: list[PoolView]) -> s.CheckAnswer:
         slots=sum(pool.slots or 0 for pool in limited) if bounded else None,
         slots_available=free if bounded else None,
         busy=sum(pool.busy for pool in pools),
-        queue_length=sum(pool.ready for pool in pools),
+        queue_length=sum(pool.ready + pool.parked for pool in pools),
         pools=pools,
     )
 

@@ -158,8 +158,11 @@ def _get_batch(store: MemoryStore, query: q.GetBatch) -> q.BatchCounts | None:
 
 
 def _list_pools(store: MemoryStore, query: q.ListPools) -> list[q.PoolCounts]:
+    waiting: Counter[tuple[str, type]] = Counter()
+    if query.count_waiting:
+        waiting.update((job.spec.pool, type(job.place)) for job in store.state.jobs.values())
     return [
-        q.PoolCounts(pool, len(store.held[name]), len(store.ready[name]) if query.count_ready else 0)
+        q.PoolCounts(pool, len(store.held[name]), waiting[name, Ready], waiting[name, Parked])
         for name, pool in sorted(store.state.pools.items())
     ]
 

@@ -127,10 +127,10 @@ def get_batch(sql: Dialect, query: q.GetBatch, now: int | None) -> Asking[q.Batc
 
 
 def list_pools(sql: Dialect, query: q.ListPools, now: int | None) -> Asking[list[q.PoolCounts]]:
-    ready = "(SELECT count(*) FROM ficha.ready r WHERE r.pool = t.name)" if query.count_ready else "0"
-    page = _page(sql, t.POOLS, f"(SELECT count(*) FROM ficha.leases l WHERE l.pool = t.name), {ready}, ")
-    rows = yield page.statement("ORDER BY t.name")
-    return [q.PoolCounts(t.POOLS.record(pool), occupied, ready) for occupied, ready, *pool in rows]
+    tables = ("leases", "ready", "parked") if query.count_waiting else ("leases",)
+    counts = [f"(SELECT count(*) FROM ficha.{table} r WHERE r.pool = t.name)" for table in tables]
+    rows = yield _page(sql, t.POOLS, f"{', '.join((*counts, '0', '0')[:3])}, ").statement("ORDER BY t.name")
+    return [q.PoolCounts(t.POOLS.record(row[3:]), *row[:3]) for row in rows]
 
 
 def get_api_key(sql: Dialect, query: q.GetApiKey, now: int | None) -> Asking[q.ApiKeyList]:

@@ -263,23 +263,23 @@ class ListingConformance:
         assert await driver.read(GetBatch(driver.new_id())) is None
         assert await driver.read(GetBatch("no such batch")) is None
 
-    async def test_pools_are_listed_by_name_with_their_occupied_slots_and_ready_jobs(self, driver: Driver) -> None:
+    async def test_pools_are_listed_by_name_with_their_occupied_slots_and_waiting_jobs(self, driver: Driver) -> None:
         await one_in_each_place(driver)
         await driver.run(c.DeclarePool("Zoo", 0), c.DeclarePool("é", None), c.PausePool("cpu"), c.ResizePool("cpu", 9))
         assert await driver.read(ListPools()) == [
-            PoolCounts(Pool("Zoo", 0), 0, 0),
-            PoolCounts(Pool("cpu", 100, 9, True), 0, 1),
-            PoolCounts(Pool("gpu", None), 0, 3),
-            PoolCounts(Pool("tpu", 3), 3, 0),
-            PoolCounts(Pool("é", None), 0, 0),
+            PoolCounts(Pool("Zoo", 0), 0, 0, 0),
+            PoolCounts(Pool("cpu", 100, 9, True), 0, 1, 1),
+            PoolCounts(Pool("gpu", None), 0, 3, 2),
+            PoolCounts(Pool("tpu", 3), 3, 0, 0),
+            PoolCounts(Pool("é", None), 0, 0, 0),
         ]
-        uncounted = await driver.read(ListPools(count_ready=False))
-        assert [(counts.pool.name, counts.occupied, counts.ready) for counts in uncounted] == [
-            ("Zoo", 0, 0),
-            ("cpu", 0, 0),
-            ("gpu", 0, 0),
-            ("tpu", 3, 0),
-            ("é", 0, 0),
+        uncounted = await driver.read(ListPools(count_waiting=False))
+        assert [(counts.pool.name, counts.occupied, counts.ready, counts.parked) for counts in uncounted] == [
+            ("Zoo", 0, 0, 0),
+            ("cpu", 0, 0, 0),
+            ("gpu", 0, 0, 0),
+            ("tpu", 3, 0, 0),
+            ("é", 0, 0, 0),
         ]
 
     async def test_an_empty_store_answers_every_list_with_nothing(self, driver: Driver) -> None:

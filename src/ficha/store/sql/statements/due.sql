@@ -51,6 +51,6 @@ SELECT 'key', account_id, scope, key FROM (
 ) AS expired_keys
 UNION ALL
 SELECT 'next', pool, CAST({next_at} AS text), NULL FROM (
-    SELECT pool, due_at FROM parked WHERE due_at > (SELECT at FROM moment) AND behind IS NULL
+    SELECT pool, due_at FROM ficha.parked WHERE due_at > (SELECT at FROM moment) AND behind IS NULL
     ORDER BY due_at LIMIT {limit}
 ) AS following GROUP BY pool
