@@ -35,8 +35,8 @@ from ..store.base import StoreError
 from ..tools import Tool
 from .context import Facts, JobContext
 from .failure import Failure
-from .handler_call import call_handler
 from .results import Accepted, Cancel, Partial, Retry
+from .tool_runner import ToolRunner
 
 MESSAGE_BYTES: Final = 64 * 2**20
 """The largest value that is sent; the worker's limits are far below."""
@@ -184,6 +184,7 @@ class ChildRunner:
         self._job: JobContext | None = None
         self._task: asyncio.Task[RunEnded] | None = None
         self._tool = self._find_handler()
+        self._runner = ToolRunner(self._tool) if isinstance(self._tool, Tool) else None
 
     async def serve(self) -> None:
         """Runs jobs until the worker closes the pipe."""
@@ -268,9 +269,9 @@ class ChildRunner:
         return RunEnded(Raw(text.encode()), kind)
 
     async def _call(self, job: JobContext) -> Any:
-        if isinstance(self._tool, Failure):
+        if self._runner is None or isinstance(self._tool, Failure):
             return self._tool
-        return await call_handler(self._tool, job)
+        return await self._runner.call(job)
 
     def _done(self, task: asyncio.Task[RunEnded]) -> None:
         assert self._job is not None

@@ -1,5 +1,5 @@
-"""Runs plain functions in threads, one per call: none waits for another, and one that hangs keeps neither its slot nor
-the process."""
+"""Runs the plain functions that a coroutine handler calls, each in a thread of its own: none waits for another, and one
+that hangs keeps neither its slot nor the process. The threads of handlers are kept; see `tool_threads`."""
 
 from __future__ import annotations
 

@@ -363,26 +363,31 @@ class WorkerLoop:
             return
         run.stop_reason = stop_reason
         run.job.stop()
+        loop = asyncio.get_running_loop()
         if run.task is None or len(run.call_group) > 1:
             # A shared call goes on for the other runs; it is cancelled once none is left.
             call_group, task = run.call_group, run.task
             self._handler_done(run, None)
             if task is not None and all(other.stop_reason is not None or other.is_over for other in call_group):
                 task.cancel()
+                loop.call_later(run.tool.stop_grace, self._executor.give_up, run.tool, task)
             return
         run.task.cancel()
         grace_s = min(run.tool.stop_grace, STOPPING_S) if stop_reason == "stopping" else run.tool.stop_grace
-        asyncio.get_running_loop().call_later(grace_s, self._give_up, run)
+        loop.call_later(grace_s, self._give_up, run)
 
     def _give_up(self, run: Run) -> None:
         if run.is_over:
             return
         record("does not stop; given up", run.job.facts, "running", run.duration_s, level=logging.WARNING)
-        if run.task is not None and run.tool.isolation == "process":
+        task = run.task
+        if task is not None and run.tool.isolation == "process":
             # This kills its process within a second; only then is the end written.
-            run.task.cancel()
-        else:
-            self._handler_done(run, None)
+            task.cancel()
+            return
+        self._handler_done(run, None)
+        if task is not None:
+            self._executor.give_up(run.tool, task)
 
     async def _listen(self) -> None:
         """Checks the held jobs on a hint that one was cancelled, instead of at the next heartbeat."""

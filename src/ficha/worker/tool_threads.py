@@ -1,0 +1,203 @@
+"""The threads of one tool whose handler is a plain function: each is kept for the next call.
+
+Libraries keep handles, caches and tuning per thread (PyTorch does so for CUDA and cuDNN), and a new thread makes them
+again. A call that waits for a thread is taken by the thread itself, without a turn of the event loop in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..futures import wake
+
+IDLE_S: Final = 60.0
+"""How long an idle thread is kept."""
+
+
+class ThreadCall:
+    """One call of a function, from the event loop to a thread and back."""
+
+    __slots__ = ("_context", "_error", "_function", "_loop", "_result", "ended", "is_given_up", "thread")
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self._context = contextvars.copy_context()
+        self._loop = asyncio.get_running_loop()
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self.is_given_up = False
+        self.thread: KeptThread | None = None
+        """The thread that runs it; None while it waits for one."""
+
+    def perform(self) -> None:
+        try:
+            self._result = self._context.run(self._function)
+        except BaseException as error:
+            self._error = error
+
+    def report(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(wake, self.ended)
+        except RuntimeError:
+            # The loop is closed: the worker has given this call up.
+            return
+
+    def outcome(self) -> Any:
+        """Returns or raises what the function did."""
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+class KeptThread:
+    """A thread, and how an idle one gets its next call."""
+
+    __slots__ = ("inbox", "is_left_behind")
+
+    def __init__(self) -> None:
+        self.inbox: queue.SimpleQueue[ThreadCall | None] = queue.SimpleQueue()
+        self.is_left_behind = False
+
+
+class ToolThreads:
+    """Runs the calls of one tool, at most `most` at a time (None: no limit); further ones wait in their order.
+
+    A thread that hangs is left behind by `give_up`: another takes its place, and it ends when its function does.
+    """
+
+    def __init__(self, tool: str, most: int | None = None) -> None:
+        self._name = f"ficha {tool}"
+        self._most = most
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._waiting: deque[ThreadCall] = deque()
+        self._idle: list[KeptThread] = []
+        self._threads: set[KeptThread] = set()
+        self._is_closed = False
+        self._calls: dict[asyncio.Task[Any] | None, ThreadCall] = {}
+
+    async def call(self, function: Callable[[], Any]) -> Any:
+        """Returns or raises what the function does. When cancelled, it still waits for a function that has begun."""
+        call = ThreadCall(function)
+        task = asyncio.current_task()
+        self._calls[task] = call
+        try:
+            self._hand_over(call)
+            await asyncio.shield(call.ended)
+        except asyncio.CancelledError:
+            # The function has been asked to stop. Until it has, another run of the job must not begin.
+            if not self._withdraw(call):
+                await asyncio.shield(call.ended)
+            raise
+        finally:
+            del self._calls[task]
+        if call.is_given_up:
+            raise asyncio.CancelledError
+        return call.outcome()
+
+    def give_up(self, task: asyncio.Task[Any]) -> None:
+        """Ends the task's call although its function goes on."""
+        call = self._calls.get(task)
+        if call is None or call.ended.done():
+            return
+        call.is_given_up = True
+        with self._lock:
+            if call.thread is None:
+                self._waiting.remove(call)
+            else:
+                call.thread.is_left_behind = True
+                self._threads.discard(call.thread)
+            follows = self._waiting.popleft() if self._waiting and self._has_room() else None
+        wake(call.ended)
+        if follows is not None:
+            self._start(follows)
+
+    def close(self) -> None:
+        """Ends the idle threads now, and each of the others after its call."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for thread in idle:
+            thread.inbox.put(None)
+
+    def _has_room(self) -> bool:
+        return self._most is None or len(self._threads) < self._most
+
+    def _hand_over(self, call: ThreadCall) -> None:
+        with self._lock:
+            if self._idle:
+                # The last one that became idle: so surplus threads stay idle, and end.
+                call.thread = self._idle.pop()
+                call.thread.inbox.put(call)
+                return
+            if not self._has_room():
+                self._waiting.append(call)
+                return
+        self._start(call)
+
+    def _start(self, call: ThreadCall) -> None:
+        thread = call.thread = KeptThread()
+        self._threads.add(thread)
+        try:
+            threading.Thread(target=self._work, args=(thread, call), name=self._name, daemon=True).start()
+        except BaseException:
+            self._threads.discard(thread)
+            raise
+
+    def _withdraw(self, call: ThreadCall) -> bool:
+        """Takes back a call that no thread has begun."""
+        with self._lock:
+            if call.thread is not None:
+                return False
+            self._waiting.remove(call)
+            return True
+
+    # On the threads
+
+    def _work(self, thread: KeptThread, call: ThreadCall | None) -> None:
+        while call is not None:
+            call.perform()
+            if os.getpid() != self._pid:
+                # The function forked, and the fork returned to here: it must not work in the thread's place.
+                os._exit(0)
+            # The thread is there for the next call before the loop hears of the end of this one: else the loop would
+            # start another thread for the next.
+            follows = self._follows(thread)
+            call.report()
+            # An idle thread must not keep the last call's payload and result alive.
+            call = None
+            call = self._next_call(thread) if follows is None else follows
+
+    def _follows(self, thread: KeptThread) -> ThreadCall | None:
+        """The first call that waits for a thread. If there is none, the thread is idle from now on, unless it ends."""
+        with self._lock:
+            if thread.is_left_behind or self._is_closed:
+                self._threads.discard(thread)
+                thread.inbox.put(None)
+            elif self._waiting:
+                call = self._waiting.popleft()
+                call.thread = thread
+                return call
+            else:
+                self._idle.append(thread)
+        return None
+
+    def _next_call(self, thread: KeptThread) -> ThreadCall | None:
+        """The next call of an idle thread; None if the thread is to end."""
+        try:
+            return thread.inbox.get(timeout=IDLE_S)
+        except queue.Empty:
+            with self._lock:
+                if thread in self._idle:
+                    self._idle.remove(thread)
+                    self._threads.discard(thread)
+                    return None
+            return thread.inbox.get()
