@@ -23,6 +23,7 @@ MAX_SLOTS: Final = 1_000_000
 LONGEST_S: Final = 100 * 365 * 86_400
 """A hundred years: the longest duration accepted."""
 MAX_JOBS_PER_CALL: Final = 1_000
+MAX_CALLS: Final = 1_000
 LINGER_MS_MOST: Final = 60_000
 LINGER_MS: Final = 20
 MAX_CHECKPOINTS: Final = 1_000
@@ -191,6 +192,8 @@ def _running_problems(tool: Tool) -> Iterator[str]:
         yield f"jobs_per_call must be a whole number from 1 to {MAX_JOBS_PER_CALL} or None, not {tool.jobs_per_call!r}"
     if tool.jobs_per_call is not None and is_process:
         yield "jobs_per_call does not go with isolation='process'"
+    if tool.max_calls is not None and not is_whole(tool.max_calls, 1, MAX_CALLS):
+        yield f"max_calls must be a whole number from 1 to {MAX_CALLS} or None, not {tool.max_calls!r}"
     kind: Any
     for kind in tool.fatal:
         if not isinstance(kind, type) or not issubclass(kind, Exception):

@@ -45,6 +45,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     jobs_per_call: up to this many jobs share one call, `handler(jobs)` or `handler(jobs, payloads: list[Model])`; each
         still has its own outcome, charge and lease. Defaults to one job per call.
     linger_ms: how long a call that is not full waits for more jobs. Defaults to 20.
+    max_calls: how many calls of the handler may be under way in one worker, such as 1 for a model that needs a device
+        to itself. Further jobs that the worker holds wait for their turn. Defaults to no limit but `concurrency`.
     checkpoints: the names that a handler may save. In a list, a job begins with the first, and each may follow only the
         one before it. A mapping gives for each name those that may follow it; a job begins with one that follows no
         other. A name may be saved again; one before the job's last changes nothing. Defaults to any name in any order.
@@ -72,6 +74,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     recycle_after: int | None = None
     jobs_per_call: int | None = None
     linger_ms: int = 20
+    max_calls: int | None = None
     checkpoints: Checkpoints | None = None
     fatal: tuple[type[Exception], ...] = ()
     stop_grace: float = 5.0

@@ -175,6 +175,7 @@ async def test_the_default_pool_can_be_given_slots() -> None:
             for value in (0, -1, 2.5, "3", True)
         ),
         ({"linger_ms": 5}, "linger_ms needs jobs_per_call"),
+        *(({"max_calls": value}, "max_calls must be a whole number from 1") for value in (0, 1_001, 2.5, "3", True)),
         *(({"linger_ms": value}, "linger_ms must be a whole number from 0") for value in (-1, 60_001, 2.5, "3", True)),
         *(
             ({"stop_grace": value}, "stop_grace must be a number of seconds")

@@ -1,15 +1,18 @@
-"""Calls handlers where their tool says: in this process, or in a child process."""
+"""Calls handlers where their tool says: in this process or in a child process, and no more at once than it allows."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from ..tools import Tool
 from .process_pool import ProcessPool
 from .run import Run
 from .tool_runner import ToolRunner
+
+HandlerCall = Callable[[], Coroutine[Any, Any, Any]]
 
 
 class Executor:
@@ -18,6 +21,8 @@ class Executor:
     def __init__(self, worker: str) -> None:
         self._process_pool = ProcessPool(worker)
         self._runners: dict[str, ToolRunner] = {}
+        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._taken: dict[asyncio.Task[Any] | None, asyncio.Semaphore] = {}
 
     async def close(self) -> None:
         for runner in self._runners.values():
@@ -27,16 +32,18 @@ class Executor:
     def call(self, run: Run) -> Coroutine[Any, Any, Any]:
         """Returns what the handler returned, and raises what it raised. A cancelled call ends once it has stopped."""
         if run.tool.isolation == "process":
-            return self._process_pool.call(run)
-        return self._runner(run.tool).call(run.job)
+            return self._in_turn(run.tool, partial(self._process_pool.call, run))
+        return self._in_turn(run.tool, partial(self._runner(run.tool).call, run.job))
 
     def call_group(self, runs: list[Run]) -> Coroutine[Any, Any, list[Any]]:
         """Calls the handler once for all runs and returns a result for each."""
-        return self._runner(runs[0].tool).call_group(runs)
+        tool = runs[0].tool
+        return self._in_turn(tool, partial(self._runner(tool).call_group, runs))
 
     def give_up(self, tool: Tool, task: asyncio.Task[Any]) -> None:
-        """Ends the task's call of a handler that does not stop: its thread is left behind, and another takes its
+        """Lets others have the turn of a call that does not stop. A thread is left behind, and another takes its
         place."""
+        self._end_turn(task)
         self._runner(tool).give_up(task)
 
     def _runner(self, tool: Tool) -> ToolRunner:
@@ -44,3 +51,24 @@ class Executor:
         if runner is None:
             runner = self._runners[tool.name] = ToolRunner(tool)
         return runner
+
+    def _in_turn(self, tool: Tool, call: HandlerCall) -> Coroutine[Any, Any, Any]:
+        """The call, which waits for its turn if the tool limits its calls."""
+        # Threads wait by themselves: the next call begins without a turn of the loop in between.
+        has_threads = tool.isolation != "process" and not tool.is_async
+        return call() if tool.max_calls is None or has_threads else self._wait_for_turn(tool, tool.max_calls, call)
+
+    async def _wait_for_turn(self, tool: Tool, most: int, call: HandlerCall) -> Any:
+        turns = self._turns.get(tool.name) or self._turns.setdefault(tool.name, asyncio.Semaphore(most))
+        await turns.acquire()
+        task = asyncio.current_task()
+        self._taken[task] = turns
+        try:
+            return await call()
+        finally:
+            self._end_turn(task)
+
+    def _end_turn(self, task: asyncio.Task[Any] | None) -> None:
+        turns = self._taken.pop(task, None)
+        if turns is not None:
+            turns.release()

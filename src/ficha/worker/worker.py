@@ -116,7 +116,7 @@ class WorkerLoop:
             hung=self._hung,
         )
         self._deadlines: Deadlines[Run] = Deadlines(lambda run: self._stop_run(run, "timeout"))
-        self._call_groups = CallGroups(self._begin_group)
+        self._call_groups = CallGroups(self._begin_group, self._concurrency)
         self._executor = Executor(self._name)
         ran = 0
         async with registration.deregistering(self._operations), self._renewer.running():
@@ -288,10 +288,13 @@ class WorkerLoop:
 
     def _begin_group(self, runs: list[Run]) -> None:
         held = [run for run in runs if not run.is_over]
-        if held:
-            task = self._spawn(self._run_group(held), held)
-            for run in held:
-                run.call_group, run.task = held, task
+        if not held:
+            self._call_groups.call_ended(runs[0].tool)
+            return
+        task = self._spawn(self._run_group(held), held)
+        task.add_done_callback(lambda _: self._call_groups.call_ended(runs[0].tool))
+        for run in held:
+            run.call_group, run.task = held, task
 
     async def _run(self, run: Run) -> None:
         try:
