@@ -88,6 +88,7 @@ def declared_tool(
     longest_s: float,
     checkpoints: CheckpointOrder | None,
     fatal: Any,
+    devices: Any,
     **options: Any,
 ) -> Tool:
     """The tool of a handler and its options; `longest_s` is the longest that any job may run."""
@@ -99,6 +100,8 @@ def declared_tool(
             payload=payload,
             checkpoints=None if checkpoints is None else declared_checkpoints(checkpoints),
             fatal=fatal if isinstance(fatal, tuple) else (fatal,),
+            devices=declared_devices(devices),
+            setup_takes_device=bool(devices) and _can_be_called(options["setup"], "device"),
             asked=_fields_asked(options["cost"]),
             **options,
         )
@@ -194,10 +197,49 @@ def _running_problems(tool: Tool) -> Iterator[str]:
         yield "jobs_per_call does not go with isolation='process'"
     if tool.max_calls is not None and not is_whole(tool.max_calls, 1, MAX_CALLS):
         yield f"max_calls must be a whole number from 1 to {MAX_CALLS} or None, not {tool.max_calls!r}"
+    if tool.setup is not None and (problem := _setup_problem(tool)) is not None:
+        yield problem
+    if tool.devices and tool.is_async and not is_process:
+        yield "devices needs a plain function as the handler, or isolation='process': coroutines share one thread"
     kind: Any
     for kind in tool.fatal:
         if not isinstance(kind, type) or not issubclass(kind, Exception):
             yield f"fatal must be an exception class or a tuple of them (subclasses of Exception), not {kind!r}"
+
+
+def _setup_problem(tool: Tool) -> str | None:
+    setup = tool.setup
+    if not callable(setup):
+        return f"setup must be a function, not {setup!r}"
+    if inspect.iscoroutinefunction(setup) and not tool.is_async:
+        return "setup is a coroutine function, but the handler is a plain one, which is set up in its thread"
+    if not tool.setup_takes_device and not _can_be_called(setup):
+        given = "without arguments, or with a device where the tool has devices"
+        return f"setup is called {given}, but it takes {inspect.signature(setup)}"
+    if tool.isolation == "process" and (problem := _import_problem(setup)) is not None:
+        return f"isolation='process' needs a setup that a new process can import: {problem}"
+    return None
+
+
+def _can_be_called(function: Any, *args: Any) -> bool:
+    try:
+        inspect.signature(function).bind(*args)
+    except TypeError:
+        return False
+    except ValueError:
+        return not args  # Some built-in functions have no signature.
+    return True
+
+
+def declared_devices(devices: Any) -> tuple[str, ...]:
+    if isinstance(devices, str | bytes) or not isinstance(devices, Sequence):
+        raise ValueError(f"devices must be a list of names such as 'cuda:0', not {devices!r}")
+    for device in devices:
+        if (problem := name_problem(device, f"the device {device!r}")) is not None:
+            raise ValueError(problem)
+    if len(set(devices)) < len(devices):
+        raise ValueError("devices names a device twice; max_calls says how many calls share the devices")
+    return tuple(devices)
 
 
 def _import_problem(handler: Any) -> str | None:

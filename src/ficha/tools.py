@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -47,6 +48,12 @@ class Tool(Struct, frozen=True, kw_only=True):
     linger_ms: how long a call that is not full waits for more jobs. Defaults to 20.
     max_calls: how many calls of the handler may be under way in one worker, such as 1 for a model that needs a device
         to itself. Further jobs that the worker holds wait for their turn. Defaults to no limit but `concurrency`.
+    setup: a function that is called once per thread if the handler is a plain function, once per child process, else
+        once per worker. Handlers find what it returns, such as a model, in `job.setup`. If it raises, jobs go back to
+        the queue without an attempt used up, and the worker tries it again later.
+    devices: names of devices, such as "cuda:0". Each thread or child process of the tool is bound to one of them, the
+        one that has the fewest; handlers find it in `job.device`, and a `setup` with a parameter gets it. `max_calls`
+        then defaults to the number of devices. Not for a coroutine handler without isolation="process".
     checkpoints: the names that a handler may save. In a list, a job begins with the first, and each may follow only the
         one before it. A mapping gives for each name those that may follow it; a job begins with one that follows no
         other. A name may be saved again; one before the job's last changes nothing. Defaults to any name in any order.
@@ -75,6 +82,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     jobs_per_call: int | None = None
     linger_ms: int = 20
     max_calls: int | None = None
+    setup: Callable[..., Any] | None = None
+    devices: tuple[str, ...] = ()
     checkpoints: Checkpoints | None = None
     fatal: tuple[type[Exception], ...] = ()
     stop_grace: float = 5.0
@@ -82,9 +91,23 @@ class Tool(Struct, frozen=True, kw_only=True):
     """The fields that a cost function has as parameters; None if it takes all."""
     is_async: bool = False
     """Whether its handler is a coroutine function."""
+    setup_takes_device: bool = False
 
     def __post_init__(self) -> None:
         force_setattr(self, "is_async", inspect.iscoroutinefunction(self.handler))
+        if self.devices and self.max_calls is None:
+            force_setattr(self, "max_calls", len(self.devices))
+
+    def device_for(self, used: Iterable[str | None]) -> str | None:
+        """The device of a new thread or child process, given those of the others: the one that is used least."""
+        uses = Counter(used)
+        return min(self.devices, key=lambda device: uses[device], default=None)
+
+    def call_setup(self, device: str | None) -> Any:
+        """What the setup returns; for a coroutine function, what must be awaited."""
+        if self.setup is None:
+            return None
+        return self.setup(device) if self.setup_takes_device else self.setup()
 
     def schema(self) -> dict[str, Any]:
         """The payload's JSON Schema, with the handler's docstring as its description."""

@@ -175,6 +175,12 @@ async def test_the_default_pool_can_be_given_slots() -> None:
             for value in (0, -1, 2.5, "3", True)
         ),
         ({"linger_ms": 5}, "linger_ms needs jobs_per_call"),
+        *(({"setup": value}, "setup must be a function") for value in ("load", 3)),
+        pytest.param({"setup": later}, "setup is a coroutine function, but the handler", id="a coroutine setup"),
+        pytest.param({"setup": lambda x: x}, "setup is called without arguments", id="a setup that needs an argument"),
+        *(({"devices": value}, "devices must be a list of names such as 'cuda:0'") for value in ("cuda:0", 2, None)),
+        ({"devices": ["cuda:0", ""]}, "the device '' must be text of 1 to 255 characters"),
+        ({"devices": ["cuda:0", "cuda:0"]}, "devices names a device twice"),
         *(({"max_calls": value}, "max_calls must be a whole number from 1") for value in (0, 1_001, 2.5, "3", True)),
         *(({"linger_ms": value}, "linger_ms must be a whole number from 0") for value in (-1, 60_001, 2.5, "3", True)),
         *(

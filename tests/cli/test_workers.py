@@ -21,7 +21,7 @@ async def test_workers_are_listed_with_their_figures(ficha: Run, shop: Callable[
         await app.submit("draw", {"prompt": "cat"}, account="ana")
         await app.claim("gpu", worker="by hand")
     by_hand, w1 = ficha("workers").rows
-    assert by_hand == ["by hand", "", "", "1", "0", "1", "0", "0", "0", "0", ""]
+    assert by_hand == ["by hand", "", "", "1", "0", "1", "0", "0", "0", "0", "", ""]
     assert (w1[:2], w1[3:10]) == (["w1", "stopped"], ["0", "0", "3", "2", "1", "0", "0"])
     assert w1[10].endswith(" s")
     listed = ficha("workers", "--json", "--limit", "1").items

@@ -325,6 +325,7 @@ _WORDS = _make(
     heartbeat_ms=_pick(10_000),
     started_at=_pick(None, START_AT),
     stops=_pick(False, False, True),
+    problem=_pick(None, "no device"),
 )
 _API_KEYS = st.one_of(
     _make(

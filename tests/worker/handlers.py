@@ -274,3 +274,55 @@ def declare(app: Ficha, **options: Any) -> Ficha:
     for handler in (pid, dies, resumes, coroutine_steps, plain_steps, sleeps, loops, ignores, raises, fills, values):
         app.tool(isolation="process", cost=5, **options)(handler)
     return app
+
+
+# Tools that are set up
+
+_loads = 0
+
+
+def loads() -> str:
+    global _loads
+    _loads += 1
+    return "loaded"
+
+
+def cannot_load() -> None:
+    raise OSError("no device")
+
+
+def dies_loading() -> None:
+    os._exit(3)
+
+
+def is_killed_loading() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def shows_setup(job: JobContext) -> list[Any]:
+    return [job.setup, os.getpid(), _loads]
+
+
+def shows_setup_in_thread(job: Any) -> list[Any]:
+    return [job.setup, os.getpid(), _loads]
+
+
+def loads_on(device: str) -> str:
+    return f"model on {device}"
+
+
+def _waits_for_others(folder: Path, others: int) -> None:
+    """Returns when as many other processes as told are in this function too."""
+    (folder / str(os.getpid())).touch()
+    while len(list(folder.iterdir())) <= others:
+        time.sleep(0.01)
+
+
+async def shows_device(job: JobContext, folder: Path, others: int) -> list[Any]:
+    _waits_for_others(folder, others)
+    return [job.device, job.setup]
+
+
+def shows_device_in_thread(job: Any, folder: Path, others: int) -> list[Any]:
+    _waits_for_others(folder, others)
+    return [job.device, job.setup]

@@ -21,6 +21,7 @@ COLUMNS: Final[dict[str, Callable[[WorkerView], Any]]] = {
     "RETRIED": lambda worker: worker.retried,
     "RECOVERED": lambda worker: worker.recovered,
     "AVERAGE": lambda worker: None if worker.average_duration_s is None else f"{worker.average_duration_s:.3f} s",
+    "PROBLEM": lambda worker: worker.problem,
 }
 
 

@@ -263,6 +263,7 @@ class RegisterWorker(Command, frozen=True):
     started_at: int | None = None
     """When it first registered, as the first call returned it; None for that first call."""
     stops: bool = False
+    problem: str | None = None
 
 
 class Elect(Command, frozen=True):

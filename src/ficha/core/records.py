@@ -293,6 +293,8 @@ class Worker(Record, frozen=True):
     started_at: int
     seen_at: int
     stopped_at: int | None = None
+    problem: str | None = None
+    """What keeps it from its work, such as a tool that could not be set up."""
 
 
 class ApiKey(Record, frozen=True):

@@ -30,6 +30,7 @@ def register_worker(ws: Workspace, command: RegisterWorker) -> Seen:
         started_at=ws.now if command.started_at is None else command.started_at,
         seen_at=ws.now,
         stopped_at=ws.now if command.stops else None,
+        problem=command.problem,
     )
     ws.put_worker(worker)
     return Seen(worker)

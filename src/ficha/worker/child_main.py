@@ -34,7 +34,7 @@ from ..payload_schema import payload_of
 from ..store.base import StoreError
 from ..tools import Tool
 from .context import Facts, JobContext
-from .failure import Failure
+from .failure import Failure, SetupFailed
 from .results import Accepted, Cancel, Partial, Retry
 from .tool_runner import ToolRunner
 
@@ -62,6 +62,9 @@ class ChildSpec(Struct, frozen=True):
 
     tool: str
     handler: QualifiedName
+    setup: QualifiedName | None
+    setup_takes_device: bool
+    device: str | None
     fatal: tuple[QualifiedName, ...]
     memory_mb: int | None
     levels: dict[str, int]
@@ -95,7 +98,10 @@ class ParentReply(Struct, tag=True):
 
 
 class ChildReady(Struct, tag=True):
-    """The handler was imported, or that failed; the child takes jobs either way."""
+    """The handler was imported, or that failed; the child takes jobs either way. If its tool could not be set up, the
+    error and its traceback, and the child takes none."""
+
+    setup_failed: tuple[str, str | None] | None = None
 
 
 class ChildCall(Struct, tag=True):
@@ -192,19 +198,38 @@ class ChildRunner:
         self._closed = asyncio.Event()
         _start_thread("ficha pipe", self._listen)
         self._apply_memory_limit()
-        self._pipe.send(ChildReady())
+        self._pipe.send(await self._set_up())
         await self._closed.wait()
 
     def _find_handler(self) -> Tool | Failure:
         spec = self._spec
         try:
             handler = _named(spec.handler)
+            setup = None if spec.setup is None else _named(spec.setup)
             payload = payload_of(spec.tool, handler)
             fatal = tuple(map(_named, spec.fatal))
         except BaseException as error:
             found = ".".join(spec.handler)
             return Failure(f"the job's process could not import {found}: {type(error).__name__}: {error}")
-        return Tool(name=spec.tool, handler=handler, payload=payload, fatal=fatal)
+        return Tool(
+            name=spec.tool,
+            handler=handler,
+            payload=payload,
+            setup=setup,
+            setup_takes_device=spec.setup_takes_device,
+            devices=() if spec.device is None else (spec.device,),
+            max_calls=1,
+            fatal=fatal,
+        )
+
+    async def _set_up(self) -> ChildReady:
+        try:
+            if self._runner is not None:
+                await self._runner.set_up()
+        except Exception as error:
+            failed = error if isinstance(error, SetupFailed) else SetupFailed.of(error)
+            return ChildReady((_encodable(failed.error), _encodable(failed.traceback)))
+        return ChildReady()
 
     def _listen(self) -> None:
         try:
@@ -303,12 +328,13 @@ class ChildRunner:
 
 
 def _failed(failure: Failure, *, is_unusable: bool = False) -> RunEnded:
-    # A message may hold what cannot be encoded, such as a lone surrogate.
-    fields = [
-        field.encode(errors="replace").decode() if isinstance(field, str) else field
-        for field in msgspec.structs.astuple(failure)
-    ]
+    fields = [_encodable(field) for field in msgspec.structs.astuple(failure)]
     return RunEnded(Raw(msgspec.json.encode(fields)), Failure.__name__, is_unusable)
+
+
+def _encodable(field: Any) -> Any:
+    """The field without what cannot be encoded, such as a lone surrogate in a message."""
+    return field.encode(errors="replace").decode() if isinstance(field, str) else field
 
 
 def _named(name: QualifiedName) -> Any:

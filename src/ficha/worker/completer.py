@@ -18,12 +18,12 @@ from ..errors import Refused
 from ..operations import LeaseOperations
 from ..store.base import StoreError
 from .context import Facts
-from .failure import Failure
+from .failure import Failure, SetupFailed
 from .results import Accepted, Cancel, Partial, Retry
 from .run import Run
 from .run_log import is_logged, record, redacted
 
-NOT_RESULTS = (Failure, Partial, Retry, Cancel, Accepted)
+NOT_RESULTS = (Failure, SetupFailed, Partial, Retry, Cancel, Accepted)
 """What a run may end with instead of a result."""
 
 
@@ -76,7 +76,7 @@ class Completer:
             ending = c.Interrupted("the worker was stopped")
         else:
             ending = self._ending_of(result)
-            if isinstance(result, Failure):
+            if isinstance(result, Failure | SetupFailed):
                 note = {"error": arg.text(redacted(result.error))}
                 if result.traceback is not None:
                     note["exception"] = redacted(result.traceback)
@@ -92,6 +92,8 @@ class Completer:
                 case Failure(error, final, lost):
                     text = redacted(error)
                     return self._operations.interrupted(text, lost=True) if lost else c.Failed(arg.text(text), final)
+                case SetupFailed():
+                    return self._operations.interrupted(redacted(f"the tool could not be set up: {result.error}"))
                 case Partial(value, delivered, of):
                     return self._operations.completed(value, delivered, of)
                 case Retry(after, reason):

@@ -73,12 +73,14 @@ class Facts(Struct, frozen=True, gc=False):
 class BaseJobContext:
     """What both kinds of context share."""
 
-    __slots__ = ("_facts", "_is_stopped", "_payload")
+    __slots__ = ("_device", "_facts", "_is_stopped", "_payload", "_setup")
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._is_stopped = False
         self._payload: dict[str, Any] | None = None
+        self._setup: Any = None
+        self._device: str | None = None
 
     @property
     def facts(self) -> Facts:
@@ -117,6 +119,16 @@ class BaseJobContext:
         return self._payload
 
     @property
+    def setup(self) -> Any:
+        """What the tool's `setup` returned, such as a model; None if the tool has none."""
+        return self._setup
+
+    @property
+    def device(self) -> str | None:
+        """The one of the tool's `devices` that this thread or child process is bound to."""
+        return self._device
+
+    @property
     def correlation_id(self) -> str:
         """The correlation id of the submit, for logs and for calls to other services; by default the job's id."""
         return self._facts.spec.correlation_id or self._facts.id
@@ -150,6 +162,10 @@ class BaseJobContext:
     def stop(self) -> None:
         """Asks the handler to stop."""
         self._is_stopped = True
+
+    def prepare(self, setup: Any, device: str | None) -> None:
+        """Gives the handler what its tool's `setup` returned, and its device."""
+        self._setup, self._device = setup, device
 
 
 class JobContext(BaseJobContext):

@@ -8,8 +8,10 @@ from functools import partial
 from typing import Any
 
 from ..tools import Tool
+from .failure import SetupFailed
 from .process_pool import ProcessPool
 from .run import Run
+from .setups import Setups
 from .tool_runner import ToolRunner
 
 HandlerCall = Callable[[], Coroutine[Any, Any, Any]]
@@ -18,7 +20,8 @@ HandlerCall = Callable[[], Coroutine[Any, Any, Any]]
 class Executor:
     """Calls a worker's handlers, and owns its threads and child processes."""
 
-    def __init__(self, worker: str) -> None:
+    def __init__(self, worker: str, setups: Setups) -> None:
+        self._setups = setups
         self._process_pool = ProcessPool(worker)
         self._runners: dict[str, ToolRunner] = {}
         self._turns: dict[str, asyncio.Semaphore] = {}
@@ -28,6 +31,21 @@ class Executor:
         for runner in self._runners.values():
             runner.close()
         await self._process_pool.close()
+
+    async def set_up(self, tool: Tool) -> None:
+        """Sets the tool up for its first job: one thread, one child process, or the worker. Tries until it works."""
+        while True:
+            try:
+                if tool.isolation == "process":
+                    await self._process_pool.set_up(tool)
+                else:
+                    await self._runner(tool).set_up()
+            except Exception as error:
+                failed = error if isinstance(error, SetupFailed) else SetupFailed.of(error)
+                await asyncio.sleep(self._setups.failed(tool, failed))
+            else:
+                self._setups.worked(tool)
+                return
 
     def call(self, run: Run) -> Coroutine[Any, Any, Any]:
         """Returns what the handler returned, and raises what it raised. A cancelled call ends once it has stopped."""
@@ -54,6 +72,8 @@ class Executor:
 
     def _in_turn(self, tool: Tool, call: HandlerCall) -> Coroutine[Any, Any, Any]:
         """The call, which waits for its turn if the tool limits its calls."""
+        if tool.setup is not None:
+            call = partial(self._noting_setup, tool, call)
         # Threads wait by themselves: the next call begins without a turn of the loop in between.
         has_threads = tool.isolation != "process" and not tool.is_async
         return call() if tool.max_calls is None or has_threads else self._wait_for_turn(tool, tool.max_calls, call)
@@ -67,6 +87,20 @@ class Executor:
             return await call()
         finally:
             self._end_turn(task)
+
+    async def _noting_setup(self, tool: Tool, call: HandlerCall) -> Any:
+        """Raises SetupFailed if the tool could not be set up, now or a moment ago."""
+        self._setups.check(tool)
+        try:
+            result = await call()
+        except SetupFailed as failed:
+            self._setups.failed(tool, failed)
+            raise
+        except Exception:
+            self._setups.worked(tool)
+            raise
+        self._setups.worked(tool)
+        return result
 
     def _end_turn(self, task: asyncio.Task[Any] | None) -> None:
         turns = self._taken.pop(task, None)

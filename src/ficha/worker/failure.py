@@ -1,4 +1,4 @@
-"""A failed run, as a value: what a handler raised, or how its process ended."""
+"""A failed run, as a value: what a handler raised, or how its process ended; and a tool that could not be set up."""
 
 from __future__ import annotations
 
@@ -26,15 +26,38 @@ class Failure(Struct, frozen=True):
     @classmethod
     def of(cls, error: BaseException, tool: Tool) -> Failure:
         """What a handler raised, as the job's error."""
-        shown = "".join(traceback.format_exception(error))
-        if len(shown) > 2 * SHOWN_CHARS:
-            shown = f"{shown[:SHOWN_CHARS]} … {shown[-SHOWN_CHARS:]}"
-        kind = type(error).__name__
-        try:
-            text = str(error)[: 4 * SHOWN_CHARS]
-        except Exception:
-            # Where `__str__` itself fails, the exception's name has to do.
-            text = ""
+        shown, kind, text = _traceback(error), type(error).__name__, _message(error)
         if isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
             return cls(f"the handler raised {kind}: {text}".rstrip(": "), traceback=shown)
         return cls(text or kind, isinstance(error, (FinalError, *tool.fatal)), traceback=shown)
+
+
+class SetupFailed(Exception):
+    """The tool could not be set up, so the run has not begun: that says nothing about the job, which goes back to the
+    queue. The traceback is only for the log."""
+
+    def __init__(self, error: str, traceback: str | None = None) -> None:
+        super().__init__(error, traceback)
+        self.error = error
+        self.traceback = traceback
+
+    def __str__(self) -> str:
+        return self.error
+
+    @classmethod
+    def of(cls, error: BaseException) -> SetupFailed:
+        """What the tool's setup raised."""
+        return cls(f"{type(error).__name__}: {_message(error)}".rstrip(": "), _traceback(error))
+
+
+def _traceback(error: BaseException) -> str:
+    shown = "".join(traceback.format_exception(error))
+    return shown if len(shown) <= 2 * SHOWN_CHARS else f"{shown[:SHOWN_CHARS]} … {shown[-SHOWN_CHARS:]}"
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)[: 4 * SHOWN_CHARS]
+    except Exception:
+        # Where `__str__` itself fails, the exception's name has to do.
+        return ""

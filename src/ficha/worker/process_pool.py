@@ -42,12 +42,12 @@ from .child_main import (
     main,
     to_worker,
 )
-from .failure import Failure
+from .failure import Failure, SetupFailed
 from .results import Retry
 from .run import Run
 
 IDLE_S = 60.0
-"""How long an idle child is kept."""
+"""How long an idle child is kept, unless its tool has a setup: then it is kept until the worker stops."""
 TERM_S: Final = 1.0
 """How long a child has between SIGTERM and SIGKILL."""
 NO_PROCESS_S: Final = 10.0
@@ -68,18 +68,24 @@ class ProcessPool:
             )
         self._worker = worker
         self._children: list[ChildProcess] = []
+        self._starting: list[tuple[str, str | None]] = []
         # If nobody calls close(), the children are killed when the interpreter exits.
         atexit.register(self._kill)
 
     async def call(self, run: Run) -> Any:
-        """Returns what the handler returned, or its failure. A cancelled call ends once the process has exited."""
+        """Returns what the handler returned, or its failure. A cancelled call ends once the process has exited. Raises
+        SetupFailed if the tool could not be set up in a new process."""
         tool = run.tool
         try:
             child = self._idle_child(tool) or await self._start(tool)
         except OSError as error:
             return Retry(NO_PROCESS_S, f"the worker could not start a process: {error}")
         try:
+            await child.set_up()
             result = await child.run(run)
+        except SetupFailed:
+            child.close_pipe()
+            raise
         except BaseException:
             await child.stop(tool.stop_grace)
             raise
@@ -88,6 +94,19 @@ class ProcessPool:
         else:
             child.idle(IDLE_S)
         return result
+
+    async def set_up(self, tool: Tool) -> None:
+        """Starts a child for the tool's first job, and sets it up. Raises SetupFailed if that fails."""
+        try:
+            child = await self._start(tool)
+        except OSError as error:
+            raise SetupFailed.of(error) from error
+        try:
+            await child.set_up()
+        except BaseException:
+            child.close_pipe()
+            raise
+        child.idle(IDLE_S)
 
     async def close(self) -> None:
         """Ends all children, even those in the middle of a run."""
@@ -102,10 +121,19 @@ class ProcessPool:
         return next((child for child in self._children if child.tool == tool.name and child.is_idle), None)
 
     async def _start(self, tool: Tool) -> ChildProcess:
-        child = await ChildProcess.start(tool, f"{self._worker} {tool.name}")
+        device = self._device(tool)
+        self._starting.append((tool.name, device))
+        try:
+            child = await ChildProcess.start(tool, device, f"{self._worker} {tool.name}")
+        finally:
+            self._starting.remove((tool.name, device))
         self._children.append(child)
         child.exited.add_done_callback(lambda _: self._children.remove(child))
         return child
+
+    def _device(self, tool: Tool) -> str | None:
+        children = [*self._starting, *((child.tool, child.device) for child in self._children)]
+        return tool.device_for(device for name, device in children if name == tool.name)
 
     def _kill(self) -> None:
         for child in self._children:
@@ -117,22 +145,27 @@ class ChildProcess:
 
     def __init__(
         self,
-        tool: str,
+        tool: Tool,
+        device: str | None,
         process: multiprocessing.process.BaseProcess,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
         assert process.pid is not None
-        self.tool = tool
+        self.tool = tool.name
+        self.device = device
+        self._has_setup = tool.setup is not None
         self._process = process
         self._pid = process.pid
         self._reader = reader
         self._writer = writer
         self._loop = asyncio.get_running_loop()
         self._is_ready = False
+        self._set_up: asyncio.Future[SetupFailed | None] = self._loop.create_future()
         self._run: Run | None = None
         self._outcome: asyncio.Future[Any] = self._loop.create_future()
         self._answering: set[asyncio.Task[None]] = set()
+        self._is_idle = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._exit_code: asyncio.Future[int] = self._loop.create_future()
         self._watch_exit()
@@ -140,26 +173,31 @@ class ChildProcess:
         self.exited = asyncio.create_task(self._supervise(), name=f"ficha child {self._pid}")
 
     @classmethod
-    async def start(cls, tool: Tool, name: str) -> ChildProcess:
+    async def start(cls, tool: Tool, device: str | None, name: str) -> ChildProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             reader, writer = await asyncio.open_connection(sock=ours)
-            process = _SPAWN.Process(target=main, args=(theirs, _spec(tool)), name=name)
+            process = _SPAWN.Process(target=main, args=(theirs, _spec(tool, device)), name=name)
             try:
                 with _stop_signals_blocked():
                     process.start()
-                return cls(tool.name, process, reader, writer)
+                return cls(tool, device, process, reader, writer)
             except BaseException:
                 writer.close()
                 raise
 
     @property
     def is_idle(self) -> bool:
-        return self._idle_timer is not None
+        return self._is_idle
+
+    async def set_up(self) -> None:
+        """Returns when the tool is set up in the child; raises SetupFailed if that failed."""
+        if self._has_setup and (failed := await asyncio.shield(self._set_up)) is not None:
+            raise failed
 
     async def run(self, run: Run) -> Any:
         """Returns what the handler returned, or its failure."""
-        self._cancel_idle_timer()
+        self._end_idleness()
         self.ran += 1
         self._run, self._outcome = run, self._loop.create_future()
         self._send(BeginRun(self.ran, run.job.facts))
@@ -178,18 +216,21 @@ class ChildProcess:
         await asyncio.wait([self.exited])
 
     def idle(self, most_s: float) -> None:
-        """Marks the child as idle, and ends it if it stays so for `most_s`."""
+        """Marks the child as idle, and ends it if it stays so for `most_s`, unless its tool has a setup."""
         if not self._writer.is_closing() and not self._exit_code.done():
-            self._idle_timer = self._loop.call_later(most_s, self.close_pipe)
+            self._is_idle = True
+            if not self._has_setup:
+                self._idle_timer = self._loop.call_later(most_s, self.close_pipe)
 
-    def _cancel_idle_timer(self) -> None:
+    def _end_idleness(self) -> None:
+        self._is_idle = False
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
 
     def close_pipe(self) -> None:
         """Closes the pipe, at which the child exits: by itself if it is idle, else in the middle of its run."""
-        self._cancel_idle_timer()
+        self._end_idleness()
         self._writer.close()
 
     def signal(self, number: signal.Signals) -> None:
@@ -206,7 +247,7 @@ class ChildProcess:
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             # Process and pipe end together, unless the child does not read, or its handler closed or shared the pipe.
-            self._cancel_idle_timer()
+            self._end_idleness()
             await asyncio.wait(both, timeout=1.5 * EXIT_S)
         finally:
             listening.cancel()
@@ -215,6 +256,7 @@ class ChildProcess:
         await asyncio.wait(both)
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
+        settle(self._set_up, self._exit_before_ready())
         settle(self._outcome, self._exit_failure())
 
     def _watch_exit(self) -> None:
@@ -235,11 +277,15 @@ class ChildProcess:
 
         self._loop.add_reader(watched, exited)
 
+    def _exit_before_ready(self) -> SetupFailed:
+        code = self._exit_code.result()
+        how = f"was ended by {_signal(-code)}" if code < 0 else f"exited with {code}"
+        return SetupFailed(f"its process {how}")
+
     def _exit_failure(self) -> Failure:
         code = self._exit_code.result()
         if code < 0:
-            known = {number.value: f" ({number.name})" for number in signal.Signals}
-            return Failure(f"the job's process was ended by signal {-code}{known.get(-code, '')}", lost=True)
+            return Failure(f"the job's process was ended by {_signal(-code)}", lost=True)
         if not self._is_ready:
             return Failure(f"the job's process exited with {code} before it could begin; the worker's stderr says why")
         return Failure(f"the job's process exited with {code} without a result", lost=True)
@@ -252,8 +298,9 @@ class ChildProcess:
 
     def _receive(self, message: ChildReady | ChildCall | RunEnded | LogLine) -> None:
         match message:
-            case ChildReady():
+            case ChildReady(failed):
                 self._is_ready = True
+                settle(self._set_up, None if failed is None else SetupFailed(*failed))
             case ChildCall():
                 # A thread that outlived its run must not write for the next one.
                 run = self._run if message.run == self.ran else None
@@ -291,11 +338,26 @@ class ChildProcess:
             self._writer.write(framed(message))
 
 
-def _spec(tool: Tool) -> ChildSpec:
+def _spec(tool: Tool, device: str | None) -> ChildSpec:
     known = logging.root.manager.loggerDict.items()
     levels = {name: logger.level for name, logger in known if isinstance(logger, logging.Logger) and logger.level}
     handler, *fatal = map(_name, (tool.handler, *tool.fatal))
-    return ChildSpec(tool.name, handler, tuple(fatal), tool.memory_mb, {"": logging.root.level} | levels)
+    setup = None if tool.setup is None else _name(tool.setup)
+    return ChildSpec(
+        tool.name,
+        handler,
+        setup,
+        tool.setup_takes_device,
+        device,
+        tuple(fatal),
+        tool.memory_mb,
+        {"": logging.root.level} | levels,
+    )
+
+
+def _signal(number: int) -> str:
+    known = {each.value: f" ({each.name})" for each in signal.Signals}
+    return f"signal {number}{known.get(number, '')}"
 
 
 def _name(function: Any) -> QualifiedName:

@@ -6,13 +6,14 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Final
 
 from msgspec.structs import replace
 
+from .. import validation as arg
 from ..core.commands import RegisterWorker
 from ..operations import LeaseOperations
 
@@ -29,9 +30,20 @@ def worker_name(given: str | None = None) -> str:
 
 
 class Registration:
-    """Registers whenever it is called. One that fails is made good by the next."""
+    """Registers whenever it is called. One that fails is made good by the next.
 
-    def __init__(self, name: str, pools: tuple[str, ...], concurrency: int, heartbeat_s: float) -> None:
+    problem: what keeps the worker from its work, if anything does.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pools: tuple[str, ...],
+        concurrency: int,
+        heartbeat_s: float,
+        problem: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self._problem = problem
         heartbeat_ms = max(1, round(heartbeat_s * 1_000))
         self._command = RegisterWorker(
             name, socket.gethostname(), os.getpid(), pools, concurrency, version("ficha"), heartbeat_ms
@@ -48,7 +60,9 @@ class Registration:
     async def register(self, operations: LeaseOperations, *, stops: bool = False) -> None:
         try:
             async with asyncio.timeout(LAST_TIMEOUT_S if stops else REGISTER_TIMEOUT_S):
-                worker = await operations.register_worker(replace(self._command, stops=stops))
+                problem = self._problem()
+                told = replace(self._command, stops=stops, problem=None if problem is None else arg.text(problem))
+                worker = await operations.register_worker(told)
         except Exception as error:
             log.debug("the worker's registration may not have been stored: %r", error)
         else:

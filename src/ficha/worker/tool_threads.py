@@ -16,9 +16,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..futures import wake
+from ..tools import Tool
+from .failure import SetupFailed
 
 IDLE_S: Final = 60.0
-"""How long an idle thread is kept."""
+"""How long an idle thread is kept, unless its tool has a setup: then it is kept until the worker stops."""
+
+
+ThreadFunction = Callable[[Any, str | None], Any]
+"""What runs on a thread: it gets what the tool's setup returned there, and the thread's device."""
 
 
 class ThreadCall:
@@ -26,7 +32,7 @@ class ThreadCall:
 
     __slots__ = ("_context", "_error", "_function", "_loop", "_result", "ended", "is_given_up", "thread")
 
-    def __init__(self, function: Callable[[], Any]) -> None:
+    def __init__(self, function: ThreadFunction) -> None:
         self._function = function
         self._context = contextvars.copy_context()
         self._loop = asyncio.get_running_loop()
@@ -37,9 +43,11 @@ class ThreadCall:
         self.thread: KeptThread | None = None
         """The thread that runs it; None while it waits for one."""
 
-    def perform(self) -> None:
+    def perform(self, thread: KeptThread) -> None:
         try:
-            self._result = self._context.run(self._function)
+            setup = thread.set_up()
+            if not self.is_given_up:
+                self._result = self._context.run(self._function, setup, thread.device)
         except BaseException as error:
             self._error = error
 
@@ -60,22 +68,35 @@ class ThreadCall:
 class KeptThread:
     """A thread, and how an idle one gets its next call."""
 
-    __slots__ = ("inbox", "is_left_behind")
+    __slots__ = ("_setup", "_tool", "device", "inbox", "is_left_behind", "is_set_up")
 
-    def __init__(self) -> None:
+    def __init__(self, tool: Tool, device: str | None) -> None:
+        self._tool = tool
+        self.device = device
+        self._setup: Any = None
+        self.is_set_up = tool.setup is None
         self.inbox: queue.SimpleQueue[ThreadCall | None] = queue.SimpleQueue()
         self.is_left_behind = False
 
+    def set_up(self) -> Any:
+        """What the tool's setup returned on this thread; calls it if it has not succeeded yet."""
+        if not self.is_set_up:
+            try:
+                self._setup = self._tool.call_setup(self.device)
+            except BaseException as error:
+                raise SetupFailed.of(error) from error
+            self.is_set_up = True
+        return self._setup
+
 
 class ToolThreads:
-    """Runs the calls of one tool, at most `most` at a time (None: no limit); further ones wait in their order.
+    """Runs the calls of one tool, at most `max_calls` at a time; further ones wait in their order.
 
     A thread that hangs is left behind by `give_up`: another takes its place, and it ends when its function does.
     """
 
-    def __init__(self, tool: str, most: int | None = None) -> None:
-        self._name = f"ficha {tool}"
-        self._most = most
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._waiting: deque[ThreadCall] = deque()
@@ -84,8 +105,9 @@ class ToolThreads:
         self._is_closed = False
         self._calls: dict[asyncio.Task[Any] | None, ThreadCall] = {}
 
-    async def call(self, function: Callable[[], Any]) -> Any:
-        """Returns or raises what the function does. When cancelled, it still waits for a function that has begun."""
+    async def call(self, function: ThreadFunction) -> Any:
+        """Returns or raises what the function does; raises SetupFailed if its thread could not be set up. When
+        cancelled, it still waits for a function that has begun."""
         call = ThreadCall(function)
         task = asyncio.current_task()
         self._calls[task] = call
@@ -112,7 +134,8 @@ class ToolThreads:
         with self._lock:
             if call.thread is None:
                 self._waiting.remove(call)
-            else:
+            elif call.thread.is_set_up:
+                # A thread that is still being set up is kept: another would have to begin with that again.
                 call.thread.is_left_behind = True
                 self._threads.discard(call.thread)
             follows = self._waiting.popleft() if self._waiting and self._has_room() else None
@@ -129,7 +152,7 @@ class ToolThreads:
             thread.inbox.put(None)
 
     def _has_room(self) -> bool:
-        return self._most is None or len(self._threads) < self._most
+        return self._tool.max_calls is None or len(self._threads) < self._tool.max_calls
 
     def _hand_over(self, call: ThreadCall) -> None:
         with self._lock:
@@ -144,10 +167,13 @@ class ToolThreads:
         self._start(call)
 
     def _start(self, call: ThreadCall) -> None:
-        thread = call.thread = KeptThread()
+        # A copy, because threads that end leave the set.
+        device = self._tool.device_for(thread.device for thread in list(self._threads))
+        thread = call.thread = KeptThread(self._tool, device)
         self._threads.add(thread)
         try:
-            threading.Thread(target=self._work, args=(thread, call), name=self._name, daemon=True).start()
+            name = f"ficha {self._tool.name}"
+            threading.Thread(target=self._work, args=(thread, call), name=name, daemon=True).start()
         except BaseException:
             self._threads.discard(thread)
             raise
@@ -164,7 +190,7 @@ class ToolThreads:
 
     def _work(self, thread: KeptThread, call: ThreadCall | None) -> None:
         while call is not None:
-            call.perform()
+            call.perform(thread)
             if os.getpid() != self._pid:
                 # The function forked, and the fork returned to here: it must not work in the thread's place.
                 os._exit(0)
@@ -193,7 +219,7 @@ class ToolThreads:
     def _next_call(self, thread: KeptThread) -> ThreadCall | None:
         """The next call of an idle thread; None if the thread is to end."""
         try:
-            return thread.inbox.get(timeout=IDLE_S)
+            return thread.inbox.get(timeout=IDLE_S if self._tool.setup is None else None)
         except queue.Empty:
             with self._lock:
                 if thread in self._idle:

@@ -18,6 +18,10 @@ class WakeEvent:
 
     def set(self) -> None:
         self._is_set = True
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Wakes the waiter, if there is one, without setting the event."""
         if self._waiter is not None:
             wake(self._waiter)
 

@@ -22,12 +22,13 @@ from .call_groups import CallGroups
 from .completer import Completer, End
 from .deadlines import Deadlines
 from .executor import Executor
-from .failure import Failure
+from .failure import Failure, SetupFailed
 from .lease_writer import LeaseWriter
 from .registration import Registration
 from .renewer import OpenOperations, Renewer
 from .run import Run, StopReason, facts_of
 from .run_log import record
+from .setups import Setups
 from .wake_event import WakeEvent
 
 log = logging.getLogger("ficha.worker")
@@ -82,6 +83,7 @@ class WorkerLoop:
         self._stops_at: float | None = None
         self._pid = os.getpid()
         self._unknown: set[str] = set()
+        self._setups = Setups()
         self._completer = Completer(operations, self._written, self._gives_up)
 
     @property
@@ -106,7 +108,9 @@ class WorkerLoop:
         time is up; both finish the running jobs. Such a worker may be the only process there is, so it first sweeps.
         When cancelled, the worker hands its running jobs back to the queue.
         """
-        registration = Registration(self._name, self._pools, self._concurrency, self._heartbeat_s)
+        registration = Registration(
+            self._name, self._pools, self._concurrency, self._heartbeat_s, lambda: self._setups.problem
+        )
         self._renewer = Renewer(
             self._operations,
             self._open_operations,
@@ -117,7 +121,7 @@ class WorkerLoop:
         )
         self._deadlines: Deadlines[Run] = Deadlines(lambda run: self._stop_run(run, "timeout"))
         self._call_groups = CallGroups(self._begin_group, self._concurrency)
-        self._executor = Executor(self._name)
+        self._executor = Executor(self._name, self._setups)
         ran = 0
         async with registration.deregistering(self._operations), self._renewer.running():
             ends_at = float("inf") if max_seconds is None else time.monotonic() + max_seconds
@@ -125,6 +129,8 @@ class WorkerLoop:
             try:
                 if burst or max_seconds is not None:
                     await self._operations.clear_up()
+                if not burst:
+                    self._set_up_tools()
                 ran = await self._claim_until(ends_at, due_within_s if burst else None)
                 await self._finish_runs()
                 return ran
@@ -134,6 +140,20 @@ class WorkerLoop:
                 self._deadlines.close()
                 await self._executor.close()
                 await asyncio.gather(listener, return_exceptions=True)
+
+    # Setting up
+
+    def _set_up_tools(self) -> None:
+        """Sets tools up before their pools are claimed from, so that no job waits for it. (A burst may find no job.)"""
+        for tool in self._tools.values():
+            if tool.setup is not None and tool.pool in self._pools:
+                self._setups.begin(tool)
+                self._spawn(self._set_up(tool), ())
+
+    async def _set_up(self, tool: Tool) -> None:
+        await self._executor.set_up(tool)
+        self._changed.nudge()
+        self._stop_requested.nudge()
 
     # Claiming
 
@@ -145,11 +165,14 @@ class WorkerLoop:
             self._changed.clear()
             heard = self._operations.work_heard(self._pools)
             free = self._free_slots()
-            if free <= 0:
-                await self._wait(ends_at - time.monotonic(), None)
+            pools = self._setups.open_pools(self._pools)
+            if burst and not pools and self._is_idle():
+                break
+            if free <= 0 or not pools:
+                await self._wait(min(ends_at - time.monotonic(), self._setups.next_try_s()), None)
                 continue
             if not is_drained:
-                leases = await self._claim(free)
+                leases = await self._claim(pools, free)
                 if leases is None:
                     tries += 1
                     await self._wait(min(away_pause_s(tries), ends_at - time.monotonic()), None)
@@ -172,18 +195,22 @@ class WorkerLoop:
                     is_swept = False
                     await self._wait(due_s + DUE_SLACK_S, heard)
                     continue
+            if pools != self._setups.open_pools(self._pools):
+                continue  # Another pool was opened during the claim.
             # The queue is empty for now. A finished job may free a slot of a pool, but that sends a hint as well.
             free = self._free_slots()
-            wait_s = min(POLL_S, ends_at - time.monotonic())
-            granted = await self._wait_for_work(free, wait_s, heard, for_ends=due_within_s is not None)
+            wait_s = min(POLL_S, ends_at - time.monotonic(), self._setups.next_try_s())
+            granted = await self._wait_for_work(pools, free, wait_s, heard, for_ends=due_within_s is not None)
             ran += granted
             # A hint that came meanwhile may be of work that the commit group of these leases did not see.
             is_drained = 0 < granted < free and self._operations.work_heard(self._pools) == heard
         return ran
 
-    async def _wait_for_work(self, free: int, most_s: float, heard: int, *, for_ends: bool) -> int:
+    async def _wait_for_work(
+        self, pools: tuple[str, ...], free: int, most_s: float, heard: int, *, for_ends: bool
+    ) -> int:
         """Waits for a hint of work, or for leases granted along with a submit of this process; returns their number."""
-        standing = self._operations.stand(self._pools, limit=free, worker=self._name) if free > 0 else None
+        standing = self._operations.stand(pools, limit=free, worker=self._name) if free > 0 else None
         try:
             await self._wait(most_s, heard, standing, for_ends=for_ends)
         finally:
@@ -206,9 +233,9 @@ class WorkerLoop:
         unwritten = self._completer.unwritten
         return min(self._concurrency, UNWRITTEN_PER_SLOT * self._concurrency - unwritten) - self._busy
 
-    async def _claim(self, free: int) -> list[Lease] | None:
+    async def _claim(self, pools: tuple[str, ...], free: int) -> list[Lease] | None:
         """Claims and begins jobs; None if the claim failed."""
-        return await self._leases(self._operations.claim(self._pools, limit=free, worker=self._name, starts=True))
+        return await self._leases(self._operations.claim(pools, limit=free, worker=self._name, starts=True))
 
     async def _leases(self, claim: Coroutine[Any, Any, list[Lease]]) -> list[Lease] | None:
         asked = asyncio.ensure_future(claim)
@@ -302,6 +329,8 @@ class WorkerLoop:
         except asyncio.CancelledError:
             _uncancel()
             result = Failure("the handler was cancelled from inside") if run.stop_reason is None else None
+        except SetupFailed as failed:
+            result = failed
         except BaseException as error:
             result = Failure.of(error, run.tool)
         self._handler_done(run, result)
@@ -313,6 +342,8 @@ class WorkerLoop:
         except asyncio.CancelledError:
             _uncancel()
             results = [Failure("the handler was cancelled from inside")] * len(runs)
+        except SetupFailed as failed:
+            results = [failed] * len(runs)
         except BaseException as error:
             results = [Failure.of(error, run.tool) for run in runs]
         for run, result in zip(runs, results, strict=True):

@@ -22,6 +22,7 @@ class WorkerView(Struct, frozen=True, kw_only=True):
 
     state: `alive`, `silent` (it missed three heartbeats), `stopped`; None for one that only claims and never said that
         it is there, and then `host` to `seen_at` are None too.
+    problem: what keeps it from its work, such as a tool that could not be set up.
     claimed: runs that it began. Each is `running` now or has ended in one way: `completed`; `failed` (also by time-out,
         or as poison), `cancelled`, `retried` (it failed with attempts left, or asked for it), `recovered` (it was lost
         with its process, or its lease expired), `returned` (the worker stopped) or `accepted` (a provider has the job).
@@ -39,6 +40,7 @@ class WorkerView(Struct, frozen=True, kw_only=True):
     started_at: datetime | None
     seen_at: datetime | None
     stopped_at: datetime | None
+    problem: str | None
     running: int
     stuck: int
     claimed: int
@@ -69,6 +71,7 @@ def worker_view(counts: WorkerCounts, now: int) -> WorkerView:
         started_at=None if worker is None else moment(worker.started_at),
         seen_at=None if worker is None else moment(worker.seen_at),
         stopped_at=moment_if_any(stopped_at),
+        problem=None if worker is None else worker.problem,
         running=counts.running,
         stuck=counts.stuck,
         claimed=runs.get("claimed", 0),

@@ -29,7 +29,7 @@ class WorkerConformance:
 
     async def test_a_worker_reads_back_as_it_last_spoke_of_itself(self, driver: Driver) -> None:
         first = see("w1")
-        await driver.run(first, see("w2", pools=(), host='a "host"', concurrency=2**31 - 1))
+        await driver.run(first, see("w2", pools=(), host='a "host"', concurrency=2**31 - 1, problem="no é"))
         began_at = driver.clock()
         driver.clock.advance(10)
         await driver.run(see("w1", pid=8, started_at=began_at), see("w1", pools=("é", "a,b"), started_at=began_at))
@@ -44,6 +44,7 @@ class WorkerConformance:
         )
         assert found["w2"] is not None
         assert (found["w2"].pools, found["w2"].seen_at, found["w2"].stopped_at) == ((), began_at, None)
+        assert (found["w1"].problem, found["w2"].problem) == (None, "no é")
 
     async def test_every_run_is_counted_as_begun_and_by_how_it_ended(self, driver: Driver) -> None:
         await open_house(driver)

@@ -316,7 +316,8 @@ CREATE TABLE ficha.workers (
     heartbeat_ms  bigint NOT NULL,
     started_at    timestamptz NOT NULL,
     seen_at       timestamptz NOT NULL,
-    stopped_at    timestamptz
+    stopped_at    timestamptz,
+    problem       text
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- What became of the runs of every worker, alive or gone; the sum of a worker's rows of a kind counts. Each batch adds

@@ -275,7 +275,8 @@ CREATE TABLE workers (
     heartbeat_ms INTEGER NOT NULL,
     started_at INTEGER NOT NULL,
     seen_at INTEGER NOT NULL,
-    stopped_at INTEGER
+    stopped_at INTEGER,
+    problem TEXT
 ) STRICT, WITHOUT ROWID;
 
 -- How many runs of each worker, alive or gone, began and ended, by kind.

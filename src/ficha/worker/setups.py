@@ -1,0 +1,94 @@
+"""Tools that are not set up on this worker yet, or could not be, and when that is tried again.
+
+Meanwhile the worker claims nothing from their pools, so that jobs are there for workers that can run them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ..backoff import bound_s
+from ..tools import Tool
+from .failure import SetupFailed
+from .run_log import redacted
+
+log = logging.getLogger("ficha.worker")
+
+FIRST_S = 1.0
+"""The first pause; it doubles with each failure."""
+MOST_S: Final = 60.0
+
+
+class SetupState(Struct, frozen=True, eq=False):
+    """A tool that is not set up: how often that was tried, how it failed last, and until when its jobs are left to
+    others (infinity while it is being set up before its first job)."""
+
+    tool: Tool
+    tries: int
+    failed: SetupFailed | None
+    until: float
+
+
+class Setups:
+    """Which of a worker's tools are not set up."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, SetupState] = {}
+
+    @property
+    def problem(self) -> str | None:
+        """What people should know about this worker."""
+        failed = {name: state.failed for name, state in sorted(self._states.items()) if state.failed is not None}
+        return redacted("; ".join(f"tool {name} could not be set up: {why}" for name, why in failed.items())) or None
+
+    def check(self, tool: Tool) -> None:
+        """Raises SetupFailed if the tool could not be set up and it is too early to try again."""
+        state = self._states.get(tool.name)
+        if state is not None and state.failed is not None and time.monotonic() < state.until:
+            raise SetupFailed(*state.failed.args)
+
+    def begin(self, tool: Tool) -> None:
+        """The tool is being set up before its first job; its pool is closed until that has worked."""
+        self._states[tool.name] = SetupState(tool, 0, None, float("inf"))
+
+    def failed(self, tool: Tool, failed: SetupFailed) -> float:
+        """Notes a failure, and returns after how many seconds to try again."""
+        state = self._states.get(tool.name) or SetupState(tool, 0, None, 0.0)
+        if time.monotonic() < state.until < float("inf"):
+            # Another thread failed just now, or another job waited for the same setup.
+            return state.until - time.monotonic()
+        pause_s = bound_s(state.tries + 1, FIRST_S, MOST_S)
+        until = max(state.until, time.monotonic() + pause_s)
+        self._states[tool.name] = SetupState(tool, state.tries + 1, failed, until)
+        log.error(
+            "tool %s could not be set up; for %.0f s this worker takes no jobs of pool %s: %s",
+            tool.name,
+            pause_s,
+            tool.pool,
+            redacted(failed.error),
+            extra={"tool": tool.name, "exception": redacted(failed.traceback or "")},
+        )
+        return pause_s
+
+    def worked(self, tool: Tool) -> None:
+        state = self._states.pop(tool.name, None)
+        if state is not None and state.failed is not None:
+            log.info("tool %s is set up now", tool.name, extra={"tool": tool.name})
+
+    def open_pools(self, pools: Sequence[str]) -> tuple[str, ...]:
+        """The pools to claim from now."""
+        if not self._states:
+            return tuple(pools)
+        now = time.monotonic()
+        closed = {state.tool.pool for state in self._states.values() if now < state.until}
+        return tuple(pool for pool in pools if pool not in closed)
+
+    def next_try_s(self) -> float:
+        """In how many seconds another pool is open."""
+        now = time.monotonic()
+        return min((state.until - now for state in self._states.values() if now < state.until), default=float("inf"))
