@@ -35,7 +35,7 @@ from .store.connect import connect, store_for
 from .store.schema_name import DEFAULT_SCHEMA, schema_problem
 from .tools import Cost, Isolation, Tool
 from .validation import Limits
-from .worker import WorkerLoop, worker_name
+from .worker import CONCURRENCY, WorkerLoop, concurrency_for, worker_name
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -279,7 +279,7 @@ class Ficha(AllOperations):
         self,
         pools: Sequence[str] | None = None,
         *,
-        concurrency: int = 10,
+        concurrency: int | None = None,
         worker: str | None = None,
         burst: bool = False,
         due_within_s: float = 0.0,
@@ -288,7 +288,8 @@ class Ficha(AllOperations):
         """Runs jobs in this process until cancelled, and returns how many. Jobs still running then are handed back.
 
         pools: the pools to serve. Defaults to all declared pools.
-        concurrency: handlers at a time. Defaults to 10.
+        concurrency: jobs at a time. Defaults to 10, or to more if a tool takes several jobs per call: enough for its
+            `max_calls` (1 if it has no limit) and for one call more, which is put together meanwhile.
         worker: its name. Defaults to WORKER_ID, then to the host's name and the process id.
         burst: return when the queue is empty.
         due_within_s: a burst also waits for retries and schedules that fall due within this time. Defaults to 0.
@@ -301,7 +302,7 @@ class Ficha(AllOperations):
         self,
         pools: Sequence[str] | None = None,
         *,
-        concurrency: int = 10,
+        concurrency: int | None = None,
         name: str | None = None,
         hung: Callable[[], None] | None = None,
     ) -> WorkerLoop:
@@ -310,10 +311,14 @@ class Ficha(AllOperations):
         hung: called, on another thread, when a handler has blocked the event loop beyond its timeout.
         """
         has_own_thread = self._store is None and not self.database.startswith("memory:")
+        served = tuple(self._pools) if pools is None else arg.names(pools, "pool")
+        if concurrency is None:
+            served_tools = [tool for tool in self.tools.values() if tool.pool in served]
+            concurrency = min(self.limits.claim_jobs, max(map(concurrency_for, served_tools), default=CONCURRENCY))
         return WorkerLoop(
             self,
             self.tools,
-            pools=tuple(self._pools) if pools is None else arg.names(pools, "pool"),
+            pools=served,
             concurrency=arg.count(concurrency, "concurrency", self.limits.claim_jobs),
             name=arg.name(worker_name(name), "a worker's name"),
             heartbeat_s=self.heartbeat_s,

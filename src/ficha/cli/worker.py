@@ -35,7 +35,10 @@ def worker(
     pools: Annotated[
         list[str] | None, typer.Option("--pools", help="The pools to serve; names may be separated by commas.")
     ] = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Handlers at a time.")] = 10,
+    concurrency: Annotated[
+        int | None,
+        typer.Option("--concurrency", min=1, help="Jobs at a time. Defaults to 10, or more for jobs_per_call."),
+    ] = None,
     name: Annotated[str | None, typer.Option("--name", envvar="WORKER_ID", help="The worker's name.")] = None,
     burst: Annotated[bool, typer.Option("--burst", help="Stop when the queue is empty.")] = False,
     due_within: Annotated[
@@ -82,7 +85,7 @@ def worker(
 def run(
     app: Ficha,
     pools: list[str] | None,
-    concurrency: int,
+    concurrency: int | None,
     name: str | None = None,
     *,
     burst: bool = False,
@@ -108,7 +111,7 @@ def run(
 async def _work(
     app: Ficha,
     pools: list[str] | None,
-    concurrency: int,
+    concurrency: int | None,
     name: str | None,
     burst: bool,
     due_within_s: float,
@@ -164,7 +167,7 @@ async def _work(
                 extra={
                     "worker": runner.name,
                     "pools": list(runner.pools),
-                    "concurrency": concurrency,
+                    "concurrency": runner.concurrency,
                     "tools": sorted(app.tools),
                 },
             )

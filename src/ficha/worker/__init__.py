@@ -4,9 +4,10 @@ from .context import JobContext, ThreadJobContext
 from .registration import worker_name
 from .results import Accepted, Cancel, FinalError, Partial, Retry
 from .steps import StepMismatch
-from .worker import WorkerLoop
+from .worker import CONCURRENCY, WorkerLoop, concurrency_for
 
 __all__ = [
+    "CONCURRENCY",
     "Accepted",
     "Cancel",
     "FinalError",
@@ -16,5 +17,6 @@ __all__ = [
     "StepMismatch",
     "ThreadJobContext",
     "WorkerLoop",
+    "concurrency_for",
     "worker_name",
 ]

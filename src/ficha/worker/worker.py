@@ -33,6 +33,8 @@ from .wake_event import WakeEvent
 
 log = logging.getLogger("ficha.worker")
 
+CONCURRENCY: Final = 10
+"""How many jobs a worker holds at a time, unless a tool takes more of them per call."""
 POLL_S = 5.0
 """Wake-ups are only hints, so a worker also polls this often."""
 UNKNOWN_TOOL_S = 10.0
@@ -93,6 +95,10 @@ class WorkerLoop:
     @property
     def pools(self) -> tuple[str, ...]:
         return self._pools
+
+    @property
+    def concurrency(self) -> int:
+        return self._concurrency
 
     def stop(self, grace_s: float) -> None:
         """Stops claiming. Runs may end within the grace; the rest is handed back. May be called again."""
@@ -166,7 +172,7 @@ class WorkerLoop:
             heard = self._operations.work_heard(self._pools)
             free = self._free_slots()
             pools = self._setups.open_pools(self._pools)
-            if burst and not pools and self._is_idle():
+            if due_within_s is not None and not pools and self._is_idle():
                 break
             if free <= 0 or not pools:
                 await self._wait(min(ends_at - time.monotonic(), self._setups.next_try_s()), None)
@@ -476,6 +482,12 @@ class WorkerLoop:
                 # A task that is cancelled before its first step never runs its own ending.
                 self._handler_done(run, None if run.stop_reason is not None else Failure("the run was broken off"))
         self._changed.set()
+
+
+def concurrency_for(tool: Tool) -> int:
+    """How many jobs a worker should hold to keep the tool's calls full: those under way, and the next, which is put
+    together meanwhile."""
+    return max(CONCURRENCY, (tool.jobs_per_call or 0) * ((tool.max_calls or 1) + 1))
 
 
 def _uncancel() -> None:
