@@ -14,6 +14,7 @@ from ..engine.views import (
     EntryView,
     EventView,
     FinishView,
+    Happening,
     Hold,
     JobToken,
     JobView,
@@ -32,7 +33,6 @@ from ..store.base import Stats
 from .clients import AsyncClient, Client
 from .errors import BadAnswer, ServerError, Unreachable
 from .retries import Retries
-from .watching import Happening
 
 __all__ = [
     "AccountView",

@@ -10,13 +10,25 @@ from msgspec.structs import replace
 
 from .. import validation as arg
 from ..core.states import FINAL
-from ..engine.views import EventView, FinishView, Hold, JobToken, JobView, Page, Quote, Receipt, ToolView, Whole
+from ..engine.views import (
+    EventView,
+    FinishView,
+    Happening,
+    Hold,
+    JobToken,
+    JobView,
+    Page,
+    Quote,
+    Receipt,
+    ToolView,
+    Whole,
+)
 from ..ids import new_id
 from ..requests import BatchRequest, JobFilter, SubmitOptions, SubmitRequest
 from .effects import READ_S, Flow, Send, Stream
 from .operation import iteration, operation
 from .sending import RequestMethods, checked, posted
-from .watching import Happening, JobWatch
+from .watching import JobWatch
 
 OWN_KEY_HOURS: Final = 1.0
 """A key that the client makes by itself is only good for its own tries, and long enough for them."""

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from ..core.states import FINAL
-from ..engine.views import EventView, JobView, Page, Wait
+from ..engine.views import EventView, Happening, JobView, Page, Wait
 from ..errors import Refused
 from .effects import Answer, Emit, Flow, Open, Pause, Read, Ride, Send, Step
 from .errors import Unreachable
@@ -33,8 +33,6 @@ _FOR_GOOD: Final = frozenset({"UNAUTHENTICATED", "FORBIDDEN", "NOT_FOUND"})
 """Refusals that asking in another way does not change."""
 
 
-Happening: TypeAlias = EventView | Wait | JobView
-"""What is told of a job: an event of its history, its place in the queue, or the job itself, the last time ended."""
 Telling: TypeAlias = Generator[Step | Emit[Happening], Any, T]
 Came = Literal["ended", "broken", "later", "nothing"]
 """What came of a stream: it told the end; it broke; the server asked to come back later; nothing is to be had of it."""

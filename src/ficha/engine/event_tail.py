@@ -20,6 +20,7 @@ from typing import Final, Self
 
 from msgspec import Struct
 
+from ..core.states import FINAL
 from ..futures import settle
 from ..store.base import GetFirstSearched, GetHistory, GetHorizon, ListCommits, NumberedEvent, Reader, Store, StoreError
 from ..store.commits import EVENTS_PER_COMMIT, commit_of, placed
@@ -69,6 +70,19 @@ class EventTail:
         """Follows one job, or all jobs of one account, from after a number of its stream; use it as `async with`."""
         assert (job_id is None) != (account_id is None), "a follower follows one job or one account"
         return Follower(self, job_id, account_id, after)
+
+    async def end_of(self, job_id: str, timeout_s: float) -> bool:
+        """Waits until the job has ended, as its events tell; False if the time is up first.
+
+        Raises Closed and StoreError, as following does.
+        """
+        ends_at = time.monotonic() + timeout_s
+        async with self.follow(job_id=job_id) as follower:
+            while (left_s := ends_at - time.monotonic()) > 0:
+                found = await follower.next(left_s)
+                if any(numbered.event.kind in FINAL or numbered.event.kind == "reused" for numbered in found):
+                    return True
+        return False
 
     def close(self) -> None:
         """Ends all following: whoever asks for the next events is told so. A second call does nothing."""

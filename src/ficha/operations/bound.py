@@ -13,12 +13,19 @@ from .accounts import AccountOperations
 from .admin import AdminOperations
 from .api_keys import ApiKeyOperations
 from .batches import BatchOperations
+from .following import FollowOperations
 from .leases import LeaseOperations
 from .quotes import QuoteOperations
 
 
 class AllOperations(
-    AccountOperations, ApiKeyOperations, BatchOperations, LeaseOperations, AdminOperations, QuoteOperations
+    AccountOperations,
+    ApiKeyOperations,
+    BatchOperations,
+    LeaseOperations,
+    AdminOperations,
+    QuoteOperations,
+    FollowOperations,
 ):
     """Every operation there is."""
 

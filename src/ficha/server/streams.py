@@ -8,7 +8,6 @@ missed without harm: it says how things are, not what happened.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
 from typing import Any, ClassVar, Final
@@ -19,12 +18,11 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from ..core.outcomes import Refusal
-from ..core.states import FINAL
 from ..engine.event_tail import Closed
-from ..engine.position_watch import Watched
-from ..engine.views import JobView, event_view
+from ..engine.views import JobView, Wait, event_view
 from ..errors import Refused
 from ..operations import AllOperations
+from ..operations.following import happenings
 from ..store.base import NumberedEvent, StoreError
 
 KEEP_ALIVE_S = 15.0
@@ -36,45 +34,23 @@ RECONNECT: Final = b"event: reconnect\nretry: 1000\ndata: {}\n\n"
 """The last word of a stream that another process, or this one a little later, can go on with."""
 MISSED: Final = b"event: missed\ndata: {}\n\n"
 """More has happened since then than is searched for an account's events: read its jobs to see how they are."""
-BACK_IN_QUEUE: Final = frozenset({"retried", "recovered", "returned"})
-"""Events after which a job waits again. One that ends has the name of the status that the job then has."""
 
 
 async def follow_job(app: AllOperations, job_id: str, after: int = 0) -> AsyncGenerator[bytes, None]:
     """The job's events after a number, the job as it is then, and all that happens to it until it has ended."""
+    is_first = True
     try:
-        async with app.engine.live.follow(job_id=job_id, after=after) as follower:
-            while found := await follower.next(0):
-                yield _events(found)
-            job = await app.job(job_id)
-            yield _message("job", job)
-            waiting = Watched(app.queries.watch, job_id, follower.nudge)
-            try:
-                waiting.see(job, told=True)
-                while job.status not in FINAL:
-                    if found := await follower.next(KEEP_ALIVE_S):
-                        yield _events(found)
-                        kinds = {numbered.event.kind for numbered in found}
-                        if not kinds.isdisjoint(FINAL | BACK_IN_QUEUE):
-                            job = await app.job(job_id)
-                            waiting.see(job, told=False)
-                        elif "claimed" in kinds:
-                            waiting.stop()
-                    elif waiting.is_lost:
-                        job = await app.job(job_id)
-                        waiting.see(job, told=False)
-                    elif waiting.news is None:
-                        yield KEEP_ALIVE
-                    if waiting.news is not None:
-                        news, waiting.news = waiting.news, None
-                        yield _message("position", news)
-            finally:
-                waiting.stop()
-            # The job may have been read before the events that led to its end.
-            follower.fall_behind()
-            while found := await follower.next(0):
-                yield _events(found)
-            yield _message("end", job)
+        async for told in happenings(app, job_id, after, KEEP_ALIVE_S):
+            match told:
+                case None:
+                    yield KEEP_ALIVE
+                case list():
+                    yield b"".join(_message(event.kind, event, event.number) for event in told)
+                case Wait():
+                    yield _message("position", told)
+                case JobView():
+                    yield _message("job" if is_first else "end", told)
+                    is_first = False
     except (Closed, Refused, StoreError):
         yield RECONNECT
 
@@ -99,14 +75,9 @@ async def await_end(app: AllOperations, job_id: str, timeout_s: float) -> JobVie
     None if the database cannot tell now. It raises nothing, since whoever waits has just submitted the job: they must
     not hear that nothing was changed.
     """
-    ends_at = time.monotonic() + timeout_s
     try:
         with suppress(Closed):
-            async with app.engine.live.follow(job_id=job_id) as follower:
-                while (left_s := ends_at - time.monotonic()) > 0:
-                    found = await follower.next(left_s)
-                    if any(numbered.event.kind in FINAL or numbered.event.kind == "reused" for numbered in found):
-                        break
+            await app.engine.live.end_of(job_id, timeout_s)
         return await app.job(job_id)
     except (Refused, StoreError):
         return None

@@ -7,7 +7,7 @@ from .accounts import AccountView, EntryView, Hold, KeyView, account_view, entry
 from .api_keys import ApiKeyView, AuditView, NewApiKey, api_key_view, audit_view
 from .batches import BatchCancelled, BatchResumed, BatchView, batch_view
 from .dates import instant, moment, moment_if_any
-from .jobs import EventView, JobToken, JobView, ToolView, Wait, event_view, job_view
+from .jobs import EventView, Happening, JobToken, JobView, ToolView, Wait, event_view, job_view
 from .leases import Lease
 from .lists import Page, Whole
 from .pools import PoolView, pool_view
@@ -24,6 +24,7 @@ __all__ = [
     "EntryView",
     "EventView",
     "FinishView",
+    "Happening",
     "Hold",
     "JobToken",
     "JobView",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -144,6 +144,10 @@ def event_view(numbered: NumberedEvent) -> EventView:
     return EventView(
         number=numbered.number, job_id=event.job_id, kind=event.kind, data=event.data or {}, at=moment(event.at)
     )
+
+
+Happening: TypeAlias = EventView | Wait | JobView
+"""What is told of a job: an event of its history, its place in the queue, or the job itself, the last time ended."""
 
 
 class JobToken(Struct, frozen=True):

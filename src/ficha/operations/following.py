@@ -1,0 +1,135 @@
+"""Following a job inside this process: all that happens to it, and its end.
+
+The server's streams are made of the same generator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from .. import validation as arg
+from ..backoff import away_pause_s
+from ..core.states import FINAL
+from ..engine.committer import CLOSED
+from ..engine.event_tail import Closed
+from ..engine.position_watch import Watched
+from ..engine.views import EventView, Happening, JobView, Wait, event_view
+from ..errors import Refused
+from ..store.base import Transient, Unavailable
+from .submits import SubmitOperations
+
+BACK_IN_QUEUE: Final = frozenset({"retried", "recovered", "returned"})
+"""Events after which a job waits again. An event that ends a job has the name of the status that the job then has."""
+LONGEST_S: Final = 3_600.0
+"""How long a follower waits at once; whoever waits without a limit waits again."""
+
+Told = list[EventView] | Wait | JobView | None
+"""Some events in order, how the job waits, the job itself, or nothing for a while."""
+
+
+class FollowOperations(SubmitOperations):
+    async def wait(self, job_id: str, timeout_s: float | None = None) -> JobView:
+        """Waits for a job's end and returns it; `TimeoutError` if it has not ended in time. The job goes on then."""
+        left_s = float("inf") if timeout_s is None else arg.milliseconds(timeout_s, "timeout_s") / 1_000
+        ends_at = time.monotonic() + left_s
+        job = await self.job(job_id)
+        tries = 0
+        while job.status not in FINAL:
+            left_s = ends_at - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError(f"job {job.id} is still {job.status}; it goes on by itself")
+            try:
+                await self.engine.live.end_of(job.id, min(left_s, LONGEST_S))
+                job = await self.job(job.id)
+                tries = 0
+            except Closed:
+                raise Refused.of(CLOSED) from None
+            except (Transient, Unavailable):
+                tries += 1
+                await asyncio.sleep(max(0.0, min(away_pause_s(tries), ends_at - time.monotonic())))
+        return job
+
+    async def watch(self, job_id: str, *, after: int = 0) -> AsyncGenerator[Happening, None]:
+        """All that happens to a job until it has ended: its events after the number `after`, each once and in order;
+        how it waits whenever that changes; and the job itself, first as it stands and at last as it ended.
+
+        While the database is away it waits, and then goes on after the last event that it gave.
+        """
+        job = await self.job(job_id)
+        cursor = arg.cursor(after, "after") or 0
+        shown: JobView | None = None
+        waits: Wait | None = None
+        tries = 0
+        while True:
+            try:
+                async for told in happenings(self, job.id, cursor, LONGEST_S):
+                    tries = 0
+                    match told:
+                        case list():
+                            for event in told:
+                                cursor = event.number
+                                yield event
+                        case JobView(status="queued") if shown is not None:
+                            told = Wait(told.position, told.estimated_wait_s, told.waiting_for)
+                            if told != waits:
+                                waits = told
+                                yield told
+                        case JobView():
+                            # One that has ended comes once more, after all of its events.
+                            if shown is None and told.status not in FINAL:
+                                shown, waits = told, Wait(told.position, told.estimated_wait_s, told.waiting_for)
+                                yield told
+                            job = told
+                        case Wait():
+                            waits = told
+                            yield told
+                yield job
+                return
+            except Closed:
+                raise Refused.of(CLOSED) from None
+            except (Transient, Unavailable):
+                tries += 1
+                await asyncio.sleep(away_pause_s(tries))
+
+
+async def happenings(app: SubmitOperations, job_id: str, after: int, silence_s: float) -> AsyncGenerator[Told, None]:
+    """The job's events after a number, the job as it is then, all that happens to it until it has ended, and the job as
+    it ended. None after `silence_s` in which nothing happened.
+
+    Raises Closed when the process shuts down, and StoreError while the database cannot be read.
+    """
+    async with app.engine.live.follow(job_id=job_id, after=after) as follower:
+        while found := await follower.next(0):
+            yield [*map(event_view, found)]
+        job = await app.job(job_id)
+        yield job
+        waiting = Watched(app.queries.watch, job_id, follower.nudge)
+        try:
+            waiting.see(job, told=True)
+            while job.status not in FINAL:
+                if found := await follower.next(silence_s):
+                    yield [*map(event_view, found)]
+                    kinds = {numbered.event.kind for numbered in found}
+                    if not kinds.isdisjoint(FINAL | BACK_IN_QUEUE):
+                        job = await app.job(job_id)
+                        waiting.see(job, told=False)
+                    elif "claimed" in kinds:
+                        waiting.stop()
+                elif waiting.is_lost:
+                    job = await app.job(job_id)
+                    waiting.see(job, told=False)
+                elif waiting.news is None:
+                    yield None
+                if waiting.news is not None:
+                    news, waiting.news = waiting.news, None
+                    yield news
+        finally:
+            waiting.stop()
+        # The job may have been read before the events that led to its end.
+        follower.fall_behind()
+        while found := await follower.next(0):
+            yield [*map(event_view, found)]
+        yield job
