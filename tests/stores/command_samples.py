@@ -320,6 +320,7 @@ def questions() -> dict[str, Question]:
         "a look at a submit": Question(q.GetSnapshot(needs([joining])), 1),
         "a history": Question(q.GetHistory(job), 10),
         "a history, a later page": Question(q.GetHistory(job, 3), 10),
+        "jobs of a provider's reference": Question(q.ListAccepted("ref-7"), 1),
         "commits": Question(q.ListCommits(1_000), 100),
         "new commits": Question(q.ListCommits(2**40), 1),
         "commits of an account": Question(q.ListCommits(900_000, telling_of=name), q.EVENTS_SEARCHED),

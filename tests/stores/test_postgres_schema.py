@@ -116,6 +116,7 @@ QUESTIONS: list[q.Query[Any]] = [
     q.ListEntries("a", before_number=3),
     q.GetHistory(str(uuid4())),
     q.GetHistory("no uuid", 3),
+    q.ListAccepted("ref"),
     q.ListCommits(),
     q.ListCommits(3, 7, "a"),
     q.GetFirstSearched(),

@@ -191,6 +191,17 @@ class SubmitOperations(Operations):
             raise Refused.of(Refusal("NOT_FOUND", f"there is no job {job_id}."))
         return view
 
+    async def job_by_ref(self, ref: str, *, tool: str | None = None) -> JobView:
+        """The job that an external provider took over under this reference (`Accepted(ref)`), ended or not.
+
+        Where several had the same one, the last that was taken over; with `tool`, the last of that tool's.
+        """
+        named, kind = arg.name(ref, "a provider's reference"), arg.optional_name(tool, "a tool")
+        view = await self.queries.job_by_ref(named, kind)
+        if view is None:
+            raise Refused.of(Refusal("NOT_FOUND", f"there is no job with the provider's reference {named!r}."))
+        return view
+
     async def jobs(self, **asked: Unpack[JobFilter]) -> Page[JobView]:
         """A page of jobs, newest first; `after` is the `next` of the page before."""
         return await self.queries.jobs(jobs_query(asked, self.limits))

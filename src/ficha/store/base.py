@@ -238,6 +238,12 @@ class GetHistory(Query[list[Event]], frozen=True):
     limit: int = 100
 
 
+class ListAccepted(Query[list[Event]], frozen=True):
+    """The events that tell of a provider who took over a job under this reference, newest first."""
+
+    ref: str
+
+
 class Commit(Struct, frozen=True):
     """The events of one commit, or a part of them if there are very many."""
 

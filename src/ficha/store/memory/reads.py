@@ -100,6 +100,12 @@ def _history(store: MemoryStore, job_id: str) -> list[Event]:
     return [] if job is None else history(job, store.history.get(job_id, ()))
 
 
+def _list_accepted(store: MemoryStore, query: q.ListAccepted) -> list[Event]:
+    kept = (event for events in store.history.values() for event in events)
+    found = [event for event in kept if event.data is not None and event.data.get("ref") == query.ref]
+    return sorted(found, key=lambda event: (event.at, event.job_id), reverse=True)
+
+
 def _list_commits(store: MemoryStore, query: q.ListCommits) -> list[q.Commit]:
     found = (
         commit
@@ -328,6 +334,7 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.ListAccounts: _list_accounts,
     q.ListEntries: _list_entries,
     q.GetHistory: _get_history,
+    q.ListAccepted: _list_accepted,
     q.ListCommits: _list_commits,
     q.GetFirstSearched: _get_first_searched,
     q.GetHorizon: _get_horizon,

@@ -28,6 +28,7 @@ PAGES: Final[dict[type[q.Query[Any]], tuple[Table, str, tuple[tuple[str, str, st
     q.GetAccount: (t.ACCOUNTS, "id", (("id", "=", "account_id"),)),
     q.ListAccounts: (t.ACCOUNTS, "id", (("id", ">", "after"),)),
     q.ListSteps: (t.STEPS, "{insertion_order}", (("job_id", "=", "job_id"),)),
+    q.ListAccepted: (t.EVENTS, "at DESC, t.job_id DESC", (("data ->> 'ref'", "=", "ref"),)),
     q.ListEntries: (t.ENTRIES, "number DESC", (("account_id", "=", "account_id"), ("number", "<", "before_number"))),
     q.ListReservations: (t.RESERVATIONS, "id DESC", (("account_id", "=", "account_id"), ("id", "<", "before"))),
 }

@@ -45,7 +45,8 @@ class Table(Struct, frozen=True, eq=False):
         return tuple(column.name for column in self.columns)
 
     def kind(self, name: str) -> Kind:
-        return next(column.kind for column in self.columns if column.name == name)
+        """A column's kind; an expression over columns gives text."""
+        return next((column.kind for column in self.columns if column.name == name), "text")
 
 
 def kinds(record: type[Struct], uuids: str = "", texts_of_json: str = "") -> dict[str, Kind]:

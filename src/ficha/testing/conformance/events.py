@@ -10,7 +10,7 @@ from ...core.needs import Needs
 from ...core.records import Event
 from ...core.snapshot import Changes, Snapshot
 from ...store import base
-from ...store.base import Commit, Decision, GetFirstSearched, GetHistory, GetHorizon, Horizon, ListCommits
+from ...store.base import Commit, Decision, GetFirstSearched, GetHistory, GetHorizon, Horizon, ListAccepted, ListCommits
 from ...store.commits import EVENTS_PER_COMMIT, placed
 from ..comparing import comparable
 from ..driver import Driver
@@ -34,6 +34,20 @@ class EventConformance:
 
             await assert_pages(driver, expected, page)
             assert await driver.read(GetHistory(job_id, len(expected) + 1)) == []
+
+    async def test_the_jobs_of_a_provider_are_found_by_its_reference_newest_first(self, driver: Driver) -> None:
+        await open_house(driver)
+        taken = []
+        for ref in ('p "1"', "p-2", 'p "1"'):
+            held = await lease(driver)
+            await driver.run(c.Finish(held.job.id, c.AcceptedByProvider(ref), held.epoch))
+            driver.clock.advance(1)
+            taken.append(held.job.id)
+        await driver.run(c.Finish(taken[0], c.Completed("1")), c.CancelJob(taken[1]))
+        found = await driver.read(ListAccepted('p "1"'))
+        assert [(event.job_id, event.kind) for event in found] == [(taken[2], "accepted"), (taken[0], "accepted")]
+        assert [event.job_id for event in await driver.read(ListAccepted("p-2"))] == [taken[1]]
+        assert await driver.read(ListAccepted("accepted")) == []
 
     async def test_commits_are_listed_oldest_first_with_numbers_that_rise(self, driver: Driver) -> None:
         await one_in_each_place(driver)

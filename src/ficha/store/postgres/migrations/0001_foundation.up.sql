@@ -166,7 +166,6 @@ CREATE TABLE ficha.leases (
 
 CREATE INDEX leases_due ON ficha.leases USING brin (least(expires_at, deadline_at)) WITH (pages_per_range = 16);
 CREATE INDEX leases_of_pool ON ficha.leases (pool);
-CREATE INDEX leases_of_ref ON ficha.leases (ref) WHERE ref IS NOT NULL;
 
 CREATE TABLE ficha.checkpoints (
     job_id    uuid PRIMARY KEY,
@@ -229,6 +228,9 @@ CREATE TABLE ficha.events (
     data        jsonb,
     PRIMARY KEY (job_id, number)
 );
+
+-- Which job a provider took over under a reference: for its call-back, which may come after the job's end.
+CREATE INDEX events_by_ref ON ficha.events ((data ->> 'ref')) WHERE data ->> 'ref' IS NOT NULL;
 
 CREATE TABLE ficha.keys (
     account_id   text COLLATE "C" NOT NULL,

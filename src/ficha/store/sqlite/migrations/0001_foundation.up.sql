@@ -134,7 +134,6 @@ CREATE TABLE leases (
 -- Times and workers have no index: there are only as many rows as running jobs, and scanning them now and then costs
 -- less than updating an index with every claim and every start.
 CREATE INDEX leases_by_pool ON leases (pool);
-CREATE INDEX leases_by_ref ON leases (ref) WHERE ref IS NOT NULL;
 
 CREATE TABLE checkpoints (
     job_id TEXT PRIMARY KEY,
@@ -251,6 +250,9 @@ CREATE TABLE events (
     data TEXT,
     PRIMARY KEY (job_id, number)
 ) STRICT, WITHOUT ROWID;
+
+-- Which job a provider took over under a reference: for its call-back, which may come after the job's end.
+CREATE INDEX events_by_ref ON events ((data ->> 'ref')) WHERE data ->> 'ref' IS NOT NULL;
 
 -- One row per commit: its events, for followers, and a marker that tells whether a commit that failed half-way took
 -- place. Old rows are deleted, but never the newest, so that no number is used twice. The marker is read only after the
