@@ -1,10 +1,13 @@
-"""For tests: a clock that tests set, and the conformance suite of stores.
+"""For tests of applications: a job for a handler that is called directly, an application on a memory store with a clock
+that tests move, and (`ficha.testing.pytest_fixtures`) fixtures. For tests of stores: the conformance suite.
 
-Nothing here imports pytest, so applications can use the clock without it.
+Nothing here but the fixtures imports pytest.
 """
 
 from .clock import ManualClock
 from .conformance import StoreConformance
 from .driver import Driver
+from .fake_job import FakeJobContext
+from .sandbox import Sandbox
 
-__all__ = ["Driver", "ManualClock", "StoreConformance"]
+__all__ = ["Driver", "FakeJobContext", "ManualClock", "Sandbox", "StoreConformance"]

@@ -1,0 +1,152 @@
+"""A job for a handler that a test calls directly: no worker, no database, and everything that the handler said."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from .. import validation as arg
+from ..core.records import JobSpec
+from ..ids import new_id
+from ..validation import Limits
+from ..worker.context import Facts, JobContext, ThreadJobContext
+
+T = TypeVar("T")
+
+
+class FakeJobContext(JobContext):
+    """Hand it to a coroutine handler as its job, and its `in_thread` to a plain function; then look at what was said.
+
+    >>> job = FakeJobContext(stored={"download": "pixels"})
+    >>> asyncio.run(job.step("download", print, "never called"))
+    'pixels'
+
+    payload, account, tool, attempt, batch: what the handler sees of its job.
+    labels: the job's other fields that a submit gives, such as its correlation id.
+    stored: results of steps that an earlier run stored.
+    resume_point, resume_data: the checkpoint that an earlier run saved.
+    faults: by the name of a step, the exception that is raised there instead of running it.
+
+    What the handler said: `stored` has the results of all steps by now, `checkpoints` the name, progress and data of
+    each, `reported` every percentage, `partials` every partial result, and `lines` what was logged.
+    """
+
+    __slots__ = ("checkpoints", "faults", "lines", "partials", "reported", "stored")
+
+    def __init__(
+        self,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        account: str = "account",
+        tool: str = "tool",
+        attempt: int = 1,
+        batch: str | None = None,
+        stored: Mapping[str, Any] | None = None,
+        resume_point: str | None = None,
+        resume_data: Any = None,
+        faults: Mapping[str, Exception] | None = None,
+        **labels: Any,
+    ) -> None:
+        spec = JobSpec(tool, "default", 0, **labels)
+        # Only a run after the first one looks for what is stored.
+        epoch = 2 if stored or resume_point or attempt > 1 else 1
+        facts = Facts(
+            new_id(),
+            account,
+            spec,
+            attempt,
+            epoch,
+            "test",
+            _json(dict(payload or {}), "the payload"),
+            batch,
+            resume_point,
+            resume_data=_json(resume_data, "the checkpoint's data"),
+        )
+        super().__init__(facts, self._said)
+        self.stored: dict[str, Any] = dict(stored or {})
+        self.checkpoints: list[tuple[str, int, Any]] = []
+        self.reported: list[int] = []
+        self.partials: list[Any] = []
+        self.lines: list[str] = []
+        self.faults = dict(faults or {})
+
+    @property
+    def in_thread(self) -> ThreadJobContext:
+        """The same job for a handler that is a plain function: the same calls, without `await`."""
+        return _BlockingFake(self, cast(asyncio.AbstractEventLoop, _AtOnce()))
+
+    async def progress(self, percent: int) -> None:
+        """Every value is kept, where a worker would write at most two a second."""
+        await self._said("report", progress=percent)
+
+    def check(self, name: str) -> None:
+        """Raises the fault of this step, if there is one."""
+        if (fault := self.faults.get(name)) is not None:
+            raise fault
+
+    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        self.check(name)
+        return await super().step(name, function, *args)
+
+    async def _said(self, verb: str, *args: Any, **options: Any) -> Any:
+        match verb:
+            case "steps":
+                return dict(self.stored)
+            case "save_step":
+                name, result = args
+                # A step that is stored already stands, as in a database.
+                return self.stored.setdefault(name, msgspec.json.decode(_json(result, "the step's result")))
+            case "checkpoint":
+                data = msgspec.json.decode(_json(options["data"], "the checkpoint's data"))
+                self.checkpoints.append((args[0], arg.percent(options["progress"]), data))
+            case "report":
+                if options.get("progress") is not None:
+                    self.reported.append(arg.percent(options["progress"]))
+                if options.get("partial") is not None:
+                    self.partials.append(msgspec.json.decode(_json(options["partial"], "the partial result")))
+            case "note":
+                self.lines.append(args[0])
+        return None
+
+
+class _BlockingFake(ThreadJobContext):
+    """Each call runs on a short-lived loop in a thread, so that it works wherever the test itself runs."""
+
+    __slots__ = ()
+
+    def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        cast(FakeJobContext, self._job).check(name)
+        return super().step(name, function, *args)
+
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        found: list[T] = []
+        failed: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                found.append(asyncio.run(coroutine))
+            except BaseException as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=run, name="ficha fake job")
+        thread.start()
+        thread.join()
+        if failed:
+            raise failed[0]
+        return found[0]
+
+
+class _AtOnce:
+    """Stands for the event loop of a worker: what is handed to it is called at once."""
+
+    def call_soon_threadsafe(self, function: Callable[..., Any], *args: Any) -> None:
+        function(*args)
+
+
+def _json(value: Any, what: str) -> str:
+    limits = Limits()
+    return arg.json(value, what, limits.result_bytes, limits)

@@ -1,0 +1,135 @@
+"""An application on a memory store with a clock that a test moves: its jobs run to their end without waiting."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from msgspec import Struct
+
+from ..app import Ficha
+from ..core.outcomes import Refusal
+from ..core.records import Awaiting, Job, Parked, Ready
+from ..engine.views import JobView, Lease
+from ..errors import Refused
+from ..operations.leases import AnyLease
+from ..store.memory import MemoryStore
+from .clock import ManualClock
+
+
+class StepFault(Struct, frozen=True):
+    """What happens when a job stores this step."""
+
+    step: str
+    error: Exception | None
+    is_stored: bool
+    tool: str | None
+
+
+class Sandbox:
+    """Opens an application, as it was declared, on an empty memory store. Tests go on using the application itself,
+    so that routes and handlers that call it find it open.
+
+    >>> import asyncio
+    >>> from ficha import Ficha
+    >>> app = Ficha()
+    >>> @app.tool(attempts=2, backoff=60)
+    ... async def greet(job, name: str) -> str:
+    ...     return f"Hello {name}"
+    >>> async def test():
+    ...     async with Sandbox(app) as sandbox:
+    ...         await app.open_account("ana")
+    ...         receipt = await app.submit("greet", {"name": "Ana"}, account="ana", delay_s=3600)
+    ...         await sandbox.run()
+    ...         return (await app.job(receipt.job_id)).result
+    >>> asyncio.run(test())
+    'Hello Ana'
+
+    clock: the time that everything goes by; it stands still unless `run` or a test moves it. Starts at the present.
+    """
+
+    def __init__(self, app: Ficha, clock: ManualClock | None = None) -> None:
+        self.app = app
+        self.clock = clock or ManualClock(time.time_ns() // 1_000)
+        self._store = MemoryStore(clock=self.clock)
+        self._faults: list[StepFault] = []
+
+    async def __aenter__(self) -> Self:
+        app = self.app
+        if app.is_open:
+            raise RuntimeError("the application is open already; a sandbox opens it on a memory store by itself")
+        self._before = (app._store, app._sweeps)
+        app._store, app._sweeps = self._store, False
+        # Only this object's: the class keeps its own.
+        vars(app)["save_step"] = self._save_step
+        try:
+            await app.open()
+        except BaseException:
+            self._restore()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await self.app.close()
+        finally:
+            self._restore()
+
+    def _restore(self) -> None:
+        vars(self.app).pop("save_step", None)
+        self.app._store, self.app._sweeps = self._before
+
+    async def run(self, pools: Sequence[str] | None = None) -> list[JobView]:
+        """Runs jobs until all have ended, and moves the clock over schedules and backoffs instead of waiting for them.
+
+        Returns those that have not ended and do not start: they wait for an external provider, a paused pool or a pool
+        that is not among `pools`. The clock does not move for them, nor to their deadline.
+        """
+        while True:
+            await self.app.sweep()
+            await self.app.run_worker(pools, burst=True)
+            await self.app.sweep()
+            active = [job for job in self._store.state.jobs.values() if job.place is not None]
+            if any(self._may_start(job, pools) for job in active):
+                continue
+            due = [job.place.due_at for job in active if type(job.place) is Parked and job.place.due_at is not None]
+            if not due:
+                return [await self.app.job(job.id) for job in active]
+            self.clock.now = max(self.clock.now, min(due))
+
+    def _may_start(self, job: Job, pools: Sequence[str] | None) -> bool:
+        if type(job.place) is not Ready or (pools is not None and job.spec.pool not in pools):
+            return False
+        pool = self._store.state.pools.get(job.spec.pool)
+        held = (other for other in self._store.state.jobs.values() if type(other.place) is Awaiting)
+        occupied = sum(other.spec.pool == job.spec.pool for other in held)
+        return pool is None or not (pool.paused or (pool.limit is not None and occupied >= pool.limit))
+
+    def fault(
+        self, step: str, error: Exception | None = None, *, stored: bool = False, tool: str | None = None
+    ) -> None:
+        """Breaks the next run that has done this step; call it again for a further run.
+
+        error: raised in the handler where it called the step. Without it, it is as if the worker's process had died:
+            the job goes back to the queue, and the next run resumes.
+        stored: whether the step's result was stored before that. By default the function has run, and is run again.
+        tool: only a run of this tool.
+        """
+        self._faults.append(StepFault(step, error, stored, tool))
+
+    async def _save_step(self, lease: AnyLease, name: str, result: Any) -> Any:
+        tool = lease.tool if isinstance(lease, Lease) else None
+        fault = next((one for one in self._faults if one.step == name and one.tool in (None, tool)), None)
+        if fault is None:
+            return await Ficha.save_step(self.app, lease, name, result)
+        self._faults.remove(fault)
+        if fault.is_stored:
+            await Ficha.save_step(self.app, lease, name, result)
+        if fault.error is not None:
+            raise fault.error
+        await self.app.hand_back(lease, f"a test let its process die at the step {name!r}", lost=True)
+        raise Refused.of(Refusal("LEASE_LOST", f"a test let the process die at the step {name!r}"))

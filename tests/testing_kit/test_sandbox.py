@@ -1,0 +1,113 @@
+"""The sandbox: an application on memory whose jobs run to their end without waiting, and break where a test says."""
+
+import pytest
+
+from ficha import Accepted, Ficha, JobContext, Plan, Pool, Retry, ThreadJobContext
+from ficha.testing import ManualClock, Sandbox
+from tests.support.shop import history
+
+
+def shop(calls: list[str]) -> Ficha:
+    app = Ficha("sqlite:///never-made.db", plans=[Plan("free", max_running=1)], pools=[Pool("gpu", slots=1)])
+
+    def paid(name: str) -> str:
+        calls.append(name)
+        return name.upper()
+
+    @app.tool(cost=5, attempts=3, backoff=60)
+    async def draw(job: JobContext, name: str) -> str:
+        return await job.step("paid", paid, name)
+
+    @app.tool(cost=1, pool="gpu")
+    async def order(job: JobContext) -> Accepted:
+        return Accepted(f"ref-{job.account}")
+
+    @app.tool()
+    async def patient(job: JobContext) -> Retry | int:
+        calls.append("patient")
+        return Retry(after=3_600) if len(calls) < 3 else len(calls)
+
+    @app.tool()
+    def plain(job: ThreadJobContext, name: str) -> str:
+        return job.step("paid", paid, name)
+
+    return app
+
+
+async def test_everything_ends_and_schedules_and_retries_are_skipped() -> None:
+    calls: list[str] = []
+    app = shop(calls)
+    async with Sandbox(app, ManualClock()) as sandbox:
+        began_at = sandbox.clock.now
+        await app.open_account("ana", credits=100)
+        late = await app.submit("draw", {"name": "late"}, account="ana", delay_s=86_400)
+        soon = await app.submit("draw", {"name": "soon"}, account="ana", delay_s=60)
+        patient = await app.submit("patient", {}, account="ana")
+        assert await sandbox.run() == []
+        assert [(await app.job(one.job_id)).result for one in (late, soon, patient)] == ["LATE", "SOON", 3]
+        assert sandbox.clock.now - began_at == 86_400_000_000
+        assert await app.verify() == []
+    assert not app.is_open
+
+
+async def test_a_job_that_waits_for_its_provider_is_left_and_goes_on_when_it_calls_back() -> None:
+    app = shop([])
+    async with Sandbox(app) as sandbox:
+        await app.open_account("ana", credits=100)
+        first = await app.submit("order", {}, account="ana")
+        await app.open_account("bob", credits=100)
+        second = await app.submit("order", {}, account="bob")
+        left = await sandbox.run()
+        assert {job.id for job in left} == {first.job_id, second.job_id}
+        await app.finish_job((await app.job_by_ref("ref-ana")).id, app.completed("done"))
+        assert [job.id for job in await sandbox.run()] == [second.job_id]
+        assert (await app.job(first.job_id)).result == "done"
+
+
+async def test_a_paused_pool_and_a_pool_that_nobody_serves_are_left_alone() -> None:
+    app = shop([])
+    async with Sandbox(app) as sandbox:
+        await app.open_account("ana", credits=100)
+        job_id = (await app.submit("draw", {"name": "x"}, account="ana")).job_id
+        assert [job.id for job in await sandbox.run(["gpu"])] == [job_id]
+        await app.pause_pool("default")
+        assert [job.id for job in await sandbox.run()] == [job_id]
+        await app.resume_pool("default")
+        assert await sandbox.run() == []
+
+
+@pytest.mark.parametrize(("stored", "paid"), [(False, 2), (True, 1)])
+@pytest.mark.parametrize("tool", ["draw", "plain"])
+async def test_a_process_that_dies_at_a_step_resumes_there(tool: str, stored: bool, paid: int) -> None:
+    calls: list[str] = []
+    app = shop(calls)
+    async with Sandbox(app) as sandbox:
+        await app.open_account("ana", credits=100)
+        job_id = (await app.submit(tool, {"name": "x"}, account="ana")).job_id
+        sandbox.fault("paid", stored=stored)
+        assert await sandbox.run() == []
+        job = await app.job(job_id)
+        assert (job.status, job.result, job.recoveries, job.attempts) == ("completed", "X", 1, 0)
+        assert len(calls) == paid
+        assert "recovered" in await history(app, job_id)
+
+
+async def test_a_fault_with_an_error_fails_the_run_of_its_tool_alone() -> None:
+    app = shop([])
+    async with Sandbox(app) as sandbox:
+        await app.open_account("ana", credits=100)
+        plain = (await app.submit("plain", {"name": "x"}, account="ana")).job_id
+        drawn = (await app.submit("draw", {"name": "x"}, account="ana")).job_id
+        sandbox.fault("paid", ValueError("no"), tool="draw")
+        assert await sandbox.run() == []
+        assert (await app.job(plain)).attempts == 0
+        assert ((await app.job(drawn)).status, (await app.job(drawn)).attempts) == ("completed", 1)
+
+
+async def test_the_application_is_as_before_afterwards() -> None:
+    app = shop([])
+    before = dict(vars(app))
+    async with Sandbox(app):
+        with pytest.raises(RuntimeError, match="open already"):
+            await Sandbox(app).__aenter__()
+    assert vars(app) == before
