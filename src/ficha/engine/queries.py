@@ -40,11 +40,15 @@ class Queries:
 
     async def job_by_ref(self, ref: str, tool: str | None) -> v.JobView | None:
         """The job that a provider last took over under this reference."""
-        accepted = await self._store.read(q.ListAccepted(ref))
-        rows = {row.job.id: row for row in await self._store.read(q.GetJobs(tuple(event.job_id for event in accepted)))}
-        fitting = (row for event in accepted if tool in (None, (row := rows[event.job_id]).job.spec.tool))
-        row = next(fitting, None)
-        return None if row is None else await self._view(row)
+        accepted = await self._reader.read(q.ListAccepted(ref))
+        rows = {
+            row.job.id: row for row in await self._reader.read(q.GetJobs(tuple(event.job_id for event in accepted)))
+        }
+        for event in accepted:
+            row = rows[event.job_id]
+            if tool in (None, row.job.spec.tool):
+                return await self._view(row)
+        return None
 
     async def jobs(self, query: q.ListJobs) -> v.Page[v.JobView]:
         """A page of jobs, newest first."""

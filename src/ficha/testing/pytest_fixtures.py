@@ -22,7 +22,8 @@ from .sandbox import Sandbox
 try:
     from pytest_asyncio import fixture as async_fixture
 except ImportError:
-    async_fixture = pytest.fixture  # type: ignore[assignment] (anyio's plugin takes pytest's own)
+    # anyio's plugin takes pytest's own.
+    async_fixture = pytest.fixture  # type: ignore[assignment]
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT 'pools', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     ARRAY (
         SELECT name
-        FROM pools
+        FROM ficha.pools
         WHERE name = ANY ($1::text[]) OR name = ANY ($2::text[]) AND coalesce(resized, slots) IS NOT NULL
         ORDER BY name
         FOR UPDATE
@@ -17,7 +17,7 @@ WITH candidates AS MATERIALIZED (
         FROM unnest($3::text[], $4::bigint[], $5::bigint[]) AS s(pool, first, beyond)
         CROSS JOIN LATERAL (
             SELECT ready.*
-            FROM ready
+            FROM ficha.ready
             WHERE ready.pool = w.pool AND rank >= s.first AND rank < s.beyond
             ORDER BY rank, job_id
             LIMIT w.most
@@ -38,23 +38,23 @@ WITH candidates AS MATERIALIZED (
         NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, c.name, c.progress, c.data::text,
         (extract(epoch FROM c.saved_at) * 1000000)::bigint, c.partial::text, 0, j.payload::text, NULL::record
     FROM candidates r
-    CROSS JOIN LATERAL (SELECT * FROM jobs k WHERE k.id = r.job_id OFFSET 0) AS j
-    LEFT JOIN LATERAL (SELECT * FROM checkpoints k WHERE k.job_id = r.job_id OFFSET 0) AS c ON true
+    CROSS JOIN LATERAL (SELECT * FROM ficha.jobs k WHERE k.id = r.job_id OFFSET 0) AS j
+    LEFT JOIN LATERAL (SELECT * FROM ficha.checkpoints k WHERE k.job_id = r.job_id OFFSET 0) AS c ON true
     ORDER BY r.pool, r.rank, r.job_id
 )
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL::text,
-    ROW (q.name, (SELECT count(*) FROM leases WHERE leases.pool = q.name))
-FROM pools q
+    ROW (q.name, (SELECT count(*) FROM ficha.leases WHERE leases.pool = q.name))
+FROM ficha.pools q
 WHERE q.name = ANY ($1::text[]) AND (coalesce(q.resized, q.slots) IS NOT NULL OR q.name = ANY ($6::text[]))
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1, NULL::text,
     ROW (k.name, k.slots, k.resized, k.paused)
-FROM pools k
+FROM ficha.pools k
 WHERE k.name = ANY ($7::text[])
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
@@ -63,25 +63,25 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, N
     ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 
 WITH ready_gone AS (
-    DELETE FROM ready AS t
+    DELETE FROM ficha.ready AS t
     USING unnest($1::text::uuid[]) AS v(job_id)
     WHERE t.job_id = ANY (ARRAY[v.job_id])
 ), leases_new AS (
-    INSERT INTO leases(
+    INSERT INTO ficha.leases(
         job_id, account_id, pool, status, epoch, attempts, recoveries, started_at, events, first_worker, first_run_at,
         worker, ref, leased_at, heartbeat_at, expires_at, deadline_at
     )
     SELECT v.job_id, v.account_id, v.pool, v.status, v.epoch, v.attempts, v.recoveries, v.started_at, v.events,
         v.first_worker, v.first_run_at, v.worker, v.ref, v.leased_at, v.heartbeat_at, v.expires_at, v.deadline_at
-    FROM unnest($2::text::leases[]) AS v
+    FROM unnest($2::text::ficha.leases[]) AS v
 ), tallies AS (
-    INSERT INTO worker_counts(worker, kind, runs, busy_us)
+    INSERT INTO ficha.worker_counts(worker, kind, runs, busy_us)
     SELECT v.worker, v.kind, v.runs, v.busy_us
-    FROM unnest($3::text::worker_counts[]) AS v
+    FROM unnest($3::text::ficha.worker_counts[]) AS v
 ), commits_new AS (
-    INSERT INTO commits(committer, sequence, at, size, events)
+    INSERT INTO ficha.commits(committer, sequence, at, size, events)
     SELECT v.committer, v.sequence, v.at, v.size, v.events
-    FROM unnest($4::text::commits[]) AS v
+    FROM unnest($4::text::ficha.commits[]) AS v
 )
 SELECT pg_current_xact_id()::xid::text;
 

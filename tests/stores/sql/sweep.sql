@@ -8,7 +8,7 @@ WITH moment AS MATERIALIZED (
     SELECT job_id, expires_at <= at OR deadline_at <= at AS is_over, heartbeat_at <= stuck_at AS is_stuck,
         started_at <= old_at AS is_old
     FROM moment
-    CROSS JOIN leases
+    CROSS JOIN ficha.leases
     WHERE expires_at <= at OR deadline_at <= at OR heartbeat_at <= stuck_at OR started_at <= old_at
 )
 SELECT 'now', CAST ((extract(epoch FROM at) * 1000000)::bigint AS text), NULL, NULL
@@ -26,7 +26,7 @@ UNION ALL
 SELECT 'job', job_id::text, NULL, NULL
 FROM (
     SELECT job_id
-    FROM parked
+    FROM ficha.parked
     WHERE due_at <= (SELECT at FROM moment)
     ORDER BY due_at
     LIMIT $4::bigint
@@ -35,15 +35,15 @@ UNION ALL
 SELECT 'job', job_id::text, NULL, NULL
 FROM (
     SELECT job_id
-    FROM parked
-    WHERE behind IS NOT NULL AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.job_id = parked.behind)
+    FROM ficha.parked
+    WHERE behind IS NOT NULL AND NOT EXISTS (SELECT 1 FROM ficha.leases WHERE leases.job_id = parked.behind)
     LIMIT $4::bigint
 ) AS behind_nobody
 UNION ALL
 SELECT 'job', job_id::text, NULL, NULL
 FROM (
     SELECT job_id
-    FROM parked
+    FROM ficha.parked
     WHERE wait_until_at <= (SELECT at FROM moment) AND started_at IS NULL
     ORDER BY wait_until_at
     LIMIT $4::bigint
@@ -52,7 +52,7 @@ UNION ALL
 SELECT 'job', job_id::text, NULL, NULL
 FROM (
     SELECT job_id
-    FROM ready
+    FROM ficha.ready
     WHERE wait_until_at <= (SELECT at FROM moment) AND started_at IS NULL
     ORDER BY wait_until_at
     LIMIT $4::bigint
@@ -61,7 +61,7 @@ UNION ALL
 SELECT 'job', job_id::text, NULL, NULL
 FROM (
     SELECT job_id
-    FROM ready
+    FROM ficha.ready
     WHERE ages_at <= (SELECT at FROM moment)
     ORDER BY ages_at
     LIMIT $4::bigint
@@ -70,7 +70,7 @@ UNION ALL
 SELECT 'reservation', id::text, NULL, NULL
 FROM (
     SELECT id
-    FROM reservations
+    FROM ficha.reservations
     WHERE state = 'active' AND expires_at <= (SELECT at FROM moment)
     ORDER BY expires_at
     LIMIT $4::bigint
@@ -79,7 +79,7 @@ UNION ALL
 SELECT 'key', account_id, scope, key
 FROM (
     SELECT account_id, scope, key
-    FROM keys
+    FROM ficha.keys
     WHERE expires_at <= (SELECT at FROM moment)
     ORDER BY expires_at
     LIMIT $4::bigint
@@ -88,7 +88,7 @@ UNION ALL
 SELECT 'next', pool, CAST ((extract(epoch FROM min(due_at)) * 1000000)::bigint AS text), NULL
 FROM (
     SELECT pool, due_at
-    FROM parked
+    FROM ficha.parked
     WHERE due_at > (SELECT at FROM moment) AND behind IS NULL
     ORDER BY due_at
     LIMIT $4::bigint

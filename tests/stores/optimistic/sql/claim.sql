@@ -6,7 +6,7 @@ WITH candidates AS MATERIALIZED (
         FROM unnest($3::text[], $4::bigint[], $5::bigint[]) AS s(pool, first, beyond)
         CROSS JOIN LATERAL (
             SELECT ready.*, ready.xmin::text AS version
-            FROM ready
+            FROM ficha.ready
             WHERE ready.pool = w.pool AND rank >= s.first AND rank < s.beyond
             ORDER BY rank, job_id
             LIMIT w.most
@@ -26,8 +26,8 @@ WITH candidates AS MATERIALIZED (
         NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, c.name, c.progress, c.data::text,
         (extract(epoch FROM c.saved_at) * 1000000)::bigint, c.partial::text, 0, j.payload::text, NULL::record, r.version
     FROM candidates r
-    CROSS JOIN LATERAL (SELECT * FROM jobs k WHERE k.id = r.job_id OFFSET 0) AS j
-    LEFT JOIN LATERAL (SELECT * FROM checkpoints k WHERE k.job_id = r.job_id OFFSET 0) AS c ON true
+    CROSS JOIN LATERAL (SELECT * FROM ficha.jobs k WHERE k.id = r.job_id OFFSET 0) AS j
+    LEFT JOIN LATERAL (SELECT * FROM ficha.checkpoints k WHERE k.job_id = r.job_id OFFSET 0) AS c ON true
     ORDER BY r.pool, r.rank, r.job_id
 )
 UNION ALL
@@ -35,7 +35,7 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, N
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1, NULL::text,
     ROW (q.name, q.slots, q.resized, q.paused), q.xmin::text
-FROM pools q
+FROM ficha.pools q
 WHERE q.name = ANY ($6::text[])
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
@@ -53,7 +53,7 @@ WITH guard AS MATERIALIZED (
                 FROM unnest($2::text::uuid[], $3::text::xid[]) AS v(job_id, version)
                 CROSS JOIN LATERAL (
                     SELECT
-                    FROM ready r
+                    FROM ficha.ready r
                     WHERE r.job_id = v.job_id AND r.xmin = v.version
                     FOR UPDATE SKIP LOCKED
                 ) AS found
@@ -63,33 +63,38 @@ WITH guard AS MATERIALIZED (
             FROM (
                 SELECT
                 FROM unnest($5::text::text[], $6::text::xid[]) AS v(name, version)
-                CROSS JOIN LATERAL (SELECT FROM pools q WHERE q.name = v.name AND q.xmin = v.version OFFSET 0) AS found
+                CROSS JOIN LATERAL (
+                    SELECT
+                    FROM ficha.pools q
+                    WHERE q.name = v.name AND q.xmin = v.version
+                    OFFSET 0
+                ) AS found
             ) AS found
         ) = $7::bigint
 ), ready_gone AS (
-    DELETE FROM ready AS t
+    DELETE FROM ficha.ready AS t
     USING guard
     CROSS JOIN unnest($8::text::uuid[]) AS v(job_id)
     WHERE t.job_id = ANY (ARRAY[v.job_id])
 ), leases_new AS (
-    INSERT INTO leases(
+    INSERT INTO ficha.leases(
         job_id, account_id, pool, status, epoch, attempts, recoveries, started_at, events, first_worker, first_run_at,
         worker, ref, leased_at, heartbeat_at, expires_at, deadline_at
     )
     SELECT v.job_id, v.account_id, v.pool, v.status, v.epoch, v.attempts, v.recoveries, v.started_at, v.events,
         v.first_worker, v.first_run_at, v.worker, v.ref, v.leased_at, v.heartbeat_at, v.expires_at, v.deadline_at
     FROM guard
-    CROSS JOIN unnest($9::text::leases[]) AS v
+    CROSS JOIN unnest($9::text::ficha.leases[]) AS v
 ), tallies AS (
-    INSERT INTO worker_counts(worker, kind, runs, busy_us)
+    INSERT INTO ficha.worker_counts(worker, kind, runs, busy_us)
     SELECT v.worker, v.kind, v.runs, v.busy_us
     FROM guard
-    CROSS JOIN unnest($10::text::worker_counts[]) AS v
+    CROSS JOIN unnest($10::text::ficha.worker_counts[]) AS v
 ), commits_new AS (
-    INSERT INTO commits(committer, sequence, at, size, events)
+    INSERT INTO ficha.commits(committer, sequence, at, size, events)
     SELECT v.committer, v.sequence, v.at, v.size, v.events
     FROM guard
-    CROSS JOIN unnest($11::text::commits[]) AS v
+    CROSS JOIN unnest($11::text::ficha.commits[]) AS v
 )
 SELECT '{}'::text[], pg_current_xact_id()::xid::text
 FROM guard;
