@@ -143,3 +143,13 @@ async def test_the_end_of_a_job_is_heard_of_in_another_application(url: str) -> 
         waiting = asyncio.create_task(here.wait(job_id, timeout_s=30))
         await there.finish(await claim_one(there), {"image": "y"})
         assert (await waiting).result == {"image": "y"}
+
+
+async def test_a_watch_that_is_closed_leaves_no_follower_behind(app: Ficha) -> None:
+    job_id = (await app.submit("upscale", {"image": "x"}, account="ana")).job_id
+    watching = app.watch(job_id)
+    assert isinstance(await anext(watching), EventView)
+    assert isinstance(await anext(watching), JobView)
+    await watching.aclose()
+    assert app.engine.live._followers() == []
+    assert not app.queries.watch._watched

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Final
 
 from .. import validation as arg
@@ -65,27 +66,28 @@ class FollowOperations(SubmitOperations):
         tries = 0
         while True:
             try:
-                async for told in happenings(self, job.id, cursor, LONGEST_S):
-                    tries = 0
-                    match told:
-                        case list():
-                            for event in told:
-                                cursor = event.number
-                                yield event
-                        case JobView(status="queued") if shown is not None:
-                            told = Wait(told.position, told.estimated_wait_s, told.waiting_for)
-                            if told != waits:
+                async with aclosing(happenings(self, job.id, cursor, LONGEST_S)) as stream:
+                    async for told in stream:
+                        tries = 0
+                        match told:
+                            case list():
+                                for event in told:
+                                    cursor = event.number
+                                    yield event
+                            case JobView(status="queued") if shown is not None:
+                                told = Wait(told.position, told.estimated_wait_s, told.waiting_for)
+                                if told != waits:
+                                    waits = told
+                                    yield told
+                            case JobView():
+                                # One that has ended comes once more, after all of its events.
+                                if shown is None and told.status not in FINAL:
+                                    shown, waits = told, Wait(told.position, told.estimated_wait_s, told.waiting_for)
+                                    yield told
+                                job = told
+                            case Wait():
                                 waits = told
                                 yield told
-                        case JobView():
-                            # One that has ended comes once more, after all of its events.
-                            if shown is None and told.status not in FINAL:
-                                shown, waits = told, Wait(told.position, told.estimated_wait_s, told.waiting_for)
-                                yield told
-                            job = told
-                        case Wait():
-                            waits = told
-                            yield told
                 yield job
                 return
             except Closed:

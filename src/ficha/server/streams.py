@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -40,17 +40,19 @@ async def follow_job(app: AllOperations, job_id: str, after: int = 0) -> AsyncGe
     """The job's events after a number, the job as it is then, and all that happens to it until it has ended."""
     is_first = True
     try:
-        async for told in happenings(app, job_id, after, KEEP_ALIVE_S):
-            match told:
-                case None:
-                    yield KEEP_ALIVE
-                case list():
-                    yield b"".join(_message(event.kind, event, event.number) for event in told)
-                case Wait():
-                    yield _message("position", told)
-                case JobView():
-                    yield _message("job" if is_first else "end", told)
-                    is_first = False
+        # Closed with this stream: it would keep its follower until it is collected.
+        async with aclosing(happenings(app, job_id, after, KEEP_ALIVE_S)) as stream:
+            async for told in stream:
+                match told:
+                    case None:
+                        yield KEEP_ALIVE
+                    case list():
+                        yield b"".join(_message(event.kind, event, event.number) for event in told)
+                    case Wait():
+                        yield _message("position", told)
+                    case JobView():
+                        yield _message("job" if is_first else "end", told)
+                        is_first = False
     except (Closed, Refused, StoreError):
         yield RECONNECT
 
