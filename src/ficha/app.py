@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, get_args
+
+from msgspec.structs import replace
 
 from . import validation as arg
 from .core.commands import DeclarePool
 from .core.outcomes import PoolChanged
-from .core.policy import Plan, Policy
+from .core.policy import HookTerms, Plan, Policy
 from .core.records import Pool
 from .declarations import (
     LINGER_MS,
@@ -35,7 +37,7 @@ from .store.connect import connect, store_for
 from .store.schema_name import DEFAULT_SCHEMA, schema_problem
 from .tools import Cost, Isolation, Tool
 from .validation import Limits
-from .worker import CONCURRENCY, WorkerLoop, concurrency_for, worker_name
+from .worker import CONCURRENCY, Hook, HookRunner, WorkerLoop, concurrency_for, worker_name
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -46,6 +48,7 @@ DEFAULT_URL: Final = "sqlite:///ficha.db"
 DEFAULT_POOL: Final = "default"
 CLOSE_GRACE_S: Final = 2.0
 
+JobEnd = Literal["completed", "failed", "cancelled"]
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
@@ -148,6 +151,7 @@ class Ficha(AllOperations):
         self._pools = {DEFAULT_POOL: Pool(DEFAULT_POOL)} | checked_pools(pools)
         self._tools: dict[str, Tool] = {}
         self.tools: Mapping[str, Tool] = MappingProxyType(self._tools)
+        self._hooks: dict[str, Hook] = {}
         self._store = store
         self._sweep_s = sweep_s
         self._sweeps = sweep_by_itself
@@ -186,7 +190,7 @@ class Ficha(AllOperations):
         """Declares a function as a tool; its signature is the payload's schema. `Tool` describes the options."""
 
         def declare(handler: Handler) -> Handler:
-            called = _tool_name(name, handler)
+            called = _declared_name(name, handler, "tool")
             if called in self._tools:
                 raise ValueError(f"the tool {called!r} is declared twice; give one of them another name")
             if pool not in tuple(self._pools):
@@ -219,6 +223,46 @@ class Ficha(AllOperations):
                 stop_grace=stop_grace,
             )
             return handler
+
+        return declare
+
+    def on(
+        self,
+        *ends: JobEnd,
+        tool: str | Iterable[str] | None = None,
+        name: str | None = None,
+        timeout: float = 60.0,
+    ) -> Callable[[Handler], Handler]:
+        """Declares a hook: a function that is called with each job that ended so, after that was committed.
+
+        That it is to be called is recorded with the job's end, in the same transaction, and that it was called is
+        recorded when it returned; so it is called once for each job. If it raises, it is called again, after a second
+        and ever later, up to five minutes; and also if the process dies before its end is recorded. Workers call it.
+
+        ends: "completed", "failed", "cancelled"; all three if none is named.
+        tool: only for jobs of this tool, or of these. Defaults to all.
+        name: what it is called in the database. Defaults to the function's own name. Keep it: what is still to be
+            called under another name stays there.
+        timeout: seconds after which a coroutine is cancelled, and any call is taken for lost. Defaults to 60.
+        """
+        known: tuple[JobEnd, ...] = get_args(JobEnd)
+        wanted = ends or known
+        if unknown := [end for end in wanted if end not in known]:
+            raise ValueError(f"a job ends as one of {', '.join(known)}, not as {unknown[0]!r}")
+        if not is_seconds(timeout):
+            raise ValueError(f"timeout must be a number of seconds from a millisecond up, not {timeout!r}")
+        tools = None if tool is None else frozenset([tool] if isinstance(tool, str) else tool)
+
+        def declare(function: Handler) -> Handler:
+            called = _declared_name(name, function, "hook")
+            if self._engine is not None:
+                raise RuntimeError(f"the hook {called!r} is declared too late: the application is open already")
+            if called in self._hooks:
+                raise ValueError(f"the hook {called!r} is declared twice; give one of them another name")
+            terms = HookTerms(called, frozenset(wanted), tools)
+            self._hooks[called] = Hook(terms, function, timeout)
+            self.policy = replace(self.policy, hooks=(*self.policy.hooks, terms))
+            return function
 
         return declare
 
@@ -258,6 +302,9 @@ class Ficha(AllOperations):
         """Connects to the database and declares the pools there."""
         if self._engine is not None:
             raise RuntimeError("the application is open already")
+        for hook in self._hooks.values():
+            if missing := sorted((hook.terms.tools or frozenset()) - self._tools.keys()):
+                raise ValueError(f"the hook {hook.terms.name!r} is for the tool {missing[0]!r}, which is not declared")
         store = self._store or await connect(self.database, self.schema)
         try:
             await store.open()
@@ -324,6 +371,7 @@ class Ficha(AllOperations):
             heartbeat_s=self.heartbeat_s,
             open_operations=partial(self.separate_operations, sweeps=False) if has_own_thread else None,
             hung=hung,
+            hooks=HookRunner(self, self._hooks) if self._hooks else None,
         )
 
     @asynccontextmanager
@@ -368,12 +416,12 @@ class Ficha(AllOperations):
         await self.close()
 
 
-def _tool_name(name: str | None, handler: Callable[..., Any]) -> str:
-    found = name or getattr(handler, "__name__", None)
+def _declared_name(name: str | None, function: Callable[..., Any], what: str) -> str:
+    found = name or getattr(function, "__name__", None)
     if found is None:
-        raise ValueError(f"{handler!r} has no name; give it one: app.tool(name=…)")
-    if (problem := name_problem(found, "a tool's name")) is not None:
-        raise ValueError(f"tool {found!r}: {problem}")
+        raise ValueError(f"{function!r} has no name; give it one: name=…")
+    if (problem := name_problem(found, f"a {what}'s name")) is not None:
+        raise ValueError(f"{what} {found!r}: {problem}")
     return str(found)
 
 

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.checkpoints import Checkpoints
-from ficha.core.policy import HOUR, SECOND, Plan, Policy
+from ficha.core.policy import HOUR, SECOND, HookTerms, Plan, Policy
 from ficha.core.records import Awaiting, Job, Leased
 from tests.core.world import World
 from tests.support.new_jobs import new_job
@@ -48,6 +48,10 @@ POLICY = Policy(
     max_recoveries=2,
     key_ttl_ms=3_600_000,
     first_job_boost=20,
+    hooks=(
+        HookTerms("told", frozenset({"completed", "failed", "cancelled"})),
+        HookTerms("paid back", frozenset({"failed"}), frozenset({"image"})),
+    ),
 )
 
 ACCOUNTS = {"ana": "tight", "bob": "wide", "eva": "single"}
@@ -185,6 +189,7 @@ _WHERE: dict[str, Callable[[Job], bool]] = {
     "held": lambda job: isinstance(job.place, Leased | Awaiting),
     "away": lambda job: isinstance(job.place, Awaiting),
     "dead": lambda job: job.dead_at is not None,
+    "ended": lambda job: job.place is None,
 }
 
 
@@ -327,6 +332,17 @@ _WORDS = _make(
     stops=_pick(False, False, True),
     problem=_pick(None, "no device"),
 )
+_ENDED = _found(*["ended"] * 8, "any", "nowhere")
+_HOOKS = st.one_of(
+    _make(c.HoldHook, name=_pick("told", "told", "paid back", "unknown"), job_id=_ENDED, hold_ms=_pick(0, 1, 70_000)),
+    _make(
+        c.EndHook,
+        name=_pick("told", "told", "paid back", "unknown"),
+        job_id=_ENDED,
+        attempt=_pick(0, 1, 1, 1, 2),
+        error=_pick(None, "it broke"),
+    ),
+)
 _API_KEYS = st.one_of(
     _make(
         c.CreateApiKey,
@@ -358,6 +374,6 @@ _KINDS: list[SearchStrategy[Any]] = [
     _CHANGES_OF_PLAN,
     *(_HEARTBEATS, _HEARTBEATS, _CHECKPOINTS, _STEPS, _REPORTS, _NOTES),
     *(_DISCARDS, _OPENS, _FORGETS, _PAUSES, _RESIZES, _ELECTIONS, _WORDS),
-    *(_JOINS, _API_KEYS, _API_KEYS),
+    *(_JOINS, _API_KEYS, _API_KEYS, _HOOKS, _HOOKS, _HOOKS),
 ]
 """Each kind of command as often as it makes for an eventful workload."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ficha.core import invariants
 from ficha.core.dataset import State
 from ficha.core.invariants import overfull_pools, violations
-from ficha.core.records import Entry, Event, Parked, Pool
+from ficha.core.records import Entry, Event, Parked, PendingHook, Pool
 from tests.core.scenarios import play
 
 STORY = """
@@ -98,6 +98,10 @@ def api_key(key_id: str, **fields: Any) -> Callable[[State], None]:
     return change
 
 
+def hook(job_id: str) -> Callable[[State], None]:
+    return lambda state: state.hooks.update({("told", job_id): PendingHook("told", job_id, 7)})
+
+
 def one_more_entry(account_id: str, job_id: str | None = None, kind: Any = "charge") -> Callable[[State], None]:
     return lambda state: state.entries.append(Entry(account_id, 9, kind, -1, 0, 0, job_id))
 
@@ -166,6 +170,9 @@ BROKEN: list[tuple[Callable[[State], None], str]] = [
     (api_key("a1", account_id=None), "API key a1 has the scope user and the account None"),
     (api_key("a2", account_id="ana"), "API key a2 has the scope admin and the account ana"),
     (api_key("a1", account_id="eva"), "API key a1 acts for account eva, which does not exist"),
+    # Hooks
+    (hook("held"), "the hook told is to be run for job held, which has not ended"),
+    (hook("nothing"), "the hook told is to be run for job nothing, which has not ended"),
     # The histories
     (one_more_event("done", "claimed", epoch=2), "the history of job done goes from completed to starting"),
     (one_more_event("ready", "completed"), "the history of job ready goes from queued to completed"),

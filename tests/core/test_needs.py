@@ -60,6 +60,8 @@ NEW = new_job("j9", "upscale", "gpu", "{}", cost=1)
         ),
         (c.RevokeApiKey("k1"), Needs(api_keys={"k1"})),
         (c.UseApiKey("k1"), Needs()),
+        (c.HoldHook("told", "j1", 1), Needs(owned_jobs={"j1"}, hooks_of={"j1"})),
+        (c.EndHook("told", "j1", 1), Needs(owned_jobs={"j1"}, hooks_of={"j1"})),
         (c.ActingAs("boss", c.CancelJob("j1")), Needs(owned_jobs={"j1"})),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, c.Command) else "",

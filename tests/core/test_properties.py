@@ -282,7 +282,7 @@ def backwards(snapshot: Snapshot) -> Snapshot:
         for name in snapshot.__struct_fields__
         if name != "now"
     }
-    for name in ("reservations_of", "api_keys_of"):
+    for name in ("reservations_of", "api_keys_of", "hooks_of"):
         turned[name] = {owner: found[::-1] for owner, found in turned[name].items()}
     return Snapshot(snapshot.now, **turned)
 

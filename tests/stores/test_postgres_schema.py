@@ -135,6 +135,8 @@ QUESTIONS: list[q.Query[Any]] = [
     q.GetApiKey("digest"),
     q.ListApiKeys(),
     q.ListApiKeys(str(uuid4()), 3),
+    q.ListHooks(),
+    q.ListHooks(("a", "b"), True, 3),
     q.ListAudit(),
     q.ListAudit(7, 3),
     q.GetSnapshot(needs([submit(), c.Claim("w1", ("gpu",)), c.RevokeApiKey("no uuid")])),

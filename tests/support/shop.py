@@ -85,13 +85,13 @@ class World:
         self._store = store
         self._stack = stack
 
-    async def open(self, **settings: Any) -> Ficha:
-        """The shop, open until the end of the test. It sweeps only when it is told to."""
+    async def open(self, prepare: Callable[[Ficha], object] = lambda app: None, **settings: Any) -> Ficha:
+        """The shop, open until the end of the test. It sweeps only when it is told to. `prepare` declares more."""
         app = Ficha(
             store=self._store(self.clock),
             **{"plans": PLANS, "pools": POOLS, "sweep_by_itself": False, "sweep_s": 3_600} | settings,
         )
-        declare(app)
+        prepare(declare(app))
         return await self._stack.enter_async_context(app)
 
 

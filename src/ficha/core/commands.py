@@ -296,6 +296,24 @@ class UseApiKey(Command, frozen=True):
     key_id: str
 
 
+class HoldHook(Command, frozen=True):
+    """Takes a hook that is due, for so long: whoever holds it runs it, and is taken for dead after that."""
+
+    name: str
+    job_id: str
+    hold_ms: int
+
+
+class EndHook(Command, frozen=True):
+    """The hook has been run, or (`error`) it failed and is to be run again. `attempt` says which run it was, and fences
+    one that was taken for dead."""
+
+    name: str
+    job_id: str
+    attempt: int
+    error: str | None = None
+
+
 class ActingAs(Command, frozen=True):
     """A command with the name of its caller: unless it is refused, it writes a line to the audit log."""
 
@@ -332,6 +350,8 @@ UnwrappedCommand = (
     | CreateApiKey
     | RevokeApiKey
     | UseApiKey
+    | HoldHook
+    | EndHook
 )
 AnyCommand = UnwrappedCommand | ActingAs
 

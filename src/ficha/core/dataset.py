@@ -16,10 +16,12 @@ from .records import (
     Content,
     Entry,
     Event,
+    HookName,
     Job,
     Key,
     KeyName,
     Leader,
+    PendingHook,
     Pool,
     Reservation,
     Step,
@@ -51,3 +53,4 @@ class State(Struct):
     api_keys: dict[str, ApiKey] = field(default_factory=dict)
     api_key_uses: dict[str, ApiKeyUse] = field(default_factory=dict)
     audit: list[AuditLine] = field(default_factory=list)
+    hooks: dict[HookName, PendingHook] = field(default_factory=dict)

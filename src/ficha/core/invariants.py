@@ -22,6 +22,7 @@ def violations(state: State) -> list[str]:
         *_contents(state),
         *_keys_and_reservations(state),
         *_api_keys(state),
+        *_hooks(state),
         *_histories(state),
     ]
 
@@ -179,6 +180,13 @@ def _api_keys(state: State) -> Iterator[str]:
             yield f"API key {key.id} has the scope {key.scope} and the account {key.account_id}"
         elif key.account_id is not None and key.account_id not in state.accounts:
             yield f"API key {key.id} acts for account {key.account_id}, which does not exist"
+
+
+def _hooks(state: State) -> Iterator[str]:
+    for hook in state.hooks.values():
+        job = state.jobs.get(hook.job_id)
+        if job is None or job.place is not None:
+            yield f"the hook {hook.name} is to be run for job {hook.job_id}, which has not ended"
 
 
 _STATUS_AFTER: dict[str, Status] = {

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from .codes import CODES, Code
-from .records import ApiKey, Job, Parked, Pool, Reservation, Status, Worker
+from .records import ApiKey, Job, Parked, PendingHook, Pool, Reservation, Status, Worker
 
 
 class Refusal(Struct, frozen=True, gc=False):
@@ -161,6 +161,18 @@ class Used(Struct, frozen=True, gc=False):
     key_id: str
 
 
+class HookHeld(Struct, frozen=True, gc=False):
+    """The hook as it is held now; None if it is not due, or has been run."""
+
+    hook: PendingHook | None
+
+
+class HookEnded(Struct, frozen=True, gc=False):
+    """Whether the word about a hook's run counted: a later run, or nobody any more, may hold it."""
+
+    changed: bool
+
+
 class Elected(Struct, frozen=True, gc=False):
     owner: str
     leads: bool
@@ -185,5 +197,7 @@ Outcome = (
     | Seen
     | ApiKeyChanged
     | Used
+    | HookHeld
+    | HookEnded
     | Elected
 )

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from .records import Account, Job
+from .records import Account, Job, Status
 
 MILLISECOND: Final = 1_000
 SECOND: Final = 1_000_000
@@ -54,6 +54,14 @@ class Plan(Struct, frozen=True):
     ageing_s: float | None = None
 
 
+class HookTerms(Struct, frozen=True):
+    """For which jobs a hook is run: those that ended in one of these states, of one of these tools (None: of any)."""
+
+    name: str
+    ends: frozenset[Status]
+    tools: frozenset[str] | None = None
+
+
 class Policy(Struct, frozen=True):
     """The configuration that the rules use.
 
@@ -66,6 +74,7 @@ class Policy(Struct, frozen=True):
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     first_job_boost: taken off the priority of an account's first job ever. Defaults to 0.
     commits_kept_ms: how long commits are kept, and so how far back streams can resume. Defaults to 24 hours.
+    hooks: what is to be run once for each job that ended. Defaults to nothing.
     """
 
     plans: Mapping[str, Plan]
@@ -78,6 +87,7 @@ class Policy(Struct, frozen=True):
     warn_share: float = 0.8
     first_job_boost: int = 0
     commits_kept_ms: int = 86_400_000
+    hooks: tuple[HookTerms, ...] = ()
 
 
 def priority_of(plan: Plan, offset: int, boost: int) -> int:
@@ -113,6 +123,11 @@ def backoff_ms(job: Job, jitter: float) -> int:
     """How long a failed job waits: doubling per failure, capped, then spread over the upper half."""
     full = min(job.spec.backoff_max_ms, job.spec.backoff_ms << min(job.attempts, 40))
     return full - int(full * jitter / 2)
+
+
+def hook_backoff_ms(attempts: int) -> int:
+    """How long a hook that failed waits: doubling from a second up to five minutes."""
+    return min(300_000, 1_000 << min(max(attempts, 1) - 1, 20))
 
 
 def split(count: int, at_most: int) -> list[int]:

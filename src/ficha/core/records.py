@@ -262,6 +262,22 @@ class Content(Record, frozen=True):
     """None while the job is held."""
 
 
+class PendingHook(Record, frozen=True):
+    """A hook that is still to be run for a job that ended. The row goes when it has been run."""
+
+    name: str
+    job_id: str
+    due_at: int
+    """When it may be run next; while somebody runs it, when they are taken for dead."""
+    attempts: int = 0
+    error: str | None = None
+    """Why the last attempt failed."""
+
+
+HookName = tuple[str, str]
+"""A hook's name and a job."""
+
+
 class Leader(Record, frozen=True):
     """Which of many processes has a shared duty, and until when."""
 

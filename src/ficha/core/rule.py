@@ -48,6 +48,7 @@ class Needs(Struct):
     batches: by id; an account's batches change only under its lock.
     api_keys: by id, under the one lock that all changes of API keys share.
     api_keys_of: names of which all keys that were not revoked are wanted, under the same lock.
+    hooks_of: jobs of which all pending hooks are wanted; they come and stay under the lock of the job's account.
     """
 
     accounts: set[str] = field(default_factory=set)
@@ -67,6 +68,7 @@ class Needs(Struct):
     batches: set[str] = field(default_factory=set)
     api_keys: set[str] = field(default_factory=set)
     api_keys_of: set[str] = field(default_factory=set)
+    hooks_of: set[str] = field(default_factory=set)
 
     def nothing(self, now: int) -> Snapshot:
         """The snapshot in which none of these rows was found."""
@@ -88,6 +90,7 @@ class Needs(Struct):
             batches=dict.fromkeys(self.batches),
             api_keys=dict.fromkeys(self.api_keys),
             api_keys_of={name: [] for name in self.api_keys_of},
+            hooks_of={job_id: [] for job_id in self.hooks_of},
         )
 
 

@@ -5,7 +5,22 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any, Final
 
-from . import accounts, api_keys, audit, cancel, claim, dead, finish, lease, pools, quota, recover, submit, workers
+from . import (
+    accounts,
+    api_keys,
+    audit,
+    cancel,
+    claim,
+    dead,
+    finish,
+    hooks,
+    lease,
+    pools,
+    quota,
+    recover,
+    submit,
+    workers,
+)
 from .commands import ActingAs, Command
 from .outcomes import Outcome
 from .rule import Needs, Rule
@@ -23,7 +38,21 @@ def _needs_of_audited(wanted: Needs, command: ActingAs) -> None:
     RULES[type(command.command)].needs(wanted, command.command)
 
 
-_MODULES: Final = (accounts, api_keys, cancel, claim, dead, finish, lease, pools, quota, recover, submit, workers)
+_MODULES: Final = (
+    accounts,
+    api_keys,
+    cancel,
+    claim,
+    dead,
+    finish,
+    hooks,
+    lease,
+    pools,
+    quota,
+    recover,
+    submit,
+    workers,
+)
 
 RULES: Final[dict[type[Command], Rule[Any]]] = {
     rule.command: rule

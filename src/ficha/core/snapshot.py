@@ -16,10 +16,12 @@ from .records import (
     ContentName,
     Entry,
     Event,
+    HookName,
     Job,
     Key,
     KeyName,
     Leader,
+    PendingHook,
     Pool,
     Reservation,
     Step,
@@ -51,6 +53,7 @@ class Snapshot(Struct):
     batches: dict[str, Batch | None] = field(default_factory=dict)
     api_keys: dict[str, ApiKey | None] = field(default_factory=dict)
     api_keys_of: dict[str, list[ApiKey]] = field(default_factory=dict)
+    hooks_of: dict[str, list[PendingHook]] = field(default_factory=dict)
 
     def add_contents(self) -> list[ContentName]:
         """Adds, as not found, the content of every job that may be claimed, and names those that are to be read: most
@@ -103,6 +106,8 @@ class Changes(Struct):
     api_keys: list[ApiKey] = field(default_factory=list)
     api_key_uses: list[ApiKeyUse] = field(default_factory=list)
     audit: list[AuditLine] = field(default_factory=list)
+    hooks: list[PendingHook] = field(default_factory=list)
+    ended_hooks: list[HookName] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return any(astuple(self))

@@ -26,6 +26,7 @@ from .records import (
     ContentName,
     Entry,
     Event,
+    HookName,
     Job,
     JobSpec,
     Key,
@@ -33,6 +34,7 @@ from .records import (
     Leader,
     Leased,
     Parked,
+    PendingHook,
     Place,
     Pool,
     Ready,
@@ -86,6 +88,11 @@ class Workspace:
         self._batches = _Loaded(snapshot.batches) if snapshot.batches else _NOTHING
         self._api_keys = _Loaded(snapshot.api_keys) if snapshot.api_keys else _NOTHING
         self._api_keys_of = _by_id(snapshot.api_keys_of) if snapshot.api_keys_of else _NOTHING
+        self._hooks_of = (
+            _Loaded({job_id: {hook.name: hook for hook in found} for job_id, found in snapshot.hooks_of.items()})
+            if snapshot.hooks_of
+            else _NOTHING
+        )
         self._ready = _Loaded({pool: self._queue(ids) for pool, ids in snapshot.ready.items()})
         self._parked = _Loaded({account: self._queue(ids) for account, ids in snapshot.parked.items()})
         self._jobs_before: dict[str, Job | None] = {}
@@ -100,6 +107,7 @@ class Workspace:
         self._api_key_uses: dict[str, ApiKeyUse] = {}
         self._workers: dict[str, Worker] = {}
         self._tallies: dict[tuple[str, TallyKind], list[int]] = {}
+        self._changed_hooks: dict[HookName, PendingHook | None] = {}
         self._changes = Changes()
 
     def _queue(self, ids: list[str]) -> list[tuple[int, str]]:
@@ -126,6 +134,9 @@ class Workspace:
             changes.api_keys = [self._known(self._api_keys[key]) for key in self._changed_api_keys]
         if self._api_key_uses:
             changes.api_key_uses = [*self._api_key_uses.values()]
+        if self._changed_hooks:
+            changes.hooks = [hook for hook in self._changed_hooks.values() if hook is not None]
+            changes.ended_hooks = [name for name, hook in self._changed_hooks.items() if hook is None]
         return changes
 
     def _list_contents(self, changes: Changes) -> None:
@@ -210,6 +221,8 @@ class Workspace:
 
     def _follow(self, job: Job, old: Place | None, new: Place | None) -> None:
         """Updates counters and lists after a job moved from one place to another."""
+        if new is None and self.policy.hooks:
+            self._owe_hooks(job)
         self._count(job, old, new)
         if job.spec.pool in self._occupied:
             self._occupied[job.spec.pool] += _holds_slot(new) - _holds_slot(old)
@@ -220,6 +233,12 @@ class Workspace:
                 heappush(self._ready[job.spec.pool], (new.rank, job.id))
         elif type(new) is Parked and new.due_at is None and job.account_id in self._parked:
             heappush(self._parked[job.account_id], (new.rank, job.id))
+
+    def _owe_hooks(self, job: Job) -> None:
+        """A job that ends owes a run of every hook that is for such jobs."""
+        for terms in self.policy.hooks:
+            if job.status in terms.ends and (terms.tools is None or job.spec.tool in terms.tools):
+                self.put_hook(PendingHook(terms.name, job.id, self.now))
 
     def _count(self, job: Job, old: Place | None, new: Place | None) -> None:
         was, counts = _counts(old), _counts(new)
@@ -373,6 +392,20 @@ class Workspace:
 
     def put_api_key_use(self, use: ApiKeyUse) -> None:
         self._api_key_uses[use.key_id] = use
+
+    def hook(self, name: str, job_id: str) -> PendingHook | None:
+        """A hook that is still to be run for the job."""
+        return self._hooks_of[job_id].get(name)
+
+    def put_hook(self, hook: PendingHook) -> None:
+        self._changed_hooks[hook.name, hook.job_id] = hook
+        if hook.job_id in self._hooks_of:
+            self._hooks_of[hook.job_id][hook.name] = hook
+
+    def end_hook(self, hook: PendingHook) -> None:
+        """It is not run again."""
+        self._changed_hooks[hook.name, hook.job_id] = None
+        del self._hooks_of[hook.job_id][hook.name]
 
     def add_audit_line(self, line: AuditLine) -> None:
         self._changes.audit.append(line)

@@ -22,7 +22,7 @@ from .event_tail import EventTail
 from .positions import Positions
 from .sweeper import Sweeper, SweepReport
 from .trigger import OnWork, Trigger
-from .wakeups import EVENTS, Wakeups, cancellations
+from .wakeups import EVENTS, HOOKS, Wakeups, cancellations
 
 T = TypeVar("T")
 
@@ -163,10 +163,12 @@ def _committer_number(command: c.Command, committers: int) -> int:
 
 def _stirred(changes: Changes) -> Iterable[str]:
     """Pools where a claim may now find something: a job became ready, a slot became free, the pool was changed. And
-    workers whose job was cancelled, and those who follow events."""
+    workers whose job was cancelled, those who follow events, and those who run hooks."""
     names = {pool.name for pool in changes.pools}
     if changes.events:
         names.add(EVENTS)
+    if any(not hook.attempts for hook in changes.hooks):
+        names.add(HOOKS)
     for change in changes.jobs:
         before, after = change.before, change.after
         if type(after.place) is Ready or _frees_slot(before, after):

@@ -168,6 +168,9 @@ class Queries:
         items = [v.audit_view(line) for line in await self._reader.read(q.ListAudit(before, limit))]
         return v.Page(items, str(items[-1].number) if len(items) == limit else None)
 
+    async def hooks(self, limit: int) -> list[v.HookView]:
+        return [v.hook_view(hook) for hook in await self._reader.read(q.ListHooks(limit=limit))]
+
     async def stats(self, stuck_ms: int) -> q.Stats:
         return await self._reader.read(q.GetStats(stuck_ms))
 

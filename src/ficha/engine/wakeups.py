@@ -26,6 +26,9 @@ ANYTHING: Final = ""
 EVENTS: Final = "\x02events"
 """The topic of followers: events were written. No pool's name has a control character."""
 
+HOOKS: Final = "\x03hooks"
+"""The topic of whoever runs hooks: a job ended that owes one."""
+
 EVENTS_EVERY_S = 0.1
 """The shortest time between two hints of events alone. Any other hint includes it."""
 HINTS_PER_S = 50.0

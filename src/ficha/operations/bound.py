@@ -14,6 +14,7 @@ from .admin import AdminOperations
 from .api_keys import ApiKeyOperations
 from .batches import BatchOperations
 from .following import FollowOperations
+from .hooks import HookOperations
 from .leases import LeaseOperations
 from .quotes import QuoteOperations
 
@@ -26,6 +27,7 @@ class AllOperations(
     AdminOperations,
     QuoteOperations,
     FollowOperations,
+    HookOperations,
 ):
     """Every operation there is."""
 

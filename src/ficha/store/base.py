@@ -25,6 +25,7 @@ from ..core.records import (
     Event,
     Job,
     Key,
+    PendingHook,
     Pool,
     Reservation,
     Status,
@@ -474,6 +475,17 @@ class ListAudit(Query[list[NumberedLine]], frozen=True):
     """Newest first; `before_number` is the number before which the page starts."""
 
     before_number: int | None = None
+    limit: int = 50
+
+
+class ListHooks(Query[list[PendingHook]], frozen=True):
+    """Hooks that are still to be run, the longest due first.
+
+    names: only these; empty for all. is_due: only those that may be run by now, by the database's clock.
+    """
+
+    names: tuple[str, ...] = ()
+    is_due: bool = False
     limit: int = 50
 
 

@@ -188,6 +188,7 @@ class Driver:
                 batches=set(expected.batches),
                 api_keys=set(expected.api_keys),
                 api_keys_of={key.name for key in expected.api_keys.values()},
+                hooks_of=jobs,
             )
         )
         # Jobs that may be claimed bring their content along, also where there is none.
@@ -197,6 +198,8 @@ class Driver:
         named = [key for keys in snapshot.api_keys_of.values() for key in keys]
         unrevoked = {key.id: key for key in expected.api_keys.values() if key.revoked_at is None}
         assert comparable({key.id: key for key in named}) == comparable(unrevoked)
+        hooks = {(hook.name, hook.job_id): hook for found in snapshot.hooks_of.values() for hook in found}
+        assert comparable(hooks) == comparable(expected.hooks)
         steps: dict[tuple[str, str], str | None] = {key: step.result for key, step in expected.steps.items()}
         assert comparable(Snapshot(0, steps=snapshot.steps)) == comparable(Snapshot(0, steps=steps))
         owned = await self.load(Needs(owned_jobs=jobs, payloads=jobs))
@@ -232,3 +235,6 @@ def apply(state: State, changes: Changes) -> None:
     state.api_keys.update({key.id: key for key in changes.api_keys})
     state.api_key_uses.update({use.key_id: use for use in changes.api_key_uses})
     state.audit += changes.audit
+    state.hooks.update({(hook.name, hook.job_id): hook for hook in changes.hooks})
+    for hook in changes.ended_hooks:
+        state.hooks.pop(hook, None)

@@ -1,6 +1,7 @@
 """Workers: claim jobs, run their handlers, renew their leases, and write how each run ended."""
 
 from .context import JobContext, ThreadJobContext
+from .hook_runner import Hook, HookRunner
 from .registration import worker_name
 from .results import Accepted, Cancel, FinalError, Partial, Retry
 from .steps import StepMismatch
@@ -11,6 +12,8 @@ __all__ = [
     "Accepted",
     "Cancel",
     "FinalError",
+    "Hook",
+    "HookRunner",
     "JobContext",
     "Partial",
     "Retry",

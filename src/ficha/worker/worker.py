@@ -23,6 +23,7 @@ from .completer import Completer, End
 from .deadlines import Deadlines
 from .executor import Executor
 from .failure import Failure, SetupFailed
+from .hook_runner import HookRunner
 from .lease_writer import LeaseWriter
 from .registration import Registration
 from .renewer import OpenOperations, Renewer
@@ -54,7 +55,8 @@ class WorkerLoop:
     """Runs handlers of the given tools for the given pools, `concurrency` at a time.
 
     open_operations: opens the operations of the renewer's thread; None renews on the event loop. hung: called when a
-    handler has blocked the loop beyond its timeout.
+    handler has blocked the loop beyond its timeout. hooks: what runs the application's hooks beside the jobs, if it has
+    any.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class WorkerLoop:
         heartbeat_s: float,
         open_operations: OpenOperations | None = None,
         hung: Callable[[], None] | None = None,
+        hooks: HookRunner | None = None,
     ) -> None:
         self._operations = operations
         self._tools = tools
@@ -77,6 +80,7 @@ class WorkerLoop:
         self._heartbeat_s = heartbeat_s
         self._open_operations = open_operations
         self._hung = hung
+        self._hooks = hooks
         self._runs: dict[str, Run] = {}
         self._busy = 0
         self._tasks: dict[asyncio.Task[None], Sequence[Run]] = {}
@@ -132,6 +136,7 @@ class WorkerLoop:
         async with registration.deregistering(self._operations), self._renewer.running():
             ends_at = float("inf") if max_seconds is None else time.monotonic() + max_seconds
             listener = asyncio.create_task(self._listen(), name="ficha cancellations")
+            hooks = None if self._hooks is None or burst else asyncio.create_task(self._hooks.run(), name="ficha hooks")
             try:
                 if burst or max_seconds is not None:
                     await self._operations.clear_up()
@@ -139,13 +144,19 @@ class WorkerLoop:
                     self._set_up_tools()
                 ran = await self._claim_until(ends_at, due_within_s if burst else None)
                 await self._finish_runs()
+                # A hook may submit further jobs, which are part of the burst.
+                while burst and self._hooks is not None and self._stops_at is None and await self._hooks.drain():
+                    ran += await self._claim_until(ends_at, due_within_s)
+                    await self._finish_runs()
                 return ran
             finally:
                 listener.cancel()
+                if hooks is not None:
+                    hooks.cancel()
                 await self._hand_back()
                 self._deadlines.close()
                 await self._executor.close()
-                await asyncio.gather(listener, return_exceptions=True)
+                await asyncio.gather(listener, *([] if hooks is None else [hooks]), return_exceptions=True)
 
     # Setting up
 

@@ -7,6 +7,7 @@ from .accounts import AccountView, EntryView, Hold, KeyView, account_view, entry
 from .api_keys import ApiKeyView, AuditView, NewApiKey, api_key_view, audit_view
 from .batches import BatchCancelled, BatchResumed, BatchView, batch_view
 from .dates import instant, moment, moment_if_any
+from .hooks import HookView, hook_view
 from .jobs import EventView, Happening, JobToken, JobView, ToolView, Wait, event_view, job_view
 from .leases import Lease
 from .lists import Page, Whole
@@ -26,6 +27,7 @@ __all__ = [
     "FinishView",
     "Happening",
     "Hold",
+    "HookView",
     "JobToken",
     "JobView",
     "KeyView",
@@ -48,6 +50,7 @@ __all__ = [
     "event_view",
     "finish_view",
     "hold_view",
+    "hook_view",
     "instant",
     "job_view",
     "key_view",

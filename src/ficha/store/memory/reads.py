@@ -24,6 +24,7 @@ from ...core.records import (
     Key,
     Leased,
     Parked,
+    PendingHook,
     Ready,
     Reservation,
     Step,
@@ -289,6 +290,16 @@ def _list_audit(store: MemoryStore, query: q.ListAudit) -> list[q.NumberedLine]:
     return [q.NumberedLine(number, store.state.audit[number - 1]) for number in numbers]
 
 
+def _list_hooks(store: MemoryStore, query: q.ListHooks) -> list[PendingHook]:
+    now = store.clock()
+    found = [
+        hook
+        for hook in store.state.hooks.values()
+        if (not query.names or hook.name in query.names) and (not query.is_due or hook.due_at <= now)
+    ]
+    return sorted(found, key=lambda hook: (hook.due_at, hook.job_id, hook.name))[: query.limit]
+
+
 def _get_snapshot(store: MemoryStore, query: q.GetSnapshot) -> Snapshot:
     return store.snapshot(query.needs)
 
@@ -320,6 +331,7 @@ def _get_state(store: MemoryStore, query: q.GetState) -> State:
         events=[event for key in jobs for event in _history(store, key)] if query.texts else [],
         api_keys=api_keys,
         api_key_uses={key: use for key, use in state.api_key_uses.items() if key in api_keys},
+        hooks={name: hook for name, hook in state.hooks.items() if hook.job_id in jobs},
     )
 
 
@@ -350,6 +362,7 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.GetApiKey: _get_api_key,
     q.ListApiKeys: _list_api_keys,
     q.ListAudit: _list_audit,
+    q.ListHooks: _list_hooks,
     q.GetSnapshot: _get_snapshot,
     q.GetState: _get_state,
 }

@@ -115,6 +115,9 @@ class MemoryStore:
                 name: [key for key in state.api_keys.values() if key.name == name and key.revoked_at is None]
                 for name in needs.api_keys_of
             },
+            hooks_of={
+                job_id: [hook for hook in state.hooks.values() if hook.job_id == job_id] for job_id in needs.hooks_of
+            },
         )
         snapshot.contents.update({name: state.contents.get(name) for name in snapshot.add_contents()})
         return snapshot
@@ -172,6 +175,9 @@ class MemoryStore:
         state.api_keys.update({key.id: key for key in changes.api_keys})
         state.api_key_uses.update({use.key_id: use for use in changes.api_key_uses})
         state.audit += changes.audit
+        state.hooks.update({(hook.name, hook.job_id): hook for hook in changes.hooks})
+        for ended in changes.ended_hooks:
+            state.hooks.pop(ended, None)
 
     def _list_entries(self, entries: list[Entry]) -> None:
         """Refuses a job's second charge or refund before anything is written, as a database does by a unique index."""

@@ -313,11 +313,12 @@ RESERVATIONS_ACTIVE: Final = _found(
 API_KEYS_OF: Final = _found(
     t.API_KEYS, "text[]", "k.name = ANY ({0}) AND k.revoked_at IS NULL", _onto("api_keys_of", t.API_KEYS.record)
 )
+HOOKS_OF: Final = _found(t.HOOKS, "uuid[]", "k.job_id = ANY ({0})", _onto("hooks_of", t.HOOKS.record))
 NOW: Final = load_part("", f"SELECT {_NO_JOB}, {{part}}, NULL::text, ROW({SQL.clock})")
 """Always the last part."""
 
 READS: Final = (
     *(JOBS, KEYS_AND_JOBS, CANDIDATES, PARKED_JOBS, PARKED_WITH_PAYLOADS, PAYLOADS, STEPS, RESERVATIONS),
-    *(RESERVATIONS_ACTIVE, POOLS, CONTENTS, BATCHES, API_KEYS, API_KEYS_OF, NOW),
+    *(RESERVATIONS_ACTIVE, POOLS, CONTENTS, BATCHES, API_KEYS, API_KEYS_OF, HOOKS_OF, NOW),
 )
 """Every part of stage 2, in the statement's order."""

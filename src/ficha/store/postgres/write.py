@@ -92,13 +92,9 @@ ENDED: Final = _update("ended", j.JOB_ENDS)
 AMENDED: Final = _update("amended", j.JOB_AMENDS)
 CHECKPOINTS: Final = _upsert("checkpoints_saved", j.CHECKPOINTS)
 PLACES: Final = {
-    name: part
+    f"{table.name}_{what}": part(f"{table.name}_{what}", table)
     for table in (j.READY, j.PARKED, j.LEASES)
-    for name, part in {
-        f"{table.name}_gone": _delete(f"{table.name}_gone", table),
-        f"{table.name}_new": _insert(f"{table.name}_new", table),
-        f"{table.name}_changed": _update(f"{table.name}_changed", table),
-    }.items()
+    for what, part in (("gone", _delete), ("new", _insert), ("changed", _update))
 }
 # Rows that are not locked before are written in key order, each once, so that two transactions cannot deadlock.
 BATCHES: Final = _insert("batches_new", t.BATCHES, " ON CONFLICT (id) DO NOTHING")
@@ -106,6 +102,7 @@ UPSERTS: Final = {
     "contents": _upsert("contents_known", t.CONTENTS),
     "workers": _upsert("workers_seen", t.WORKERS),
     "api_key_uses": _upsert("api_key_uses", t.API_KEY_USES),
+    "hooks": _upsert("hooks_owed", t.HOOKS),
 }
 OTHERS: Final = {
     "steps": _insert("steps_saved", t.STEPS, " ON CONFLICT (job_id, name) DO NOTHING"),
@@ -115,6 +112,7 @@ OTHERS: Final = {
     "tallies": _insert("tallies", t.TALLIES),
     "entries": _insert("entries_new", t.ENTRIES),
     "history": _insert("events_new", t.EVENTS),
+    "ended_hooks": _delete("hooks_ended", t.HOOKS),
     "audit": _insert("audit_new", t.AUDIT),
 }
 COMMITS: Final = _insert("commits_new", t.COMMITS)

@@ -65,6 +65,12 @@ def _lease(job: Job) -> Values:
             raise AssertionError(f"job {job.id} is not held")
 
 
+def _waiting(name: str, *more: Column) -> Table:
+    own = ("place.rank", *(f"place.{column.name}" for column in more))
+    found = (_ID, *_columns(*_WAITING), Column("rank", "number"), *more)
+    return Table(name, ("job_id",), found, _fields("id", *_WAITING, *own))
+
+
 _wide: Final = _fields(*_KINDS)
 _ending: Final = _fields(*_END)
 _held: Final = _fields("id", *_HELD)
@@ -79,27 +85,11 @@ CHECKPOINTS: Final = Table(
     (_ID, *columns(kinds(Checkpoint, texts_of_json="data partial"))),
     lambda job: (job.id, *astuple(job.checkpoint)),
 )
-READY: Final = Table(
-    "ready",
-    ("job_id",),
-    (_ID, *_columns(*_WAITING), Column("rank", "number"), Column("ages_at", "instant")),
-    _fields("id", *_WAITING, "place.rank", "place.ages_at"),
-)
-PARKED: Final = Table(
-    "parked",
-    ("job_id",),
-    (_ID, *_columns(*_WAITING), Column("rank", "number"), Column("due_at", "instant"), Column("behind", "uuid")),
-    _fields("id", *_WAITING, "place.rank", "place.due_at", "place.behind"),
-)
-LEASES: Final = Table(
-    "leases",
-    ("job_id",),
-    (
-        *(_ID, *_columns(*_HELD), Column("worker", "text"), Column("ref", "text")),
-        *(Column(name, "instant") for name in ("leased_at", "heartbeat_at", "expires_at", "deadline_at")),
-    ),
-    _lease,
-)
+READY: Final = _waiting("ready", Column("ages_at", "instant"))
+PARKED: Final = _waiting("parked", Column("due_at", "instant"), Column("behind", "uuid"))
+_TIMES: Final = tuple(Column(name, "instant") for name in ("leased_at", "heartbeat_at", "expires_at", "deadline_at"))
+_LEASE: Final = (Column("worker", "text"), Column("ref", "text"), *_TIMES)
+LEASES: Final = Table("leases", ("job_id",), (_ID, *_columns(*_HELD), *_LEASE), _lease)
 
 HOT_ROWS: Final = (
     "LEFT JOIN ficha.leases l ON l.job_id = j.id LEFT JOIN ficha.ready r ON r.job_id = j.id "

@@ -69,14 +69,10 @@ def job_row(row: Row) -> q.JobRow:
 
 
 def get_history(sql: Dialect, query: q.GetHistory, now: int | None) -> Asking[list[Event]]:
-    text = _text("history").format(
-        **{"job": job_columns(sql), "event": sql.selected(t.EVENTS, "e"), "hot_rows": HOT_ROWS},
-        **{
-            "job_id": sql.parameter(1, "uuid"),
-            "after": sql.parameter(2, "number"),
-            "limit": sql.parameter(3, "number"),
-        },
-    )
+    found = {"job": job_columns(sql), "event": sql.selected(t.EVENTS, "e"), "hot_rows": HOT_ROWS}
+    kinds: tuple[tuple[str, Kind], ...] = (("job_id", "uuid"), ("after", "number"), ("limit", "number"))
+    asked = {name: sql.parameter(number, kind) for number, (name, kind) in enumerate(kinds, 1)}
+    text = _text("history").format(**found, **asked)
     rows = yield Statement(text, (sql.value(query.job_id, "uuid"), query.after, query.limit))
     if not rows:
         return []
@@ -114,14 +110,19 @@ def list_audit(sql: Dialect, query: q.ListAudit, now: int | None) -> Asking[list
     return [q.NumberedLine(number, t.AUDIT.record(line)) for number, *line in rows]
 
 
+def list_hooks(sql: Dialect, query: q.ListHooks, now: int | None) -> Asking[list[Any]]:
+    words = {"hook": sql.selected(t.HOOKS, "t"), "named": sql.among("t.name", 4, "text"), "moment": sql.moment}
+    asked = {"any_name": str(not query.names), "any_time": str(not query.is_due), "limit": sql.parameter(5, "number")}
+    text = _text("hooks").format(**words, **asked)
+    return [*map(t.HOOKS.record, (yield Statement(text, (now, 0, 0, sql.values(query.names, "text"), query.limit))))]
+
+
 def get_batch(sql: Dialect, query: q.GetBatch, now: int | None) -> Asking[q.BatchCounts | None]:
-    page = Select(
-        sql,
-        f"SELECT coalesce(l.status, j.status), count(j.id), {sql.selected(t.BATCHES, 'b')} FROM ficha.batches b "
-        "LEFT JOIN ficha.jobs j ON j.batch_id = b.id LEFT JOIN ficha.leases l ON l.job_id = j.id",
-    )
+    status = "coalesce(l.status, j.status)"
+    source = "ficha.batches b LEFT JOIN ficha.jobs j ON j.batch_id = b.id LEFT JOIN ficha.leases l ON l.job_id = j.id"
+    page = Select(sql, f"SELECT {status}, count(j.id), {sql.selected(t.BATCHES, 'b')} FROM {source}")
     page.matches("b.id", "=", query.batch_id, "uuid")
-    rows = yield page.statement("GROUP BY b.id, coalesce(l.status, j.status)")
+    rows = yield page.statement(f"GROUP BY b.id, {status}")
     if not rows:
         return None
     return q.BatchCounts(t.BATCHES.record(rows[0][2:]), {row[0]: row[1] for row in rows if row[1]})
@@ -218,6 +219,8 @@ def get_state(sql: Dialect, query: q.GetState, now: int | None) -> Asking[State]
     used = f"{whole(t.API_KEY_USES)} JOIN ficha.api_keys k ON k.id = t.key_id"
     uses = yield theirs(used, "k.account_id", or_nobodys="k.account_id IS NULL OR ")
     state.api_key_uses = {row[0]: t.API_KEY_USES.record(row) for row in uses}
+    hooks = yield theirs(f"{whole(t.HOOKS)} JOIN ficha.jobs j ON j.id = t.job_id", "j.account_id")
+    state.hooks = {(row[0], row[1]): t.HOOKS.record(row) for row in hooks}
     for table, shared in ((t.POOLS, state.pools), (t.LEADERS, state.leaders), (t.WORKERS, state.workers)):
         rows = yield Statement(whole(table))
         shared.update({row[0]: table.record(row) for row in rows})
@@ -246,6 +249,7 @@ QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {
     q.GetFirstSearched: get_first_searched,
     q.ListKeys: list_keys,
     q.ListAudit: list_audit,
+    q.ListHooks: list_hooks,
     q.GetBatch: get_batch,
     q.ListPools: list_pools,
     q.GetApiKey: get_api_key,

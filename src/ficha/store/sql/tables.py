@@ -112,6 +112,7 @@ TALLIES: Final = table("worker_counts", r.Tally, "worker", "kind")
 EVENTS: Final = table("events", r.Event, "job_id", "number", uuids="job_id", values_as_json="data")
 API_KEYS: Final = table("api_keys", r.ApiKey, "id", uuids="id")
 API_KEY_USES: Final = table("api_key_uses", r.ApiKeyUse, "key_id", uuids="key_id")
+HOOKS: Final = table("hooks", r.PendingHook, "name", "job_id", uuids="job_id")
 AUDIT: Final = table("audit", r.AuditLine, "number", values_as_json="details")
 CONTENTS: Final = Table(
     "contents",

@@ -39,6 +39,7 @@ CONTENTS = (
     "SELECT c.tool, c.content_hash, c.job_id, j.result "
     "FROM contents c CROSS JOIN jobs j ON j.id = c.job_id WHERE c.tool = ? AND c.content_hash = ?"
 )
+HOOKS_OF = f"SELECT {SQL.selected(t.HOOKS, 'h')} FROM hooks h WHERE job_id = ?"
 API_KEYS_OF = f"SELECT {SQL.selected(t.API_KEYS, 'k')} FROM api_keys k WHERE name = ? AND revoked_at IS NULL"
 
 NAMED = {
@@ -73,6 +74,9 @@ def load(db: apsw.Connection, needs: Needs, now: int, remembered: SqliteRowCache
     if needs.api_keys_of:
         for row in db.executemany(API_KEYS_OF, _singles(needs.api_keys_of)):
             snapshot.api_keys_of[row[1]].append(t.API_KEYS.record(row))
+    if needs.hooks_of:
+        for row in db.executemany(HOOKS_OF, _singles(needs.hooks_of)):
+            snapshot.hooks_of[row[1]].append(t.HOOKS.record(row))
     _load_ready(db, needs, snapshot)
     if contents := [*needs.contents, *snapshot.add_contents()]:
         for row in db.executemany(CONTENTS, contents):

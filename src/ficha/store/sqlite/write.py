@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import apsw
@@ -33,15 +34,9 @@ AMENDED: Final = _by(update, j.JOB_AMENDS)
 CHECKPOINT: Final = _by(upsert, j.CHECKPOINTS)
 # A job has at most one hot row, so the old one is deleted before the new one is inserted.
 PLACES: Final = {
-    "ready_gone": _gone(j.READY),
-    "parked_gone": _gone(j.PARKED),
-    "leases_gone": _gone(j.LEASES),
-    "ready_new": _by(insert, j.READY),
-    "ready_changed": _by(update, j.READY),
-    "parked_new": _by(insert, j.PARKED),
-    "parked_changed": _by(update, j.PARKED),
-    "leases_new": _by(insert, j.LEASES),
-    "leases_changed": _by(update, j.LEASES),
+    f"{table.name}_{what}": made(table)
+    for what, made in (("gone", _gone), ("new", partial(_by, insert)), ("changed", partial(_by, update)))
+    for table in (j.READY, j.PARKED, j.LEASES)
 }
 OTHERS: Final = {
     "entries": _by(insert, t.ENTRIES),
@@ -67,6 +62,8 @@ OTHERS: Final = {
     "api_keys": _by(upsert, t.API_KEYS),
     "api_key_uses": _by(upsert, t.API_KEY_USES),
     "audit": _by(insert, t.AUDIT),
+    "hooks": _by(upsert, t.HOOKS),
+    "ended_hooks": (delete(t.HOOKS), tuple),
 }
 """The other fields of `Changes`, in the order in which they are written."""
 

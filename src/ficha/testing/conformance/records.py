@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from msgspec.structs import replace
+
 from ...core import commands as c
 from ...core.outcomes import Claimed, PoolChanged, Submitted
-from ...core.policy import MAX_AMOUNT, MAX_BALANCE, PRIORITY_MAX, PRIORITY_MIN
+from ...core.policy import MAX_AMOUNT, MAX_BALANCE, PRIORITY_MAX, PRIORITY_MIN, HookTerms
 from ...core.records import (
     Account,
     Awaiting,
@@ -20,9 +22,10 @@ from ...core.records import (
     Pool,
     Ready,
     Reservation,
+    Status,
 )
 from ...core.snapshot import Changes
-from ...store.base import GetAccount, GetJobs, GetWaiting
+from ...store.base import GetAccount, GetJobs, GetWaiting, ListHooks
 from ..driver import Driver
 from .scenes import SPEC_TEXTS, finish, lease, new_job, one_in_each_place, open_house, submit
 
@@ -275,6 +278,35 @@ class RecordConformance:
         await driver.run(c.Elect("sweeper", "b", 1_000))
         await driver.check()
         assert driver.expected.leaders["sweeper"].owner == "b"
+
+    async def test_hooks_read_back_after_every_change_and_those_that_are_due_are_found(self, driver: Driver) -> None:
+        await open_house(driver)
+        ends: frozenset[Status] = frozenset({"cancelled"})
+        driver.policy = replace(driver.policy, hooks=(HookTerms("told", ends), HookTerms('it\'s "paid"', ends)))
+        first, second = [await submit(driver) for _ in range(2)]
+        await driver.run(c.CancelJob(first))
+        driver.clock.advance(1)
+        await driver.run(c.CancelJob(second))
+        await driver.check()
+
+        async def listed(**asked: Any) -> list[tuple[str, str]]:
+            return [(hook.name, hook.job_id) for hook in await driver.read(ListHooks(**asked))]
+
+        names = ('it\'s "paid"', "told")
+        everything = [(name, job_id) for job_id in (first, second) for name in names]
+        assert await listed() == await listed(is_due=True) == await listed(names=names) == everything
+        assert await listed(names=("told",), is_due=True) == [("told", first), ("told", second)]
+        assert (await listed(limit=3), await listed(names=("none",))) == (everything[:3], [])
+        await driver.run(c.HoldHook("told", first, 60_000), c.HoldHook("told", second, 60_000))
+        await driver.run(c.EndHook("told", first, 1, 'it\'s "broken"'), c.EndHook(names[0], second, 0))
+        await driver.check()
+        assert await listed(is_due=True) == [(names[0], first)]
+        driver.clock.advance(1)
+        assert await listed(is_due=True) == [(names[0], first), ("told", first)]
+        # Held and ended in one commit group.
+        await driver.run(c.HoldHook("told", first, 60_000), c.EndHook("told", first, 2))
+        await driver.check()
+        assert await listed() == [(names[0], first), ("told", second)]
 
     async def test_of_equal_contents_one_is_computed_and_answers_the_others(self, driver: Driver) -> None:
         await open_house(driver)

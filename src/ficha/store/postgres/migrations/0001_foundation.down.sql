@@ -1,9 +1,10 @@
 -- Everything that the way up made, and all that is in it.
 DROP VIEW ficha.job_states;
 DROP TABLE
-    ficha.audit, ficha.api_key_uses, ficha.api_keys, ficha.worker_counts, ficha.workers, ficha.commits, ficha.leaders,
-    ficha.contents, ficha.pools, ficha.batches, ficha.reservations, ficha.keys, ficha.events, ficha.entries, ficha.steps,
-    ficha.checkpoints, ficha.leases, ficha.parked, ficha.ready, ficha.jobs, ficha.accounts, ficha.account_ids;
+    ficha.audit, ficha.hooks, ficha.api_key_uses, ficha.api_keys, ficha.worker_counts, ficha.workers, ficha.commits,
+    ficha.leaders, ficha.contents, ficha.pools, ficha.batches, ficha.reservations, ficha.keys, ficha.events,
+    ficha.entries, ficha.steps, ficha.checkpoints, ficha.leases, ficha.parked, ficha.ready, ficha.jobs, ficha.accounts,
+    ficha.account_ids;
 DROP FUNCTION ficha.refuse_audit_change();
 DROP FUNCTION ficha.refuse_entry_change();
 DROP FUNCTION ficha.current_account();

@@ -355,6 +355,18 @@ CREATE TABLE ficha.api_key_uses (
     at      timestamptz NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
+-- What is still to be run for jobs that ended. A row is written with the job's end, and goes when it has been run.
+CREATE TABLE ficha.hooks (
+    job_id    uuid NOT NULL,
+    due_at    timestamptz NOT NULL,
+    attempts  integer NOT NULL,
+    name      text COLLATE "C" NOT NULL,
+    error     text,
+    PRIMARY KEY (job_id, name)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+CREATE INDEX hooks_due ON ficha.hooks (due_at);
+
 -- Who did what. A line is written in the transaction of what it tells of, and never changed.
 CREATE TABLE ficha.audit (
     number   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

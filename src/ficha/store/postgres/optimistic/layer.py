@@ -239,6 +239,7 @@ def _is_simple(needs: Needs) -> bool:
         or needs.batches
         or needs.api_keys
         or needs.api_keys_of
+        or needs.hooks_of
     )
 
 

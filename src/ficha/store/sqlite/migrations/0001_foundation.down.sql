@@ -1,5 +1,6 @@
 DROP VIEW job_states;
 DROP TABLE audit;
+DROP TABLE hooks;
 DROP TABLE api_key_uses;
 DROP TABLE api_keys;
 DROP TABLE worker_counts;

@@ -313,6 +313,18 @@ CREATE TABLE api_key_uses (
     at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- What is still to be run for jobs that ended. A row is written with the job's end, and goes when it has been run.
+CREATE TABLE hooks (
+    name TEXT NOT NULL,
+    job_id TEXT NOT NULL,
+    due_at INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    error TEXT,
+    PRIMARY KEY (job_id, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX hooks_due ON hooks (due_at);
+
 -- Who did what. A line is written in the transaction of the act itself, and never changed.
 CREATE TABLE audit (
     number INTEGER PRIMARY KEY AUTOINCREMENT,

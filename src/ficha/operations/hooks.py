@@ -1,0 +1,42 @@
+"""Hooks: what is still to be run for jobs that ended, and what whoever runs it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .. import validation as arg
+from ..core.commands import EndHook, HoldHook
+from ..core.outcomes import HookEnded, HookHeld
+from ..core.records import PendingHook
+from ..engine.views import HookView
+from ..engine.wakeups import HOOKS
+from ..store.base import ListHooks
+from .submits import SubmitOperations
+
+
+class HookOperations(SubmitOperations):
+    async def hooks(self, *, limit: int = 50) -> list[HookView]:
+        """Hooks that are still to be run, the longest due first."""
+        return await self.queries.hooks(arg.count(limit, "limit", self.limits.page_items))
+
+    async def due_hooks(self, names: Iterable[str], limit: int) -> list[PendingHook]:
+        """Those of these names that may be run by now."""
+        return await self.engine.store.read(ListHooks(tuple(names), is_due=True, limit=limit))
+
+    async def hold_hook(self, hook: PendingHook, hold_s: float) -> PendingHook | None:
+        """Takes a hook, to run it; None if somebody else was faster. After `hold_s` this run is taken for dead."""
+        command = HoldHook(hook.name, hook.job_id, arg.milliseconds(hold_s, "hold_s"))
+        return (await self._ask(command, HookHeld)).hook
+
+    async def end_hook(self, held: PendingHook, error: str | None = None) -> bool:
+        """Says that the hook has been run, or failed and is to be run again; False if this run was taken for dead."""
+        words = None if error is None else arg.text(error)
+        return (await self._ask(EndHook(held.name, held.job_id, held.attempts, words), HookEnded)).changed
+
+    def hooks_heard(self) -> int:
+        """What to pass to `wait_for_hooks` as `since`."""
+        return self.engine.wakeups.heard((HOOKS,))
+
+    async def wait_for_hooks(self, timeout_s: float, *, since: int) -> bool:
+        """Returns when a job has ended that owes a hook (True), or the time is up."""
+        return await self.engine.wakeups.wait((HOOKS,), timeout_s, since)
