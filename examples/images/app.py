@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from PIL import Image, ImageDraw
 from pydantic import Field
 
-from ficha import Ficha, JobContext, Plan, Pool, ThreadJobContext
+from ficha import Ficha, JobContext, Plan, Pool, ThreadJobContext, UserError
 
 PICTURES = Path(__file__).parent / "pictures"
 PAID_CALLS = Path(os.environ.get("PAID_CALLS", "paid-calls.log"))
@@ -79,7 +79,7 @@ def storybook(
 @app.tool(pool="studio", cost=7, attempts=2, backoff=0.2)
 async def flaky(job: JobContext, prompt: str = "a storm") -> dict:
     """Fails, both times that it is tried; then its credits come back."""
-    raise RuntimeError(f"the provider could not paint {prompt!r} (attempt {job.attempt})")
+    raise UserError(f"the provider could not paint {prompt!r} (attempt {job.attempt})")
 
 
 def paint(title: str, number: int) -> str:

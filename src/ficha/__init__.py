@@ -35,7 +35,7 @@ from .operations import LeaseName
 from .requests import BatchRequest, SubmitRequest
 from .store.base import Stats
 from .validation import Limits
-from .worker import Accepted, Cancel, FinalError, JobContext, Partial, Retry, StepMismatch, ThreadJobContext
+from .worker import Accepted, Cancel, FinalError, JobContext, Partial, Retry, StepMismatch, ThreadJobContext, UserError
 
 __all__ = [
     "Accepted",
@@ -77,6 +77,7 @@ __all__ = [
     "SubmitRequest",
     "SweepReport",
     "ThreadJobContext",
+    "UserError",
     "Wait",
     "WorkerView",
 ]

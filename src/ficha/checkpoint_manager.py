@@ -21,6 +21,7 @@ from .operations import LeaseOperations
 from .worker.context import JobContext, ThreadJobContext
 from .worker.lease_writer import LeaseWriter
 from .worker.registration import worker_name
+from .worker.results import FinalError, UserError
 from .worker.run import facts_of
 
 log = logging.getLogger("ficha.checkpoint_manager")
@@ -124,9 +125,11 @@ class CheckpointManager:
         """Completes the job. With `delivered` of `of`, what was not delivered is refunded."""
         return self._end(self._open_operations().finish(self._held_lease(), result, delivered=delivered, of=of))
 
-    def fail(self, error: str, *, final: bool = False) -> FinishView:
-        """Fails the job: it is retried while the tool has attempts left (unless `final`), else refunded."""
-        return self._end(self._open_operations().fail(self._held_lease(), error, final=final))
+    def fail(self, error: str, *, final: bool = False, for_user: bool = False) -> FinishView:
+        """Fails the job: it is retried while the tool has attempts left (unless `final`), else refunded. Its owner
+        reads `error` only if it is written `for_user`."""
+        failing = self._open_operations().fail(self._held_lease(), error, final=final, for_user=for_user)
+        return self._end(failing)
 
     # Opening and closing
 
@@ -155,7 +158,11 @@ class CheckpointManager:
         try:
             if self._lease is not None and not self._has_ended:
                 if isinstance(error, Exception):
-                    self.fail(str(error) or type(error).__name__)
+                    self.fail(
+                        str(error) or type(error).__name__,
+                        final=isinstance(error, FinalError),
+                        for_user=isinstance(error, UserError),
+                    )
                 else:
                     self._end(self._open_operations().hand_back(self._lease, "left without complete() or fail()"))
         except Refused as refused:

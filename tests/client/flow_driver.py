@@ -138,6 +138,7 @@ def job(status: str = "queued", **fields: Any) -> dict[str, Any]:
         "payload": {},
         "result": None,
         "error": None,
+        "user_error": None,
         "attempts": 0,
         "max_attempts": 3,
         "recoveries": 0,

@@ -22,7 +22,7 @@ OWN_PLACE = {
     "payload": {("jobs", "payload")},
     "session": {("jobs", "session")},
     "correlation": {("jobs", "correlation_id")},
-    "reason": {("jobs", "error"), ("events", "data"), ("commits", "events")},
+    "reason": {("jobs", "error"), ("jobs", "user_error"), ("events", "data"), ("commits", "events")},
     "account": set(),
 }
 """Where each canary may lie, by what it was put into; those that are not named may lie nowhere."""

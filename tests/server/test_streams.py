@@ -171,7 +171,7 @@ async def test_a_stream_goes_on_live_until_the_job_has_ended(app: Ficha) -> None
     for line in ("one", "two"):
         await app.note(lease, line)
         assert (await client.next()).data["data"] == {"text": line}
-    await app.fail(lease, "no", final=True)
+    await app.fail(lease, "no", final=True, for_user=True)
     found = await client.rest()
     assert kinds(found) == ["failed", "end"]
     assert (found[1].data["status"], found[1].data["error"], found[1].data["refunded"]) == ("failed", "no", 1)

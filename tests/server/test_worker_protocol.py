@@ -150,7 +150,8 @@ def test_a_provider_s_own_words_reach_the_person_and_the_credits_come_back(
     job = submit(user, "embed", text=name)
     server.take(job)
 
-    service.post("/api/queue/finish", json={"job_id": job, "status": "failed", "error": "NSFW content detected"})
+    words = {"error": "NSFW content detected", "for_user": True}
+    service.post("/api/queue/finish", json={"job_id": job, "status": "failed", **words})
 
     found = user.get(f"/api/jobs/{job}").json()
     assert (found["status"], found["error"], found["refunded"]) == ("failed", "NSFW content detected", 2)

@@ -173,6 +173,24 @@ async def test_a_reader_sees_the_rows_of_the_account_it_speaks_for(postgres_url:
         await run(store, submit("ana"))
 
 
+async def test_a_reader_with_the_rights_that_the_guide_gives_reads_no_internal_error(postgres_url: str) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "postgresql.md").read_text(encoding="utf-8")
+    granting = next(part for part in re.findall(r"```sql\n(.*?)```", guide, re.DOTALL) if "TO reader" in part)
+    async with opened(postgres_url) as store, connected(postgres_url) as admin, a_role(admin) as role:
+        await prepare(store)
+        job_id, epoch = await leased(store)
+        await run(store, c.Finish(job_id, c.Failed("db1.internal", final=True), epoch))
+        await admin.execute(granting.replace("reader", role))
+        async with speaking_as(admin, role):
+            async with admin.transaction():
+                await admin.execute("SELECT set_config('ficha.account', 'ana', true)")
+                [row] = await admin.fetch("SELECT * FROM ficha.job_states")
+            assert (row["status"], row["user_error"]) == ("failed", None)
+            assert "db1.internal" not in str(dict(row))
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await admin.fetch("SELECT error FROM ficha.jobs")
+
+
 async def test_who_the_reader_speaks_for_may_be_told_by_another_function(postgres_url: str) -> None:
     """As with Supabase, where it is the user of the JWT."""
     async with opened(postgres_url) as store, connected(postgres_url) as admin, a_role(admin) as role:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ficha import CheckpointManager, Ficha, InvalidState, JobContext, LeaseLost, Pool
+from ficha import CheckpointManager, Ficha, FinalError, InvalidState, JobContext, LeaseLost, Pool
 from ficha.store.connect import migrator_for
 
 
@@ -138,3 +138,26 @@ def test_calls_out_of_order_say_what_to_do(tmp_path: Any) -> None:
                 with pytest.raises(RuntimeError, match="call start"):
                     call()
         assert look(app, job_id).status == "queued"
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "words"),
+    [
+        (ValueError("connect to db1 failed"), "queued", None),
+        (FinalError("the product is unknown"), "failed", "the product is unknown"),
+    ],
+)
+def test_an_error_that_leaves_the_block_is_final_and_for_the_owner_where_it_says_so(
+    place: str, raised: Exception, status: str, words: str | None
+) -> None:
+    with app_with_quotes(place) as (app, (job_id, _)):
+
+        def fails() -> None:
+            with CheckpointManager(app, job_id) as manager:
+                manager.start()
+                raise raised
+
+        with pytest.raises(type(raised)):
+            fails()
+        job = look(app, job_id)
+        assert (job.status, job.user_error) == (status, words)

@@ -133,10 +133,16 @@ class Completed(Struct, frozen=True, gc=False, tag=True):
 
 
 class Failed(Struct, frozen=True, gc=False, tag=True):
-    """This run failed. A `final` error is not retried, whatever attempts are left."""
+    """This run failed. A `final` error is not retried, whatever attempts are left.
+
+    for_user: the tool wrote `error` for the job's owner. Any other error text is for operators.
+    traceback: for operators, kept in the job's history.
+    """
 
     error: str
     final: bool = False
+    for_user: bool = False
+    traceback: str | None = None
 
 
 class RetryLater(Struct, frozen=True, gc=False, tag=True):

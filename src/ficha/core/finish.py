@@ -43,13 +43,16 @@ def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
     match command.ending:
         case Completed():
             return _complete(ws, job, command.ending)
-        case Failed(error, final):
+        case Failed(error, final, for_user, traceback):
             if final or job.attempts + 1 >= job.spec.max_attempts:
-                return fail(ws, job, error, dead=not final, counts=True)
-            return _retry(ws, job, backoff_ms(job, command.jitter), failed=True, error=error)
+                return fail(
+                    ws, job, error, dead=not final, counts=True, for_user=for_user, **_if_any(traceback=traceback)
+                )
+            told = _if_any(user_error=error if for_user else None, traceback=traceback)
+            return _retry(ws, job, backoff_ms(job, command.jitter), failed=True, error=error, **told)
         case RetryLater(after_ms, reason):
             if job.started_at is not None and ws.now - job.started_at >= ws.policy.max_age_ms * MILLISECOND:
-                return fail(ws, job, f"still asking to be retried after {_hours(ws)} hours", dead=True)
+                return fail(ws, job, f"still asking to be retried after {_hours(ws)} hours", dead=True, for_user=True)
             return _retry(ws, job, after_ms, failed=False, error=reason)
         case CancelledByHandler(reason):
             return cancel_now(ws, job, reason)
@@ -69,8 +72,8 @@ def _keep_late_word(ws: Workspace, job: Job, ending: Ending) -> None:
     match ending:
         case Completed(result):
             data["result"] = result
-        case Failed(error):
-            data["error"] = error
+        case Failed(error, _, for_user, traceback):
+            data |= {"error": error, **_if_any(user_error=error if for_user else None, traceback=traceback)}
     job = replace(job, events=job.events + 1)
     ws.put_job(job)
     ws.add_event(job, "late", **data)
@@ -111,18 +114,21 @@ def reuse(ws: Workspace, job: Job, result: str) -> Finished:
     return _ended(ws, job, refunded)
 
 
-def fail(ws: Workspace, job: Job, error: str, *, dead: bool, counts: bool = False) -> Finished:
-    """Ends a job as failed and refunds it in full."""
-    job = states.failed(job, error, ws.now, dead=dead, counts=counts)
+def fail(
+    ws: Workspace, job: Job, error: str, *, dead: bool, for_user: bool, counts: bool = False, **more: Any
+) -> Finished:
+    """Ends a job as failed and refunds it in full. `more` goes into the event."""
+    job = states.failed(job, error, ws.now, dead=dead, counts=counts, for_user=for_user)
     ws.put_job(job)
     refunded = ledger.refund(ws, job, job.charged, "failed")
-    ws.add_event(job, "failed", error=error, refunded=refunded, dead=dead)
+    more |= _if_any(user_error=job.user_error)
+    ws.add_event(job, "failed", error=error, refunded=refunded, dead=dead, **more)
     return _ended(ws, job, refunded)
 
 
 def time_out(ws: Workspace, job: Job) -> Finished:
     """Ends a job that has reached its time limit."""
-    return fail(ws, job, f"timed out after {job.spec.timeout_ms / 1000:g} s", dead=True)
+    return fail(ws, job, f"timed out after {job.spec.timeout_ms / 1000:g} s", dead=True, for_user=True)
 
 
 def cancel_now(ws: Workspace, job: Job, reason: str | None) -> Finished:
@@ -141,12 +147,12 @@ def _ended(ws: Workspace, job: Job, refunded: int) -> Finished:
     return Finished(ended, True, refunded, ws.owner(job).balance)
 
 
-def _retry(ws: Workspace, job: Job, after_ms: int, *, failed: bool, error: str | None) -> Finished:
+def _retry(ws: Workspace, job: Job, after_ms: int, *, failed: bool, error: str | None, **more: Any) -> Finished:
     due_at = ws.now + max(1, after_ms) * MILLISECOND
     rank, _ = aged_rank(job, ws.plan(ws.owner(job)), ws.now)
     job = states.retried(job, Parked(rank, due_at), failed=failed)
     ws.put_job(job)
-    ws.add_event(job, "retried", error=error, attempts=job.attempts, due_at=due_at)
+    ws.add_event(job, "retried", error=error, attempts=job.attempts, due_at=due_at, **more)
     promote(ws, job.account_id)
     return Finished(job, True, 0, ws.owner(job).balance)
 
@@ -168,7 +174,8 @@ def take_back(ws: Workspace, job: Job, reason: str, *, lost: bool) -> Finished:
     if lost and job.recoveries + 1 >= ws.policy.max_recoveries:
         job = replace(job, recoveries=job.recoveries + 1)
         lost_runs = f"{job.recoveries} runs were lost with their process"
-        return fail(ws, job, f"{lost_runs}, so the job is taken for poison; the last: {reason}", dead=True)
+        words = f"{lost_runs}, so the job is taken for poison; the last: {reason}"
+        return fail(ws, job, words, dead=True, for_user=False)
     job = states.taken_back(job, Ready(*aged_rank(job, ws.plan(ws.owner(job)), ws.now)), lost=lost)
     ws.put_job(job)
     said: dict[str, Any] = {"worker": lease.worker, "epoch": job.epoch, "recoveries": job.recoveries, "reason": reason}
@@ -177,6 +184,11 @@ def take_back(ws: Workspace, job: Job, reason: str, *, lost: bool) -> Finished:
     else:
         ws.add_event(job, "returned", **said)
     return Finished(job, True, 0, ws.owner(job).balance)
+
+
+def _if_any(**told: str | None) -> dict[str, str]:
+    """Those that are there: an event's data has no empty ones."""
+    return {name: text for name, text in told.items() if text is not None}
 
 
 def _hours(ws: Workspace) -> int:

@@ -158,6 +158,8 @@ class Job(Record, frozen=True):
     checkpoint: Checkpoint | None = None
     finished_at: int | None = None
     error: str | None = None
+    """Why it failed or was cancelled, in full. `user_error` is what its owner may read of it (see `visibility.py`)."""
+    user_error: str | None = None
     charged: int = 0
     refunded: int = 0
     delivered: int | None = None

@@ -58,7 +58,7 @@ def _is_too_old(ws: Workspace, job: Job) -> bool:
 
 
 def _failed(ws: Workspace, job: Job, error: str) -> Recovered:
-    return Recovered(job.id, "failed", fail(ws, job, error, dead=True).refunded)
+    return Recovered(job.id, "failed", fail(ws, job, error, dead=True, for_user=True).refunded)
 
 
 def _recover_waiting(ws: Workspace, job: Job, place: Ready | Parked) -> Recovered:

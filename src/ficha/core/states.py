@@ -114,12 +114,13 @@ def reused(job: Job, now: int) -> Job:
     return completed(job, job.spec.units, now)
 
 
-def failed(job: Job, error: str, now: int, *, dead: bool, counts: bool = False) -> Job:
+def failed(job: Job, error: str, now: int, *, dead: bool, counts: bool = False, for_user: bool = False) -> Job:
     return replace(
         job,
         status=_checked(job, "failed"),
         place=None,
         error=error,
+        user_error=error if for_user else None,
         finished_at=now,
         attempts=job.attempts + counts,
         dead_at=now if dead else None,
@@ -133,6 +134,7 @@ def cancelled(job: Job, reason: str | None, now: int) -> Job:
         status=_checked(job, "cancelled"),
         place=None,
         error=reason,
+        user_error=reason,
         finished_at=now,
         events=job.events + 1,
     )

@@ -199,10 +199,10 @@ class LeaseOperations(Operations):
             arg.count(delivered, "delivered", 2**31)
         return c.Completed(arg.json(result, "the result", self.limits.result_bytes, self.limits), delivered, of)
 
-    async def fail(self, lease: AnyLease, error: str, *, final: bool = False) -> FinishView:
+    async def fail(self, lease: AnyLease, error: str, *, final: bool = False, for_user: bool = False) -> FinishView:
         """Says that the run failed: retried while the tool has attempts left (unless `final`), else failed and
-        refunded."""
-        return await self._finish(lease, c.Failed(arg.text(error), final))
+        refunded. The job's owner reads `error` only if it is written `for_user`."""
+        return await self._finish(lease, c.Failed(arg.text(error), final, for_user))
 
     async def retry(self, lease: AnyLease, after_s: float, *, reason: str | None = None) -> FinishView:
         """Puts the job back for a while; it does not count as a failure."""

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from .. import validation as arg
 from ..core.outcomes import Refusal
-from ..engine.views import JobView, Page
+from ..engine.views import EventView, JobView, Page, owner_event_view, owner_job_view
 from ..errors import Refused
 from .cursors import Cursors
 from .identity.callers import Caller, Scope
@@ -79,6 +79,14 @@ class Call:
         job = await self.app.job(job_id)
         self.check_owner(job.account, "job", job.id)
         return job
+
+    def shown(self, job: JobView) -> JobView:
+        """What the caller may read of a job: a service or an admin all of it, its owner no internal error."""
+        return job if self.sees_all else owner_job_view(job)
+
+    def shown_event(self, event: EventView) -> EventView:
+        """The same of an event."""
+        return event if self.sees_all else owner_event_view(event)
 
     def check_job(self, job_id: str) -> None:
         """Refuses any other job to a job token."""

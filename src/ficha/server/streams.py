@@ -19,11 +19,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ..core.outcomes import Refusal
 from ..engine.event_tail import Closed
-from ..engine.views import JobView, Wait, event_view
+from ..engine.views import EventView, JobView, Wait, event_view, owner_event_view, owner_job_view
 from ..errors import Refused
 from ..operations import AllOperations
 from ..operations.following import happenings
-from ..store.base import NumberedEvent, StoreError
+from ..store.base import StoreError
 
 KEEP_ALIVE_S = 15.0
 """A stream in which nothing happens says so this often, so that nobody on the way takes it for dead."""
@@ -36,8 +36,11 @@ MISSED: Final = b"event: missed\ndata: {}\n\n"
 """More has happened since then than is searched for an account's events: read its jobs to see how they are."""
 
 
-async def follow_job(app: AllOperations, job_id: str, after: int = 0) -> AsyncGenerator[bytes, None]:
-    """The job's events after a number, the job as it is then, and all that happens to it until it has ended."""
+async def follow_job(
+    app: AllOperations, job_id: str, after: int = 0, *, sees_all: bool = False
+) -> AsyncGenerator[bytes, None]:
+    """The job's events after a number, the job as it is then, and all that happens to it until it has ended. Without
+    `sees_all`, as the job's owner may see them."""
     is_first = True
     try:
         # Closed with this stream: it would keep its follower until it is collected.
@@ -47,17 +50,19 @@ async def follow_job(app: AllOperations, job_id: str, after: int = 0) -> AsyncGe
                     case None:
                         yield KEEP_ALIVE
                     case list():
-                        yield b"".join(_message(event.kind, event, event.number) for event in told)
+                        yield _events(told, sees_all)
                     case Wait():
                         yield _message("position", told)
                     case JobView():
-                        yield _message("job" if is_first else "end", told)
+                        yield _message("job" if is_first else "end", told if sees_all else owner_job_view(told))
                         is_first = False
     except (Closed, Refused, StoreError):
         yield RECONNECT
 
 
-async def follow_account(app: AllOperations, account_id: str, after: int = 0) -> AsyncGenerator[bytes, None]:
+async def follow_account(
+    app: AllOperations, account_id: str, after: int = 0, *, sees_all: bool = False
+) -> AsyncGenerator[bytes, None]:
     """The events of all jobs of an account after a number, and then as they happen, without an end."""
     try:
         async with app.engine.live.follow(account_id=account_id, after=after) as follower:
@@ -66,7 +71,7 @@ async def follow_account(app: AllOperations, account_id: str, after: int = 0) ->
                 yield MISSED
             while True:
                 found = await follower.next(KEEP_ALIVE_S)
-                yield _events(found) if found else KEEP_ALIVE
+                yield _events(map(event_view, found), sees_all) if found else KEEP_ALIVE
     except (Closed, Refused, StoreError):
         yield RECONNECT
 
@@ -136,8 +141,9 @@ async def _give(send: Send, message: Message) -> None:
         await send(message)
 
 
-def _events(found: Iterable[NumberedEvent]) -> bytes:
-    return b"".join(_message(one.event.kind, event_view(one), one.number) for one in found)
+def _events(found: Iterable[EventView], sees_all: bool) -> bytes:
+    shown = found if sees_all else map(owner_event_view, found)
+    return b"".join(_message(event.kind, event, event.number) for event in shown)
 
 
 def _message(kind: str, data: Any, number: int | None = None) -> bytes:

@@ -75,12 +75,14 @@ class CheckAnswer(Struct, frozen=True, kw_only=True):
 
 
 class QueueFinishBody(Body, frozen=True):
-    """How a job ended. `epoch` is the one that the claim gave; without it the job's present run is meant."""
+    """How a job ended. `epoch` is the one that the claim gave; without it the job's present run is meant. The job's
+    owner reads `error` only if it is written `for_user`."""
 
     job_id: str
     status: Literal["completed", "failed", "cancelled"]
     result: Any = None
     error: str | None = None
+    for_user: bool = False
     epoch: Epoch | None = None
     delivered: Annotated[int, Meta(ge=0)] | None = None
     of: Count | None = None
@@ -187,8 +189,9 @@ class LogBody(LeaseBody, frozen=True):
 
 
 class WorkerFinishBody(LeaseBody, frozen=True):
-    """How a run ended. `completed` takes `result` (and `delivered` of `of`); `failed` takes `error` and `final`;
-    `retry` takes `after_s` and `reason`; `cancelled` and `returned` take `reason`; `accepted` takes `ref`."""
+    """How a run ended. `completed` takes `result` (and `delivered` of `of`); `failed` takes `error`, `final`, and
+    `for_user` if the job's owner may read `error`; `retry` takes `after_s` and `reason`; `cancelled` and `returned`
+    take `reason`; `accepted` takes `ref`."""
 
     outcome: Literal["completed", "failed", "retry", "cancelled", "accepted", "returned"]
     result: Any = None
@@ -196,6 +199,7 @@ class WorkerFinishBody(LeaseBody, frozen=True):
     of: Count | None = None
     error: str | None = None
     final: bool = False
+    for_user: bool = False
     after_s: Seconds = 0.0
     reason: str | None = None
     ref: Name | None = None

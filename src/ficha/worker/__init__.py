@@ -3,7 +3,7 @@
 from .context import JobContext, ThreadJobContext
 from .hook_runner import Hook, HookRunner
 from .registration import worker_name
-from .results import Accepted, Cancel, FinalError, Partial, Retry
+from .results import Accepted, Cancel, FinalError, Partial, Retry, UserError
 from .steps import StepMismatch
 from .worker import CONCURRENCY, WorkerLoop, concurrency_for
 
@@ -19,6 +19,7 @@ __all__ = [
     "Retry",
     "StepMismatch",
     "ThreadJobContext",
+    "UserError",
     "WorkerLoop",
     "concurrency_for",
     "worker_name",

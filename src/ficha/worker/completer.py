@@ -25,6 +25,8 @@ from .run_log import is_logged, record, redacted
 
 NOT_RESULTS = (Failure, SetupFailed, Partial, Retry, Cancel, Accepted)
 """What a run may end with instead of a result."""
+KEPT_CHARS = 4_000
+"""How many characters of a traceback's end are stored with the job."""
 
 
 class End(Struct, frozen=True, eq=False, gc=False):
@@ -91,7 +93,9 @@ class Completer:
             match result:
                 case Failure(error, final, lost):
                     text = redacted(error)
-                    return self._operations.interrupted(text, lost=True) if lost else c.Failed(arg.text(text), final)
+                    if lost:
+                        return self._operations.interrupted(text, lost=True)
+                    return c.Failed(arg.text(text), final, result.for_user, _kept(result.traceback))
                 case SetupFailed():
                     return self._operations.interrupted(redacted(f"the tool could not be set up: {result.error}"))
                 case Partial(value, delivered, of):
@@ -140,6 +144,11 @@ class Completer:
             return [Refused.of(Refusal("OVERLOADED", str(error)))] * len(ends)
         except Exception as error:
             return [Refused.of(Refusal("INVALID_STATE", f"{type(error).__name__}: {error}"))] * len(ends)
+
+
+def _kept(traceback: str | None) -> str | None:
+    """The end of a traceback, which names the failed line, for the job's history."""
+    return None if traceback is None else arg.text(redacted(traceback)[-KEPT_CHARS:])
 
 
 def _log(end: End, answer: Finished | Refused) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from ..tools import Tool
-from .results import FinalError
+from .results import FinalError, UserError
 
 SHOWN_CHARS: Final = 5_000
 """How many characters of a traceback's beginning, and of its end, are logged. A message is cut to four times as many
@@ -16,12 +16,14 @@ before secrets are searched in it; the job keeps fewer."""
 
 
 class Failure(Struct, frozen=True):
-    """A failed run. `final`: a retry cannot help. `lost`: its process died. The traceback is only for the log."""
+    """A failed run. `final`: a retry cannot help. `lost`: its process died. `for_user`: the job's owner may read
+    `error`; the traceback is for operators."""
 
     error: str
     final: bool = False
     lost: bool = False
     traceback: str | None = None
+    for_user: bool = False
 
     @classmethod
     def of(cls, error: BaseException, tool: Tool) -> Failure:
@@ -29,7 +31,8 @@ class Failure(Struct, frozen=True):
         shown, kind, text = _traceback(error), type(error).__name__, _message(error)
         if isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
             return cls(f"the handler raised {kind}: {text}".rstrip(": "), traceback=shown)
-        return cls(text or kind, isinstance(error, (FinalError, *tool.fatal)), traceback=shown)
+        final = isinstance(error, (FinalError, *tool.fatal))
+        return cls(text or kind, final, traceback=shown, for_user=isinstance(error, UserError) and bool(text))
 
 
 class SetupFailed(Exception):

@@ -1,4 +1,4 @@
-"""What a handler can return instead of its result, and the exception that forbids a retry."""
+"""What a handler can return instead of its result, and the exceptions that it can raise on purpose."""
 
 from __future__ import annotations
 
@@ -34,5 +34,11 @@ class Accepted(Struct, frozen=True):
     ref: str
 
 
-class FinalError(Exception):
-    """Raise it where a retry cannot help: the job fails at once and is refunded, however many attempts are left."""
+class UserError(Exception):
+    """Raise it with words for the job's owner, who reads no other exception's text. The run failed, and is retried
+    while the tool has attempts left."""
+
+
+class FinalError(UserError):
+    """Raise it where a retry cannot help: the job fails at once and is refunded, however many attempts are left. Its
+    words are for the job's owner, as those of `UserError` are."""

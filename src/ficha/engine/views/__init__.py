@@ -8,7 +8,18 @@ from .api_keys import ApiKeyView, AuditView, NewApiKey, api_key_view, audit_view
 from .batches import BatchCancelled, BatchResumed, BatchView, batch_view
 from .dates import instant, moment, moment_if_any
 from .hooks import HookView, hook_view
-from .jobs import EventView, Happening, JobToken, JobView, ToolView, Wait, event_view, job_view
+from .jobs import (
+    EventView,
+    Happening,
+    JobToken,
+    JobView,
+    ToolView,
+    Wait,
+    event_view,
+    job_view,
+    owner_event_view,
+    owner_job_view,
+)
 from .leases import Lease
 from .lists import Page, Whole
 from .pools import PoolView, pool_view
@@ -56,6 +67,8 @@ __all__ = [
     "key_view",
     "moment",
     "moment_if_any",
+    "owner_event_view",
+    "owner_job_view",
     "pool_view",
     "receipt",
     "worker_view",

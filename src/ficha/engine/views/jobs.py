@@ -7,10 +7,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...core.policy import SECOND
 from ...core.pools import WaitReason
 from ...core.records import Awaiting, Leased, Parked, Status
+from ...core.visibility import error_for_owner, event_for_owner
 from ...store.base import JobRow, NumberedEvent
 from ..positions import QueueStanding
 from .dates import moment, moment_if_any
@@ -24,6 +26,8 @@ class JobView(Struct, frozen=True, kw_only=True):
         pool's slots (`pool_full`), its `schedule`, a paused pool (`pool_paused`), or an equal job of a `dedupe` tool
         that is being run (`equal_job`).
     waited_in_queue: seconds from its creation to its first start, or to now or its end if it never started.
+    error: why it failed or was cancelled. Operators see it in full; its owner sees `user_error` here too.
+    user_error: the words that may be shown to its owner: those that the tool wrote for them, or a plain sentence.
     """
 
     id: str
@@ -45,6 +49,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     payload: Any
     result: Any
     error: str | None
+    user_error: str | None
     attempts: int
     max_attempts: int
     recoveries: int
@@ -95,6 +100,7 @@ def job_view(
         payload=msgspec.json.decode(row.payload),
         result=None if row.result is None else msgspec.json.decode(row.result),
         error=job.error,
+        user_error=error_for_owner(job),
         attempts=job.attempts,
         max_attempts=job.spec.max_attempts,
         recoveries=job.recoveries,
@@ -121,6 +127,11 @@ def job_view(
     )
 
 
+def owner_job_view(view: JobView) -> JobView:
+    """The job as its owner may see it."""
+    return view if view.error == view.user_error else replace(view, error=view.user_error)
+
+
 class Wait(Struct, frozen=True):
     """How a queued job waits: its position (1 is next), about how long it still waits, and what it waits for."""
 
@@ -144,6 +155,11 @@ def event_view(numbered: NumberedEvent) -> EventView:
     return EventView(
         number=numbered.number, job_id=event.job_id, kind=event.kind, data=event.data or {}, at=moment(event.at)
     )
+
+
+def owner_event_view(view: EventView) -> EventView:
+    """The event as the job's owner may see it."""
+    return replace(view, data=event_for_owner(view.job_id, view.kind, view.data))
 
 
 Happening: TypeAlias = EventView | Wait | JobView

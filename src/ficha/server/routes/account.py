@@ -67,5 +67,6 @@ async def events(
     """What happens to the account's jobs, live, or with `Accept: application/json` a part of their history."""
     found = await call.app.account(call.account(account))
     if wants_stream(call.request):
-        return EventStream(call.request, follow_account(call.app, found.id, resume_after(last_event_id, after)))
+        start = resume_after(last_event_id, after)
+        return EventStream(call.request, follow_account(call.app, found.id, start, sees_all=call.sees_all))
     return answer(await history(call, after, limit, account=found.id))

@@ -68,7 +68,7 @@ async def submitted(call: Call, receipt: Receipt, prefer: str | None) -> Respons
         headers["Preference-Applied"] = f"wait={wait_s:g}"
     if job is not None:
         receipt = replace(receipt, status=job.status, position=job.position)
-    told = s.SubmitAnswer(**asdict(receipt), job=job)
+    told = s.SubmitAnswer(**asdict(receipt), job=None if job is None else call.shown(job))
     return answer(told, 200 if receipt.idempotent_hit else 201, headers)
 
 
@@ -115,7 +115,7 @@ async def jobs(
         after=call.cursor("jobs", cursor),
         limit=limit,
     )
-    return answer(call.page("jobs", page))
+    return answer(call.page("jobs", Page([call.shown(job) for job in page.items], page.next)))
 
 
 @routes.get("/jobs/active", summary="The account's active job")
@@ -133,7 +133,7 @@ async def active_job(call: Call, named: str | None) -> s.ActiveAnswer:
         job_id=None if job is None else job.id,
         status=None if job is None else job.status,
         tool=None if job is None else job.tool,
-        job=job,
+        job=None if job is None else call.shown(job),
     )
 
 
@@ -154,7 +154,7 @@ async def job(
     ] = None,
 ) -> Response:
     """A job as it stands now, with its position and estimated wait."""
-    return job_answer(await call.job(job_id), call.request)
+    return job_answer(call.shown(await call.job(job_id)), call.request)
 
 
 @routes.post("/jobs/{job_id}/cancel", summary="Cancel a job")
@@ -190,13 +190,14 @@ async def events(
     """What happens to a job, live, or with `Accept: application/json` a part of its history."""
     job = await call.job(job_id)
     if wants_stream(call.request):
-        return EventStream(call.request, follow_job(call.app, job.id, resume_after(last_event_id, after)))
+        start = resume_after(last_event_id, after)
+        return EventStream(call.request, follow_job(call.app, job.id, start, sees_all=call.sees_all))
     return answer(await history(call, after, limit, job=job.id))
 
 
 async def history(call: Call, after: int, limit: int, **of: Any) -> Page[EventView]:
     found = await call.app.events(after=after, limit=limit, **of)
-    return Page(found, str(found[-1].number) if len(found) == limit else None)
+    return Page([call.shown_event(event) for event in found], str(found[-1].number) if len(found) == limit else None)
 
 
 def resume_after(last_event_id: str | None, after: int) -> int:

@@ -82,7 +82,8 @@ def _ending(call: Call, asked: s.QueueFinishBody) -> c.Ending:
         case "completed":
             return call.app.completed(asked.result, asked.delivered, asked.of)
         case "failed":
-            return c.Failed(arg.text(asked.error or "failed, and nobody said why"), final=True)
+            words = arg.text(asked.error or "failed, and nobody said why")
+            return c.Failed(words, final=True, for_user=asked.for_user)
         case _:
             return call.app.cancelled(asked.error or "cancelled")
 

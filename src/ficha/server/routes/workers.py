@@ -141,7 +141,8 @@ def _ending(call: Call, asked: s.WorkerFinishBody) -> c.Ending:
         case "completed":
             return call.app.completed(asked.result, asked.delivered, asked.of)
         case "failed":
-            return c.Failed(arg.text(asked.error or "failed, and the worker did not say why"), asked.final)
+            words = arg.text(asked.error or "failed, and the worker did not say why")
+            return c.Failed(words, asked.final, asked.for_user)
         case "retry":
             return call.app.retry_later(asked.after_s, asked.reason)
         case "cancelled":

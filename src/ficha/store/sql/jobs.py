@@ -26,7 +26,8 @@ _KINDS.update({name: kind for name, kind in _FLAT_KINDS.items() if name not in (
 their own."""
 HOT: Final = ("epoch", "attempts", "recoveries", "started_at", "events", "first_worker", "first_run_at")
 """Fields that are in the hot row while the job is active, and in the wide row after its end."""
-_END: Final = ("id", "status", "finished_at", "error", "charged", "refunded", "delivered", "dead_at", *HOT)
+_END_ONLY: Final = ("finished_at", "error", "user_error", "charged", "refunded", "delivered", "dead_at")
+_END: Final = ("id", "status", *_END_ONLY, *HOT)
 _AMENDED: Final = ("id", "dead_at", "events")
 _WAITING: Final = ("account_id", "pool", "wait_until_at", *HOT)
 _HELD: Final = ("account_id", "pool", "status", *HOT)

@@ -77,6 +77,7 @@ CREATE TABLE ficha.jobs (
     status          text NOT NULL,
     first_worker    text,
     error           text,
+    user_error      text,
     result          jsonb,
     CHECK (
         status IN ('queued', 'completed', 'failed', 'cancelled')
@@ -386,7 +387,8 @@ $$;
 CREATE TRIGGER audit_immutable BEFORE UPDATE OR DELETE OR TRUNCATE ON ficha.audit
     FOR EACH STATEMENT EXECUTE FUNCTION ficha.refuse_audit_change();
 
--- A job whole, for people who read the database directly. Nothing in Ficha reads it.
+-- A job whole, for people who read the database directly. Nothing in Ficha reads it. It leaves out `jobs.error`, which is
+-- for operators: who reads for a job's owner needs no right to that column.
 CREATE VIEW ficha.job_states WITH (security_invoker = true) AS
 SELECT
     j.id, j.account_id, j.tool, j.pool,
@@ -411,7 +413,7 @@ SELECT
     j.session, j.batch_id, j.correlation_id, j.content_hash, j.requeue_of,
     c.name AS checkpoint, c.progress, c.data AS checkpoint_data, c.saved_at AS checkpoint_saved_at,
     c.partial,
-    j.charged, j.refunded, j.delivered, j.error, j.payload, j.result
+    j.charged, j.refunded, j.delivered, j.user_error, j.payload, j.result
 FROM ficha.jobs j
 LEFT JOIN ficha.ready r ON r.job_id = j.id
 LEFT JOIN ficha.parked p ON p.job_id = j.id

@@ -53,6 +53,7 @@ CREATE TABLE jobs (
     first_run_at INTEGER,
     finished_at INTEGER,
     error TEXT,
+    user_error TEXT,
     charged INTEGER NOT NULL CHECK (charged >= 0),
     refunded INTEGER NOT NULL CHECK (refunded >= 0 AND refunded <= charged),
     delivered INTEGER,
@@ -368,7 +369,7 @@ SELECT
     j.session, j.batch_id, j.correlation_id, j.content_hash, j.requeue_of,
     c.name AS checkpoint, c.progress, c.data AS checkpoint_data, c.saved_at AS checkpoint_saved_at,
     c.partial,
-    j.charged, j.refunded, j.delivered, j.error, j.payload, j.result
+    j.charged, j.refunded, j.delivered, j.user_error, j.payload, j.result
 FROM jobs AS j
 LEFT JOIN ready AS r ON r.job_id = j.id
 LEFT JOIN parked AS p ON p.job_id = j.id
