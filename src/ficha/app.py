@@ -290,8 +290,8 @@ class Ficha(AllOperations):
         """The ASGI application, to be served, or mounted into a FastAPI or Starlette application. Its lifespan opens
         this application; mounted, the first request does, unless it is open already.
 
-        settings: secrets and limits. Default to the environment's; without FICHA_SECRET, with a random secret that this
-            process forgets.
+        settings: secrets and limits. Default to the environment's; without FICHA_SECRET it warns, and uses a random
+            secret that this process forgets. A second process without one is refused.
         """
         # Only here: most processes do not serve, and the server takes longer to import than all else.
         from .server import asgi

@@ -85,6 +85,15 @@ def test_what_a_module_prints_is_not_data(ficha: Run, folder: Path) -> None:
     assert ficha("account", "list", "--json", "--app", "market:inner.app").data["id"] == "ana"
 
 
+def test_a_module_that_mounts_its_application_is_not_warned_of_a_secret_that_the_command_does_not_need(
+    ficha: Run, folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FICHA_SECRET", raising=False)
+    (folder / "market.py").write_text("from ficha import Ficha\napp = Ficha()\nmounted = app.asgi()")
+    ficha("account", "create", "ana", "--app", "market:app")
+    assert [line.getMessage() for line in caplog.records if line.name == "ficha.server"] == []
+
+
 def test_an_app_py_of_another_kind_is_no_application(ficha: Run, folder: Path) -> None:
     (folder / "app.py").write_text("app = object()")
     assert ficha("account", "create", "ana").err.splitlines()[0] == (

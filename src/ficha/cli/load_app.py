@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import os
 import sys
 import sysconfig
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -49,8 +51,9 @@ def _imported(name: str) -> ModuleType:
     if sys.path[:1] != [here]:
         sys.path.insert(0, here)
     try:
-        # What the module prints during its import is not the command's data.
-        with contextlib.redirect_stdout(sys.stderr):
+        # What the module prints during its import is not the command's data; and if it calls `asgi()`, the command does
+        # not serve that, so a missing FICHA_SECRET is none of its concern.
+        with contextlib.redirect_stdout(sys.stderr), _server_log_off():
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
@@ -60,6 +63,16 @@ def _imported(name: str) -> ModuleType:
         raise AppNotLoaded(f"the module {name!r} exited during its import (exit {error.code})") from error
     except Exception as error:
         raise AppNotLoaded(_broken(name, error)) from error
+
+
+@contextlib.contextmanager
+def _server_log_off() -> Iterator[None]:
+    server_log = logging.getLogger("ficha.server")
+    before, server_log.disabled = server_log.disabled, True
+    try:
+        yield
+    finally:
+        server_log.disabled = before
 
 
 def _broken(name: str, error: Exception) -> str:

@@ -19,13 +19,14 @@ from ..errors import Refused
 from ..store.base import StoreError
 from .cursors import Cursors
 from .guard import correlation_id
+from .hosting import NO_SECRET, ProcessSecret, hide_tokens
 from .identity import Identity
 from .limits import BodyLimits
 from .openapi import document
 from .problems import EdgeError, problem_response, refused_response
 from .request_log import RequestLog
 from .routes import ROUTERS
-from .settings import Settings
+from .settings import SettingError, Settings
 
 if TYPE_CHECKING:
     from ..app import Ficha
@@ -35,8 +36,14 @@ log = logging.getLogger("ficha.server")
 
 def asgi(app: Ficha, settings: Settings | None = None) -> FastAPI:
     """The ASGI application for `app`. Its lifespan opens `app`; mounted into another application, the first request
-    does, unless it is open already."""
+    does, unless it is open already. Without settings and FICHA_SECRET it warns, and refuses to serve a database that
+    another process serves without it too."""
     chosen = settings or Settings.passing()
+    process_secret: ProcessSecret | None = None
+    if settings is None and not Settings.has_secret():
+        log.warning(NO_SECRET)
+        process_secret = ProcessSecret(chosen.secret)
+    hide_tokens()
     server = Server(
         title="Ficha",
         openapi_url=None,
@@ -50,7 +57,7 @@ def asgi(app: Ficha, settings: Settings | None = None) -> FastAPI:
     state.settings = chosen
     state.identity = Identity(app, chosen)
     state.cursors = Cursors(chosen.secret)
-    state.opening = _Opening(app)
+    state.opening = _Opening(app, process_secret)
     state.tools = {}
     for router in ROUTERS:
         # One flat list, which requests are matched against and the OpenAPI document is made of.
@@ -68,32 +75,49 @@ class Server(FastAPI):
 
 
 class _Opening:
-    """Opens the application once, at the first call."""
+    """Opens the application once, at the first call, and takes what a process without a secret needs."""
 
-    def __init__(self, app: Ficha) -> None:
+    def __init__(self, app: Ficha, process_secret: ProcessSecret | None) -> None:
         self._app = app
         self._lock = asyncio.Lock()
+        self._process_secret = process_secret
+        self._is_held = process_secret is None
         self.is_ours = False
 
     async def __call__(self) -> Ficha:
-        if not self._app.is_open:
+        if not (self._is_held and self._app.is_open):
             async with self._lock:
                 if not self._app.is_open:
                     await self._app.open()
                     self.is_ours = True
+                if not self._is_held and self._process_secret is not None:
+                    await self._hold(self._process_secret)
+                    self._is_held = True
         return self._app
+
+    async def _hold(self, process_secret: ProcessSecret) -> None:
+        try:
+            await process_secret.hold(self._app)
+        except SettingError as error:
+            log.error("%s", error)
+            raise
+
+    async def close(self) -> None:
+        if self._process_secret is not None:
+            await self._process_secret.release(self._app)
+        if self.is_ours:
+            await self._app.close()
 
 
 @asynccontextmanager
 async def _lifespan(server: FastAPI) -> AsyncIterator[None]:
     opening: _Opening = server.state.opening
-    await opening()
     try:
+        await opening()
         yield
     finally:
         await server.state.identity.close()
-        if opening.is_ours:
-            await server.state.ficha.close()
+        await opening.close()
 
 
 def _add_handlers(server: FastAPI) -> None:

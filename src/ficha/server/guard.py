@@ -126,7 +126,7 @@ class Guard:
         app = await state.opening()
         caller = await state.identity.caller(
             request.headers.get("authorization"),
-            token=request.query_params.get("token") if self.in_query else None,
+            token=getattr(request.state, "token", None) if self.in_query else None,
             peer=request.client.host if request.client is not None else "",
         )
         request.state.caller_name = caller.name

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core.codes import AnyCode
 from ..ids import new_id
+from .hosting import take_token
 from .problems import problem_response
 
 log = logging.getLogger("ficha.server")
@@ -49,7 +50,9 @@ class RequestLog:
             await self.app(scope, receive, send)
             return
         correlation_id = _correlation_id(scope)
-        scope.setdefault("state", {})["correlation_id"] = correlation_id
+        state = scope.setdefault("state", {})
+        state["correlation_id"] = correlation_id
+        state["token"] = take_token(scope)
         reply = _Reply(send, [*security_headers(scope["scheme"], has_cors=self.has_cors), _id_header(correlation_id)])
         began = time.perf_counter()
         failed: Exception | None = None
@@ -137,9 +140,15 @@ def _log_request(scope: Scope, reply: _Reply, took_ms: float, failed: Exception 
     if failed is None:
         log.log(level, "request", extra=fields)
     else:
-        fields |= {"error": type(failed).__name__, "traceback": "\n".join(_traceback_lines(failed))}
+        place = "\n".join(_traceback_lines(failed))
+        fields |= {"error": type(failed).__name__, "traceback": place}
         # An exception's message may hold the caller's data, so it is logged at DEBUG level only.
-        log.error("request failed", extra=fields, exc_info=failed if log.isEnabledFor(logging.DEBUG) else None)
+        whole = (type(failed), failed, failed.__traceback__) if log.isEnabledFor(logging.DEBUG) else None
+        line = log.makeRecord(log.name, logging.ERROR, __file__, 0, "request failed", (), whole, extra=fields)
+        if whole is None:
+            # Python's own formatters show this text below the line, and no extra field.
+            line.exc_text = f"{fields['method']} {fields['path']}, correlation id {state['correlation_id']}\n{place}"
+        log.handle(line)
 
 
 def shown_path(path: str) -> str:

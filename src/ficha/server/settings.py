@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,9 +87,20 @@ class Settings(Struct, frozen=True, kw_only=True):
     @classmethod
     def passing(cls, **given: Any) -> Settings:
         """The environment's settings; where FICHA_SECRET is not set, with a random secret that this process forgets."""
-        if _text(os.environ, "FICHA_SECRET") is None:
-            given.setdefault("secret", secrets.token_urlsafe(32))
+        if not cls.has_secret():
+            given.setdefault("secret", _process_secret())
         return cls.from_environment(**given)
+
+    @staticmethod
+    def has_secret() -> bool:
+        """Whether the environment sets FICHA_SECRET."""
+        return _text(os.environ, "FICHA_SECRET") is not None
+
+
+@cache
+def _process_secret() -> str:
+    """One for all servers of this process."""
+    return secrets.token_urlsafe(32)
 
 
 def _text(source: Mapping[str, str], variable: str) -> str | None:

@@ -24,6 +24,7 @@ from ..errors import Refused
 from ..operations import AllOperations
 from ..operations.following import happenings
 from ..store.base import StoreError
+from .hosting import ending_with_host
 
 KEEP_ALIVE_S = 15.0
 """A stream in which nothing happens says so this often, so that nobody on the way takes it for dead."""
@@ -44,18 +45,19 @@ async def follow_job(
     is_first = True
     try:
         # Closed with this stream: it would keep its follower until it is collected.
-        async with aclosing(happenings(app, job_id, after, KEEP_ALIVE_S)) as stream:
-            async for told in stream:
-                match told:
-                    case None:
-                        yield KEEP_ALIVE
-                    case list():
-                        yield _events(told, sees_all)
-                    case Wait():
-                        yield _message("position", told)
-                    case JobView():
-                        yield _message("job" if is_first else "end", told if sees_all else owner_job_view(told))
-                        is_first = False
+        with ending_with_host(app.engine.live):
+            async with aclosing(happenings(app, job_id, after, KEEP_ALIVE_S)) as stream:
+                async for told in stream:
+                    match told:
+                        case None:
+                            yield KEEP_ALIVE
+                        case list():
+                            yield _events(told, sees_all)
+                        case Wait():
+                            yield _message("position", told)
+                        case JobView():
+                            yield _message("job" if is_first else "end", told if sees_all else owner_job_view(told))
+                            is_first = False
     except (Closed, Refused, StoreError):
         yield RECONNECT
 
@@ -65,13 +67,14 @@ async def follow_account(
 ) -> AsyncGenerator[bytes, None]:
     """The events of all jobs of an account after a number, and then as they happen, without an end."""
     try:
-        async with app.engine.live.follow(account_id=account_id, after=after) as follower:
-            await follower.start()
-            if follower.has_missed:
-                yield MISSED
-            while True:
-                found = await follower.next(KEEP_ALIVE_S)
-                yield _events(map(event_view, found), sees_all) if found else KEEP_ALIVE
+        with ending_with_host(app.engine.live):
+            async with app.engine.live.follow(account_id=account_id, after=after) as follower:
+                await follower.start()
+                if follower.has_missed:
+                    yield MISSED
+                while True:
+                    found = await follower.next(KEEP_ALIVE_S)
+                    yield _events(map(event_view, found), sees_all) if found else KEEP_ALIVE
     except (Closed, Refused, StoreError):
         yield RECONNECT
 
@@ -84,7 +87,8 @@ async def await_end(app: AllOperations, job_id: str, timeout_s: float) -> JobVie
     """
     try:
         with suppress(Closed):
-            await app.engine.live.end_of(job_id, timeout_s)
+            with ending_with_host(app.engine.live):
+                await app.engine.live.end_of(job_id, timeout_s)
         return await app.job(job_id)
     except (Refused, StoreError):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Annotated
 
 from fastapi import APIRouter
@@ -16,6 +17,7 @@ from ...errors import Refused
 from ...operations.leases import LeaseName
 from .. import wire as s
 from ..guard import Call, Service
+from ..hosting import ending_with_host
 from ..openapi import gives
 from ..request_body import body
 from ..responses import answer
@@ -29,13 +31,14 @@ async def claim(call: Service, asked: Annotated[s.ClaimBody, body(s.ClaimBody)])
     """Takes up to `limit` jobs, best first, and starts them; waits up to `wait_s` seconds if there is none."""
     loop = asyncio.get_running_loop()
     until = loop.time() + min(asked.wait_s, call.settings.wait_s)
-    while True:
-        heard = call.app.work_heard(asked.pools)
-        found = await claimed(call, asked.pools, asked.worker, asked.limit)
-        left_s = until - loop.time()
-        if found.leases or left_s <= 0 or await _is_over(call):
-            return answer(found)
-        await call.app.wait_for_work(asked.pools, min(left_s, 1.0), since=heard)
+    with ending_with_host(call.app.engine.live) if asked.wait_s else nullcontext():
+        while True:
+            heard = call.app.work_heard(asked.pools)
+            found = await claimed(call, asked.pools, asked.worker, asked.limit)
+            left_s = until - loop.time()
+            if found.leases or left_s <= 0 or await _is_over(call):
+                return answer(found)
+            await call.app.wait_for_work(asked.pools, min(left_s, 1.0), since=heard)
 
 
 async def _is_over(call: Call) -> bool:
