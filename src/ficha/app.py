@@ -16,6 +16,7 @@ from .core.commands import DeclarePool
 from .core.outcomes import PoolChanged
 from .core.policy import HookTerms, Plan, Policy
 from .core.records import Pool
+from .core.visibility import Audience
 from .declarations import (
     LINGER_MS,
     PRIORITY_BOUND,
@@ -186,6 +187,8 @@ class Ficha(AllOperations):
         checkpoints: CheckpointOrder | None = None,
         fatal: type[Exception] | tuple[type[Exception], ...] = (),
         stop_grace: float = 5.0,
+        audience: Audience = "user",
+        plans: Sequence[str] | None = None,
     ) -> Callable[[Handler], Handler]:
         """Declares a function as a tool; its signature is the payload's schema. `Tool` describes the options."""
 
@@ -221,6 +224,9 @@ class Ficha(AllOperations):
                 checkpoints=checkpoints,
                 fatal=fatal,
                 stop_grace=stop_grace,
+                audience=audience,
+                plans=plans,
+                known_plans=self.policy.plans,
             )
             return handler
 

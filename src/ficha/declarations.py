@@ -13,6 +13,7 @@ from .core.outcomes import Refusal
 from .core.payload import MAX_INTEGER, text_problem
 from .core.policy import MAX_BALANCE, Plan
 from .core.records import Pool
+from .core.visibility import Audience
 from .payload_schema import payload_of
 from .tools import Isolation, Tool
 
@@ -89,6 +90,8 @@ def declared_tool(
     checkpoints: CheckpointOrder | None,
     fatal: Any,
     devices: Any,
+    plans: Any,
+    known_plans: Mapping[str, Plan],
     **options: Any,
 ) -> Tool:
     """The tool of a handler and its options; `longest_s` is the longest that any job may run."""
@@ -103,6 +106,7 @@ def declared_tool(
             devices=declared_devices(devices),
             setup_takes_device=bool(devices) and _can_be_called(options["setup"], "device"),
             asked=_fields_asked(options["cost"]),
+            plans=None if plans is None else _declared_plans(plans, known_plans),
             **options,
         )
         for problem in chain(_number_problems(tool, longest_s), _field_problems(tool), _running_problems(tool)):
@@ -110,6 +114,15 @@ def declared_tool(
     except ValueError as error:
         raise ValueError(f"tool {name!r}: {error}") from error
     return tool
+
+
+def _declared_plans(plans: Any, known: Mapping[str, Plan]) -> tuple[str, ...]:
+    if isinstance(plans, str) or not isinstance(plans, Iterable) or not (named := tuple(plans)):
+        raise ValueError(f"plans must be a list of names of plans, not {plans!r}")
+    for plan in named:
+        if plan not in known:
+            raise ValueError(f"there is no plan {plan!r}; declared are: {', '.join(known)}")
+    return named
 
 
 def _number_problems(tool: Tool, longest_s: float) -> Iterator[str]:
@@ -134,6 +147,8 @@ def _number_problems(tool: Tool, longest_s: float) -> Iterator[str]:
 
 
 def _field_problems(tool: Tool) -> Iterator[str]:
+    if tool.audience not in get_args(Audience):
+        yield f"audience must be one of {', '.join(get_args(Audience))}, not {tool.audience!r}"
     if not isinstance(tool.dedupe, bool):
         yield f"dedupe must be True or False, not {tool.dedupe!r}"
     if tool.max_items is not None and tool.items is None:

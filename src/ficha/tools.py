@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from .core.checkpoints import Checkpoints
 from .core.outcomes import Refusal
 from .core.policy import MAX_AMOUNT, split
+from .core.visibility import Audience
 from .payload_schema import Payload, problems
 
 Cost = int | Callable[..., int]
@@ -58,6 +59,9 @@ class Tool(Struct, frozen=True, kw_only=True):
         one before it. A mapping gives for each name those that may follow it; a job begins with one that follows no
         other. A name may be saved again; one before the job's last changes nothing. Defaults to any name in any order.
     fatal: an exception class, or several, for which a retry cannot help: the job fails at once, as for `FinalError`.
+    audience: "user": users may call it over HTTP with their own key or token. "service": only the application may,
+        in-process or with a service or admin key; users do not see it. Defaults to "user".
+    plans: the plans whose users may call it. Binds users only, as `audience` does. Defaults to all plans.
     stop_grace: seconds for a cancelled handler to clean up before it is abandoned (a thread) or killed (a process).
         Defaults to 5.
     """
@@ -87,6 +91,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     checkpoints: Checkpoints | None = None
     fatal: tuple[type[Exception], ...] = ()
     stop_grace: float = 5.0
+    audience: Audience = "user"
+    plans: tuple[str, ...] | None = None
     asked: frozenset[str] | None = None
     """The fields that a cost function has as parameters; None if it takes all."""
     is_async: bool = False

@@ -18,6 +18,9 @@ ONLY_HERE = {"active_job", "job_token", "submit_and_wait", "tools", "wait", "wat
 NOT_OVER_HTTP = {
     "submit": {"connection"},  # Another's transaction cannot be shared over HTTP.
     "cancel": {"account"},  # Whose it may be, the key says.
+    "submit_request": {"by_user"},  # And who calls.
+    "submit_batch_request": {"by_user"},
+    "quote_request": {"by_user"},
     "consume": {"account"},
     "release": {"account"},
 }

@@ -15,6 +15,16 @@ async def paint(job: JobContext, prompt: str, strokes: int = 2) -> dict:
     return {"picture": prompt}
 
 
+@app.tool(pool="cpu", audience="service")
+async def settle(job: JobContext) -> None:
+    """For the application alone."""
+
+
+@app.tool(pool="cpu", cost=1, plans=["pro", "growth"])
+async def restyle(job: JobContext) -> None:
+    """For some plans."""
+
+
 @app.tool(pool="cpu", cost=4)
 async def broken(job: JobContext) -> None:
     raise FinalError("the provider said no")

@@ -147,7 +147,10 @@ def _targets(home: Module, part: ast.Name | ast.Attribute) -> Iterator[tuple[str
         source, name = home.imports[owner.id]
         yield f"{source}.{name}".lstrip("."), part.attr
     elif _is_known(owner):
-        yield from ((place, part.attr) for place in _method_homes().get(part.attr, ()))
+        homes = _method_homes().get(part.attr, ())
+        # The read side has methods of the same names as the operations, and refuses nothing by itself.
+        asks = isinstance(owner, ast.Attribute) and owner.attr == "queries"
+        yield from ((place, part.attr) for place in homes if not asks or place == "engine.queries")
 
 
 def _is_known(owner: ast.expr) -> bool:

@@ -53,7 +53,7 @@ class CodeFacts(Struct, frozen=True):
 CODES: Final[dict[AnyCode, CodeFacts]] = {
     "ACTIVE_JOB_EXISTS": CodeFacts("the plan allows one active job, and there is one", 409),
     "COST_LIMIT": CodeFacts("the spending limit of the day or month is reached", 402),
-    "FORBIDDEN": CodeFacts("the caller's key does not allow it", 403),
+    "FORBIDDEN": CodeFacts("the caller's key or plan does not allow it", 403),
     "IDEMPOTENCY_MISMATCH": CodeFacts("the key was used before, for something else", 422),
     "INSUFFICIENT_CREDITS": CodeFacts("the balance does not cover the cost", 402),
     "INVALID_ARGUMENT": CodeFacts("an argument is out of its range or of the wrong form", 422),

@@ -46,6 +46,8 @@ class NewJob(Struct, frozen=True, gc=False):
     priority: int = 0
     """The tool's offset: added to the plan's priority."""
     max_wait_ms: int | None = None
+    plans: tuple[str, ...] | None = None
+    """The only plans that may submit it; None where any may, and where the application itself submits."""
 
 
 class Submit(Command, frozen=True):

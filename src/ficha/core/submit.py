@@ -22,6 +22,7 @@ from .quota import consumed, quota_warnings, refuse_quota, refuse_reservation
 from .records import WAITING, Account, Batch, Job, Key, KeyName, Parked, Ready
 from .refusals import lacks_credits, no_account, no_batch, no_plan
 from .rule import Audited, Needs, Rule
+from .visibility import is_for_plan, not_for_plan
 from .workspace import Workspace
 
 
@@ -40,7 +41,8 @@ def submit(ws: Workspace, command: Submit) -> Submitted | Refusal:
     for job in new_jobs:
         cost += job.spec.cost
     refusal = (
-        (_refuse_batch(ws, command) if command.joins else None)
+        _refuse_plan(new_jobs, plan)
+        or (_refuse_batch(ws, command) if command.joins else None)
         or refuse_reservation(ws, command.reservation_id, account.id)
         or refuse_quota(ws, account, plan, len(new_jobs) - len(served), reserved=command.reservation_id is not None)
         or _refuse_rate(account, plan, len(new_jobs), ws.now)
@@ -106,6 +108,13 @@ def _served_by_content(ws: Workspace, command: Submit) -> tuple[tuple[NewJob, ..
             job = replace(job, spec=replace(job.spec, cost=0))
         jobs.append(job)
     return tuple(jobs), served
+
+
+def _refuse_plan(jobs: tuple[NewJob, ...], plan: Plan) -> Refusal | None:
+    for job in jobs:
+        if job.plans is not None and not is_for_plan(job.plans, plan.name):
+            return not_for_plan(job.spec.tool, job.plans, plan.name)
+    return None
 
 
 def _refuse_batch(ws: Workspace, command: Submit) -> Refusal | None:
@@ -352,6 +361,7 @@ RULES = (
         refuses=(
             "ACTIVE_JOB_EXISTS",
             "COST_LIMIT",
+            "FORBIDDEN",
             "IDEMPOTENCY_MISMATCH",
             "INSUFFICIENT_CREDITS",
             "INVALID_ARGUMENT",

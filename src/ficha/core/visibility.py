@@ -1,15 +1,44 @@
-"""Who may read what of an error. A handler's exception names hosts, paths and code: that is for operators. The job's
-owner reads what the tool wrote for them, and else a plain sentence."""
+"""Who may see what: which tools a caller may use, and what they read of an error.
+
+A tool is for users or for the application alone, and for all plans or for some. The application itself, in-process or
+with a service key, uses all of them.
+
+A handler's exception names hosts, paths and code: that is for operators. The job's owner reads what the tool wrote for
+them, and else a plain sentence.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, Literal
 
+from .outcomes import Refusal
 from .records import Job
+
+Audience = Literal["user", "service"]
+"""Whom a tool is for: everybody, or the application alone."""
 
 OPERATORS_ONLY: Final = ("reason", "traceback")
 """Fields of an event that the job's owner never sees; a cancelled job's reason was written for its owner."""
 INTERNAL_RUN: Final = "The run ended for an internal reason."
+
+
+def is_for_plan(plans: Sequence[str] | None, plan: str | None) -> bool:
+    """Whether a tool for these plans is for a user on this one; None for all, and for a user without an account."""
+    return plans is None or plan in plans
+
+
+def is_for_user(audience: Audience) -> bool:
+    """Whether users may use a tool at all. One that they may not use does not exist for them."""
+    return audience == "user"
+
+
+def not_for_plan(tool: str, plans: Sequence[str], plan: str) -> Refusal:
+    return Refusal(
+        "FORBIDDEN",
+        f"tool {tool} is for the plans {', '.join(plans)}, and the account's plan is {plan}; nothing was submitted.",
+        details={"plan": plan, "plans": list(plans)},
+    )
 
 
 def error_for_owner(job: Job) -> str | None:

@@ -24,16 +24,16 @@ class BatchOperations(SubmitOperations):
         """Creates and charges a job for each (tool, payload), all of them or none."""
         return await self.submit_batch_request(BatchRequest(items=batch_items(items), account=account, **options))
 
-    async def submit_batch_request(self, request: BatchRequest) -> Receipt:
-        """The same, from a request."""
+    async def submit_batch_request(self, request: BatchRequest, *, by_user: bool = False) -> Receipt:
+        """The same, from a request. `by_user`: with the tools that the account's user may call, and no others."""
         jobs: list[c.NewJob] = []
         digest = hashlib.sha256()
         labels = labels_of(request)
         for item in request.items:
-            tool = self._tool(item.tool)
+            tool = self._tool(item.tool, by_user)
             text = self._payload(item.payload)
             digest.update(f"{tool.name}\n{text}\n".encode())
-            jobs += self._new_jobs(tool, item.payload, text, labels)
+            jobs += self._new_jobs(tool, item.payload, text, labels, by_user)
             self._limit_jobs(len(jobs))
         if not jobs:
             raise arg.invalid("a batch needs at least one item")

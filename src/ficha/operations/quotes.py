@@ -31,9 +31,9 @@ class QuoteOperations(SubmitOperations):
         given: Mapping[str, Any] = {} if payload is None else payload
         return await self.quote_request(SubmitRequest(tool=tool, payload=given, account=account, **options))
 
-    async def quote_request(self, request: SubmitRequest) -> Quote:
-        """The same, from a request."""
-        command = self.submit_command(replace(request, idempotency_key=None))
+    async def quote_request(self, request: SubmitRequest, *, by_user: bool = False) -> Quote:
+        """The same, from a request. `by_user`: as a submit by the account's user."""
+        command = self.submit_command(replace(request, idempotency_key=None), by_user=by_user)
         changes, outcome = await self.engine.preview(command)
         if isinstance(outcome, Refusal):
             payer = await self.queries.account(command.account_id)

@@ -11,6 +11,7 @@ from .. import validation as arg
 from ..core import commands as c
 from ..core.outcomes import Finished, Refusal, ReservationChanged, Submitted
 from ..core.records import JobSpec
+from ..core.visibility import is_for_user
 from ..engine.positions import QueueStanding
 from ..engine.views import EventView, FinishView, Hold, JobView, Page, Receipt, finish_view, hold_view, receipt
 from ..errors import Refused
@@ -46,9 +47,9 @@ class SubmitOperations(Operations):
             return receipt(answer(outcome, Submitted), None)
         return await self.submit_request(request)
 
-    async def submit_request(self, request: SubmitRequest) -> Receipt:
-        """The same, from a request."""
-        return await self._receipt(await self._ask(self.submit_command(request), Submitted))
+    async def submit_request(self, request: SubmitRequest, *, by_user: bool = False) -> Receipt:
+        """The same, from a request. `by_user`: with the tools that the account's user may call, and no others."""
+        return await self._receipt(await self._ask(self.submit_command(request, by_user=by_user), Submitted))
 
     async def submit_many(self, requests: Iterable[SubmitRequest]) -> list[Receipt | Refused]:
         """Submits each by itself and returns, in order, its receipt or the exception that says why not."""
@@ -92,11 +93,11 @@ class SubmitOperations(Operations):
         standing = await self.engine.positions.of_new(outcome.job_id)
         return None if standing is None else standing.position
 
-    def submit_command(self, request: SubmitRequest) -> c.Submit:
+    def submit_command(self, request: SubmitRequest, *, by_user: bool = False) -> c.Submit:
         """The command that a request stands for, checked as far as it can be without the database."""
-        tool = self._tool(request.tool)
+        tool = self._tool(request.tool, by_user)
         payload = self._payload(request.payload)
-        jobs = self._new_jobs(tool, request.payload, payload, labels_of(request))
+        jobs = self._new_jobs(tool, request.payload, payload, labels_of(request), by_user)
         fingerprint = _fingerprint(tool.name, payload)
         joined, reservation = request.batch, request.reservation
         batch_id = arg.job_id(joined, "batch") if joined is not None else new_id() if len(jobs) > 1 else None
@@ -134,10 +135,11 @@ class SubmitOperations(Operations):
             joins=joins,
         )
 
-    def _tool(self, name: Any) -> Tool:
+    def _tool(self, name: Any, by_user: bool) -> Tool:
         tool = self.tools.get(name) if isinstance(name, str) else None
-        if tool is None:
-            known = ", ".join(sorted(self.tools)) or "none"
+        if tool is None or (by_user and not is_for_user(tool.audience)):
+            shown = (tool.name for tool in self.tools.values() if not by_user or is_for_user(tool.audience))
+            known = ", ".join(sorted(shown)) or "none"
             raise Refused.of(Refusal("UNKNOWN_TOOL", f"there is no tool {str(name)[:80]!r}; declared are: {known}."))
         return tool
 
@@ -148,18 +150,21 @@ class SubmitOperations(Operations):
             )
         return arg.json(payload, "the payload", self.limits.payload_bytes, self.limits)
 
-    def _new_jobs(self, tool: Tool, payload: Mapping[str, Any], text: str, labels: Labels) -> tuple[c.NewJob, ...]:
+    def _new_jobs(
+        self, tool: Tool, payload: Mapping[str, Any], text: str, labels: Labels, by_user: bool
+    ) -> tuple[c.NewJob, ...]:
         value = _fitting(tool, text)
+        plans = tool.plans if by_user else None
         if tool.items is None:
-            return (self._new_job(tool, text, value, 1, labels),)
+            return (self._new_job(tool, text, value, 1, labels, plans),)
         units = _passed(tool.units_of(payload, value))
         self._limit_jobs(tool.jobs_for(units))
         parts = tool.parts(payload, value, units)
         if len(parts) == 1:
-            return (self._new_job(tool, text, value, units, labels),)
+            return (self._new_job(tool, text, value, units, labels, plans),)
         # Each part must fit the tool by itself, as its handler will see it.
         texts = [(self._payload(part), size) for part, size in parts]
-        return tuple(self._new_job(tool, text, _fitting(tool, text), size, labels) for text, size in texts)
+        return tuple(self._new_job(tool, text, _fitting(tool, text), size, labels, plans) for text, size in texts)
 
     def _limit_jobs(self, count: int) -> None:
         """Refuses more jobs than one batch may have, before they are made."""
@@ -168,7 +173,9 @@ class SubmitOperations(Operations):
                 Refusal("TOO_LARGE", f"{count} jobs at once are more than the {self.limits.batch_jobs} allowed.")
             )
 
-    def _new_job(self, tool: Tool, text: str, value: Any, units: int, labels: Labels) -> c.NewJob:
+    def _new_job(
+        self, tool: Tool, text: str, value: Any, units: int, labels: Labels, plans: tuple[str, ...] | None
+    ) -> c.NewJob:
         spec = JobSpec(
             tool.name,
             tool.pool,
@@ -182,7 +189,7 @@ class SubmitOperations(Operations):
             **labels,
         )
         max_wait_ms = None if tool.max_wait is None else int(tool.max_wait * 1_000)
-        return c.NewJob(new_id(), spec, text, tool.priority, max_wait_ms)
+        return c.NewJob(new_id(), spec, text, tool.priority, max_wait_ms, plans)
 
     async def job(self, job_id: str) -> JobView:
         """A job as it stands now, with its position while it waits."""

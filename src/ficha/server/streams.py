@@ -86,9 +86,8 @@ async def await_end(app: AllOperations, job_id: str, timeout_s: float) -> JobVie
     not hear that nothing was changed.
     """
     try:
-        with suppress(Closed):
-            with ending_with_host(app.engine.live):
-                await app.engine.live.end_of(job_id, timeout_s)
+        with suppress(Closed), ending_with_host(app.engine.live):
+            await app.engine.live.end_of(job_id, timeout_s)
         return await app.job(job_id)
     except (Refused, StoreError):
         return None

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ...core.policy import SECOND
 from ...core.pools import WaitReason
 from ...core.records import Awaiting, Leased, Parked, Status
-from ...core.visibility import error_for_owner, event_for_owner
+from ...core.visibility import Audience, error_for_owner, event_for_owner
 from ...store.base import JobRow, NumberedEvent
 from ..positions import QueueStanding
 from .dates import moment, moment_if_any
@@ -179,7 +179,8 @@ class JobToken(Struct, frozen=True):
 
 class ToolView(Struct, frozen=True, kw_only=True):
     """A kind of job, as it is sold: `schema` is the payload's JSON Schema; `price` is None where it depends on the
-    payload."""
+    payload; `audience` is `service` where only the application may call it; `plans` are those that may, None for all.
+    """
 
     name: str
     description: str | None
@@ -191,3 +192,5 @@ class ToolView(Struct, frozen=True, kw_only=True):
     attempts: int
     max_items: int | None
     dedupe: bool
+    audience: Audience
+    plans: tuple[str, ...] | None

@@ -26,7 +26,7 @@ async def submit(
     call: Account, asked: Annotated[BatchRequest, body(BatchRequest)], idempotency_key: Key = None
 ) -> Response:
     """Creates and charges a job for each item, all of them or none."""
-    receipt = await call.app.submit_batch_request(in_full(call, asked, idempotency_key))
+    receipt = await call.app.submit_batch_request(in_full(call, asked, idempotency_key), by_user=not call.sees_all)
     return await submitted(call, receipt, None)
 
 

@@ -45,7 +45,7 @@ async def submit(
     prefer: Prefer = None,
 ) -> Response:
     """Creates and charges a job: 201. A repeat with the same idempotency key gets the first job: 200."""
-    receipt = await call.app.submit_request(in_full(call, asked, idempotency_key))
+    receipt = await call.app.submit_request(in_full(call, asked, idempotency_key), by_user=not call.sees_all)
     return await submitted(call, receipt, prefer)
 
 
@@ -94,7 +94,8 @@ def _wait_s(prefer: str | None, most: float) -> float | None:
 @gives(Quote, "INVALID_PAYLOAD", "NOT_FOUND", "UNKNOWN_TOOL")
 async def quote(call: Account, asked: Annotated[SubmitRequest, body(SubmitRequest)]) -> Response:
     """What a submit would cost, whether it would be admitted, and where it would stand. Changes nothing."""
-    return answer(await call.app.quote_request(replace(asked, account=call.account(asked.account))))
+    request = replace(asked, account=call.account(asked.account))
+    return answer(await call.app.quote_request(request, by_user=not call.sees_all))
 
 
 @routes.get("/jobs", summary="List jobs")

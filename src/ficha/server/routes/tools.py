@@ -5,9 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from ...core.visibility import is_for_plan, is_for_user
 from ...engine.views import ToolView, Whole
 from ...tools import Tool
-from ..guard import Account
+from ..guard import Account, Call
 from ..openapi import gives
 from ..responses import answer
 
@@ -17,13 +18,25 @@ routes = APIRouter(prefix="/api", tags=["jobs"])
 @routes.get("/tools", summary="List tools")
 @gives(Whole[ToolView])
 async def tools(call: Account) -> Response:
-    """All tools, by name."""
+    """The tools that the caller may submit to, by name: a user's are those for users and for their plan."""
     # A tool never changes once it is declared, and to make its schema takes longer than all else here.
     known: dict[str, ToolView] = call.request.app.state.tools
     for name, tool in call.app.tools.items():
         if name not in known:
             known[name] = _told(tool)
-    return answer(Whole([told for _, told in sorted(known.items())]))
+    plan = await _plan(call)
+    every = [told for _, told in sorted(known.items())]
+    if call.sees_all:
+        return answer(Whole(every))
+    return answer(Whole([told for told in every if is_for_user(told.audience) and is_for_plan(told.plans, plan)]))
+
+
+async def _plan(call: Call) -> str | None:
+    """A user's plan, where some tool asks for it; a token may be for an account that is not open yet."""
+    if call.owner is None or all(tool.plans is None for tool in call.app.tools.values()):
+        return None
+    account = await call.app.queries.account(call.owner)
+    return None if account is None else account.plan
 
 
 def _told(tool: Tool) -> ToolView:
@@ -39,4 +52,6 @@ def _told(tool: Tool) -> ToolView:
         attempts=tool.attempts,
         max_items=tool.max_items,
         dedupe=tool.dedupe,
+        audience=tool.audience,
+        plans=tool.plans,
     )
