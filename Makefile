@@ -83,8 +83,8 @@ sql: setup ## write the hottest statements to tests/stores/sql again, after a ch
 	WRITE=1 $(BIN)/python -m pytest -q tests/stores/test_postgres_sql.py tests/stores/optimistic/test_sql.py
 
 lock: setup ## pin the dependencies again, with their hashes
-	$(COMPILE) pyproject.toml --output-file requirements/runtime.txt
-	$(COMPILE) pyproject.toml --group dev --constraint requirements/runtime.txt --output-file requirements/dev.txt
+	$(COMPILE) pyproject.toml --all-extras --output-file requirements/runtime.txt
+	$(COMPILE) pyproject.toml --all-extras --group dev --constraint requirements/runtime.txt --output-file requirements/dev.txt
 	$(COMPILE) requirements/uv.in --constraint requirements/dev.txt --output-file requirements/uv.txt
 
 clean: ## remove everything that the commands above made

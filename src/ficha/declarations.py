@@ -14,7 +14,6 @@ from .core.payload import MAX_INTEGER, text_problem
 from .core.policy import MAX_BALANCE, Plan
 from .core.records import Pool
 from .core.visibility import Audience
-from .payload_schema import payload_of
 from .tools import Isolation, Tool
 
 NAME_LENGTH: Final = 255
@@ -95,6 +94,9 @@ def declared_tool(
     **options: Any,
 ) -> Tool:
     """The tool of a handler and its options; `longest_s` is the longest that any job may run."""
+    # Only here: pydantic takes longer to import than all else, and a client declares no tool.
+    from .payload_schema import payload_of
+
     payload = payload_of(name, handler, takes_several=options["jobs_per_call"] is not None)
     try:
         tool = Tool(

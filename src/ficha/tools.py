@@ -5,17 +5,18 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
-from pydantic import ValidationError
 
 from .core.checkpoints import Checkpoints
 from .core.outcomes import Refusal
 from .core.policy import MAX_AMOUNT, split
 from .core.visibility import Audience
-from .payload_schema import Payload, problems
+
+if TYPE_CHECKING:
+    from .payload_schema import Payload
 
 Cost = int | Callable[..., int]
 Isolation = Literal["auto", "process"]
@@ -130,7 +131,14 @@ class Tool(Struct, frozen=True, kw_only=True):
         per call, the item for its list of payloads. Raises PayloadMismatch if the payload does not fit."""
         try:
             return self.payload.read(text)
-        except ValidationError as error:
+        except Exception as error:
+            # Only here: pydantic takes longer to import than all else, and not every process declares a tool.
+            from pydantic import ValidationError
+
+            from .payload_schema import problems
+
+            if not isinstance(error, ValidationError):
+                raise
             raise PayloadMismatch(f"the payload does not fit tool {self.name}: {problems(error)}") from None
 
     def cost_of(self, value: Any) -> int | Refusal:

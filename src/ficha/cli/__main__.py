@@ -1,5 +1,5 @@
 """`python -m ficha.cli`: for where the `ficha` command is not on the path."""
 
-from .main import main
+from . import main
 
 main()

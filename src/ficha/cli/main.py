@@ -10,6 +10,7 @@ import typer
 from typer.main import get_command
 
 from ..errors import Refused
+from ..extras import MissingExtra
 from ..store.base import StoreError, Transient, Unavailable
 from . import (
     accounts,
@@ -137,7 +138,7 @@ def _failed(error: Exception) -> int:
         case StoreError():
             retryable = isinstance(error, Transient | Unavailable)
             failure("DATABASE", str(error), as_json=ErrorForm.as_json, retryable=retryable)
-        case AppNotLoaded():
+        case AppNotLoaded() | MissingExtra():
             failure("APPLICATION", str(error), as_json=ErrorForm.as_json)
         case _:
             _failed_otherwise(error)

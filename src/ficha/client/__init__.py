@@ -28,9 +28,12 @@ from ..engine.views import (
     Wait,
     WorkerView,
 )
+from ..extras import needs_extra
 from ..requests import BatchRequest, SubmitRequest
 from ..store.base import Stats
-from .clients import AsyncClient, Client
+
+with needs_extra("client"):
+    from .clients import AsyncClient, Client
 from .errors import BadAnswer, ServerError, Unreachable
 from .retries import Retries
 

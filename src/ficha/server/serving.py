@@ -11,14 +11,18 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..backoff import away_pause_s
+from ..extras import needs_extra
 from ..store.base import Unavailable
 from .application import asgi
-from .protocol import Protocol
 from .settings import Settings
+
+with needs_extra("server"):
+    import uvicorn
+
+    from .protocol import Protocol
 
 if TYPE_CHECKING:
     from ..app import Ficha
@@ -62,7 +66,8 @@ class ServerProcess(uvicorn.Server):
             http=Bounded,
             ws="none",
             lifespan="on",
-            loop="uvloop",
+            # uvloop where there is one: not on Windows.
+            loop="auto",
             # Log lines go through the process's logging; below errors, this server logs its own instead of uvicorn's.
             log_config=None,
             log_level="error",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, cast
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from ..extras import needs_extra
 from .base import Store, StoreError
 from .memory import MemoryStore
-from .migrations import Migrator
-from .postgres import PostgresStore
 from .schema_name import DEFAULT_SCHEMA, schema_problem
-from .sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from .migrations import Migrator
+    from .postgres import PostgresStore
+    from .sqlite import SqliteStore
 
 FORMS = "sqlite:///file.db, sqlite:////absolute/file.db, postgresql://user@host/database or memory:"
 
@@ -19,24 +22,31 @@ FORMS = "sqlite:///file.db, sqlite:////absolute/file.db, postgresql://user@host/
 async def connect(url: str, schema: str = DEFAULT_SCHEMA) -> Store:
     """The store for a URL, not yet open. An embedded database is migrated to this release's schema first."""
     store = store_for(url, schema)
-    if isinstance(store, SqliteStore):
-        await store.migrate()
+    if _scheme(url) == "sqlite":
+        await cast("SqliteStore", store).migrate()
     return store
 
 
 def store_for(url: str, schema: str = DEFAULT_SCHEMA) -> Store:
     """The store for a URL. The schema is where PostgreSQL has the tables; a file, and memory, are Ficha's alone."""
+    # A store is imported only when it is used: its driver takes a while, and may not be installed.
+    match _scheme(url):
+        case "memory":
+            return MemoryStore()
+        case "sqlite":
+            from .sqlite import SqliteStore
+
+            return SqliteStore(_path(url))
+        case "postgresql" | "postgres":
+            return _postgres(url, schema)
+    raise StoreError(f"the database URL {hidden(url)!r} is none of: {FORMS}")
+
+
+def _scheme(url: str) -> str:
     try:
-        scheme = urlsplit(url).scheme
+        return urlsplit(url).scheme
     except ValueError as error:
         raise StoreError(f"the database URL cannot be read ({error}); write one of: {FORMS}") from error
-    if scheme == "memory":
-        return MemoryStore()
-    if scheme == "sqlite":
-        return SqliteStore(_path(url))
-    if scheme in ("postgresql", "postgres"):
-        return _postgres(url, schema)
-    raise StoreError(f"the database URL {hidden(url)!r} is none of: {FORMS}")
 
 
 def migrator_for(url: str, schema: str = DEFAULT_SCHEMA) -> Migrator:
@@ -44,16 +54,20 @@ def migrator_for(url: str, schema: str = DEFAULT_SCHEMA) -> Migrator:
     store = store_for(url, schema)
     if isinstance(store, MemoryStore):
         raise StoreError("a memory: database has no schema to migrate")
-    return cast(Migrator, store)
+    return cast("Migrator", store)
 
 
 async def roles_that_write(migrator: Migrator) -> list[str]:
     """Roles that may write the tables beside their owner; only PostgreSQL has roles."""
-    return await migrator.writers() if isinstance(migrator, PostgresStore) else []
+    writers: Callable[[], Awaitable[list[str]]] | None = getattr(migrator, "writers", None)
+    return [] if writers is None else await writers()
 
 
 def _postgres(url: str, schema: str) -> PostgresStore:
     """Query parameters that begin with `ficha_` are for the store, the others for the database."""
+    with needs_extra("postgres"):
+        from .postgres import PostgresStore
+
     parts = urlsplit(url)
     theirs: list[str] = []
     options: dict[str, Any] = {}

@@ -13,7 +13,6 @@ import itertools
 import logging
 import logging.handlers
 import os
-import resource
 import select
 import signal
 import socket
@@ -30,7 +29,6 @@ from msgspec import Raw, Struct
 from ..core.outcomes import Refusal
 from ..core.payload import canonical
 from ..errors import Refused
-from ..payload_schema import payload_of
 from ..store.base import StoreError
 from ..tools import Tool
 from .context import Facts, JobContext
@@ -202,6 +200,9 @@ class ChildRunner:
         await self._closed.wait()
 
     def _find_handler(self) -> Tool | Failure:
+        # Only here: the worker imports this module too, and not every worker declares a tool.
+        from ..payload_schema import payload_of
+
         spec = self._spec
         try:
             handler = _named(spec.handler)
@@ -323,7 +324,7 @@ class ChildRunner:
         is_memory = isinstance(error, MemoryError) or error.args == ("can't start new thread",)
         if self._spec.memory_mb is None or not is_memory:
             return None
-        _limit_memory(resource.RLIM_INFINITY)
+        _limit_memory(None)
         return Failure(f"the job used more than its memory_mb ({self._spec.memory_mb})")
 
 
@@ -344,10 +345,13 @@ def _named(name: QualifiedName) -> Any:
     return found
 
 
-def _limit_memory(most_bytes: int) -> None:
-    """Limits what can be allocated. The hard limit stays, so that this one can be lifted again."""
+def _limit_memory(most_bytes: int | None) -> None:
+    """Limits what can be allocated; None for no limit. The hard limit stays, so that this one can be lifted again."""
+    # Only here: Windows has no such module.
+    import resource
+
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    bounds = [bound for bound in (most_bytes, hard) if bound != resource.RLIM_INFINITY]
+    bounds = [bound for bound in (most_bytes, hard) if bound not in (None, resource.RLIM_INFINITY)]
     resource.setrlimit(resource.RLIMIT_DATA, (min(bounds, default=resource.RLIM_INFINITY), hard))
 
 
