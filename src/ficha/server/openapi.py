@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.metadata import version
 from inspect import cleandoc
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 from fastapi import FastAPI
@@ -22,12 +22,13 @@ from ..core.commands import Command
 from ..core.rules import RULES
 from .examples import EXAMPLES
 from .guard import Guard
+from .identity.callers import Scope
 from .problems import MEDIA_TYPE, Problem
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 REF: Final = "#/components/schemas/{name}"
-ALWAYS: Final[tuple[AnyCode, ...]] = ("INVALID_ARGUMENT", "OVERLOADED", "INTERNAL", "HEADERS_TOO_LARGE")
-GUARDED: Final[tuple[AnyCode, ...]] = ("UNAUTHENTICATED", "FORBIDDEN", "RATE_LIMITED")
+ALWAYS: Final[tuple[AnyCode, ...]] = ("INVALID_ARGUMENT", "INTERNAL", "HEADERS_TOO_LARGE")
+GUARDED: Final[tuple[AnyCode, ...]] = ("UNAUTHENTICATED", "RATE_LIMITED", "OVERLOADED")
 WITH_BODY: Final[tuple[AnyCode, ...]] = ("INVALID_JSON", "TIMEOUT", "TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE")
 ABOUT: Final = """Submit, watch, cancel and pay for jobs.
 
@@ -142,9 +143,15 @@ def codes_of_route(route: APIRoute) -> set[AnyCode]:
     codes = {*ALWAYS, *_given(route).refuses}
     if guard is not None and guard.scopes:
         codes |= {*GUARDED}
-    if _taken(route) is not None:
+        if guard.scopes != frozenset(get_args(Scope)):
+            codes.add("FORBIDDEN")
+    if takes_body(route):
         codes |= {*WITH_BODY}
     return codes
+
+
+def takes_body(route: APIRoute) -> bool:
+    return _taken(route) is not None
 
 
 def _problems(codes: set[AnyCode]) -> dict[str, Any]:
