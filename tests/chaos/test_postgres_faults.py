@@ -17,6 +17,7 @@ from tests.chaos.proxy import bad_network
 from tests.chaos.servers import FragileServer, fragile_server
 from tests.chaos.supervisor import Load
 from tests.chaos.trial import under
+from tests.stores.postgres_setup import jobs, leased, prepare, run, submit
 from tests.support.postgres import Server, new_database
 
 
@@ -151,6 +152,27 @@ async def test_a_pooler_that_takes_no_settings_gets_none(url: str) -> None:
             async with connections.take() as connection:
                 assert await connection.fetchval("SHOW enable_seqscan") == "off"
         await direct.close()
+
+
+async def test_two_schemas_share_the_connections_of_a_pooler(url: str) -> None:
+    """What is one's own is in the statements: a path that was set would be the other's too."""
+    with pooled(url) as pooled_url:
+        one, other = store_for(pooled_url), store_for(f"{pooled_url}&ficha_schema=queue")
+        assert isinstance(one, PostgresStore)
+        assert isinstance(other, PostgresStore)
+        try:
+            await other.migrate()
+            for store in (one, other):
+                await store.open()
+                await prepare(store)
+            for _ in range(3):
+                await leased(one)
+            await leased(other)
+            await run(one, submit())
+            assert (len(await jobs(one)), len(await jobs(other))) == (4, 1)
+        finally:
+            await one.close()
+            await other.close()
 
 
 async def test_options_in_the_url_reach_the_store_and_not_the_database(url: str) -> None:
