@@ -17,8 +17,7 @@ from .connections import Connect, Connection, commit, speaking, transaction
 
 MIGRATIONS: Final = migrations.load(__package__, "ficha.migrations")
 NEWEST: Final = MIGRATIONS[-1].number
-_HIDDEN: Final = f"WHEN row_security_active('ficha.migrations') THEN {migrations.HIDDEN}"
-_VERSION: Final = f"SELECT CASE {_HIDDEN} ELSE coalesce(max(version), 0) END FROM ficha.migrations"  # noqa: S608 (own text)
+_VERSION: Final = sql_file(__package__, "version").format(hidden=migrations.HIDDEN)
 _IS_THERE: Final = "SELECT to_regclass('ficha.migrations') IS NOT NULL"
 _BOOKKEEPING: Final = sql_file(__package__, "bookkeeping")
 # Held until the transaction ends: a second process waits, and then finds the work done.
