@@ -118,6 +118,10 @@ def a_job(status: Status) -> Job:
 
 STORIES = {
     ("queued", "starting"): ["claim gpu w1"],
+    ("queued", "completed"): [
+        *("submit ana j2 content=abc priority=-1", "claim gpu w1", "finish j2 e1 completed"),
+        "recover j1",
+    ],
     ("queued", "cancelled"): ["cancel j1"],
     ("starting", "running"): ["claim gpu w1", "start j1 e1"],
     ("starting", "failed"): ["claim gpu w1", "finish j1 e1 failed final=yes"],
@@ -134,6 +138,6 @@ STORIES = {
 @pytest.mark.parametrize(("before", "after"), sorted(LEGAL), ids=" to ".join)
 def test_every_legal_move_is_made_by_a_command(before: Status, after: Status) -> None:
     *earlier, last = STORIES[before, after]
-    opening = "plan free\nopen ana free credits=9\nsubmit ana j1 attempts=2\n"
+    opening = "plan free\nopen ana free credits=9\nsubmit ana j1 attempts=2 content=abc\n"
     assert play(opening + "\n".join(earlier)).state.jobs["j1"].status == before
     assert play(opening + "\n".join([*earlier, last])).state.jobs["j1"].status == after

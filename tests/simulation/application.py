@@ -97,9 +97,11 @@ def simulated_app(store: Store, random: Random, provider: Provider) -> Ficha:
         await works(0.5)
         return {"mark": mark, "count": count}
 
-    @app.tool(cost=2, pool="cpu", timeout=TIMEOUT_S, dedupe=True)
+    @app.tool(cost=2, pool="cpu", timeout=TIMEOUT_S, attempts=2, backoff=0.3, dedupe=True)
     async def same(job: JobContext, mark: str) -> dict[str, str]:
-        await works(0.5)
+        await works(2.0)
+        if random.random() < 0.5:
+            raise RuntimeError("the model was overloaded")
         return {"mark": mark}
 
     return app

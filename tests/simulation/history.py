@@ -21,7 +21,7 @@ from ficha.store.base import CommitUnknown
 from .trace import Trace
 from .watcher import Watcher, short, summary
 
-EQUAL: Final = tuple(f"equal {number}" for number in range(4))
+EQUAL: Final = ("equal 1", "equal 2")
 """Marks of work that many submit."""
 
 

@@ -25,7 +25,7 @@ SEEN = {
     "flush before answer": "which was not committed",
     "marker of a commit": "was committed twice|was told",
     "count of runs": "a commit group counted the runs",
-    "one of equal jobs": "is held, but its content is another job's",
+    "one of equal jobs": "is held, but its content is",
     "lock of API keys": "API keys named ci live",
     "audit line": "left audit lines of",
     "version check": "a commit group decided over|counts|shows|does not follow",

@@ -129,9 +129,9 @@ def get_batch(sql: Dialect, query: q.GetBatch, now: int | None) -> Asking[q.Batc
 
 
 def list_pools(sql: Dialect, query: q.ListPools, now: int | None) -> Asking[list[q.PoolCounts]]:
-    tables = ("leases", "ready", "parked") if query.count_waiting else ("leases",)
-    counts = [f"(SELECT count(*) FROM ficha.{table} r WHERE r.pool = t.name)" for table in tables]
-    rows = yield _page(sql, t.POOLS, f"{', '.join((*counts, '0', '0')[:3])}, ").statement("ORDER BY t.name")
+    busy = _page(sql, t.POOLS, "(SELECT count(*) FROM ficha.leases l WHERE l.pool = t.name), 0, 0, ")
+    counted = Statement(_text("pools").format(pool=sql.selected(t.POOLS, "t")))
+    rows = yield counted if query.count_waiting else busy.statement("ORDER BY t.name")
     return [q.PoolCounts(t.POOLS.record(row[3:]), *row[:3]) for row in rows]
 
 
@@ -156,12 +156,9 @@ def _api_keys(sql: Dialect, now: int | None, condition: tuple[str, str, Any, Kin
 
 def get_due(sql: Dialect, query: q.GetDue, now: int | None) -> Asking[q.Due]:
     names = {"job_id": sql.read("job_id", "uuid"), "id": sql.read("id", "uuid"), "at": sql.read("at", "instant")}
-    names["next_at"] = sql.read("min(due_at)", "instant")
     text = _text("due").format(moment=sql.moment, limit=sql.parameter(4, "number"), **names)
     rows = yield Statement(text, (now, query.stuck_ms, query.max_age_ms, query.limit))
-    found: dict[str, list[Row]] = defaultdict(list)
-    for kind, *name in rows:
-        found[kind].append(name)
+    found = {kind: [row[1:] for row in rows if row[0] == kind] for kind in ("now", "job", "reservation", "key", "next")}
     jobs, reservations = dict.fromkeys(name[0] for name in found["job"]), [name[0] for name in found["reservation"]]
     following = {pool: int(at) for pool, at, _ in found["next"]}
     return q.Due(int(found["now"][0][0]), [*jobs], reservations, [(a, s, k) for a, s, k in found["key"]], following)

@@ -50,7 +50,9 @@ SELECT 'key', account_id, scope, key FROM (
     ORDER BY expires_at LIMIT {limit}
 ) AS expired_keys
 UNION ALL
-SELECT 'next', pool, CAST({next_at} AS text), NULL FROM (
-    SELECT pool, due_at FROM ficha.parked WHERE due_at > (SELECT at FROM moment) AND behind IS NULL
-    ORDER BY due_at LIMIT {limit}
-) AS following GROUP BY pool
+SELECT 'next', pool, CAST({at} AS text), NULL FROM (
+    SELECT pool, min(due_at) AS at FROM (
+        SELECT pool, due_at FROM ficha.parked WHERE due_at > (SELECT at FROM moment) AND behind IS NULL
+        ORDER BY due_at LIMIT {limit}
+    ) AS later GROUP BY pool
+) AS following
