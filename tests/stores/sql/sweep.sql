@@ -85,12 +85,15 @@ FROM (
     LIMIT $4::bigint
 ) AS expired_keys
 UNION ALL
-SELECT 'next', pool, CAST ((extract(epoch FROM min(due_at)) * 1000000)::bigint AS text), NULL
+SELECT 'next', pool, CAST ((extract(epoch FROM at) * 1000000)::bigint AS text), NULL
 FROM (
-    SELECT pool, due_at
-    FROM ficha.parked
-    WHERE due_at > (SELECT at FROM moment) AND behind IS NULL
-    ORDER BY due_at
-    LIMIT $4::bigint
-) AS following
-GROUP BY pool;
+    SELECT pool, min(due_at) AS at
+    FROM (
+        SELECT pool, due_at
+        FROM ficha.parked
+        WHERE due_at > (SELECT at FROM moment) AND behind IS NULL
+        ORDER BY due_at
+        LIMIT $4::bigint
+    ) AS later
+    GROUP BY pool
+) AS following;
