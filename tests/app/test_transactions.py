@@ -1,13 +1,15 @@
-"""A submit within the caller's own PostgreSQL transaction stands and falls with it."""
+"""A call within the caller's own PostgreSQL transaction stands and falls with it, and its commit wakes others."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
 
-from ficha import Ficha, InsufficientCredits
-from ficha.store.base import StoreError
+from ficha import Ficha, InsufficientCredits, JobView
+from ficha.engine.wakeups import HOOKS
 from tests.support.shop import balance, claim_one, shop, state
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -27,6 +29,14 @@ async def connection(app: Ficha) -> AsyncIterator[asyncpg.Connection]:
     finally:
         await connection.execute("drop table orders")
         await connection.close()
+
+
+async def until_listening(connection: asyncpg.Connection, processes: int = 1) -> None:
+    """Until so many hear hints."""
+    listening = (
+        "select count(*) >= $1 from pg_stat_activity where datname = current_database() and query ilike 'listen%'"
+    )
+    await until(lambda: connection.fetchval(listening, processes))
 
 
 async def test_it_commits_with_the_callers_rows(app: Ficha, connection: asyncpg.Connection) -> None:
@@ -79,21 +89,86 @@ async def test_a_refusal_leaves_the_callers_transaction_usable(app: Ficha, conne
     assert await balance(app) == 95
 
 
-async def test_a_connection_without_a_transaction_is_refused(app: Ficha, connection: asyncpg.Connection) -> None:
-    with pytest.raises(StoreError, match="begin one"):
-        await app.submit("upscale", {"image": "x"}, account="ana", connection=connection)
-    assert await balance(app) == 100
+async def test_the_callers_commit_wakes_those_who_wait_for_work(app: Ficha, connection: asyncpg.Connection) -> None:
+    async with shop(app.database) as other:
+        await until_listening(connection, processes=2)
+        waiting = [
+            asyncio.create_task(each.wait_for_work("gpu", 60, since=each.work_heard("gpu"))) for each in (app, other)
+        ]
+        async with connection.transaction():
+            await app.submit("upscale", {"image": "x"}, account="ana", connection=connection)
+            await connection.execute("select pg_notify('nobody', '')")
+            assert not any(task.done() for task in waiting)
+        assert await asyncio.gather(*waiting) == [True, True]
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-async def test_an_embedded_database_says_that_it_cannot_do_this(kind: str, tmp_path, app: Ficha) -> None:
-    own = await asyncpg.connect(app.database)
-    database = "memory:" if kind == "memory" else f"sqlite:///{tmp_path / 'ficha.db'}"
-    async with shop(database, sweep_by_itself=False) as app:
-        await app.open_account("ana", plan="open", credits=100)
-        before = await state(app)
-        async with own.transaction():
-            with pytest.raises(StoreError, match="only on PostgreSQL"):
-                await app.submit("upscale", {"image": "x"}, account="ana", connection=own)
-        assert await state(app) == before
-    await own.close()
+async def test_a_cancel_in_the_callers_transaction_reaches_the_worker(
+    app: Ficha, connection: asyncpg.Connection
+) -> None:
+    await app.submit("upscale", {"image": "x"}, account="ana")
+    lease = await claim_one(app)
+    await until_listening(connection)
+    waiting = asyncio.create_task(app.wait_for_cancels("w1", 60, since=app.cancels_heard("w1")))
+    async with connection.transaction():
+        assert (await app.cancel(lease.job_id, connection=connection)).refunded == 5
+    assert await waiting
+    assert [refused.code for _, refused in await app.lost([lease])] == ["LEASE_LOST"]
+
+
+async def test_a_job_that_ends_in_the_callers_transaction_wakes_those_who_run_hooks(migrated_url: str) -> None:
+    declared = shop(migrated_url)
+
+    @declared.on("cancelled")
+    async def told(job: JobView) -> None: ...
+
+    connection = await asyncpg.connect(migrated_url)
+    try:
+        async with declared as app:
+            await app.open_account("ana", plan="open", credits=100)
+            job_id = (await app.submit("upscale", {"image": "x"}, account="ana")).job_id
+            await until_listening(connection)
+            wakeups = app.engine.wakeups
+            waiting = asyncio.create_task(wakeups.wait((HOOKS,), 60, wakeups.heard((HOOKS,))))
+            async with connection.transaction():
+                await app.cancel(job_id, connection=connection)
+            assert await waiting
+    finally:
+        await connection.close()
+
+
+async def test_on_work_is_called_after_the_callers_commit_and_only_where_the_call_was_made(migrated_url: str) -> None:
+    called: list[tuple[str, ...]] = []
+    elsewhere: list[tuple[str, ...]] = []
+    connection = await asyncpg.connect(migrated_url)
+    try:
+        async with shop(migrated_url, on_work=called.append) as app, shop(migrated_url, on_work=elsewhere.append):
+            await until_listening(connection, processes=2)
+            await app.open_account("ana", plan="open", credits=100)
+            undone = connection.transaction()
+            await undone.start()
+            await app.submit("upscale", {"image": "x"}, account="ana", connection=connection)
+            await undone.rollback()
+            async with connection.transaction():
+                await app.submit("anything", {}, account="ana", connection=connection)
+                assert called == []
+            await until(lambda: called)
+            await app.submit("upscale", {"image": "x"}, account="ana")
+            await until(lambda: len(called) == 2)
+        assert called == [("cpu",), ("gpu",)], "what was rolled back brought no work"
+        assert elsewhere == []
+    finally:
+        await connection.close()
+
+
+async def test_the_receipt_tells_the_position_that_can_be_known(app: Ficha, connection: asyncpg.Connection) -> None:
+    await app.submit("upscale", {"image": "first"}, account="ana", idempotency_key="first")
+    async with connection.transaction():
+        new = await app.submit("upscale", {"image": "x"}, account="ana", idempotency_key="k", connection=connection)
+        batch = await app.submit_batch([("upscale", {"image": "y"})], account="ana", connection=connection)
+        again = await app.submit("upscale", {"image": "x"}, account="ana", idempotency_key="k", connection=connection)
+        known = await app.submit(
+            "upscale", {"image": "first"}, account="ana", idempotency_key="first", connection=connection
+        )
+    assert (new.position, batch.position) == (2, 2), "what is not committed is ahead of nobody"
+    assert (again.idempotent_hit, again.position) == (True, None), "nobody sees that job yet"
+    assert (known.idempotent_hit, known.position) == (True, 1)

@@ -84,8 +84,10 @@ class InstrumentedStore:
             raise answer
         return await self.inner.committed(committer, number)
 
-    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
-        return await self.inner.transact_within(connection, needs, decide)
+    async def transact_within(
+        self, connection: Any, needs: Needs, decide: Decide, hints: Hints = no_hints
+    ) -> Committed:
+        return await self.inner.transact_within(connection, needs, decide, hints)
 
     async def read(self, query: Query[T]) -> T:
         self.reads[type(query).__name__] += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, TypeVar
 from zlib import crc32
@@ -10,15 +11,16 @@ from zlib import crc32
 from ..core import commands as c
 from ..core.decide import decide
 from ..core.needs import needs
-from ..core.outcomes import Outcome
+from ..core.outcomes import Outcome, Refusal
 from ..core.policy import SECOND, Policy
 from ..core.records import HELD, Job, Leased, Ready
 from ..core.recover import waits
 from ..core.rules import RULES
-from ..core.snapshot import Changes
-from ..store.base import Committed, GetSnapshot, Query, Store
+from ..core.snapshot import Changes, Snapshot
+from ..store.base import Committed, Decision, GetSnapshot, Query, Store, StoreError
 from .committer import CLOSED, CommitLimits, Committer, StandingTicket
 from .event_tail import EventTail
+from .held_commands import HeldCommands
 from .positions import Positions
 from .sweeper import Sweeper, SweepReport
 from .trigger import OnWork, Trigger
@@ -45,11 +47,11 @@ class Engine:
         self.store = store
         self.policy = policy
         self.limits = limits or CommitLimits()
-        self.wakeups = Wakeups(store)
+        trigger = self._trigger = None if on_work is None else Trigger(on_work)
+        self.wakeups = Wakeups(store, None if trigger is None else lambda pool: trigger.fire({pool}))
         self.live = EventTail(store, self.wakeups)
         self.positions = Positions(store)
         self.sweeper = Sweeper(self, interval_s=sweep_interval_s)
-        self._trigger = None if on_work is None else Trigger(on_work)
         self._committers: list[Committer] = []
 
     async def start(self, *, sweep: bool = True, listen: bool = True) -> None:
@@ -107,12 +109,31 @@ class Engine:
         await asyncio.gather(*(send(number, indices) for number, indices in by_committer.items()))
         return outcomes
 
-    async def call_within(self, connection: Any, command: c.Command) -> Outcome:
-        """The outcome of a command that takes part in the caller's own transaction: true once the caller commits."""
+    async def call_within(self, connection: Any, command: c.Command) -> tuple[Changes, Outcome]:
+        """What a command changes and leads to inside the caller's own transaction: true once the caller commits.
+
+        Nobody here learns of that commit but by its hints, so they always go out with it, to this process too.
+        """
+        self.sweeper.nudge()
+        if isinstance(connection, HeldCommands):
+            return await connection.hold(self, command)
         committed = await self.store.transact_within(
-            connection, needs([command]), lambda snapshot: decide(snapshot, [command], self.policy)
+            connection, needs([command]), lambda snapshot: decide(snapshot, [command], self.policy), self._hints_within
         )
-        return committed.outcomes[0]
+        self.sweeper.expect(wait / SECOND for wait in waits(committed.changes))
+        return committed.changes, committed.outcomes[0]
+
+    async def call_together(self, commands: Sequence[c.Command]) -> None:
+        """Commits all of them in one transaction, or none if one would be refused."""
+
+        def decided(snapshot: Snapshot) -> Decision:
+            changes, outcomes = decide(snapshot, commands, self.policy)
+            refusal = next((outcome for outcome in outcomes if isinstance(outcome, Refusal)), None)
+            if refusal is not None:
+                raise StoreError(f"another call came in between, so nothing was kept: {refusal.message}")
+            return changes, outcomes
+
+        self._published(await self.store.transact(str(uuid.uuid4()), 1, needs(commands), decided))
 
     async def read(self, query: Query[T]) -> T:
         """The store's answer to a question; like a call, it may bring about a sweep."""
@@ -137,13 +158,17 @@ class Engine:
         """What is heard elsewhere together with the commit: only of small groups, in quiet times."""
         return self.wakeups.riding(_stirred(changes)) if len(changes.jobs) <= FEW and self.wakeups.is_quiet else ()
 
+    def _hints_within(self, changes: Changes) -> Collection[str]:
+        own = () if self._trigger is None else map(self.wakeups.own, _ready_pools(changes))
+        return {*_stirred(changes), *own}
+
     def _published(self, committed: Committed) -> None:
         changes = committed.changes
         self.positions.follow(changes)
         self.wakeups.announce(_stirred(changes), committed.hints)
         self.sweeper.expect(wait / SECOND for wait in waits(changes))
         if self._trigger is not None:
-            self._trigger.fire({change.after.spec.pool for change in changes.jobs if type(change.after.place) is Ready})
+            self._trigger.fire(_ready_pools(changes))
 
 
 def _committer_number(command: c.Command, committers: int) -> int:
@@ -159,6 +184,11 @@ def _committer_number(command: c.Command, committers: int) -> int:
         return committers - 1
     owner: str = getattr(command, "account_id", None) or getattr(command, "job_id", None) or ""
     return crc32(owner.encode()) % (committers - 1)
+
+
+def _ready_pools(changes: Changes) -> set[str]:
+    """Pools in which jobs are ready now."""
+    return {change.after.spec.pool for change in changes.jobs if type(change.after.place) is Ready}
 
 
 def _stirred(changes: Changes) -> Iterable[str]:

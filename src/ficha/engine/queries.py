@@ -12,7 +12,7 @@ from typing import Final
 
 from ..core.invariants import violations
 from ..core.pools import WaitReason, why_not_yet, why_waiting
-from ..core.records import Job, Pool, Ready, Status, Step
+from ..core.records import Account, Job, Pool, Ready, Status, Step
 from ..store import base as q
 from . import views as v
 from .event_tail import account_events, first_place, job_events
@@ -102,6 +102,10 @@ class Queries:
     async def account(self, account_id: str) -> v.AccountView | None:
         account = await self._reader.read(q.GetAccount(account_id))
         return None if account is None else v.account_view(account, q.wall_clock())
+
+    def new_account(self, account: Account) -> v.AccountView:
+        """An account that is not committed yet."""
+        return v.account_view(account, q.wall_clock())
 
     async def accounts(self, after: str | None, limit: int) -> v.Page[v.AccountView]:
         """A page of accounts, by id."""

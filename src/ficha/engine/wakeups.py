@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import uuid
 from collections import Counter
-from collections.abc import Collection, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any, Final
@@ -45,11 +46,21 @@ def cancellations(worker: str) -> str:
     return f"\x01{worker}"
 
 
-class Wakeups:
-    """Who waits for which topic; most topics are pools."""
+_OWN: Final = "\x04"
+"""Begins the topic of work that one process brought within its callers' own transactions."""
 
-    def __init__(self, store: Store) -> None:
+
+class Wakeups:
+    """Who waits for which topic; most topics are pools.
+
+    own_work: called with the name of a pool when a caller has committed work that this process brought to it within the
+        caller's own transaction.
+    """
+
+    def __init__(self, store: Store, own_work: Callable[[str], None] | None = None) -> None:
         self._store = store
+        self._own_work = own_work
+        self._id = uuid.uuid4().hex
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._heard: Counter[str] = Counter()
         self._unsent: set[str] = set()
@@ -61,7 +72,7 @@ class Wakeups:
         self._sender: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._spawn(self._store.listen(self._wake))
+        self._spawn(self._store.listen(self._hear))
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -110,6 +121,10 @@ class Wakeups:
         found = tuple(names)
         return found if any(name != EVENTS for name in found) else ()
 
+    def own(self, pool: str) -> str:
+        """The hint that tells this process, and no other, that its work for the pool is committed."""
+        return f"{_OWN}{self._id}{_OWN}{pool}"
+
     def announce(self, pools: Iterable[str], told: Collection[str] = ()) -> None:
         """Wakes this process at once and the others soon; `told` are the hints that went out with the commit."""
         if told:
@@ -122,6 +137,13 @@ class Wakeups:
                     self._more_than_events.set()
         if self._unsent and (self._sender is None or self._sender.done()):
             self._sender = self._spawn(self._send())
+
+    def _hear(self, name: str) -> None:
+        """Takes a hint that came through the database."""
+        if not name.startswith(_OWN):
+            self._wake(name)
+        elif self._own_work is not None and name.startswith(self.own("")):
+            self._own_work(name.removeprefix(self.own("")))
 
     def _wake(self, pool: str) -> None:
         self._heard[pool] += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from .. import validation as arg
 from ..core.commands import ChangePlan, Credit, OpenAccount
@@ -15,13 +15,21 @@ CreditKind = Literal["grant", "adjust"]
 
 
 class AccountOperations(Operations):
-    async def open_account(self, account: str, *, plan: str | None = None, credits: int = 0) -> AccountView:
-        """Opens an account, with a first grant of credits if any."""
+    async def open_account(
+        self, account: str, *, plan: str | None = None, credits: int = 0, connection: Any = None
+    ) -> AccountView:
+        """Opens an account, with a first grant of credits if any.
+
+        connection: as in `submit`.
+        """
         command = OpenAccount(
             arg.name(account, "an account"),
             self.default_plan if plan is None else arg.name(plan, "a plan"),
             arg.amount(credits, "the opening credits"),
         )
+        if connection is not None:
+            opened, changes = await self._ask_within(connection, command, AccountChanged)
+            return self.queries.new_account(next(one for one in changes.accounts if one.id == opened.account_id))
         return await self.account((await self._ask(command, AccountChanged)).account_id)
 
     async def change_plan(self, account: str, plan: str) -> AccountView:
@@ -29,15 +37,28 @@ class AccountOperations(Operations):
         await self._ask(ChangePlan(arg.name(account, "an account"), arg.name(plan, "a plan")), AccountChanged)
         return await self.account(account)
 
-    async def grant(self, account: str, amount: int, *, reason: str | None = None, key: str | None = None) -> int:
-        """Adds credits and returns the new balance. With a `key` (a payment's id, say) a repeat adds nothing."""
-        return await self._credit(account, amount, "grant", reason, key)
+    async def grant(
+        self, account: str, amount: int, *, reason: str | None = None, key: str | None = None, connection: Any = None
+    ) -> int:
+        """Adds credits and returns the new balance. With a `key` (a payment's id, say) a repeat adds nothing.
+
+        connection: as in `submit`.
+        """
+        return await self._credit(account, amount, "grant", reason, key, connection)
 
     async def adjust(self, account: str, amount: int, *, reason: str, key: str | None = None) -> int:
         """Corrects a balance, up or down but never below zero, and returns it."""
         return await self._credit(account, amount, "adjust", reason, key)
 
-    async def _credit(self, account: str, amount: int, kind: CreditKind, reason: str | None, key: str | None) -> int:
+    async def _credit(
+        self,
+        account: str,
+        amount: int,
+        kind: CreditKind,
+        reason: str | None,
+        key: str | None,
+        connection: Any = None,
+    ) -> int:
         command = Credit(
             arg.name(account, "an account"),
             arg.amount(amount),
@@ -45,7 +66,7 @@ class AccountOperations(Operations):
             None if reason is None else arg.text(reason),
             None if key is None else arg.key(key),
         )
-        return (await self._ask(command, AccountChanged)).balance
+        return (await self._ask(command, AccountChanged, connection)).balance
 
     async def account(self, account: str) -> AccountView:
         """An account with its balance, plan and usage."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..core.commands import ActingAs, Command
 from ..core.outcomes import Outcome, Refusal
+from ..core.snapshot import Changes
 from ..engine.engine import Engine
 from ..engine.queries import Queries
 from ..errors import Refused
@@ -33,8 +34,15 @@ class Operations:
     def queries(self) -> Queries:
         raise NotImplementedError
 
-    async def _ask(self, command: Command, expected: type[T]) -> T:
+    async def _ask(self, command: Command, expected: type[T], connection: Any = None) -> T:
+        if connection is not None:
+            return (await self._ask_within(connection, command, expected))[0]
         return answer(await self.engine.call(self._said(command)), expected)
+
+    async def _ask_within(self, connection: Any, command: Command, expected: type[T]) -> tuple[T, Changes]:
+        """The answer inside the caller's own transaction, and the changes, which nobody else sees before its commit."""
+        changes, outcome = await self.engine.call_within(connection, self._said(command))
+        return answer(outcome, expected), changes
 
     async def _ask_many(self, commands: Sequence[Command], expected: type[T]) -> list[T | Refused]:
         """The answer to each; a refusal stands in its place as an exception that was not raised."""

@@ -19,13 +19,25 @@ from .submits import SubmitOperations
 
 class BatchOperations(SubmitOperations):
     async def submit_batch(
-        self, items: Iterable[tuple[str, Mapping[str, Any]]], *, account: str, **options: Unpack[BatchOptions]
+        self,
+        items: Iterable[tuple[str, Mapping[str, Any]]],
+        *,
+        account: str,
+        connection: Any = None,
+        **options: Unpack[BatchOptions],
     ) -> Receipt:
-        """Creates and charges a job for each (tool, payload), all of them or none."""
-        return await self.submit_batch_request(BatchRequest(items=batch_items(items), account=account, **options))
+        """Creates and charges a job for each (tool, payload), all of them or none.
+
+        The options are those of `BatchRequest`. connection: as in `submit`.
+        """
+        request = BatchRequest(items=batch_items(items), account=account, **options)
+        return await self._submit(self._batch_command(request), connection)
 
     async def submit_batch_request(self, request: BatchRequest, *, by_user: bool = False) -> Receipt:
         """The same, from a request. `by_user`: with the tools that the account's user may call, and no others."""
+        return await self._submit(self._batch_command(request, by_user=by_user), None)
+
+    def _batch_command(self, request: BatchRequest, *, by_user: bool = False) -> c.Submit:
         jobs: list[c.NewJob] = []
         digest = hashlib.sha256()
         labels = labels_of(request)
@@ -37,8 +49,7 @@ class BatchOperations(SubmitOperations):
             self._limit_jobs(len(jobs))
         if not jobs:
             raise arg.invalid("a batch needs at least one item")
-        command = self._command(request, tuple(jobs), digest.hexdigest(), new_id())
-        return await self._receipt(await self._ask(command, Submitted))
+        return self._command(request, tuple(jobs), digest.hexdigest(), new_id())
 
     async def batch(self, batch_id: str) -> BatchView:
         """A batch with its jobs by status and how far it is."""

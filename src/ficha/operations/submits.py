@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Unpack
 from .. import validation as arg
 from ..core import commands as c
 from ..core.outcomes import Finished, Refusal, ReservationChanged, Submitted
-from ..core.records import JobSpec
+from ..core.records import Job, JobSpec
 from ..core.visibility import is_for_user
 from ..engine.positions import QueueStanding
 from ..engine.views import EventView, FinishView, Hold, JobView, Page, Receipt, finish_view, hold_view, receipt
@@ -19,7 +19,7 @@ from ..ids import new_id
 from ..requests import BatchRequest, JobFilter, Labels, SubmitOptions, SubmitRequest, jobs_query, labels_of
 from ..store.base import StoreError
 from ..tools import PayloadMismatch, Tool
-from .base import Operations, answer
+from .base import Operations
 
 SLICES: Final = 6
 """A large submit goes in by slices, so many at a time: one is checked while the database writes another."""
@@ -38,18 +38,23 @@ class SubmitOperations(Operations):
         """Creates and charges a job (or, where the tool splits large requests, a batch of them).
 
         The options are those of `SubmitRequest`.
-        With `connection`, an asyncpg connection inside a transaction, the submit takes part in that transaction: it
-        stands or falls with it, and the account stays locked until then.
+        connection: your own connection to Ficha's PostgreSQL, inside a transaction (asyncpg's, psycopg's or
+            SQLAlchemy's). The call takes part in that transaction: it stands or falls with it, and the account stays
+            locked until then.
         """
         request = SubmitRequest(tool=tool, payload={} if payload is None else payload, account=account, **options)
-        if connection is not None:
-            outcome = await self.engine.call_within(connection, self._said(self.submit_command(request)))
-            return receipt(answer(outcome, Submitted), None)
-        return await self.submit_request(request)
+        return await self._submit(self.submit_command(request), connection)
 
     async def submit_request(self, request: SubmitRequest, *, by_user: bool = False) -> Receipt:
         """The same, from a request. `by_user`: with the tools that the account's user may call, and no others."""
-        return await self._receipt(await self._ask(self.submit_command(request, by_user=by_user), Submitted))
+        return await self._submit(self.submit_command(request, by_user=by_user), None)
+
+    async def _submit(self, command: c.Submit, connection: Any) -> Receipt:
+        if connection is None:
+            return await self._receipt(await self._ask(command, Submitted))
+        outcome, changes = await self._ask_within(connection, command, Submitted)
+        new = next((change.after for change in changes.jobs if change.after.id == outcome.job_id), None)
+        return await self._receipt(outcome, new)
 
     async def submit_many(self, requests: Iterable[SubmitRequest]) -> list[Receipt | Refused]:
         """Submits each by itself and returns, in order, its receipt or the exception that says why not."""
@@ -79,18 +84,23 @@ class SubmitOperations(Operations):
             results[index] = outcome if isinstance(outcome, Refused) else await self._receipt(outcome)
         return [result for result in results if result is not None]
 
-    async def _receipt(self, outcome: Submitted) -> Receipt:
+    async def _receipt(self, outcome: Submitted, uncommitted: Job | None = None) -> Receipt:
         try:
-            return receipt(outcome, None if outcome.rank is None else await self._position(outcome))
+            return receipt(outcome, None if outcome.rank is None else await self._position(outcome, uncommitted))
         except StoreError:
             # The submit stands, whatever keeps its place in the queue from being known.
             return receipt(outcome, None)
 
-    async def _position(self, outcome: Submitted) -> int | None:
-        if outcome.idempotent_hit:
-            # The first submit may have been another process's, just now: the job itself is looked at.
-            return (await self.job(outcome.job_id)).position
-        standing = await self.engine.positions.of_new(outcome.job_id)
+    async def _position(self, outcome: Submitted, uncommitted: Job | None) -> int | None:
+        if uncommitted is not None:
+            standing = await self.engine.positions.of_possible(uncommitted)
+        elif outcome.idempotent_hit:
+            # The first submit may have been another process's, just now: the job itself is looked at. It is not to be
+            # seen yet if the first submit was in the same transaction of the caller's own.
+            view = await self.queries.job(outcome.job_id)
+            return None if view is None else view.position
+        else:
+            standing = await self.engine.positions.of_new(outcome.job_id)
         return None if standing is None else standing.position
 
     def submit_command(self, request: SubmitRequest, *, by_user: bool = False) -> c.Submit:
@@ -232,17 +242,25 @@ class SubmitOperations(Operations):
             return await self.queries.history(job_id, account_id, start, most)
         return await self.queries.events(account_id, start, most)
 
-    async def cancel(self, job_id: str, *, account: str | None = None, reason: str | None = None) -> FinishView:
-        """Cancels an active job and refunds it; with `account`, only if it is theirs. An ended job stays as it is."""
+    async def cancel(
+        self, job_id: str, *, account: str | None = None, reason: str | None = None, connection: Any = None
+    ) -> FinishView:
+        """Cancels an active job and refunds it; with `account`, only if it is theirs. An ended job stays as it is.
+
+        connection: as in `submit`.
+        """
         words = None if reason is None else arg.text(reason)
         owner = arg.optional_name(account, "an account")
-        return finish_view(await self._ask(c.CancelJob(arg.job_id(job_id), owner, words), Finished))
+        return finish_view(await self._ask(c.CancelJob(arg.job_id(job_id), owner, words), Finished, connection))
 
-    async def reserve(self, account: str, *, ttl_s: float | None = None) -> Hold:
-        """Holds one slot of the account's quota for a while, before the job exists."""
+    async def reserve(self, account: str, *, ttl_s: float | None = None, connection: Any = None) -> Hold:
+        """Holds one slot of the account's quota for a while, before the job exists.
+
+        connection: as in `submit`.
+        """
         ttl_ms = None if ttl_s is None else max(1, arg.milliseconds(ttl_s, "ttl_s"))
         command = c.Reserve(new_id(), arg.name(account, "an account"), ttl_ms)
-        return _hold(await self._ask(command, ReservationChanged))
+        return _hold(await self._ask(command, ReservationChanged, connection))
 
     async def consume(self, reservation: str, *, account: str | None = None) -> Hold:
         """Says that the job exists. A submit that names the reservation does this by itself."""

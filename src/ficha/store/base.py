@@ -53,6 +53,12 @@ COMMITS_PRUNED: Final = 20_000
 """How many commits one call of `tidy` deletes, at most."""
 
 
+NOT_SHARED: Final = (
+    "a call takes part in your own transaction (connection=…) only on PostgreSQL; in tests, "
+    "ficha.testing.FakeTransaction stands for one"
+)
+
+
 def no_hints(changes: Changes) -> Collection[str]:
     return ()
 
@@ -142,8 +148,13 @@ class Store(Reader, Protocol):
         Raises CommitUnknown if it began longer than `ASKED_MS` ago: its row may have been deleted.
         """
 
-    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
-        """The same inside a transaction that the caller owns; only where the database is shared with the caller."""
+    async def transact_within(
+        self, connection: Any, needs: Needs, decide: Decide, hints: Hints = no_hints
+    ) -> Committed:
+        """The same inside a transaction that the caller owns; only where the database is shared with the caller.
+
+        The hints go out when the caller commits, and are heard by this process as well.
+        """
 
     async def tidy(self, commits_kept_ms: int) -> bool:
         """Deletes commits older than `commits_kept_ms`: at most `COMMITS_PRUNED` of them, and never the newest. Returns

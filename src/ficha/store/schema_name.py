@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 DEFAULT_SCHEMA: Final = "ficha"
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
@@ -45,14 +45,3 @@ def in_schema(text: str, schema: str) -> str:
     if schema == DEFAULT_SCHEMA:
         return text
     return _WRITTEN.sub(rf"{schema}\1" if schema else "", text)
-
-
-class SchemaFetcher:
-    """A connection of somebody else's, whose statements are about the tables in this schema."""
-
-    def __init__(self, connection: Any, schema: str) -> None:
-        self._connection = connection
-        self._schema = schema
-
-    async def fetch(self, query: str, *values: Any) -> Any:
-        return await self._connection.fetch(in_schema(query, self._schema), *values)

@@ -1,5 +1,6 @@
 """For tests of applications: a job for a handler that is called directly, an application on a memory store with a clock
-that tests move, and (`ficha.testing.pytest_fixtures`) fixtures. For tests of stores: the conformance suite.
+that tests move, a stand-in for a transaction of your own, and (`ficha.testing.pytest_fixtures`) fixtures. For tests of
+stores: the conformance suite.
 
 Nothing here but the fixtures imports pytest.
 """
@@ -9,5 +10,6 @@ from .conformance import StoreConformance
 from .driver import Driver
 from .fake_job import FakeJobContext
 from .sandbox import Sandbox
+from .transaction import FakeTransaction
 
-__all__ = ["Driver", "FakeJobContext", "ManualClock", "Sandbox", "StoreConformance"]
+__all__ = ["Driver", "FakeJobContext", "FakeTransaction", "ManualClock", "Sandbox", "StoreConformance"]

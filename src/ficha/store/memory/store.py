@@ -58,8 +58,10 @@ class MemoryStore:
     async def committed(self, committer: str, number: int) -> bool:
         return self._markers.get(committer, 0) >= number
 
-    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
-        raise StoreError("submit(connection=…) takes part in your own transaction only on PostgreSQL")
+    async def transact_within(
+        self, connection: Any, needs: Needs, decide: Decide, hints: Hints = no_hints
+    ) -> Committed:
+        raise StoreError(base.NOT_SHARED)
 
     async def read(self, query: Query[T]) -> T:
         return reads.answer(self, query)

@@ -34,23 +34,23 @@ comes with its first entry, which the database may insert first."""
 
 
 def translated(error: Exception) -> StoreError:
-    """The store's error for an error of a statement or of connecting."""
+    """The store's error for an error of a statement or of connecting; also psycopg's, on a caller's connection."""
     if isinstance(error, StoreError):
         return error
     if isinstance(error, asyncpg.InvalidCachedStatementError | asyncpg.OutdatedSchemaCacheError) or is_outdated(error):
         return Transient("the schema changed while this process was using it; run it again")
-    if isinstance(error, asyncpg.PostgresError):
-        return _by_state(error, error.sqlstate or "")
-    if is_lost(error):
+    if (state := getattr(error, "sqlstate", None)) is not None:
+        return _by_state(error, state)
+    if is_lost(error) or type(error).__name__ == "OperationalError":
         return Unavailable(f"the database cannot be reached ({_words(error)}); check that it runs, and its address")
     return StoreError(f"the database driver refused: {_words(error)}")
 
 
-def _by_state(error: asyncpg.PostgresError, state: str) -> StoreError:
+def _by_state(error: Exception, state: str) -> StoreError:
     said = f"{_words(error)} [{state}]"
     if state in _CONFLICTS:
         return Transient(f"{_CONFLICTS[state]}; nothing was kept, run it again: {said}")
-    if state == "23505" and getattr(error, "constraint_name", None) in _RACES:
+    if state == "23505" and getattr(getattr(error, "diag", error), "constraint_name", None) in _RACES:
         return Transient(f"another transaction inserted the same row first; nothing was kept, run it again: {said}")
     if state in _GONE:
         return Unavailable(f"{_GONE[state]}: {said}")
@@ -81,9 +81,8 @@ def after_commit(error: Exception, attempt: Committed | None = None) -> StoreErr
 
 def is_outdated(error: BaseException) -> bool:
     """Whether the columns of a table changed after the connection was made (see `Layout`)."""
-    return isinstance(error, asyncpg.InvalidColumnReferenceError) or (
-        isinstance(error, asyncpg.InvalidTextRepresentationError) and "record literal" in str(error)
-    )
+    state = getattr(error, "sqlstate", "")
+    return state == "42P10" or (state == "22P02" and "record literal" in str(error))
 
 
 def is_lost(error: BaseException) -> bool:

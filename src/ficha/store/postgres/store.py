@@ -17,12 +17,14 @@ from ...core.needs import Needs
 from ...core.policy import MILLISECOND
 from ...core.snapshot import Snapshot
 from .. import base
-from ..base import Clock, Committed, CommitUnknown, Decide, Decision, Hints, Query, StoreError, Transient, no_hints
-from ..schema_name import DEFAULT_SCHEMA, SchemaFetcher, in_schema
+from ..base import Clock, Committed, CommitUnknown, Decide, Decision, Hints, Query, Transient, no_hints
+from ..callers import savepoint
+from ..schema_name import DEFAULT_SCHEMA, in_schema
 from ..sql.dialect import sql_file
 from . import migrator, reads
 from .connections import TIMEOUT_S, Connection, Connections, SettledConnector, commit, connector, speaking, transaction
 from .dialect import Layout
+from .errors import translated
 from .layer import Group, Layer
 from .listener import CHANNEL, Listener
 from .load import load
@@ -167,21 +169,19 @@ class PostgresStore(migrator.PostgresMigrator):
                     ) from error
                 await asyncio.sleep(0.1)
 
-    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
-        """The same on a caller's asyncpg connection, inside the caller's transaction; there is no marker.
+    async def transact_within(
+        self, connection: Any, needs: Needs, decide: Decide, hints: Hints = no_hints
+    ) -> Committed:
+        """The same inside the caller's transaction: there is no marker, and no layer caches what may be undone.
 
-        After any error the caller has to roll back. Rows stay locked until the caller's transaction ends, so it
-        should end soon, and should not have locked any of Ficha's rows itself.
+        Rows stay locked until it ends, so it should end soon, and should not have locked any of Ficha's rows itself.
         """
-        if not connection.is_in_transaction():
-            raise StoreError("this connection is not in a transaction; begin one, and commit it afterwards")
-        connection = SchemaFetcher(connection, self.schema)
-        with speaking():
-            snapshot = await load(connection, needs, self._clock, self._layer)
-        changes, outcomes = decide(snapshot)
-        with speaking():
-            await write(connection, self._layout, snapshot, changes)
-        return Committed(changes, outcomes)
+        async with savepoint(connection, self.schema, translated) as callers:
+            changes, outcomes = decide(snapshot := await load(callers, needs, self._clock, Layer()))
+            # Not signed: this process learns of the caller's commit by the same hint as all others.
+            told = sorted(hints(changes))
+            await write(callers, self._layout, snapshot, changes, None, told)
+        return Committed(changes, outcomes, told)
 
     async def read(self, query: Query[T]) -> T:
         async with self._readers.take() as connection:

@@ -126,8 +126,10 @@ class SqliteStore:
         # On the writer's thread, and so after any commit that is still under way.
         return await self._opened(self._writer).call(partial(self._committed, committer, number))
 
-    async def transact_within(self, connection: Any, needs: Needs, decide: Decide) -> Committed:
-        raise StoreError("submit(connection=…) takes part in your own transaction only on PostgreSQL")
+    async def transact_within(
+        self, connection: Any, needs: Needs, decide: Decide, hints: Hints = no_hints
+    ) -> Committed:
+        raise StoreError(base.NOT_SHARED)
 
     async def read(self, query: Query[T]) -> T:
         return await self._opened(self._reader).call(partial(self._read, query))
