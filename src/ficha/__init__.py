@@ -34,6 +34,7 @@ from .errors import *  # noqa: F403 (every exception is public; its file lists t
 from .operations import LeaseName
 from .requests import BatchRequest, SubmitRequest
 from .store.base import Stats
+from .sync_face import SyncFicha
 from .validation import Limits
 from .worker import Accepted, Cancel, FinalError, JobContext, Partial, Retry, StepMismatch, ThreadJobContext, UserError
 
@@ -76,6 +77,7 @@ __all__ = [
     "StepMismatch",
     "SubmitRequest",
     "SweepReport",
+    "SyncFicha",
     "ThreadJobContext",
     "UserError",
     "Wait",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, get_args
@@ -303,6 +304,12 @@ class Ficha(AllOperations):
         from .server import asgi
 
         return asgi(self, settings)
+
+    def unopened(self) -> Self:
+        """A copy with the same declarations that is not open, for another event loop."""
+        found = copy(self)
+        found._engine = found._queries = None
+        return found
 
     async def open(self) -> Self:
         """Connects to the database and declares the pools there."""
