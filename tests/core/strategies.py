@@ -265,6 +265,7 @@ _ENDINGS = _pick(
     c.Completed('"odd"', delivered=-1, of=0),
     *[c.Failed("it broke")] * 3,
     c.Failed("never", final=True),
+    c.Failed("too small", for_user=True, traceback="line 1"),
     c.RetryLater(10_000, "busy"),
     c.CancelledByHandler("not wanted"),
     c.AcceptedByProvider("ref-1"),

@@ -112,6 +112,7 @@ ENDINGS: Final = (
     c.Completed("{}", 1, 2),
     c.Failed("no"),
     c.Failed("no", final=True),
+    c.Failed("no", for_user=True, traceback="line 1"),
     c.RetryLater(1_000),
     c.CancelledByHandler("no"),
     c.AcceptedByProvider("ref"),

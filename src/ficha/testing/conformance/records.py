@@ -131,6 +131,7 @@ class RecordConformance:
                 "requeue_of",
             ),
             "started_at",
+            "user_error",
         }
         await driver.run(c.CancelJob(full.id))
         await driver.check()

@@ -148,7 +148,7 @@ async def _ended(driver: Driver) -> dict[str, str]:
     endings: dict[str, c.Ending] = {
         "completed": c.Completed('{"image": "y"}'),
         "partial": c.Completed('["one", "two"]', delivered=2, of=3),
-        "failed": c.Failed("the provider said no", final=True),
+        "failed": c.Failed("the provider said no", final=True, for_user=True),
         "dead": c.Failed("out of memory"),
         "discarded": c.Failed("out of memory again"),
         "cancelled": c.CancelledByHandler("not wanted any more"),
