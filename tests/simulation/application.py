@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 from typing import Any, Final, Protocol
 
-from ficha import Accepted, Cancel, FinalError, Partial, Plan, Pool, Retry
+from ficha import Accepted, Cancel, FinalError, JobView, Partial, Plan, Pool, Retry
 from ficha.app import Ficha
 from ficha.engine.committer import CommitLimits
 from ficha.store.base import Store
@@ -29,6 +29,9 @@ class Provider(Protocol):
 
     def accept(self, job_id: str) -> str:
         """Takes the work on and names it."""
+
+    def hears(self, job_id: str) -> None:
+        """Is told, by a hook, that a job has ended."""
 
 
 def simulated_app(store: Store, random: Random, provider: Provider) -> Ficha:
@@ -53,6 +56,11 @@ def simulated_app(store: Store, random: Random, provider: Provider) -> Ficha:
     async def part(job: JobContext, number: int) -> dict[str, Any]:
         await works(2.0)
         return {"part": number, "made": random.getrandbits(32)}
+
+    @app.on("completed", "failed", "cancelled", timeout=5.0)
+    async def told(job: JobView) -> None:
+        await works(2.0)
+        provider.hears(job.id)
 
     @app.tool(cost=1, pool="cpu", timeout=TIMEOUT_S)
     async def quick(job: JobContext, mark: str) -> dict[str, str]:

@@ -206,6 +206,19 @@ def _nothing_ready_check(stack: ExitStack) -> None:
     stack.enter_context(patch("tests.simulation.optimistic.SimulatedSession.is_nothing_ready", lambda *_: True))
 
 
+def _record_of_a_hook(stack: ExitStack) -> None:
+    """A hook counts as run when its run begins."""
+    rule = RULES[c.HoldHook]
+
+    def hold_once(ws: Any, command: c.HoldHook) -> Any:
+        outcome = rule.decide(ws, command)
+        if outcome.hook is not None:
+            ws.end_hook(outcome.hook)
+        return outcome
+
+    stack.enter_context(patch.dict(RULES, {c.HoldHook: replace(rule, decide=hold_once)}))
+
+
 BREAKS: Final[dict[str, Switch]] = {
     "lease fencing": _fence,
     "recheck in recovery": _recheck,
@@ -221,6 +234,7 @@ BREAKS: Final[dict[str, Switch]] = {
     "one of equal jobs": _equal_content,
     "lock of API keys": _api_key_lock,
     "audit line": _audit_line,
+    "record of a hook": _record_of_a_hook,
 }
 OF_THE_LAYER: Final[dict[str, Switch]] = {"version check": _version_check, "nothing is ready": _nothing_ready_check}
 """What only the optimistic layer asks for: other seeds cannot notice it."""

@@ -240,6 +240,11 @@ class Caller(Requester):
         self._loop = loop
         self._context = context
         self._refs = 0
+        self.heard: set[str] = set()
+        """The jobs of whose end it was told."""
+
+    def hears(self, job_id: str) -> None:
+        self.heard.add(job_id)
 
     def accept(self, job_id: str) -> str:
         self._refs += 1

@@ -174,6 +174,8 @@ def unfinished(state: State) -> Iterator[str]:
     for held in state.reservations.values():
         if held.state == "active":
             yield f"reservation {held.id} still holds a place in the quota of account {held.account_id}"
+    for hook in state.hooks.values():
+        yield f"the hook {hook.name} is still to be run for job {hook.job_id}, after {hook.attempts} attempts"
     for account in state.accounts.values():
         if account.active or account.admitted or account.parked:
             yield f"account {account.id} still counts {account.active} active jobs"
@@ -190,7 +192,14 @@ def _says_changed(outcome: Any) -> bool:
             return not repeated
         case o.Finished(changed=changed) | o.ReservationChanged(changed=changed):
             return changed
-        case o.Forgotten(changed) | o.Discarded(changed=changed) | o.ApiKeyChanged(changed=changed):
+        case o.HookHeld(hook):
+            return hook is not None
+        case (
+            o.HookEnded(changed)
+            | o.Forgotten(changed)
+            | o.Discarded(changed=changed)
+            | o.ApiKeyChanged(changed=changed)
+        ):
             return changed
         case o.Recovered(act=act):
             return act != "nothing"

@@ -28,6 +28,7 @@ SEEN = {
     "one of equal jobs": "is held, but its content is",
     "lock of API keys": "API keys named ci live",
     "audit line": "left audit lines of",
+    "record of a hook": "nobody was told that job",
     "version check": "a commit group decided over|counts|shows|does not follow",
     "nothing is ready": "before those that were ready there",
 }

@@ -155,6 +155,8 @@ class World:
         await self._wait()
         for sentence in (*unfinished(self.database.state), *history.untrue(self.database.state)):
             self.trace.fail(sentence)
+        for job_id in sorted(self.database.state.jobs.keys() - provider.heard):
+            self.trace.fail(f"nobody was told that job {job_id} ended")
         for sentence in (*violations(self.database.state), *uncounted_runs(self.database.state)):
             self.trace.fail(sentence)
         await self._close()
@@ -263,8 +265,10 @@ class World:
         ends_at = self.loop.now + PATIENCE_S
         state = self.database.state
         while self.loop.now < ends_at:
-            if all(job.status in FINAL for job in state.jobs.values()) and all(
-                held.state != "active" for held in state.reservations.values()
+            if (
+                all(job.status in FINAL for job in state.jobs.values())
+                and all(held.state != "active" for held in state.reservations.values())
+                and not state.hooks
             ):
                 # Whatever is still on its way, late call-backs above all, must change nothing any more.
                 await asyncio.sleep(self.random.choice((0.0, 0.0, 0.0, 40.0)))
@@ -305,6 +309,9 @@ class _Nobody:
 
     def accept(self, job_id: str) -> str:
         raise AssertionError("nobody takes work here")
+
+    def hears(self, job_id: str) -> None:
+        raise AssertionError("nobody is told here")
 
 
 @contextmanager
