@@ -36,7 +36,18 @@ from .requests import BatchRequest, SubmitRequest
 from .store.base import Stats
 from .sync_face import SyncFicha
 from .validation import Limits
-from .worker import Accepted, Cancel, FinalError, JobContext, Partial, Retry, StepMismatch, ThreadJobContext, UserError
+from .worker import (
+    Accepted,
+    Cancel,
+    FinalError,
+    JobContext,
+    Partial,
+    Retry,
+    StepMismatch,
+    ThreadJobContext,
+    UnstorableValue,
+    UserError,
+)
 
 __all__ = [
     "Accepted",
@@ -79,6 +90,7 @@ __all__ = [
     "SweepReport",
     "SyncFicha",
     "ThreadJobContext",
+    "UnstorableValue",
     "UserError",
     "Wait",
     "WorkerView",

@@ -39,7 +39,7 @@ from .store.connect import connect, store_for
 from .store.schema_name import DEFAULT_SCHEMA, schema_problem
 from .tools import Cost, Isolation, Tool
 from .validation import Limits
-from .worker import CONCURRENCY, Hook, HookRunner, WorkerLoop, concurrency_for, worker_name
+from .worker import CONCURRENCY, ENDINGS, Hook, HookRunner, WorkerLoop, concurrency_for, worker_name
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -203,6 +203,7 @@ class Ficha(AllOperations):
                 called,
                 handler,
                 longest_s=self.policy.max_age_ms / 1_000,
+                endings=ENDINGS,
                 cost=cost,
                 pool=pool,
                 timeout=timeout,

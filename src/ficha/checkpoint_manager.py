@@ -21,8 +21,9 @@ from .operations import LeaseOperations
 from .worker.context import JobContext, ThreadJobContext
 from .worker.lease_writer import LeaseWriter
 from .worker.registration import worker_name
-from .worker.results import FinalError, UserError
+from .worker.results import FinalError, is_for_owner
 from .worker.run import facts_of
+from .worker.steps import refusing_unstorable
 
 log = logging.getLogger("ficha.checkpoint_manager")
 
@@ -43,8 +44,8 @@ class CheckpointManager:
             ...
             manager.complete({"image": url})
 
-    An exception that leaves the block fails the job; a block that ends with the job neither completed nor failed hands
-    it back.
+    An exception that leaves the block fails the job, a `FinalError` for good; a block that ends with the job neither
+    completed nor failed hands it back.
 
     app: the application; its tools and settings are used, over a separate connection.
     worker: the name of the lease's owner. Defaults to WORKER_ID, then to the host's name and the process id.
@@ -123,7 +124,8 @@ class CheckpointManager:
 
     def complete(self, result: Any = None, *, delivered: int | None = None, of: int | None = None) -> FinishView:
         """Completes the job. With `delivered` of `of`, what was not delivered is refunded."""
-        return self._end(self._open_operations().finish(self._held_lease(), result, delivered=delivered, of=of))
+        with refusing_unstorable("the result"):
+            return self._end(self._open_operations().finish(self._held_lease(), result, delivered=delivered, of=of))
 
     def fail(self, error: str, *, final: bool = False, for_user: bool = False) -> FinishView:
         """Fails the job: it is retried while the tool has attempts left (unless `final`), else refunded. Its owner
@@ -161,7 +163,7 @@ class CheckpointManager:
                     self.fail(
                         str(error) or type(error).__name__,
                         final=isinstance(error, FinalError),
-                        for_user=isinstance(error, UserError),
+                        for_user=is_for_owner(error),
                     )
                 else:
                     self._end(self._open_operations().hand_back(self._lease, "left without complete() or fail()"))

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import Parameter
 from itertools import chain
-from typing import Any, Final, get_args
+from typing import Any, Final, get_args, get_origin
 
 from .core.checkpoints import Checkpoints
 from .core.outcomes import Refusal
@@ -14,6 +14,7 @@ from .core.payload import MAX_INTEGER, text_problem
 from .core.policy import MAX_BALANCE, Plan
 from .core.records import Pool
 from .core.visibility import Audience
+from .json_values import members, plain_function, return_annotation, stored_type
 from .tools import Isolation, Tool
 
 NAME_LENGTH: Final = 255
@@ -86,6 +87,7 @@ def declared_tool(
     handler: Callable[..., Any],
     *,
     longest_s: float,
+    endings: tuple[type, ...],
     checkpoints: CheckpointOrder | None,
     fatal: Any,
     devices: Any,
@@ -93,7 +95,10 @@ def declared_tool(
     known_plans: Mapping[str, Plan],
     **options: Any,
 ) -> Tool:
-    """The tool of a handler and its options; `longest_s` is the longest that any job may run."""
+    """The tool of a handler and its options.
+
+    longest_s: the longest that any job may run. endings: what a handler may return instead of a result.
+    """
     # Only here: pydantic takes longer to import than all else, and a client declares no tool.
     from .payload_schema import payload_of
 
@@ -111,7 +116,12 @@ def declared_tool(
             plans=None if plans is None else _declared_plans(plans, known_plans),
             **options,
         )
-        for problem in chain(_number_problems(tool, longest_s), _field_problems(tool), _running_problems(tool)):
+        for problem in chain(
+            _number_problems(tool, longest_s),
+            _field_problems(tool),
+            _running_problems(tool),
+            _result_problems(tool, endings),
+        ):
             raise ValueError(problem)
     except ValueError as error:
         raise ValueError(f"tool {name!r}: {error}") from error
@@ -257,6 +267,26 @@ def declared_devices(devices: Any) -> tuple[str, ...]:
     if len(set(devices)) < len(devices):
         raise ValueError("devices names a device twice; max_calls says how many calls share the devices")
     return tuple(devices)
+
+
+def _result_problems(tool: Tool, endings: tuple[type, ...]) -> Iterator[str]:
+    """Why no result of the handler could be stored, as far as its annotation tells."""
+    function = plain_function(tool.handler)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        yield "its handler is a generator: return the result instead of yielding it; job.partial shows parts early"
+    returned = return_annotation(tool.handler)
+    endings = (*endings, type(None))
+    if tool.jobs_per_call is not None:
+        # A list with a result or an exception for each job.
+        endings = (*endings, BaseException)
+        items = get_args(returned) if get_origin(returned) in (list, tuple, Sequence) else ()
+        returned = items[0] if items else Any
+    results = [kind for kind in members(returned) if not (isinstance(kind, type) and issubclass(kind, endings))]
+    problems = [(kind, stored_type(kind).problem) for kind in results]
+    if problems and all(problem for _, problem in problems):
+        # Where one kind of result can be stored, only the value tells.
+        kind, problem = problems[0]
+        yield f"its handler returns {getattr(kind, '__name__', kind)}, which cannot be stored: {problem}"
 
 
 def _import_problem(handler: Any) -> str | None:

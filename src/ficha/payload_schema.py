@@ -6,7 +6,6 @@ model) are parsed from their usual JSON form.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -27,6 +26,8 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticUndefined, SchemaError, core_schema
+
+from .json_values import plain_function
 
 PROBLEMS_SHOWN: Final = 10
 PROBLEMS_READ: Final = 1_000
@@ -153,11 +154,6 @@ def _field_names(kind: Any) -> frozenset[str] | None:
 
 def _hints(handler: Callable[..., Any], parameters: list[Parameter]) -> dict[str, Any]:
     """The types of these parameters only: the annotation of the job may not exist at run time."""
-    function: Any = handler
-    while isinstance(function, functools.partial):
-        function = function.func
-    if not hasattr(function, "__globals__") and not inspect.ismethod(function):
-        function = getattr(type(function), "__call__", function)  # noqa: B004 (the method itself is wanted)
 
     def signature() -> None: ...
 
@@ -166,7 +162,8 @@ def _hints(handler: Callable[..., Any], parameters: list[Parameter]) -> dict[str
         for parameter in parameters
     }
     try:
-        return get_type_hints(signature, getattr(inspect.unwrap(function), "__globals__", {}), include_extras=True)
+        names = getattr(inspect.unwrap(plain_function(handler)), "__globals__", {})
+        return get_type_hints(signature, names, include_extras=True)
     except NameError as error:
         raise TypeError(f"{error}: the types of a handler's parameters must be names of its module") from None
 

@@ -16,6 +16,7 @@ from .core.records import Status
 from .declarations import LONGEST_S, name_problem
 from .engine.views import instant, moment
 from .errors import Refused
+from .json_values import stored_json
 
 _KEY: Final = re.compile(r"[A-Za-z0-9._~-]{1,255}")
 TEXT_LENGTH: Final = 10_000
@@ -138,7 +139,15 @@ def date(value: Any, what: str) -> int | None:
 
 def json(value: Any, what: str, most_bytes: int, limits: Limits) -> str:
     """Any JSON value as canonical text."""
-    result = canonical(value, what=what, max_bytes=most_bytes, max_depth=limits.json_depth)
+    return _text(canonical(value, what=what, max_bytes=most_bytes, max_depth=limits.json_depth))
+
+
+def stored(value: Any, what: str, limits: Limits) -> str:
+    """What a handler returns or stores, as canonical text: any value with a usual form as JSON."""
+    return _text(stored_json(value, what=what, max_bytes=limits.result_bytes, max_depth=limits.json_depth))
+
+
+def _text(result: str | Refusal) -> str:
     if isinstance(result, Refusal):
         raise Refused.of(result)
     return result

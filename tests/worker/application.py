@@ -326,7 +326,7 @@ class Odd:
 def _misbehave(kind: str) -> Any:
     match kind:
         case "set":
-            return {"of": {1, 2}}
+            return {"of": {1, b"2"}}
         case "object":
             return [Odd()]
         case "nan":

@@ -79,6 +79,28 @@ def resumes(job: Any, store: Path) -> Any:
     return [job.resume_point, job.resume_data]
 
 
+calls: list[str] = []
+"""What was called in this process."""
+
+
+def paint(store: Path, number: int) -> Sketch:
+    read(store, number)
+    return Sketch(title="cat", due=datetime.date(2031, 5, 6))
+
+
+async def typed_step(job: JobContext, store: Path) -> Sketch:
+    """Fails after its first step, which is of the same type when it is resumed."""
+    sketch = await job.step("sketch", paint, store, 1)
+    assert sketch.due.month == 5
+    if job.attempt == 1:
+        raise TimeoutError("try again")
+    return sketch
+
+
+def unstorable_step(job: Any, store: Path) -> None:
+    job.step("pixels", lambda: [paint(store, 2), b"pixels"])
+
+
 async def values(job: JobContext, kind: str) -> Any:
     return {
         "partial": Partial([1, 2, 3], 3, 4),
@@ -92,7 +114,7 @@ async def values(job: JobContext, kind: str) -> Any:
 async def unfit(job: JobContext, kind: str) -> Any:
     match kind:
         case "set":
-            return {"of": {1, 2}}
+            return {"of": {1, b"2"}}
         case "object":
             return object()
         case "deep":
@@ -105,7 +127,7 @@ async def unfit(job: JobContext, kind: str) -> Any:
         case "surrogate":
             return "\ud800"
         case _:
-            return await job.step("odd", lambda: {1, 2})
+            return await job.step("odd", lambda: {b"x"})
 
 
 async def raises(job: JobContext, kind: str) -> None:
@@ -271,7 +293,8 @@ def stale(job: Any) -> str:
 
 def declare(app: Ficha, **options: Any) -> Ficha:
     """The handlers above that the tests run by a worker."""
-    for handler in (pid, dies, resumes, coroutine_steps, plain_steps, sleeps, loops, ignores, raises, fills, values):
+    some = (pid, dies, resumes, coroutine_steps, plain_steps, sleeps, loops, ignores, raises, fills, values)
+    for handler in (*some, typed_step, unstorable_step):
         app.tool(isolation="process", cost=5, **options)(handler)
     return app
 

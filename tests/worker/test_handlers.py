@@ -101,7 +101,7 @@ async def returns_nothing(job: JobContext) -> None:
     return None
 
 
-async def returns_bytes(job: JobContext) -> bytes:
+async def returns_bytes(job: JobContext) -> Any:
     return b"\x89PNG"
 
 

@@ -99,17 +99,17 @@ async def test_what_else_a_handler_can_return_arrives_as_it_is(processes: Proces
 
 async def test_what_is_not_json_is_an_error_that_says_so(processes: ProcessPool) -> None:
     said = {
-        "set": "the result cannot be stored: the result holds a set, which is not JSON",
+        "set": "the result cannot be stored: the result holds a bytes, which is not JSON",
         "object": "the result cannot be stored: the result holds a object, which is not JSON",
         "deep": "the result cannot be stored: the result is nested too deep",
         "large": "the result cannot be stored: the result is 70000002 bytes of JSON, more than the",
         "surrogate": "the result cannot be stored: the result holds a lone surrogate",
-        "step": "a value given to the job holds a set, which is not JSON",
+        "step": "the result of the step 'odd' cannot be stored: a value given to the job holds a bytes",
     }
     for kind, words in said.items():
         failure = await processes.call(a_run(handlers.unfit, kind=kind))
         assert failure.error.startswith(words)
-        assert failure.final is (kind != "step")
+        assert failure.final
     assert len(children()) == 1
 
 

@@ -137,7 +137,7 @@ class LeaseOperations(Operations):
         Where the tool declares its checkpoints, only one that may follow the job's last is taken; one that lies behind
         it changes nothing.
         """
-        text = arg.json({} if data is None else data, "the checkpoint's data", self.limits.result_bytes, self.limits)
+        text = arg.stored({} if data is None else data, "the checkpoint's data", self.limits)
         tool = self.tools.get(lease.tool if isinstance(lease, Lease) else await self._tool_of(lease))
         command = c.SaveCheckpoint(
             lease.job_id,
@@ -156,15 +156,13 @@ class LeaseOperations(Operations):
 
     async def save_step(self, lease: AnyLease, name: str, result: Any) -> Any:
         """Stores a step's result and returns it, or the one stored before under that name."""
-        text = arg.json(result, "the step's result", self.limits.result_bytes, self.limits)
+        text = arg.stored(result, "the step's result", self.limits)
         command = c.SaveStep(lease.job_id, lease.epoch, arg.name(name, "a step"), text)
         return json.decode((await self._ask(command, StepSaved)).result_json)
 
     async def report(self, lease: AnyLease, *, progress: int | None = None, partial: Any = None) -> datetime:
         """Tells those who watch how far the job is, and what of its result is there; returns when the lease ends."""
-        text = (
-            None if partial is None else arg.json(partial, "the partial result", self.limits.result_bytes, self.limits)
-        )
+        text = None if partial is None else arg.stored(partial, "the partial result", self.limits)
         done = None if progress is None else arg.percent(progress)
         return moment((await self._ask(c.Report(lease.job_id, lease.epoch, done, text), Held)).expires_at)
 
@@ -197,7 +195,7 @@ class LeaseOperations(Operations):
             arg.count(of, "of", 2**31)
         if delivered:
             arg.count(delivered, "delivered", 2**31)
-        return c.Completed(arg.json(result, "the result", self.limits.result_bytes, self.limits), delivered, of)
+        return c.Completed(arg.stored(result, "the result", self.limits), delivered, of)
 
     async def fail(self, lease: AnyLease, error: str, *, final: bool = False, for_user: bool = False) -> FinishView:
         """Says that the run failed: retried while the tool has attempts left (unless `final`), else failed and

@@ -3,12 +3,13 @@
 from .context import JobContext, ThreadJobContext
 from .hook_runner import Hook, HookRunner
 from .registration import worker_name
-from .results import Accepted, Cancel, FinalError, Partial, Retry, UserError
+from .results import ENDINGS, Accepted, Cancel, FinalError, Partial, Retry, UnstorableValue, UserError
 from .steps import StepMismatch
 from .worker import CONCURRENCY, WorkerLoop, concurrency_for
 
 __all__ = [
     "CONCURRENCY",
+    "ENDINGS",
     "Accepted",
     "Cancel",
     "FinalError",
@@ -19,6 +20,7 @@ __all__ = [
     "Retry",
     "StepMismatch",
     "ThreadJobContext",
+    "UnstorableValue",
     "UserError",
     "WorkerLoop",
     "concurrency_for",

@@ -27,13 +27,13 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ..core.outcomes import Refusal
-from ..core.payload import canonical
 from ..errors import Refused
+from ..json_values import stored_json
 from ..store.base import StoreError
 from ..tools import Tool
 from .context import Facts, JobContext
 from .failure import Failure, SetupFailed
-from .results import Accepted, Cancel, Partial, Retry
+from .results import ENDINGS
 from .tool_runner import ToolRunner
 
 MESSAGE_BYTES: Final = 64 * 2**20
@@ -126,7 +126,7 @@ class LogLine(Struct, tag=True):
     fields: dict[str, Any]
 
 
-KINDS: Final = {kind.__name__: kind for kind in (Accepted, Cancel, Failure, Partial, Retry)}
+KINDS: Final = {kind.__name__: kind for kind in (Failure, *ENDINGS)}
 to_child: Final = msgspec.json.Decoder(BeginRun | StopRun | ParentReply)
 to_worker: Final = msgspec.json.Decoder(ChildReady | ChildCall | RunEnded | LogLine)
 _encoder: Final = msgspec.json.Encoder(enc_hook=repr)
@@ -266,7 +266,7 @@ class ChildRunner:
                     answer.set_result(value)
 
     async def _call_worker(self, run: int, verb: str, *args: Any, **options: Any) -> Any:
-        given = canonical(
+        given = stored_json(
             [args, options], what="a value given to the job", max_bytes=MESSAGE_BYTES, max_depth=VALUE_DEPTH
         )
         if isinstance(given, Refusal):
@@ -283,7 +283,7 @@ class ChildRunner:
                 return _failed(result, is_unusable=isinstance(self._tool, Failure))
             kind = next((name for name, kind in KINDS.items() if isinstance(result, kind)), None)
             value = result if kind is None else msgspec.structs.astuple(result)
-            text = canonical(value, what="the result", max_bytes=MESSAGE_BYTES, max_depth=VALUE_DEPTH)
+            text = stored_json(value, what="the result", max_bytes=MESSAGE_BYTES, max_depth=VALUE_DEPTH)
         except asyncio.CancelledError:
             raise
         except BaseException as error:

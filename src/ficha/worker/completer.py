@@ -19,11 +19,11 @@ from ..operations import LeaseOperations
 from ..store.base import StoreError
 from .context import Facts
 from .failure import Failure, SetupFailed
-from .results import Accepted, Cancel, Partial, Retry
+from .results import ENDINGS, Accepted, Cancel, Partial, Retry
 from .run import Run
 from .run_log import is_logged, record, redacted
 
-NOT_RESULTS = (Failure, SetupFailed, Partial, Retry, Cancel, Accepted)
+NOT_RESULTS = (Failure, SetupFailed, *ENDINGS)
 """What a run may end with instead of a result."""
 KEPT_CHARS = 4_000
 """How many characters of a traceback's end are stored with the job."""

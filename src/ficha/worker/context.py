@@ -12,9 +12,9 @@ import inspect
 import logging
 import re
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar, overload
 
 import msgspec
 from msgspec import Struct
@@ -22,13 +22,14 @@ from msgspec import Struct
 from ..core.records import JobSpec
 from ..errors import Refused
 from ..store.base import StoreError
-from .steps import LeaseCall, Steps
+from .steps import LeaseCall, Steps, refusing_unstorable
 from .steps import item as item_step
 from .threads import in_thread
 
 log = logging.getLogger("ficha.job")
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 PROGRESS_S: Final = 0.5
 """Progress is written at most this often; the last value reported in between is written when the time is up."""
@@ -188,19 +189,29 @@ class JobContext(BaseJobContext):
             self._steps = Steps(self._lease_call, is_resumed=self._facts.epoch > 1)
         return self._steps
 
-    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Runs the function and stores its result; if a result is stored already, returns that instead.
+    @overload
+    async def step(
+        self, name: str, function: Callable[P, Awaitable[T]], /, *args: P.args, **options: P.kwargs
+    ) -> T: ...
+    @overload
+    async def step(self, name: str, function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T: ...
+
+    async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
+        """Runs the function and stores its result as JSON; if a result is stored already, returns that instead.
 
         A plain function runs in a thread. Two calls at once run it once. Another function or other arguments under the
         same name are an error.
+        The result is returned as it was stored, also the first time: as the type that the function's annotation says it
+        returns (a model, a dataclass, a date), else as plain JSON. What cannot be stored ends the job.
         """
-        stored = await self.steps.acquire(name, function, args)
+        stored = await self.steps.acquire(name, function, args, options)
         try:
             if name not in stored:
+                call = partial(function, *args, **options)
                 is_async = inspect.iscoroutinefunction(function)
-                result = await (function(*args) if is_async else in_thread(f"ficha {name}", partial(function, *args)))
-                await self.steps.save(name, result)
-            return stored[name]
+                result = call() if is_async else await in_thread(f"ficha {name}", call)
+                await self.steps.save(name, await result if inspect.isawaitable(result) else result)
+            return self.steps.value(name, function, stored)
         finally:
             self.steps.release(name)
 
@@ -220,7 +231,8 @@ class JobContext(BaseJobContext):
 
     async def checkpoint(self, name: str, *, progress: int = 0, data: Any = None) -> None:
         """Stores in one write where the job can resume, and with which data."""
-        await self._lease_call("checkpoint", name, progress=progress, data=data)
+        with refusing_unstorable(f"the data of the checkpoint {name!r}"):
+            await self._lease_call("checkpoint", name, progress=progress, data=data)
         self._progress, self._progress_at = progress, time.monotonic()
 
     async def progress(self, percent: int) -> None:
@@ -249,7 +261,8 @@ class JobContext(BaseJobContext):
 
     async def partial(self, result: Any, *, progress: int | None = None) -> None:
         """Shows followers the part of the result that is ready; the handler's return value replaces it."""
-        await self._lease_call("report", progress=progress, partial=result)
+        with refusing_unstorable("the partial result"):
+            await self._lease_call("report", progress=progress, partial=result)
 
     async def log(self, message: str, /, **fields: Any) -> None:
         """Writes a line to the worker's log and to the job's history."""
@@ -286,14 +299,20 @@ class ThreadJobContext(BaseJobContext):
     def stop(self) -> None:
         self._job.stop()
 
-    def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+    @overload
+    def step(self, name: str, function: Callable[P, Awaitable[T]], /, *args: P.args, **options: P.kwargs) -> T: ...
+    @overload
+    def step(self, name: str, function: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> T: ...
+
+    def step(self, name: str, function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
+        """As `JobContext.step`, in the handler's own thread."""
         steps = self._job.steps
-        stored = self._wait(steps.acquire(name, function, args))
+        stored = self._wait(steps.acquire(name, function, args, options))
         try:
             if name not in stored:
-                is_async = inspect.iscoroutinefunction(function)
-                self._wait(steps.save(name, self._wait(function(*args)) if is_async else function(*args)))
-            return stored[name]
+                result = function(*args, **options)
+                self._wait(steps.save(name, self._wait(_awaited(result)) if inspect.isawaitable(result) else result))
+            return steps.value(name, function, stored)
         finally:
             self._loop.call_soon_threadsafe(steps.release, name)
 
@@ -318,6 +337,10 @@ class ThreadJobContext(BaseJobContext):
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+
+async def _awaited(awaitable: Awaitable[T]) -> T:
+    return await awaitable
 
 
 async def _each(iterable: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from ..tools import Tool
-from .results import FinalError, UserError
+from .results import FinalError, is_for_owner
 
 SHOWN_CHARS: Final = 5_000
 """How many characters of a traceback's beginning, and of its end, are logged. A message is cut to four times as many
@@ -32,7 +32,7 @@ class Failure(Struct, frozen=True):
         if isinstance(error, SystemExit | KeyboardInterrupt | GeneratorExit):
             return cls(f"the handler raised {kind}: {text}".rstrip(": "), traceback=shown)
         final = isinstance(error, (FinalError, *tool.fatal))
-        return cls(text or kind, final, traceback=shown, for_user=isinstance(error, UserError) and bool(text))
+        return cls(text or kind, final, traceback=shown, for_user=is_for_owner(error) and bool(text))
 
 
 class SetupFailed(Exception):

@@ -34,6 +34,10 @@ class Accepted(Struct, frozen=True):
     ref: str
 
 
+ENDINGS = (Partial, Retry, Cancel, Accepted)
+"""What a handler may return instead of its result."""
+
+
 class UserError(Exception):
     """Raise it with words for the job's owner, who reads no other exception's text. The run failed, and is retried
     while the tool has attempts left."""
@@ -42,3 +46,16 @@ class UserError(Exception):
 class FinalError(UserError):
     """Raise it where a retry cannot help: the job fails at once and is refunded, however many attempts are left. Its
     words are for the job's owner, as those of `UserError` are."""
+
+
+class UnstorableValue(FinalError):
+    """A value that a job was to store is not JSON and has no usual form as JSON, or is too large. Its words are for
+    whoever wrote the tool, not for the job's owner.
+
+    It is final: another run would make the paid calls before it again, and fail at the same place.
+    """
+
+
+def is_for_owner(error: BaseException) -> bool:
+    """Whether an exception's words were written for the job's owner."""
+    return isinstance(error, UserError) and not isinstance(error, UnstorableValue)

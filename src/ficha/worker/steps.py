@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any, Protocol
 
-from .results import FinalError
+from ..declarations import name_problem
+from ..errors import Refused
+from ..json_values import returned_by
+from .results import FinalError, UnstorableValue
 
 log = logging.getLogger("ficha.job")
 
@@ -21,6 +25,17 @@ class LeaseCall(Protocol):
 
 class StepMismatch(FinalError):
     """Two different calls used the same step name; each step needs its own name."""
+
+
+@contextmanager
+def refusing_unstorable(what: str) -> Iterator[None]:
+    """Turns the refusal of a value into the final error of the job."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.code in ("INVALID_PAYLOAD", "TOO_LARGE"):
+            raise UnstorableValue(f"{what} cannot be stored: {refused.message}") from refused
+        raise
 
 
 class Steps:
@@ -39,9 +54,19 @@ class Steps:
                 self._stored = await self._lease_call("steps")
             return self._stored
 
-    async def acquire(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, Any]:
-        """Locks the step, and returns the stored results; `release` unlocks it."""
-        call = (function, *args)
+    async def acquire(
+        self, name: str, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Locks the step, and returns the stored results; `release` unlocks it.
+
+        What cannot be stored, as far as the name and the function's annotation tell, is refused before the function is
+        called.
+        """
+        if (problem := name_problem(name, "the name of a step")) is not None:
+            raise FinalError(problem)
+        if (problem := returned_by(function).problem) is not None:
+            raise UnstorableValue(f"the step {name!r} was not run, because its result cannot be stored: {problem}")
+        call = (function, *args, *(part for option in sorted(options.items()) for part in option))
         if not _is_same_call(self._calls.setdefault(name, call), call):
             raise StepMismatch(
                 f"the step {name!r} was called twice with a different function or arguments; give each its own name"
@@ -58,7 +83,13 @@ class Steps:
 
     async def save(self, name: str, result: Any) -> None:
         stored = await self.stored()
-        stored[name] = await self._lease_call("save_step", name, result)
+        with refusing_unstorable(f"the result of the step {name!r}"):
+            stored[name] = await self._lease_call("save_step", name, result)
+
+    def value(self, name: str, function: Callable[..., Any], stored: Mapping[str, Any]) -> Any:
+        """A step's stored result, as the type that the function's annotation names. Always read from what was stored,
+        so the run that stored it gets the same as the runs after it."""
+        return returned_by(function).read(stored[name], f"the stored result of the step {name!r}")
 
     async def items_done(self, name: str) -> int:
         """How many items of a loop are finished."""
