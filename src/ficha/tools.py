@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +18,8 @@ from .core.visibility import Audience
 
 if TYPE_CHECKING:
     from .payload_schema import Payload
+
+log = logging.getLogger("ficha.tools")
 
 Cost = int | Callable[..., int]
 Isolation = Literal["auto", "process"]
@@ -148,7 +151,16 @@ class Tool(Struct, frozen=True, kw_only=True):
         if callable(cost):
             fields = self.payload.fields(value)
             asked = fields if self.asked is None else fields.keys() & self.asked
-            cost = cost(**{name: fields[name] for name in asked})
+            try:
+                cost = cost(**{name: fields[name] for name in asked})
+            except Exception as error:
+                # The error's own text is for whoever reads the log; the caller may be anybody.
+                log.warning("the cost function of tool %s raised an error", self.name, exc_info=True)
+                return Refusal(
+                    "INVALID_PAYLOAD",
+                    f"tool {self.name} has no price for this payload: its cost function raised {type(error).__name__}; "
+                    "nothing was charged.",
+                )
         if isinstance(cost, bool) or not isinstance(cost, int) or not 0 <= cost <= MAX_AMOUNT:
             return Refusal(
                 "INVALID_PAYLOAD",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, get_args
 
@@ -135,6 +135,16 @@ def date(value: Any, what: str) -> int | None:
     except OverflowError:
         raise invalid(f"{what} must be a datetime within the years 1 to 9999 of UTC, not {value!r}") from None
     return at
+
+
+def payload(value: Any) -> dict[str, Any]:
+    """A payload, whatever kind of mapping it is."""
+    if isinstance(value, dict):
+        return value
+    if not isinstance(value, Mapping):
+        words = "the payload must be a JSON object (a dict or another mapping); nothing was changed."
+        raise Refused.of(Refusal("INVALID_PAYLOAD", words))
+    return dict(value)
 
 
 def json(value: Any, what: str, most_bytes: int, limits: Limits) -> str:

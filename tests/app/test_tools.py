@@ -1,12 +1,25 @@
 """What a tool makes of a payload: its price, its parts, its place in the queue, and work that is not done twice."""
 
+from collections import ChainMap, UserDict
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Annotated
 
 import pytest
 from pydantic import BaseModel, Field
 
-from ficha import Ficha, InvalidArgument, InvalidPayload, InvalidState, JobContext, Lease, LeaseLost, Limits, TooLarge
+from ficha import (
+    Ficha,
+    InvalidArgument,
+    InvalidPayload,
+    InvalidState,
+    JobContext,
+    Lease,
+    LeaseLost,
+    Limits,
+    SubmitRequest,
+    TooLarge,
+)
 from tests.support.shop import World, balance, claim_one, history, ledger, state
 
 
@@ -161,6 +174,42 @@ async def test_a_price_that_makes_no_sense_charges_nothing(cost: object) -> None
         with pytest.raises(InvalidPayload, match="the cost function of tool odd returned"):
             await app.submit("odd", account="ana")
         assert await state(app) == before
+
+
+async def test_a_price_function_that_raises_is_a_refusal_and_charges_nothing(
+    app: Ficha, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = await state(app)
+    request = SubmitRequest(tool="images", payload={"quality": "ultra"}, account="ana")
+    (many,) = await app.submit_many([request])
+    with pytest.raises(InvalidPayload) as refused:
+        await app.submit("images", {"quality": "ultra"}, account="ana")
+    with pytest.raises(InvalidPayload):
+        await app.submit_batch([("images", {"quality": "ultra"})], account="ana")
+    with pytest.raises(InvalidPayload):
+        await app.quote("images", {"quality": "ultra"}, account="ana")
+    words = "tool images has no price for this payload: its cost function raised KeyError; nothing was charged."
+    assert str(refused.value) == str(many) == words
+    assert "KeyError: 'ultra'" in caplog.text, "the log says what was wrong"
+    assert await state(app) == before
+
+
+async def test_a_payload_may_be_any_mapping(app: Ficha) -> None:
+    for number, payload in enumerate((MappingProxyType({"n": 9}), UserDict(n=9), ChainMap({}, {"n": 9}))):
+        receipt = await app.submit("images", payload, account="ana", idempotency_key="k")
+        assert (receipt.jobs, receipt.cost, receipt.idempotent_hit) == (3, 9, number > 0)
+        batch = await app.submit_batch([("images", payload)], account="ana")
+        assert (batch.jobs, batch.cost) == (3, 9)
+    assert (await app.quote("images", MappingProxyType({"n": 9}), account="ana")).cost == 9
+
+
+async def test_more_than_was_asked_for_is_not_delivered(app: Ficha) -> None:
+    await app.submit("images", {"n": 4}, account="ana")
+    lease = await claim_one(app)
+    before = await state(app)
+    with pytest.raises(InvalidArgument, match="5 of 4 cannot have been delivered: delivered is at most of"):
+        await app.finish(lease, ["a"] * 5, delivered=5, of=4)
+    assert await state(app) == before
 
 
 async def test_a_free_job_writes_no_ledger_line(app: Ficha) -> None:

@@ -5,10 +5,12 @@ import logging
 import socket
 import ssl
 import traceback
+from collections import UserDict
 from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -227,6 +229,14 @@ def test_a_payload_that_is_not_json_is_refused_before_it_is_sent(call: Call, pay
     with wire() as server, pytest.raises(Refused) as told:
         call(server.url, "submit", "draw", payload)
     assert (told.value.code, server.requests) == ("INVALID_PAYLOAD", [])
+
+
+def test_a_payload_may_be_any_mapping(call: Call) -> None:
+    with wire(RECEIPT, RECEIPT) as server:
+        call(server.url, "submit", "draw", MappingProxyType({"prompt": "cat"}))
+        call(server.url, "submit_batch", [("draw", UserDict(prompt="cat"))])
+    one, many = map(msgspec.json.decode, server.bodies)
+    assert (one["payload"], many["items"][0]["payload"]) == ({"prompt": "cat"}, {"prompt": "cat"})
 
 
 async def test_arguments_are_judged_where_the_call_is_awaited() -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ficha import CommitLimits, Ficha, FinalError, JobContext, Plan, Pool, Refused, Retry
+from ficha import CommitLimits, Ficha, FinalError, JobContext, Partial, Plan, Pool, Refused, Retry
 
 TRACE = "WORKER_TEST_TRACE"
 SETTINGS = "WORKER_TEST_SETTINGS"
@@ -351,6 +351,8 @@ def _misbehave(kind: str) -> Any:
             raise FinalError("forbidden")
         case "bad retry":
             return Retry("soon")  # type: ignore[arg-type]
+        case "bad partial":
+            return Partial(["a"] * 5, delivered=5, of=4)
         case "secret":
             raise ConnectionError("401 for https://ana:hunter2hunter2@api.example/v1 with api_key=sk-abcdefgh12345678")
         case "thread":

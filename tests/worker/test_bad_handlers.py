@@ -25,6 +25,7 @@ FAILS = {
     "unstorable": "half of .*, and",
     "huge": "(a-){1000}",
     "final": "forbidden",
+    "bad partial": "the result cannot be stored: 5 of 4 cannot have been delivered",
     "bad retry": "the result cannot be stored: after_s must be ",
     "secret": r"401 for https://ana:\[hidden\]@api.example/v1 with api_key=\[hidden\]",
 }

@@ -12,7 +12,6 @@ import msgspec
 from msgspec.structs import replace
 
 from .. import validation as arg
-from ..core.outcomes import Refusal
 from ..errors import Refused
 from ..requests import BatchRequest, Body, SubmitRequest
 from .effects import Answer, Flow, Pause, Send
@@ -120,15 +119,20 @@ def fields(query: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 def checked(request: Submitting) -> Submitting:
     """A submit, checked as the server will check it: no value is bent into JSON on the way, and a date without a zone
     is taken for UTC."""
-    for payload in [request.payload] if isinstance(request, SubmitRequest) else [one.payload for one in request.items]:
-        if not isinstance(payload, dict):
-            words = "the payload must be a JSON object (a dict); nothing was changed."
-            raise Refused.of(Refusal("INVALID_PAYLOAD", words))
-        arg.json(payload, "the payload", _ANY_SIZE.payload_bytes, _ANY_SIZE)
+    if isinstance(request, SubmitRequest):
+        request = replace(request, payload=_payload(request.payload))
+    else:
+        request = replace(request, items=[replace(item, payload=_payload(item.payload)) for item in request.items])
     arg.date(request.run_at, "run_at")
     if request.run_at is None or request.run_at.tzinfo is not None:
         return request
     return replace(request, run_at=request.run_at.replace(tzinfo=UTC))
+
+
+def _payload(given: Any) -> dict[str, Any]:
+    payload = arg.payload(given)
+    arg.json(payload, "the payload", _ANY_SIZE.payload_bytes, _ANY_SIZE)
+    return payload
 
 
 def segment(name: str) -> str:

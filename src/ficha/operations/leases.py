@@ -195,6 +195,8 @@ class LeaseOperations(Operations):
             arg.count(of, "of", 2**31)
         if delivered:
             arg.count(delivered, "delivered", 2**31)
+        if of is not None and delivered is not None and delivered > of:
+            raise arg.invalid(f"{delivered} of {of} cannot have been delivered: delivered is at most of")
         return c.Completed(arg.stored(result, "the result", self.limits), delivered, of)
 
     async def fail(self, lease: AnyLease, error: str, *, final: bool = False, for_user: bool = False) -> FinishView:

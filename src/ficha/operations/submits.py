@@ -154,11 +154,7 @@ class SubmitOperations(Operations):
         return tool
 
     def _payload(self, payload: Mapping[str, Any]) -> str:
-        if not isinstance(payload, dict):
-            raise Refused.of(
-                Refusal("INVALID_PAYLOAD", "the payload must be a JSON object (a dict); nothing was changed.")
-            )
-        return arg.json(payload, "the payload", self.limits.payload_bytes, self.limits)
+        return arg.json(arg.payload(payload), "the payload", self.limits.payload_bytes, self.limits)
 
     def _new_jobs(
         self, tool: Tool, payload: Mapping[str, Any], text: str, labels: Labels, by_user: bool

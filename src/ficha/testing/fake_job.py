@@ -88,9 +88,9 @@ class FakeJobContext(JobContext):
         if (fault := self.faults.get(name)) is not None:
             raise fault
 
-    async def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+    async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
         self.check(name)
-        return await super().step(name, function, *args)
+        return await super().step(name, function, *args, **options)
 
     async def _said(self, verb: str, *args: Any, **options: Any) -> Any:
         match verb:
@@ -118,9 +118,9 @@ class _BlockingFake(ThreadJobContext):
 
     __slots__ = ()
 
-    def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+    def step(self, name: str, function: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
         cast(FakeJobContext, self._job).check(name)
-        return super().step(name, function, *args)
+        return super().step(name, function, *args, **options)
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         found: list[T] = []
@@ -148,5 +148,4 @@ class _AtOnce:
 
 
 def _json(value: Any, what: str) -> str:
-    limits = Limits()
-    return arg.json(value, what, limits.result_bytes, limits)
+    return arg.stored(value, what, Limits())
