@@ -18,7 +18,7 @@ from .engine.views import instant, moment
 from .errors import Refused
 from .json_values import stored_json
 
-_KEY: Final = re.compile(r"[A-Za-z0-9._~-]{1,255}")
+_KEY: Final = re.compile(r"[A-Za-z0-9._~:/-]{1,255}")
 TEXT_LENGTH: Final = 10_000
 
 
@@ -69,7 +69,8 @@ def key(value: Any) -> str:
     """An idempotency key."""
     if not isinstance(value, str) or _KEY.fullmatch(value) is None:
         raise invalid(
-            "an idempotency key must be 1 to 255 of the characters A-Z a-z 0-9 . _ ~ -, such as a UUID or a commit hash"
+            "an idempotency key must be 1 to 255 of the characters A-Z a-z 0-9 . _ ~ - : /, such as a UUID, or a "
+            "repository and a commit"
         )
     return value
 
@@ -88,6 +89,12 @@ def amount(value: Any, what: str = "the amount") -> int:
         raise invalid(f"{what} must be a whole number of credits, not {value!r}")
     if abs(value) >= 2**63:
         raise invalid(f"{what} is out of range")
+    return value
+
+
+def flag(value: Any, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise invalid(f"{what} must be True or False, not {value!r}")
     return value
 
 

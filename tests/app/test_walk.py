@@ -12,6 +12,7 @@ from ficha import (
     Ficha,
     IdempotencyMismatch,
     InsufficientCredits,
+    InvalidArgument,
     InvalidState,
     LeaseLost,
     NotFound,
@@ -28,7 +29,7 @@ async def test_a_job_goes_from_submit_to_completed_and_every_step_can_be_seen(wo
     app = await world.open(first_job_boost=20)
     me = await app.open_account("ana", plan="pro", credits=100)
     assert (me.id, me.plan, me.balance, me.active, me.active_job) == ("ana", "pro", 100, 0, None)
-    assert await app.grant("ana", 50, reason="promo") == 150
+    assert (await app.grant("ana", 50, reason="promo")).balance == 150
 
     receipt = await app.submit(
         "upscale", {"image": "x"}, account="ana", idempotency_key="k1", session="tab-1", correlation_id="trace-1"
@@ -318,11 +319,32 @@ async def test_a_key_lives_a_day_or_as_long_as_the_submit_says(world: World, app
 
 
 async def test_a_grant_with_a_key_adds_once(app: Ficha) -> None:
-    for _ in range(3):
-        assert await app.grant("ana", 7, key="payment-1") == 1_007
+    for repeat in range(3):
+        granted = await app.grant("ana", 7, reason="bought", key="stripe:pi/1")
+        assert (granted.account, granted.plan, granted.balance) == ("ana", "open", 1_007)
+        assert (granted.entry, granted.idempotent_hit) == (2, repeat > 0)
+        await app.submit("upscale", {"image": "x"}, account="ana", idempotency_key=f"acme/shop:{repeat}")
+        await app.adjust("ana", 5, reason="a gift")
+    entries = {entry.number: entry for entry in (await app.ledger("ana")).items}
+    assert (entries[granted.entry].amount, entries[granted.entry].reason) == (7, "bought")
     with pytest.raises(IdempotencyMismatch):
-        await app.grant("ana", 8, key="payment-1")
+        await app.grant("ana", 8, key="stripe:pi/1")
     assert await balance(app) == 1_007
+
+
+async def test_an_account_may_be_opened_where_it_is_open_already(app: Ficha) -> None:
+    before = await state(app)
+    with pytest.raises(InvalidState, match="account ana is open already"):
+        await app.open_account("ana", plan="pro", credits=50)
+    again = await app.open_account("ana", plan="pro", credits=50, exist_ok=True)
+    assert (again.plan, again.balance) == ("open", 1_000), "as it was, and nothing is granted"
+    assert await state(app) == before
+    for _ in range(2):
+        opened = await app.open_account("eva", plan="pro", credits=50, exist_ok=True)
+        assert (opened.plan, opened.balance) == ("pro", 50)
+    with pytest.raises(InvalidArgument, match="exist_ok must be True or False"):
+        await app.open_account("eva", exist_ok="yes")  # type: ignore[arg-type]
+    assert await ledger(app, "eva") == [("grant", 50, 50)]
 
 
 # Money and quotas
@@ -336,7 +358,7 @@ async def test_too_few_credits_create_nothing_and_charge_nothing(app: Ficha) -> 
         await app.submit("upscale", {"image": "x"}, account="poor")
     assert refused.value.details == {"have": 4, "need": 5}
     assert await state(app) == before
-    assert await app.adjust("poor", 1, reason="a gift") == 5
+    assert (await app.adjust("poor", 1, reason="a gift")).balance == 5
     assert (await app.submit("upscale", {"image": "x"}, account="poor")).new_balance == 0
     with pytest.raises(InsufficientCredits):
         await app.adjust("poor", -1, reason="a mistake")

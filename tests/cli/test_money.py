@@ -27,9 +27,14 @@ def test_the_installed_command_goes_from_an_account_to_a_refund(process: Run, ur
 @pytest.mark.req("C1", "D1")
 def test_credits_are_granted_once_per_key_and_never_spent_twice(ficha: Run, url: str, shop: Shop) -> None:
     ficha("account", "create", "ana", "--plan", "pro")
-    for _ in range(2):
-        granted = ficha("account", "grant", "ana", "9", "--reason", "promo", "--key", "pay-1", "--json").data
-        assert (granted["balance"], granted["plan"]) == (9, "pro")
+    for repeat in (False, True):
+        granted = ficha("account", "grant", "ana", "9", "--reason", "promo", "--key", "pay:1/2", "--json").data
+        assert (granted["balance"], granted["plan"], granted["entry"]) == (9, "pro", 1)
+        assert granted["idempotent_hit"] is repeat
+    told = ficha("account", "grant", "ana", "9", "--key", "pay:1/2").err
+    assert told == "ana has 9 credits, on plan pro; the key was used before, for entry 1, so nothing was changed\n"
+    assert "open already" in ficha("account", "create", "ana", "--credits", "5", expect=1).err
+    assert ficha("account", "create", "ana", "--credits", "5", "--exist-ok").err == "ana has 9 credits, on plan pro\n"
     first = ficha("submit", "draw", "--account", "ana", "--key", "k1", "--field", "prompt=cat", "--json").data
     again = ficha("submit", "draw", "--account", "ana", "--key", "k1", "--field", "prompt=cat")
     assert (again.out, first["new_balance"]) == (f"{first['job_id']}\n", 4)

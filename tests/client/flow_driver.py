@@ -207,6 +207,10 @@ def account(**fields: Any) -> dict[str, Any]:
     }
 
 
+def credited(**fields: Any) -> dict[str, Any]:
+    return {"account": "ana", "plan": "free", "balance": 15, "entry": 2, "idempotent_hit": False, **fields}
+
+
 def hold(**fields: Any) -> dict[str, Any]:
     at = "2026-01-01T00:00:00Z"
     return {

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from ficha import EventView, JobView, NotFound, Refused
 from ficha.client import AsyncClient, Client, Retries, ServerError, Unreachable
-from tests.client.flow_driver import JOB_ID, account, event, hold, job, receipt
+from tests.client.flow_driver import JOB_ID, account, credited, event, hold, job, receipt
 from tests.client.scripted_server import HANG_UP, http, live, wire
 
 TOKEN = "ficha_user_CANARYcanaryCANARYcanary"  # noqa: S105 (made up)
@@ -186,9 +186,9 @@ def test_the_environment_says_where_and_who(call: Call, monkeypatch: pytest.Monk
 
 
 def test_names_arrive_as_they_are(call: Call) -> None:
-    answer = http(200, msgspec.json.encode(account()))
+    answers = [http(200, msgspec.json.encode(credited())), http(200, msgspec.json.encode(account()))]
     names = ("a/b", "..", "ü ?#%2F", "x&y=z")
-    with wire(*[answer] * 8) as server:
+    with wire(*answers * 4) as server:
         for name in names:
             call(server.url, "grant", name, 5, reason="r", key="k")
             call(server.url, "account", name)

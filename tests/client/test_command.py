@@ -50,9 +50,10 @@ def test_a_persons_walk_with_the_installed_command(
 ) -> None:
     opened = process("account", "create", name, "--plan", "pro")
     assert (opened.out, opened.err) == ("", f"{name} has 0 credits, on plan pro\n")
-    for _ in range(2):
-        granted = process("account", "grant", name, "12", "--reason", "bought", "--key", "pay-1")
-    assert granted.err == f"{name} has 12 credits, on plan pro\n"
+    first, again = (process("account", "grant", name, "12", "--reason", "bought", "--key", "pay-1") for _ in range(2))
+    assert first.err == f"{name} has 12 credits, on plan pro\n"
+    repeat = "; the key was used before, for entry 1, so nothing was changed"
+    assert again.err == f"{name} has 12 credits, on plan pro{repeat}\n"
     key = process("apikey", "create", "laptop", "--account", name, "--ttl-hours", "1").out.strip()
     monkeypatch.setenv("FICHA_TOKEN", key)
     submitted = process("submit", "upscale", "-", "--key", "k1", given='{"image": "çat"}')

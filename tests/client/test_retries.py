@@ -11,7 +11,19 @@ from ficha import InsufficientCredits, Overloaded, RateLimited, Refused
 from ficha.client import BadAnswer, Client, Retries, Unreachable
 from ficha.client.effects import Answer
 from ficha.client.retries import pause_s
-from tests.client.flow_driver import JOB_ID, LOST, REFUSED, FlowDriver, account, hold, job, ok, problem, receipt
+from tests.client.flow_driver import (
+    JOB_ID,
+    LOST,
+    REFUSED,
+    FlowDriver,
+    account,
+    credited,
+    hold,
+    job,
+    ok,
+    problem,
+    receipt,
+)
 
 AWAY = Answer(503, {"content-type": "text/html"}, b"<h1>away</h1>")
 OVERLOADED = problem("OVERLOADED", 503, retryable=True, retry_after_s=2.0)
@@ -25,14 +37,15 @@ HARMLESS: list[tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = [
     (Client.cancel, (JOB_ID,), {}, None),
     (Client.release, (JOB_ID,), {}, hold()),
     (Client.account, (), {}, account()),
-    (Client.grant, ("ana", 5), {"key": "pay-1"}, account()),
-    (Client.adjust, ("ana", 5), {"key": "fix-1", "reason": "x"}, account()),
+    (Client.grant, ("ana", 5), {"key": "pay-1"}, credited()),
+    (Client.adjust, ("ana", 5), {"key": "fix-1", "reason": "x"}, credited()),
+    (Client.open_account, ("ana",), {"exist_ok": True}, account()),
 ]
 ONCE: list[tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = [
     (Client.reserve, (), {}, hold()),
     (Client.consume, (JOB_ID,), {}, hold()),
-    (Client.grant, ("ana", 5), {}, account()),
-    (Client.adjust, ("ana", 5), {"reason": "x"}, account()),
+    (Client.grant, ("ana", 5), {}, credited()),
+    (Client.adjust, ("ana", 5), {"reason": "x"}, credited()),
     (Client.open_account, ("ana",), {}, account()),
     (Client.requeue, (JOB_ID,), {}, {"job_id": JOB_ID}),
     (Client.resume_batch, (JOB_ID,), {}, {"resumed": 1}),

@@ -37,7 +37,10 @@ def key_for(server: Served, name: str, **of: Any) -> str:
     """What an administrator does for a new customer: an account, 20 credits paid once, a key."""
     with Client(server.url, server.admin) as admin:
         assert admin.open_account(name, **of).balance == 0
-        assert [admin.grant(name, 20, reason="bought", key="pay-1") for _ in range(2)] == [20, 20]
+        first, again = [admin.grant(name, 20, reason="bought", key="stripe:pay/1") for _ in range(2)]
+        assert (first.balance, first.entry, first.idempotent_hit) == (20, 1, False)
+        assert (again.balance, again.entry, again.idempotent_hit) == (20, 1, True)
+        assert admin.open_account(name, credits=50, exist_ok=True).balance == 20
         made = admin.create_api_key(name, account=name)
         assert (made.key.scope, made.key.account) == ("user", name)
         return made.secret
@@ -299,7 +302,7 @@ def test_a_token_for_one_job_opens_that_job(server: Served, name: str) -> None:
 def test_whoever_operates_has_all_operations(server: Served, name: str) -> None:
     with Client(server.url, server.admin) as admin, Client(server.url, server.account(name)) as me:
         assert admin.change_plan(name, "pro").plan == "pro"
-        assert admin.adjust(name, -10, reason="mistake", key="fix") == 90
+        assert admin.adjust(name, -10, reason="mistake", key="fix").balance == 90
         assert name in {found.id for found in _all(admin.accounts)}
         prices = {tool.name: tool.price for tool in me.tools()}
         assert (prices["upscale"], prices["images"]) == (5, None)

@@ -17,8 +17,12 @@ def test_a_person_opens_an_account_buys_submits_cancels_and_sees_the_refund(serv
         assert (opened.status_code, opened.json()["balance"]) == (201, 0)
         bought = admin.post(f"/api/admin/accounts/{name}/grant", json={"amount": 20, "reason": "bought", "key": "p1"})
         assert bought.json()["balance"] == 20
+        assert (bought.json()["entry"], bought.json()["idempotent_hit"]) == (1, False)
         again = admin.post(f"/api/admin/accounts/{name}/grant", json={"amount": 20, "reason": "bought", "key": "p1"})
         assert again.json()["balance"] == 20
+        assert (again.json()["entry"], again.json()["idempotent_hit"]) == (1, True)
+        kept = admin.post("/api/admin/accounts", json={"account": name, "credits": 5, "exist_ok": True})
+        assert (kept.status_code, kept.json()["balance"], kept.json()["plan"]) == (201, 20, "pro")
         key = admin.post("/api/admin/api-keys", json={"name": name, "scope": "user", "account": name}).json()["secret"]
     with server.client(key) as user:
         submitted = user.post("/api/jobs", json=SUBMIT, headers={"Idempotency-Key": "first"})

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from ..engine.views import AccountView, EntryView, Page
+from ..engine.views import AccountView, Credited, EntryView, Page
 from .backend import Backend, account_or_own, check_account, on_backend
 from .listing import list_on_backend
 from .options import LIMIT, After, App, AsJson, Database, Key, Limit, Reason
@@ -46,6 +46,9 @@ def create(
     account: Who,
     plan: Annotated[str | None, typer.Option("--plan", help="Its plan.", show_default="the first declared")] = None,
     credits: Annotated[int, typer.Option("--credits", help="A first grant.")] = 0,
+    exist_ok: Annotated[
+        bool, typer.Option("--exist-ok", help="Accept an account that is open already, and leave it as it is.")
+    ] = False,
     app: App = None,
     database: Database = None,
     as_json: AsJson = False,
@@ -54,7 +57,7 @@ def create(
     opened = on_backend(
         app,
         database,
-        lambda backend: backend.open_account(account, plan=plan, credits=credits),
+        lambda backend: backend.open_account(account, plan=plan, credits=credits, exist_ok=exist_ok),
         needs="settings",
         acts=True,
         creates=True,
@@ -73,12 +76,8 @@ def grant(
     as_json: AsJson = False,
 ) -> None:
     """Add credits."""
-
-    async def work(backend: Backend) -> AccountView:
-        await backend.grant(account, amount, reason=reason, key=key)
-        return await backend.account(account)
-
-    _report(on_backend(app, database, work), as_json=as_json)
+    done = on_backend(app, database, lambda backend: backend.grant(account, amount, reason=reason, key=key))
+    _report_credit(done, as_json=as_json)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})  # So that a negative amount is not taken for an option.
@@ -92,12 +91,8 @@ def adjust(
     as_json: AsJson = False,
 ) -> None:
     """Correct a balance, up or down, never below zero."""
-
-    async def work(backend: Backend) -> AccountView:
-        await backend.adjust(account, amount, reason=reason, key=key)
-        return await backend.account(account)
-
-    _report(on_backend(app, database, work), as_json=as_json)
+    done = on_backend(app, database, lambda backend: backend.adjust(account, amount, reason=reason, key=key))
+    _report_credit(done, as_json=as_json)
 
 
 @app.command()
@@ -180,3 +175,11 @@ def _report(account: AccountView, *, as_json: bool) -> None:
         data(account)
     else:
         echo(f"{account.id} has {credits_of(account.balance)}, on plan {account.plan}")
+
+
+def _report_credit(done: Credited, *, as_json: bool) -> None:
+    if as_json:
+        data(done)
+        return
+    repeat = f"; the key was used before, for entry {done.entry}, so nothing was changed" if done.idempotent_hit else ""
+    echo(f"{done.account} has {credits_of(done.balance)}, on plan {done.plan}{repeat}")

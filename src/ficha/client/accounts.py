@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import validation as arg
 from ..core.records import ApiKeyScope
-from ..engine.views import AccountView, ApiKeyView, AuditView, EntryView, NewApiKey, Page
+from ..engine.views import AccountView, ApiKeyView, AuditView, Credited, EntryView, NewApiKey, Page
 from .effects import Flow
 from .operation import operation
 from .sending import RequestMethods, segment
@@ -29,10 +29,13 @@ class AccountMethods(RequestMethods):
         return self.get("/api/admin/accounts", Page[AccountView], cursor=after, limit=limit)
 
     @operation
-    def open_account(self, account: str, *, plan: str | None = None, credits: int = 0) -> Flow[AccountView]:
-        """Opens an account, with a first grant of credits if any."""
-        body = {"account": arg.name(account, "an account"), "plan": plan, "credits": credits}
-        return self.post("/api/admin/accounts", AccountView, body)
+    def open_account(
+        self, account: str, *, plan: str | None = None, credits: int = 0, exist_ok: bool = False
+    ) -> Flow[AccountView]:
+        """Opens an account, with a first grant of credits if any. With `exist_ok`, one that is open already is returned
+        as it is, and only then is it tried again by itself."""
+        body = {"account": arg.name(account, "an account"), "plan": plan, "credits": credits, "exist_ok": exist_ok}
+        return self.post("/api/admin/accounts", AccountView, body, harmless=exist_ok)
 
     @operation
     def change_plan(self, account: str, plan: str) -> Flow[AccountView]:
@@ -40,17 +43,17 @@ class AccountMethods(RequestMethods):
         return self.post(_of(account, "plan"), AccountView, {"plan": plan}, harmless=True)
 
     @operation
-    def grant(self, account: str, amount: int, *, reason: str | None = None, key: str | None = None) -> Flow[int]:
-        """Adds credits and returns the new balance. With a `key` (a payment's id, say) a repeat adds nothing, and only
-        then is it tried again by itself."""
+    def grant(self, account: str, amount: int, *, reason: str | None = None, key: str | None = None) -> Flow[Credited]:
+        """Adds credits; returns the new balance and the ledger line. With a `key` (a payment's id, say) a repeat adds
+        nothing, and says so; only then is it tried again by itself."""
         body = {"amount": amount, "reason": reason, "key": key}
-        return (yield from self.post(_of(account, "grant"), AccountView, body, harmless=key is not None)).balance
+        return self.post(_of(account, "grant"), Credited, body, harmless=key is not None)
 
     @operation
-    def adjust(self, account: str, amount: int, *, reason: str, key: str | None = None) -> Flow[int]:
-        """Corrects a balance, up or down but never below zero, and returns it."""
+    def adjust(self, account: str, amount: int, *, reason: str, key: str | None = None) -> Flow[Credited]:
+        """Corrects a balance, up or down but never below zero."""
         body = {"amount": amount, "reason": reason, "key": key}
-        return (yield from self.post(_of(account, "adjust"), AccountView, body, harmless=key is not None)).balance
+        return self.post(_of(account, "adjust"), Credited, body, harmless=key is not None)
 
     @operation
     def create_api_key(

@@ -17,10 +17,12 @@ from .workspace import Workspace
 
 def open_account(ws: Workspace, command: OpenAccount) -> AccountChanged | Refusal:
     if command.plan not in ws.policy.plans:
-        return no_plan(command.plan)
+        return no_plan(command.plan, ws.policy)
     if command.credits != 0 and (refusal := _refuse_amount(command.credits, grant=True)) is not None:
         return refusal
-    if ws.account(command.account_id) is not None:
+    if (known := ws.account(command.account_id)) is not None:
+        if command.exist_ok:
+            return AccountChanged(known.id, known.plan, known.balance, repeated=True)
         return Refusal(
             "INVALID_STATE",
             f"account {command.account_id} is open already; nothing was changed. Use grant to add credits.",
@@ -35,7 +37,7 @@ def open_account(ws: Workspace, command: OpenAccount) -> AccountChanged | Refusa
 def change_plan(ws: Workspace, command: ChangePlan) -> AccountChanged | Refusal:
     """Moves an account to another plan. Queued jobs keep their priority; parked ones that now fit become ready."""
     if command.plan not in ws.policy.plans:
-        return no_plan(command.plan)
+        return no_plan(command.plan, ws.policy)
     account = ws.account(command.account_id)
     if account is None:
         return no_account(command.account_id)
@@ -56,7 +58,7 @@ def credit(ws: Workspace, command: Credit) -> AccountChanged | Refusal:
                 "IDEMPOTENCY_MISMATCH",
                 f"the key {command.key!r} was used for a {key.fingerprint}; nothing was changed. Use a new key.",
             )
-        return AccountChanged(account.id, account.plan, account.balance, repeated=True)
+        return AccountChanged(account.id, account.plan, account.balance, repeated=True, entry=key.entry)
     if (refusal := _refuse_amount(command.amount, grant=command.kind == "grant")) is not None:
         return refusal
     if account.balance + command.amount < 0:
@@ -74,7 +76,7 @@ def credit(ws: Workspace, command: Credit) -> AccountChanged | Refusal:
                 account.id, "grant", command.key, fingerprint, created_at=ws.now, expires_at=None, entry=account.entries
             )
         )
-    return AccountChanged(account.id, account.plan, account.balance)
+    return AccountChanged(account.id, account.plan, account.balance, entry=account.entries)
 
 
 def _refuse_amount(amount: int, *, grant: bool) -> Refusal | None:

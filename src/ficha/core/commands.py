@@ -16,10 +16,13 @@ class Command(Struct, frozen=True, gc=False, tag=True):
 
 
 class OpenAccount(Command, frozen=True):
+    """Opens an account. With `exist_ok`, one that is open already stays as it is, its plan and balance included."""
+
     account_id: str
     plan: str
     credits: int = 0
     reason: str = "opening balance"
+    exist_ok: bool = False
 
 
 class ChangePlan(Command, frozen=True):

@@ -29,7 +29,9 @@ class AccountChanged(Struct, frozen=True, gc=False):
     plan: str
     balance: int
     repeated: bool = False
-    """The key was used before: this is the first call's outcome, and nothing was changed now."""
+    """The key was used before, or the account was open already: nothing was changed now."""
+    entry: int | None = None
+    """The number of the ledger line that was written; for a key that was used before, then."""
 
 
 class Rate(Struct, frozen=True, gc=False):

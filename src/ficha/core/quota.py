@@ -20,7 +20,7 @@ def reserve(ws: Workspace, command: Reserve) -> ReservationChanged | Refusal:
         return no_account(command.account_id)
     plan = ws.plan(account)
     if plan is None:
-        return no_plan(account.plan)
+        return no_plan(account.plan, ws.policy)
     if ws.reservation(command.reservation_id) is not None:
         return Refusal(
             "INVALID_STATE", f"the reservation {command.reservation_id} exists already; nothing was changed."

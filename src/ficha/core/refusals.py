@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .outcomes import Refusal
+from .policy import Policy
 from .records import Account, Job
 
 
@@ -10,8 +11,12 @@ def no_account(account_id: str) -> Refusal:
     return Refusal("NOT_FOUND", f"there is no account {account_id!r}; open it first.")
 
 
-def no_plan(plan: str) -> Refusal:
-    return Refusal("NOT_FOUND", f"there is no plan {plan!r}; declare it in the application or choose another.")
+def no_plan(plan: str, policy: Policy) -> Refusal:
+    known = ", ".join(policy.plans)
+    return Refusal(
+        "NOT_FOUND",
+        f"there is no plan {plan!r}; declared are: {known}. Choose one of them, or declare it in the application.",
+    )
 
 
 def no_job(job_id: str) -> Refusal:

@@ -35,7 +35,7 @@ def submit(ws: Workspace, command: Submit) -> Submitted | Refusal:
         return repeat
     plan = ws.plan(account)
     if plan is None:
-        return no_plan(account.plan)
+        return no_plan(account.plan, ws.policy)
     new_jobs, served = _served_by_content(ws, command)
     cost = 0
     for job in new_jobs:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from .. import validation as arg
 from ..core.commands import ChangePlan, Credit, OpenAccount
 from ..core.outcomes import AccountChanged, Refusal
-from ..engine.views import AccountView, EntryView, Page
+from ..engine.views import AccountView, Credited, EntryView, Page, credited
 from ..errors import Refused
 from .base import Operations
 
@@ -16,20 +16,29 @@ CreditKind = Literal["grant", "adjust"]
 
 class AccountOperations(Operations):
     async def open_account(
-        self, account: str, *, plan: str | None = None, credits: int = 0, connection: Any = None
+        self,
+        account: str,
+        *,
+        plan: str | None = None,
+        credits: int = 0,
+        exist_ok: bool = False,
+        connection: Any = None,
     ) -> AccountView:
         """Opens an account, with a first grant of credits if any.
 
+        With `exist_ok`, an account that is open already is returned as it is: its plan stays, and nothing is granted.
         connection: as in `submit`.
         """
         command = OpenAccount(
             arg.name(account, "an account"),
             self.default_plan if plan is None else arg.name(plan, "a plan"),
             arg.amount(credits, "the opening credits"),
+            exist_ok=arg.flag(exist_ok, "exist_ok"),
         )
         if connection is not None:
             opened, changes = await self._ask_within(connection, command, AccountChanged)
-            return self.queries.new_account(next(one for one in changes.accounts if one.id == opened.account_id))
+            changed = [one for one in changes.accounts if one.id == opened.account_id]
+            return self.queries.new_account(changed[0]) if changed else await self.account(opened.account_id)
         return await self.account((await self._ask(command, AccountChanged)).account_id)
 
     async def change_plan(self, account: str, plan: str) -> AccountView:
@@ -39,15 +48,16 @@ class AccountOperations(Operations):
 
     async def grant(
         self, account: str, amount: int, *, reason: str | None = None, key: str | None = None, connection: Any = None
-    ) -> int:
-        """Adds credits and returns the new balance. With a `key` (a payment's id, say) a repeat adds nothing.
+    ) -> Credited:
+        """Adds credits; returns the new balance and the ledger line. With a `key` (a payment's id, say) a repeat adds
+        nothing, and says so.
 
         connection: as in `submit`.
         """
         return await self._credit(account, amount, "grant", reason, key, connection)
 
-    async def adjust(self, account: str, amount: int, *, reason: str, key: str | None = None) -> int:
-        """Corrects a balance, up or down but never below zero, and returns it."""
+    async def adjust(self, account: str, amount: int, *, reason: str, key: str | None = None) -> Credited:
+        """Corrects a balance, up or down but never below zero."""
         return await self._credit(account, amount, "adjust", reason, key)
 
     async def _credit(
@@ -58,7 +68,7 @@ class AccountOperations(Operations):
         reason: str | None,
         key: str | None,
         connection: Any = None,
-    ) -> int:
+    ) -> Credited:
         command = Credit(
             arg.name(account, "an account"),
             arg.amount(amount),
@@ -66,7 +76,7 @@ class AccountOperations(Operations):
             None if reason is None else arg.text(reason),
             None if key is None else arg.key(key),
         )
-        return (await self._ask(command, AccountChanged, connection)).balance
+        return credited(await self._ask(command, AccountChanged, connection))
 
     async def account(self, account: str) -> AccountView:
         """An account with its balance, plan and usage."""

@@ -218,9 +218,12 @@ class StatsAnswer(Stats, frozen=True, kw_only=True):
 
 
 class OpenAccountBody(Body, frozen=True):
+    """With `exist_ok`, an account that is open already is shown as it is, and nothing is granted."""
+
     account: Name
     plan: Name | None = None
     credits: Annotated[int, Meta(ge=0, le=10**12)] = 0
+    exist_ok: bool = False
 
 
 class CreditBody(Body, frozen=True):

@@ -3,7 +3,18 @@
 One struct per shape: the operations return them, the server sends them, the clients read them.
 """
 
-from .accounts import AccountView, EntryView, Hold, KeyView, account_view, entry_view, hold_view, key_view
+from .accounts import (
+    AccountView,
+    Credited,
+    EntryView,
+    Hold,
+    KeyView,
+    account_view,
+    credited,
+    entry_view,
+    hold_view,
+    key_view,
+)
 from .api_keys import ApiKeyView, AuditView, NewApiKey, api_key_view, audit_view
 from .batches import BatchCancelled, BatchResumed, BatchView, batch_view
 from .dates import instant, moment, moment_if_any
@@ -33,6 +44,7 @@ __all__ = [
     "BatchCancelled",
     "BatchResumed",
     "BatchView",
+    "Credited",
     "EntryView",
     "EventView",
     "FinishView",
@@ -57,6 +69,7 @@ __all__ = [
     "api_key_view",
     "audit_view",
     "batch_view",
+    "credited",
     "entry_view",
     "event_view",
     "finish_view",

@@ -7,6 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from ...core.ledger import spent_this_month, spent_today
+from ...core.outcomes import AccountChanged
 from ...core.policy import submits_this_hour
 from ...core.quota import state_of
 from ...core.records import Account, Entry, EntryKind, Key, KeyScope, Reservation, ReservationState
@@ -42,6 +43,31 @@ def account_view(account: Account, now: int) -> AccountView:
         spent_this_month=spent_this_month(account, now),
         active_job=account.latest_job,
         opened_at=moment(account.opened_at),
+    )
+
+
+class Credited(Struct, frozen=True, kw_only=True):
+    """What a grant or a correction led to.
+
+    entry: the number of its ledger line.
+    idempotent_hit: the key was used before, so nothing was added now; `entry` is the line that was written then.
+    """
+
+    account: str
+    plan: str
+    balance: int
+    entry: int
+    idempotent_hit: bool
+
+
+def credited(outcome: AccountChanged) -> Credited:
+    assert outcome.entry is not None, "every credit has its ledger line"
+    return Credited(
+        account=outcome.account_id,
+        plan=outcome.plan,
+        balance=outcome.balance,
+        entry=outcome.entry,
+        idempotent_hit=outcome.repeated,
     )
 
 

@@ -19,6 +19,7 @@ from ...engine.views import (
     AccountView,
     ApiKeyView,
     AuditView,
+    Credited,
     EntryView,
     Hold,
     JobView,
@@ -54,7 +55,9 @@ async def accounts(call: Admin, cursor: Cursor = None, limit: Limit = 50) -> Res
 @gives(AccountView, c.OpenAccount, status=201)
 async def open_account(call: Admin, asked: Annotated[s.OpenAccountBody, body(s.OpenAccountBody)]) -> Response:
     """Opens an account, with a first grant of credits if any."""
-    opened = await call.acting.open_account(asked.account, plan=asked.plan, credits=asked.credits)
+    opened = await call.acting.open_account(
+        asked.account, plan=asked.plan, credits=asked.credits, exist_ok=asked.exist_ok
+    )
     return answer(opened, 201)
 
 
@@ -66,18 +69,17 @@ async def ledger(call: Admin, account: str, cursor: Cursor = None, limit: Limit 
 
 
 @routes.post("/accounts/{account:path}/grant", summary="Add credits")
-@gives(AccountView, c.Credit)
+@gives(Credited, c.Credit)
 async def grant(
     call: Admin, account: str, asked: Annotated[s.CreditBody, body(s.CreditBody)], idempotency_key: Key = None
 ) -> Response:
-    """Adds credits. With a key (a payment's id, say) a repeat adds nothing."""
+    """Adds credits, and shows the ledger line. With a key (a payment's id, say) a repeat adds nothing."""
     key = one_key(idempotency_key, asked.key)
-    await call.acting.grant(account, asked.amount, reason=asked.reason, key=key)
-    return answer(await call.app.account(account))
+    return answer(await call.acting.grant(account, asked.amount, reason=asked.reason, key=key))
 
 
 @routes.post("/accounts/{account:path}/adjust", summary="Correct a balance")
-@gives(AccountView, c.Credit)
+@gives(Credited, c.Credit)
 async def adjust(
     call: Admin, account: str, asked: Annotated[s.CreditBody, body(s.CreditBody)], idempotency_key: Key = None
 ) -> Response:
@@ -85,8 +87,7 @@ async def adjust(
     key = one_key(idempotency_key, asked.key)
     if asked.reason is None:
         raise arg.invalid("a correction needs a `reason`")
-    await call.acting.adjust(account, asked.amount, reason=asked.reason, key=key)
-    return answer(await call.app.account(account))
+    return answer(await call.acting.adjust(account, asked.amount, reason=asked.reason, key=key))
 
 
 @routes.post("/accounts/{account:path}/plan", summary="Move an account to another plan")
