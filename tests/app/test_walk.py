@@ -43,6 +43,7 @@ async def test_a_job_goes_from_submit_to_completed_and_every_step_can_be_seen(wo
     assert (job.status, job.position, job.waiting_for, job.payload) == ("queued", 1, "place", {"image": "x"})
     assert (job.cost, job.charged, job.refunded, job.attempts, job.progress) == (5, 5, 0, 0, 0)
     assert (job.locked_by, job.started_at, job.finished_at, job.correlation_id) == (None, None, None, "trace-1")
+    assert (job.plan, job.is_first, job.deadline_at) == ("pro", True, None)
     assert job.created_at.tzinfo is UTC
 
     world.clock.advance(2.5)
@@ -50,6 +51,7 @@ async def test_a_job_goes_from_submit_to_completed_and_every_step_can_be_seen(wo
     assert (lease.job_id, lease.epoch, lease.worker, lease.payload) == (receipt.job_id, 1, "w1", {"image": "x"})
     assert lease.expires_at - lease.job.locked_at == timedelta(seconds=60)
     assert lease.deadline_at - lease.job.locked_at == timedelta(seconds=600)
+    assert (await app.job(lease.job_id)).deadline_at == lease.deadline_at
     assert (await app.job(lease.job_id)).status == "starting"
     assert (await app.job(lease.job_id)).position is None
     await app.start(lease)
@@ -71,7 +73,7 @@ async def test_a_job_goes_from_submit_to_completed_and_every_step_can_be_seen(wo
     assert (finished.status, finished.changed, finished.refunded, finished.new_balance) == ("completed", True, 0, 145)
     job = await app.job(lease.job_id)
     assert (job.status, job.result, job.progress, job.delivered) == ("completed", {"image": "y"}, 100, 1)
-    assert (job.locked_by, job.lock_expires_at, job.waiting_for) == (None, None, None)
+    assert (job.locked_by, job.lock_expires_at, job.waiting_for, job.deadline_at) == (None, None, None, None)
     assert job.finished_at - job.started_at == timedelta(seconds=10)
 
     assert await ledger(app) == [("grant", 100, 100), ("grant", 50, 150), ("charge", -5, 145)]
@@ -345,6 +347,33 @@ async def test_an_account_may_be_opened_where_it_is_open_already(app: Ficha) -> 
     with pytest.raises(InvalidArgument, match="exist_ok must be True or False"):
         await app.open_account("eva", exist_ok="yes")  # type: ignore[arg-type]
     assert await ledger(app, "eva") == [("grant", 50, 50)]
+
+
+async def test_a_job_shows_its_plan_at_the_submit_and_whether_it_was_the_first(app: Ficha) -> None:
+    await app.open_account("eva", plan="starter", credits=100)
+    batch = await app.submit("images", {"n": 9}, account="eva")
+    await app.change_plan("eva", "pro")
+    later = await app.submit("hasty", account="eva")
+    jobs = (await app.jobs(account="eva")).items[::-1]
+    assert [(job.plan, job.is_first) for job in jobs] == [("starter", True), *[("starter", False)] * 2, ("pro", False)]
+    assert jobs[0].id == batch.job_id
+    waiting = await app.job(later.job_id)
+    assert waiting.deadline_at - waiting.created_at == timedelta(seconds=5)
+    lease = await claim_one(app, "cpu")
+    assert lease.job.deadline_at - lease.job.locked_at == timedelta(seconds=60)
+    await app.fail(lease, "no")
+    again = await app.job(await app.requeue(later.job_id))
+    assert (again.plan, again.is_first) == ("pro", False)
+    assert await app.verify() == []
+
+
+async def test_a_charge_says_what_was_bought(app: Ficha) -> None:
+    await app.submit("upscale", {"image": "x"}, account="ana")
+    cancelled = await app.submit("images", {"n": 3}, account="ana")
+    await app.cancel(cancelled.job_id)
+    reasons = [(entry.kind, entry.reason) for entry in (await app.ledger("ana")).items[::-1]]
+    charges = [("charge", "upscale"), ("charge", "images, 3 items")]
+    assert reasons == [("grant", "opening balance"), *charges, ("refund", "cancelled")]
 
 
 # Money and quotas

@@ -45,8 +45,9 @@ def spent_this_month(account: Account, now: int) -> int:
     return account.month_spent if account.month_at == month_of(now) else 0
 
 
-def charge(ws: Workspace, account: Account, job_id: str, cost: int) -> Account:
+def charge(ws: Workspace, account: Account, job: Job) -> Account:
     """Takes a job's cost. A free job writes no entry."""
+    cost = job.charged
     if cost == 0:
         return account
     day, month = day_of(ws.now), month_of(ws.now)
@@ -59,7 +60,12 @@ def charge(ws: Workspace, account: Account, job_id: str, cost: int) -> Account:
         month_at=month,
         month_spent=cost + (account.month_spent if account.month_at == month else 0),
     )
-    return _entered(ws, after, "charge", -cost, job_id, None)
+    return _entered(ws, after, "charge", -cost, job.id, _described(job))
+
+
+def _described(job: Job) -> str:
+    """What was bought, for whoever reads the ledger."""
+    return job.spec.tool if job.spec.units == 1 else f"{job.spec.tool}, {job.spec.units} items"
 
 
 def refund(ws: Workspace, job: Job, amount: int, reason: str) -> int:

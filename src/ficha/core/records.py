@@ -165,6 +165,10 @@ class Job(Record, frozen=True):
     delivered: int | None = None
     dead_at: int | None = None
     """Set while the job is in the dead-letter list."""
+    plan: str = ""
+    """The account's plan at the submit."""
+    number: int = 0
+    """Counts the account's jobs from one."""
 
 
 class Step(Record, frozen=True):

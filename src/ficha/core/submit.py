@@ -215,8 +215,8 @@ def _create(
         )
     )
     first: Job | None = None
-    for new in new_jobs:
-        job = _born(ws, command, plan, new, boost if first is None else 0, due_at, new.id in served)
+    for number, new in enumerate(new_jobs, account.submitted + 1):
+        job = _born(ws, command, plan, new, number, boost if first is None else 0, due_at, new.id in served)
         if first is None:
             first = job
         if new.id in served:
@@ -246,7 +246,9 @@ def _create(
     )
 
 
-def _born(ws: Workspace, command: Submit, plan: Plan, new: NewJob, boost: int, due_at: int, is_served: bool) -> Job:
+def _born(
+    ws: Workspace, command: Submit, plan: Plan, new: NewJob, number: int, boost: int, due_at: int, is_served: bool
+) -> Job:
     account = ws.account(command.account_id)
     assert account is not None
     now = ws.now
@@ -262,8 +264,10 @@ def _born(ws: Workspace, command: Submit, plan: Plan, new: NewJob, boost: int, d
         command.batch_id,
         events=1,
         charged=new.spec.cost,
+        plan=plan.name,
+        number=number,
     )
-    account = ledger.charge(ws, account, job.id, job.charged)
+    account = ledger.charge(ws, account, job)
     if is_served:
         job = replace(job, finished_at=now, delivered=new.spec.units)
     else:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ...core.policy import SECOND
 from ...core.pools import WaitReason
-from ...core.records import Awaiting, Leased, Parked, Status
+from ...core.records import HELD, WAITING, Awaiting, Job, Leased, Parked, Status
 from ...core.visibility import Audience, error_for_owner, event_for_owner
 from ...store.base import JobRow, NumberedEvent
 from ..positions import QueueStanding
@@ -25,6 +25,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     waiting_for: why a queued job has not started: its `place` in the queue, its account's limit (`account_limit`), the
         pool's slots (`pool_full`), its `schedule`, a paused pool (`pool_paused`), or an equal job of a `dedupe` tool
         that is being run (`equal_job`).
+    plan: the account's plan at the submit. is_first: whether it was the account's first job ever.
+    deadline_at: when it ends by itself: a job that was started is failed then, one that never was is cancelled.
     waited_in_queue: seconds from its creation to its first start, or to now or its end if it never started.
     error: why it failed or was cancelled. Operators see it in full; its owner sees `user_error` here too.
     user_error: the words that may be shown to its owner: those that the tool wrote for them, or a plain sentence.
@@ -32,6 +34,8 @@ class JobView(Struct, frozen=True, kw_only=True):
 
     id: str
     account: str
+    plan: str
+    is_first: bool
     session: str | None
     tool: str
     pool: str
@@ -69,6 +73,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     is_dead_letter: bool
     created_at: datetime
     scheduled_at: datetime | None
+    deadline_at: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
 
@@ -83,6 +88,8 @@ def job_view(
     return JobView(
         id=job.id,
         account=job.account_id,
+        plan=job.plan,
+        is_first=job.number == 1,
         session=job.spec.session,
         tool=job.spec.tool,
         pool=job.spec.pool,
@@ -122,9 +129,16 @@ def job_view(
         scheduled_at=moment_if_any(job.place.due_at)
         if isinstance(job.place, Parked) and job.place.behind is None
         else None,
+        deadline_at=moment_if_any(_deadline_at(job)),
         started_at=moment_if_any(job.started_at),
         finished_at=moment_if_any(job.finished_at),
     )
+
+
+def _deadline_at(job: Job) -> int | None:
+    if isinstance(job.place, HELD):
+        return job.place.deadline_at
+    return job.wait_until_at if isinstance(job.place, WAITING) and job.started_at is None else None
 
 
 def owner_job_view(view: JobView) -> JobView:

@@ -44,6 +44,8 @@ CREATE TABLE jobs (
     correlation_id TEXT,
     content_hash TEXT,
     requeue_of TEXT,
+    plan TEXT NOT NULL,
+    number INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
     attempts INTEGER NOT NULL,
     recoveries INTEGER NOT NULL,
@@ -366,7 +368,7 @@ SELECT
     coalesce(l.first_worker, r.first_worker, p.first_worker, j.first_worker) AS first_worker,
     coalesce(l.first_run_at, r.first_run_at, p.first_run_at, j.first_run_at) AS first_run_at,
     j.finished_at, j.dead_at, j.timeout_ms, j.max_attempts, j.backoff_ms, j.backoff_max_ms,
-    j.session, j.batch_id, j.correlation_id, j.content_hash, j.requeue_of,
+    j.session, j.batch_id, j.correlation_id, j.content_hash, j.requeue_of, j.plan, j.number,
     c.name AS checkpoint, c.progress, c.data AS checkpoint_data, c.saved_at AS checkpoint_saved_at,
     c.partial,
     j.charged, j.refunded, j.delivered, j.user_error, j.payload, j.result
