@@ -3,10 +3,11 @@
 from . import errors
 from .app import Ficha
 from .checkpoint_manager import CheckpointManager
-from .core.outcomes import Discarded, Recovered
+from .core.outcomes import Discarded, Rate, Recovered, Refusal
 from .core.policy import Plan
 from .core.records import Pool
 from .engine.committer import CommitLimits
+from .engine.positions import QueueStanding
 from .engine.sweeper import SweepReport
 from .engine.views import (
     AccountView,
@@ -32,10 +33,12 @@ from .engine.views import (
     WorkerView,
 )
 from .errors import *  # noqa: F403 (every exception is public; its file lists them)
-from .operations import LeaseName
-from .requests import BatchRequest, SubmitRequest
-from .store.base import Stats
+from .operations import BoundOperations, LeaseName
+from .requests import BatchOptions, BatchRequest, JobFilter, SubmitOptions, SubmitRequest
+from .store.base import Stats, Store
 from .sync_face import SyncFicha
+from .tool_calls import DeclaredTool, ToolSubmit
+from .tools import Tool
 from .validation import Limits
 from .worker import (
     Accepted,
@@ -48,6 +51,7 @@ from .worker import (
     ThreadJobContext,
     UnstorableValue,
     UserError,
+    WorkerLoop,
 )
 
 __all__ = [
@@ -55,12 +59,15 @@ __all__ = [
     "AccountView",
     "ApiKeyView",
     "AuditView",
+    "BatchOptions",
     "BatchRequest",
     "BatchView",
+    "BoundOperations",
     "Cancel",
     "CheckpointManager",
     "CommitLimits",
     "Credited",
+    "DeclaredTool",
     "Discarded",
     "EntryView",
     "EventView",
@@ -71,6 +78,7 @@ __all__ = [
     "Hold",
     "HookView",
     "JobContext",
+    "JobFilter",
     "JobView",
     "KeyView",
     "Lease",
@@ -82,19 +90,27 @@ __all__ = [
     "Plan",
     "Pool",
     "PoolView",
+    "QueueStanding",
     "Quote",
+    "Rate",
     "Receipt",
     "Recovered",
+    "Refusal",
     "Retry",
     "Stats",
     "StepMismatch",
+    "Store",
+    "SubmitOptions",
     "SubmitRequest",
     "SweepReport",
     "SyncFicha",
     "ThreadJobContext",
+    "Tool",
+    "ToolSubmit",
     "UnstorableValue",
     "UserError",
     "Wait",
+    "WorkerLoop",
     "WorkerView",
 ]
 __all__ += errors.__all__

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from copy import copy
 from functools import partial
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar, get_args, overload
 
 from msgspec.structs import replace
 
@@ -37,6 +37,7 @@ from .operations import AllOperations, BoundOperations
 from .store.base import COMMITS_KEPT_MS_MIN, Store
 from .store.connect import connect, store_for
 from .store.schema_name import DEFAULT_SCHEMA, schema_problem
+from .tool_calls import DeclaredTool, handler_of
 from .tools import Cost, Isolation, Tool
 from .validation import Limits
 from .worker import CONCURRENCY, ENDINGS, Hook, HookRunner, WorkerLoop, concurrency_for, worker_name
@@ -52,6 +53,9 @@ CLOSE_GRACE_S: Final = 2.0
 
 JobEnd = Literal["completed", "failed", "cancelled"]
 Handler = TypeVar("Handler", bound=Callable[..., Any])
+J = TypeVar("J")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Ficha(AllOperations):
@@ -162,6 +166,9 @@ class Ficha(AllOperations):
         self._engine: Engine | None = None
         self._queries: Queries | None = None
 
+    @overload
+    def tool(self, handler: Callable[Concatenate[J, P], R], /) -> DeclaredTool[J, P, R]: ...
+    @overload
     def tool(
         self,
         *,
@@ -190,49 +197,80 @@ class Ficha(AllOperations):
         stop_grace: float = 5.0,
         audience: Audience = "user",
         plans: Sequence[str] | None = None,
-    ) -> Callable[[Handler], Handler]:
-        """Declares a function as a tool; its signature is the payload's schema. `Tool` describes the options."""
+    ) -> Callable[[Callable[Concatenate[J, P], R]], DeclaredTool[J, P, R]]: ...
 
-        def declare(handler: Handler) -> Handler:
-            called = _declared_name(name, handler, "tool")
+    def tool(self, handler: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]  # (It accepts both.)
+        """Declares a function as a tool: `@app.tool`, or `@app.tool(cost=5, timeout=600)`.
+
+        The function's signature, after the job, is the payload's schema. What is declared can be called like the
+        function, and submitted: `await upscale.submit(image="cat.png", account="ana")` (see `DeclaredTool`).
+
+        name: what the tool is called in a submit. Defaults to the function's name.
+        cost: credits for one job: a number, or a function with some of the payload's fields as parameters, which get
+            the handler's values.
+        pool: the pool whose slots and workers it uses. Defaults to "default".
+        timeout: seconds in `starting` or `running` before a job is failed and refunded. Defaults to 600.
+        max_wait: seconds in the queue before a job is cancelled and refunded. Defaults to no limit.
+        attempts: how often a job may run before an error is final. Defaults to 1: the first error is.
+        backoff, backoff_max: seconds before the first retry, doubling up to the second number. Random jitter shortens
+            each by up to half, so that jobs that failed together do not retry together. Default to 1 and 300.
+        priority: added to the plan's priority; a larger number is served later. Defaults to 0.
+        items: the payload's field with the number of items requested, or with a list of them.
+        max_items: submits with more items are split into jobs of at most this many, as one batch.
+        dedupe: the same payload is computed once; other jobs get the result free of charge, also those that wait
+            already.
+        isolation: where the handler runs. "auto": a coroutine on the worker's loop, a plain function in a thread;
+            "process": in a child process, for code that keeps a core busy or may crash. Defaults to "auto".
+        memory_mb: the memory limit of a child process, in MiB. Defaults to none. Only with isolation="process".
+        recycle_after: a child process is replaced after this many jobs. Defaults to never. Only with
+            isolation="process".
+        jobs_per_call: up to this many jobs share one call, `handler(jobs)` or `handler(jobs, payloads: list[Model])`;
+            each still has its own outcome, charge and lease. Defaults to one job per call.
+        linger_ms: how long a call that is not full waits for more jobs. Defaults to 20.
+        max_calls: how many calls of the handler may be under way in one worker, such as 1 for a model that needs a
+            device to itself. Further jobs that the worker holds wait for their turn. Defaults to no limit but
+            `concurrency`.
+        setup: a function that is called once per thread if the handler is a plain function, once per child process,
+            else once per worker. Handlers find what it returns, such as a model, in `job.setup`. If it raises, jobs go
+            back to the queue without an attempt used up, and the worker tries it again later.
+        devices: names of devices, such as "cuda:0". Each thread or child process of the tool is bound to one of them,
+            the one that has the fewest; handlers find it in `job.device`, and a `setup` with a parameter gets it.
+            `max_calls` then defaults to the number of devices. Not for a coroutine handler without isolation="process".
+        checkpoints: the names that a handler may save. In a list, a job begins with the first, and each may follow only
+            the one before it. A mapping gives for each name those that may follow it; a job begins with one that
+            follows no other. A name may be saved again; one before the job's last changes nothing. Defaults to any name
+            in any order.
+        fatal: an exception class, or several, for which a retry cannot help: the job fails at once, as for
+            `FinalError`.
+        audience: "user": users may call it over HTTP with their own key or token. "service": only the application may,
+            in-process or with a service or admin key; users do not see it. Defaults to "user".
+        plans: the plans whose users may call it. Binds users only, as `audience` does. Defaults to all plans.
+        stop_grace: seconds for a cancelled handler to clean up before it is abandoned (a thread) or killed (a process).
+            Defaults to 5.
+        """
+
+        name = options.pop("name", None)
+
+        def declare(given: Any) -> Any:
+            function = handler_of(given)
+            called = _declared_name(name, function, "tool")
             if called in self._tools:
                 raise ValueError(f"the tool {called!r} is declared twice; give one of them another name")
+            pool = options.get("pool", DEFAULT_POOL)
             if pool not in tuple(self._pools):
                 raise ValueError(f"tool {called!r} names the pool {pool!r}, which is not declared; add Pool({pool!r})")
-            self._tools[called] = declared_tool(
+            tool = declared_tool(
                 called,
-                handler,
+                function,
                 longest_s=self.policy.max_age_ms / 1_000,
                 endings=ENDINGS,
-                cost=cost,
-                pool=pool,
-                timeout=timeout,
-                max_wait=max_wait,
-                attempts=attempts,
-                backoff=backoff,
-                backoff_max=backoff_max,
-                priority=priority,
-                items=items,
-                max_items=max_items,
-                dedupe=dedupe,
-                isolation=isolation,
-                memory_mb=memory_mb,
-                recycle_after=recycle_after,
-                jobs_per_call=jobs_per_call,
-                linger_ms=linger_ms,
-                max_calls=max_calls,
-                setup=setup,
-                devices=devices,
-                checkpoints=checkpoints,
-                fatal=fatal,
-                stop_grace=stop_grace,
-                audience=audience,
-                plans=plans,
                 known_plans=self.policy.plans,
+                **options,
             )
-            return handler
+            self._tools[called] = tool
+            return DeclaredTool(self, tool, function)
 
-        return declare
+        return declare if handler is None else declare(handler)
 
     def on(
         self,

@@ -88,11 +88,11 @@ def declared_tool(
     *,
     longest_s: float,
     endings: tuple[type, ...],
-    checkpoints: CheckpointOrder | None,
-    fatal: Any,
-    devices: Any,
-    plans: Any,
     known_plans: Mapping[str, Plan],
+    checkpoints: CheckpointOrder | None = None,
+    fatal: Any = (),
+    devices: Any = (),
+    plans: Any = None,
     **options: Any,
 ) -> Tool:
     """The tool of a handler and its options.
@@ -102,7 +102,7 @@ def declared_tool(
     # Only here: pydantic takes longer to import than all else, and a client declares no tool.
     from .payload_schema import payload_of
 
-    payload = payload_of(name, handler, takes_several=options["jobs_per_call"] is not None)
+    payload = payload_of(name, handler, takes_several=options.get("jobs_per_call") is not None)
     try:
         tool = Tool(
             name=name,
@@ -111,8 +111,8 @@ def declared_tool(
             checkpoints=None if checkpoints is None else declared_checkpoints(checkpoints),
             fatal=fatal if isinstance(fatal, tuple) else (fatal,),
             devices=declared_devices(devices),
-            setup_takes_device=bool(devices) and _can_be_called(options["setup"], "device"),
-            asked=_fields_asked(options["cost"]),
+            setup_takes_device=bool(devices) and _can_be_called(options.get("setup"), "device"),
+            asked=_fields_asked(options.get("cost", 0)),
             plans=None if plans is None else _declared_plans(plans, known_plans),
             **options,
         )

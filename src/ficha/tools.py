@@ -30,44 +30,11 @@ class PayloadMismatch(Exception):
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """A kind of job. Its handler's signature is the schema of its payload.
+    """A kind of job. Its handler's signature is the schema of its payload; `Ficha.tool` describes the options.
 
-    cost: credits for one job: a number, or a function with some of the payload's fields as parameters, which get the
-        handler's values.
-    pool: the pool whose slots and workers it uses. Defaults to "default".
-    timeout: seconds in `starting` or `running` before a job is failed and refunded. Defaults to 600.
-    max_wait: seconds in the queue before a job is cancelled and refunded. Defaults to no limit.
-    attempts: how often a job may run before an error is final. Defaults to 1: the first error is.
-    backoff, backoff_max: seconds before the first retry, doubling up to the second number. Random jitter shortens each
-        by up to half, so that jobs that failed together do not retry together. Default to 1 and 300.
-    priority: added to the plan's priority; a larger number is served later. Defaults to 0.
-    items: the payload's field with the number of items requested, or with a list of them.
-    max_items: submits with more items are split into jobs of at most this many, as one batch.
-    dedupe: the same payload is computed once; other jobs get the result free of charge, also those that wait already.
-    isolation: where the handler runs. "auto": a coroutine on the worker's loop, a plain function in a thread;
-        "process": in a child process, for code that keeps a core busy or may crash. Defaults to "auto".
-    memory_mb: the memory limit of a child process, in MiB. Defaults to none. Only with isolation="process".
-    recycle_after: a child process is replaced after this many jobs. Defaults to never. Only with isolation="process".
-    jobs_per_call: up to this many jobs share one call, `handler(jobs)` or `handler(jobs, payloads: list[Model])`; each
-        still has its own outcome, charge and lease. Defaults to one job per call.
-    linger_ms: how long a call that is not full waits for more jobs. Defaults to 20.
-    max_calls: how many calls of the handler may be under way in one worker, such as 1 for a model that needs a device
-        to itself. Further jobs that the worker holds wait for their turn. Defaults to no limit but `concurrency`.
-    setup: a function that is called once per thread if the handler is a plain function, once per child process, else
-        once per worker. Handlers find what it returns, such as a model, in `job.setup`. If it raises, jobs go back to
-        the queue without an attempt used up, and the worker tries it again later.
-    devices: names of devices, such as "cuda:0". Each thread or child process of the tool is bound to one of them, the
-        one that has the fewest; handlers find it in `job.device`, and a `setup` with a parameter gets it. `max_calls`
-        then defaults to the number of devices. Not for a coroutine handler without isolation="process".
-    checkpoints: the names that a handler may save. In a list, a job begins with the first, and each may follow only the
-        one before it. A mapping gives for each name those that may follow it; a job begins with one that follows no
-        other. A name may be saved again; one before the job's last changes nothing. Defaults to any name in any order.
-    fatal: an exception class, or several, for which a retry cannot help: the job fails at once, as for `FinalError`.
-    audience: "user": users may call it over HTTP with their own key or token. "service": only the application may,
-        in-process or with a service or admin key; users do not see it. Defaults to "user".
-    plans: the plans whose users may call it. Binds users only, as `audience` does. Defaults to all plans.
-    stop_grace: seconds for a cancelled handler to clean up before it is abandoned (a thread) or killed (a process).
-        Defaults to 5.
+    asked: the fields that a cost function has as parameters; None if it takes all.
+    is_async: whether its handler is a coroutine function.
+    setup_takes_device: whether `setup` is called with the device.
     """
 
     name: str
@@ -98,9 +65,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     audience: Audience = "user"
     plans: tuple[str, ...] | None = None
     asked: frozenset[str] | None = None
-    """The fields that a cost function has as parameters; None if it takes all."""
     is_async: bool = False
-    """Whether its handler is a coroutine function."""
     setup_takes_device: bool = False
 
     def __post_init__(self) -> None:

@@ -3,17 +3,29 @@
 import asyncio
 import inspect
 import re
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
 import ficha
-from ficha import Ficha, JobContext, Plan, Pool, Refused
+from ficha import (
+    CheckpointManager,
+    DeclaredTool,
+    Ficha,
+    JobContext,
+    Plan,
+    Pool,
+    Refused,
+    ThreadJobContext,
+    ToolSubmit,
+)
 from ficha.core.checkpoints import Checkpoints
 from ficha.core.codes import CODES, Code
 from ficha.core.outcomes import Refusal
+from ficha.operations.bound import MACHINERY
 
 HTTP_ONLY = {"FORBIDDEN", "UNAUTHENTICATED"}
 """Codes that only a request from outside can meet."""
@@ -44,6 +56,41 @@ def test_each_code_has_an_exception_of_its_own(code: Any) -> None:
     assert type(refused) is kind
     assert (refused.code, refused.message, str(refused)) == (code, "in words", "in words")
     assert (refused.retry_after_s, refused.details, refused.retryable) == (3.0, {"a": 1}, CODES[code].retryable)
+
+
+def ficha_types(annotation: Any) -> Iterator[type]:
+    """The classes of Ficha within an annotation."""
+    for part in (annotation, *get_args(annotation), get_origin(annotation)):
+        if isinstance(part, type) and part.__module__.split(".")[0] == "ficha":
+            yield part
+        elif part is not annotation and part is not None:
+            yield from ficha_types(part)
+
+
+def test_what_calls_take_and_return_can_be_imported_from_ficha() -> None:
+    app = Ficha("memory:")
+    known = {id(value) for name, value in vars(ficha).items() if name in ficha.__all__}
+    names = {"Settings": Any, "ASGIApp": Any}
+    missing = set()
+    kinds = (Ficha, JobContext, ThreadJobContext, DeclaredTool, ToolSubmit, CheckpointManager)
+    for kind in kinds:
+        for name in dir(app) if kind is Ficha else vars(kind):
+            method = inspect.getattr_static(kind, name, None)
+            method = method.fget if isinstance(method, property) else method
+            if name.startswith("_") or not inspect.isfunction(method):
+                continue
+            for annotation in get_type_hints(method, localns=names).values():
+                missing |= {(name, found.__name__) for found in ficha_types(annotation) if id(found) not in known}
+    # What a handler's context is made of is the worker's affair.
+    assert {(name, found) for name, found in missing if name not in ("steps", "facts")} == set()
+
+
+def test_an_application_lists_what_its_user_calls() -> None:
+    app = Ficha("memory:")
+    shown = {name for name in dir(app) if not name.startswith("_")}
+    assert {"submit", "grant", "tool", "tools", "run_worker", "claim", "finish", "acting", "pools", "open"} <= shown
+    assert shown.isdisjoint(MACHINERY)
+    assert set(object.__dir__(app)) > MACHINERY, "each is there, for the other rooms"
 
 
 def test_there_is_no_exception_without_a_code() -> None:

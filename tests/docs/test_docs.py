@@ -5,9 +5,9 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_overloads
 
 import msgspec
 import pytest
@@ -71,15 +71,26 @@ def test_every_field_of_the_settings_is_documented(kind: type[msgspec.Struct]) -
     assert all(f"{field}:" in (kind.__doc__ or "") or f"{field}," in (kind.__doc__ or "") for field in fields)
 
 
-@pytest.mark.parametrize("function", [Ficha.__init__, Ficha.tool])
-def test_every_setting_of_an_application_is_documented(function: object) -> None:
-    assert set(inspect.signature(function).parameters) - {"self"} <= rows(REFERENCE)  # type: ignore[arg-type]
+TOOL = inspect.signature(get_overloads(Ficha.tool)[1]).parameters
+"""The options of a tool, as a type checker and an editor see them."""
+
+
+@pytest.mark.parametrize("settings", [inspect.signature(Ficha.__init__).parameters, TOOL])
+def test_every_setting_of_an_application_is_documented(settings: Mapping[str, inspect.Parameter]) -> None:
+    assert set(settings) - {"self"} <= rows(REFERENCE)
 
 
 def test_every_option_of_a_tool_is_explained_where_it_is_declared() -> None:
-    words = inspect.getdoc(Tool) or ""
-    for option in set(inspect.signature(Ficha.tool).parameters) - {"self", "name"}:
+    words = inspect.getdoc(Ficha.tool) or ""
+    for option in set(TOOL) - {"self"}:
         assert re.search(rf"^({option}|\w+, {option}|{option}, \w+): ", words, re.MULTILINE), option
+
+
+def test_an_editor_shows_the_default_of_every_option_of_a_tool() -> None:
+    made = {field.name: field.default for field in msgspec.structs.fields(Tool)}
+    shown = {name: option.default for name, option in TOOL.items() if name not in ("self", "name")}
+    assert shown == {name: made[name] for name in shown}
+    assert set(made) - set(shown) == {"name", "handler", "payload", "asked", "is_async", "setup_takes_device"}
 
 
 def test_every_environment_variable_is_documented() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from .. import validation as arg
 from ..engine.engine import Engine
@@ -18,6 +19,17 @@ from .hooks import HookOperations
 from .leases import LeaseOperations
 from .quotes import QuoteOperations
 
+MACHINERY: Final = frozenset(
+    (
+        *("actor", "default_plan", "engine", "queries", "separate_operations", "use_database"),
+        *("submit_command", "submit_request", "submit_batch_request", "quote_request"),
+        *("stand", "work_heard", "telling_of_work", "cancels_heard", "wait_for_cancels", "lost", "register_worker"),
+        *("completed", "retry_later", "accepted", "cancelled", "interrupted", "end_many", "finish_job", "use_api_key"),
+    )
+)
+"""What the worker, the server and the command line call of the operations, and an application has no use for: `dir`
+leaves it out."""
+
 
 class AllOperations(
     AccountOperations,
@@ -30,6 +42,9 @@ class AllOperations(
     HookOperations,
 ):
     """Every operation there is."""
+
+    def __dir__(self) -> list[str]:
+        return sorted(set(super().__dir__()) - MACHINERY)
 
     def acting(self, actor: str) -> BoundOperations:
         """The same operations on the same engine, in somebody's name: every change leaves a line in the audit log."""

@@ -30,6 +30,7 @@ from ..core.outcomes import Refusal
 from ..errors import Refused
 from ..json_values import stored_json
 from ..store.base import StoreError
+from ..tool_calls import handler_of
 from ..tools import Tool
 from .context import Facts, JobContext
 from .failure import Failure, SetupFailed
@@ -205,7 +206,7 @@ class ChildRunner:
 
         spec = self._spec
         try:
-            handler = _named(spec.handler)
+            handler = handler_of(_named(spec.handler))
             setup = None if spec.setup is None else _named(spec.setup)
             payload = payload_of(spec.tool, handler)
             fatal = tuple(map(_named, spec.fatal))
