@@ -97,3 +97,18 @@ def test_no_module_has_the_name_of_another_without_a_reason() -> None:
     shared = {name: found for name, found in rooms.items() if len(found) > 1}
     assert {name: found for name, found in shared.items() if name not in NOUNS | set(SHARED)} == {}
     assert set(SHARED) <= set(shared), "the list names what is no longer shared"
+
+
+ROOM_SIZES = {
+    "store/postgres": 1_900,
+    "store/postgres/optimistic": 800,
+    "store/sqlite": 1_600,
+    "store/sql": 700,
+}
+"""Lines of Python that one person reads in a sitting; a room inside another counts for itself."""
+
+
+def test_a_room_of_the_store_can_be_read_in_one_sitting() -> None:
+    for room, most in ROOM_SIZES.items():
+        lines = sum(len(path.read_text().splitlines()) for path in (SOURCE / room).glob("*.py"))
+        assert 0 < lines <= most, f"{room} has {lines} lines; at most {most} are allowed"

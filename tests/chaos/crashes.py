@@ -65,9 +65,9 @@ class Crash:
         sqlite.SqliteStore._commit = sync_commit_and_die  # type: ignore[method-assign]
 
     def _arm_layer(self) -> None:
-        from ficha.store.postgres.optimistic.statements import PostgresSession
+        from ficha.store.postgres.optimistic.statements import PostgresRowAccess
 
-        write_if = PostgresSession.write_if
+        write_if = PostgresRowAccess.write_if
 
         async def write_and_die(*args: Any) -> Any:
             """With a guard, to write is to commit: nothing lies between, so it dies while that is under way."""
@@ -78,7 +78,7 @@ class Crash:
                 self._reach("committed")
             return written
 
-        PostgresSession.write_if = write_and_die  # type: ignore[method-assign]
+        PostgresRowAccess.write_if = write_and_die  # type: ignore[method-assign]
 
     def _watched(self, transact: Callable[..., Awaitable[Committed]]) -> Callable[..., Awaitable[Committed]]:
         async def watched(

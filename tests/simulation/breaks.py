@@ -198,12 +198,12 @@ def _audit_line(stack: ExitStack) -> None:
 
 def _version_check(stack: ExitStack) -> None:
     """What was decided on cached rows is written whoever has changed them since."""
-    stack.enter_context(patch("tests.simulation.optimistic.SimulatedSession.is_version", lambda *_: True))
+    stack.enter_context(patch("tests.simulation.optimistic.SimulatedRowAccess.is_version", lambda *_: True))
 
 
 def _nothing_ready_check(stack: ExitStack) -> None:
     """A claim beside a submit does not ask whether other jobs are ready."""
-    stack.enter_context(patch("tests.simulation.optimistic.SimulatedSession.is_nothing_ready", lambda *_: True))
+    stack.enter_context(patch("tests.simulation.optimistic.SimulatedRowAccess.is_nothing_ready", lambda *_: True))
 
 
 def _record_of_a_hook(stack: ExitStack) -> None:

@@ -10,9 +10,16 @@ from ficha.core.needs import Needs
 from ficha.core.snapshot import Snapshot
 from ficha.store.base import Committed, CommitUnknown, Transient, Unavailable
 from ficha.store.postgres.optimistic import OptimisticLayer
+from ficha.store.postgres.optimistic.row_access import (
+    AccountsSeen,
+    CachedAccount,
+    ReadySeen,
+    Unchanged,
+    Version,
+    Written,
+)
 from ficha.store.postgres.optimistic.row_cache import CLOCK_SLACK_US
 from ficha.store.postgres.optimistic.scan_start import ScanStarts
-from ficha.store.postgres.optimistic.session import AccountsSeen, CachedAccount, ReadySeen, Unchanged, Version, Written
 
 from .database import Transaction
 
@@ -22,10 +29,10 @@ if TYPE_CHECKING:
 
 def simulated_layer(store: SimulatedStore) -> OptimisticLayer:
     scans = ScanStarts(lambda: store.database.loop.now)
-    return OptimisticLayer(None, scans, lambda connection: SimulatedSession(store))
+    return OptimisticLayer(None, scans, lambda connection: SimulatedRowAccess(store))
 
 
-class SimulatedSession:
+class SimulatedRowAccess:
     """One process's connection, as the layer uses it."""
 
     def __init__(self, store: SimulatedStore) -> None:

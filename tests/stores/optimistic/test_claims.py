@@ -12,7 +12,7 @@ from ficha.core.policy import SECOND
 from ficha.store import base as q
 from ficha.store.postgres import PostgresStore
 from ficha.store.postgres.optimistic import layer
-from ficha.store.postgres.optimistic.statements import PostgresSession
+from ficha.store.postgres.optimistic.statements import PostgresRowAccess
 from ficha.testing import ManualClock
 from tests.stores.postgres_setup import connected, jobs, leased, opened, prepare, run, sent, submit, two
 
@@ -31,15 +31,15 @@ async def ready(store: PostgresStore, count: int, *others: PostgresStore) -> lis
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Awaitable[Any]]) -> None:
     """Has something happen between the next look and what is written on it."""
-    look = PostgresSession.look_at_ready
+    look = PostgresRowAccess.look_at_ready
 
     async def look_and_act(*args: Any) -> Any:
         seen = await look(*args)
-        monkeypatch.setattr(PostgresSession, "look_at_ready", look)
+        monkeypatch.setattr(PostgresRowAccess, "look_at_ready", look)
         await act()
         return seen
 
-    monkeypatch.setattr(PostgresSession, "look_at_ready", look_and_act)
+    monkeypatch.setattr(PostgresRowAccess, "look_at_ready", look_and_act)
 
 
 def ids(claimed: Any) -> list[str]:
@@ -220,14 +220,14 @@ async def test_a_look_that_is_long_ago_is_not_written(migrated_url: str, monkeyp
     """As after a process was stopped and went on: its leases would be over before they began."""
     async with opened(migrated_url, committers=1) as store:
         [queued] = await ready(store, 1)
-        look = PostgresSession.look_at_ready
+        look = PostgresRowAccess.look_at_ready
 
         async def look_long_ago(*args: Any) -> Any:
             seen = await look(*args)
             seen.snapshot.now -= 3_600 * SECOND
             return seen
 
-        monkeypatch.setattr(PostgresSession, "look_at_ready", look_long_ago)
+        monkeypatch.setattr(PostgresRowAccess, "look_at_ready", look_long_ago)
         [claimed], texts = await sent(store, CLAIM)
         assert (ids(claimed), texts) == ([queued], [*SEEN, *LOCKED])
         [job] = await jobs(store)
@@ -325,14 +325,14 @@ async def test_what_another_lane_forgets_meanwhile_does_no_harm(
         await prepare(mine)
         await run(other, c.OpenAccount("bo", "pro", 1_000))
         await quiet(mine)
-        look = PostgresSession.look_at_accounts
+        look = PostgresRowAccess.look_at_accounts
 
         async def look_and_forget(*args: Any) -> Any:
             mine._layer.cache.pools.clear()
             return await look(*args)
 
         # The account is not remembered, so it is looked at first.
-        monkeypatch.setattr(PostgresSession, "look_at_accounts", look_and_forget)
+        monkeypatch.setattr(PostgresRowAccess, "look_at_accounts", look_and_forget)
         [submitted, claimed], texts = await sent(mine, submit("bo"), CLAIM)
         assert (ids(claimed), texts) == ([submitted.job_id], ["SELECT", "guarded"])
         assert await sound(mine)

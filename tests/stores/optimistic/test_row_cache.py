@@ -17,7 +17,7 @@ from ficha.store import base as q
 from ficha.store.base import Transient
 from ficha.store.postgres import PostgresStore
 from ficha.store.postgres.optimistic import layer, row_cache
-from ficha.store.postgres.optimistic.statements import PostgresSession
+from ficha.store.postgres.optimistic.statements import PostgresRowAccess
 from tests.stores.postgres_setup import (
     connected,
     jobs,
@@ -219,16 +219,16 @@ async def test_where_even_a_fresh_look_is_old_commit_groups_take_locks_at_once(
     async with two(migrated_url) as (mine, other):
         await prepare(mine)
         mine._layer.cache.accounts.clear()
-        look = PostgresSession.look_at_accounts
+        look = PostgresRowAccess.look_at_accounts
 
         async def late_look(*args: Any) -> Any:
             found = await look(*args)
             with monkeypatch.context() as undone:
-                undone.setattr(PostgresSession, "look_at_accounts", look)
+                undone.setattr(PostgresRowAccess, "look_at_accounts", look)
                 await run(other, submit())
             return found
 
-        monkeypatch.setattr(PostgresSession, "look_at_accounts", late_look)
+        monkeypatch.setattr(PostgresRowAccess, "look_at_accounts", late_look)
         for groups in (2, 4, 8, 16, 32, 64, 64):
             _, texts = await sent(mine, submit())
             assert texts[:3] == ["SELECT", "guarded", "BEGIN"]

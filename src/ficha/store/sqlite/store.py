@@ -35,7 +35,6 @@ SIGNS_PAGES = 1_000
 """Pages that heartbeats and renewed leaders alone may leave in the WAL."""
 WATCH_S = 0.05
 """How often the WAL is checked for commits of other processes."""
-
 COMMIT = insert(COMMITS)
 MARKED = "SELECT 1 FROM commits WHERE committer = ? AND sequence = ? ORDER BY number DESC LIMIT 1"
 PRUNE = (
@@ -49,7 +48,6 @@ class SqliteStore:
 
     clock: the time, in microseconds since 1970. Defaults to the system's clock.
     busy_timeout_s: how long to wait for another process's transaction. Defaults to 30 s.
-
     Open a store after a fork, never before.
     """
 

@@ -14,7 +14,7 @@ from ...base import Clock
 from ..dialect import Layout
 from .layer import OptimisticLayer
 from .scan_start import ScanStarts
-from .statements import PostgresSession
+from .statements import PostgresRowAccess
 
 
 def optimistic_layer(
@@ -22,4 +22,4 @@ def optimistic_layer(
 ) -> OptimisticLayer:
     """The layer over PostgreSQL; `signed` adds the store's signature to hints."""
     scans = ScanStarts()
-    return OptimisticLayer(clock, scans, partial(PostgresSession, layout, scans, signed, clock))
+    return OptimisticLayer(clock, scans, partial(PostgresRowAccess, layout, scans, signed, clock))

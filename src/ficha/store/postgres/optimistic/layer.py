@@ -18,9 +18,9 @@ from ....core.records import Account, Ready
 from ....core.snapshot import Changes, Snapshot
 from ...base import Clock, Committed
 from ..layer import Group, Layer, Stretches
+from .row_access import RowAccess, Unchanged, Versions, Written
 from .row_cache import RowCache
 from .scan_start import ScanStarts
-from .session import Session, Unchanged, Versions, Written
 
 SHARED_S: Final = 1.0
 """How long accounts are read for each group, after another process has written to a cached one; and how long claims
@@ -54,15 +54,15 @@ class OptimisticLayer(Layer):
 
     clock: the time in place of the database's. For tests.
     scans: where claims begin to scan.
-    session: wraps a connection for the layer.
+    row_access: wraps a connection for the layer.
     """
 
-    def __init__(self, clock: Clock | None, scans: ScanStarts, session: Callable[[Any], Session]) -> None:
+    def __init__(self, clock: Clock | None, scans: ScanStarts, row_access: Callable[[Any], RowAccess]) -> None:
         self.cache = RowCache(clock)
         self.scans = scans
         self.without_limit = scans.without_limit
         self._is_own_clock = clock is not None
-        self._session = session
+        self._row_access = row_access
         self._shared_until = 0.0
         self._contested_until = 0.0
         self._misses = 0
@@ -77,8 +77,8 @@ class OptimisticLayer(Layer):
         A refusal is never based on cached rows alone: a group that would change nothing is decided again under locks,
         unless it only claims, because then all rows were read just now.
         """
-        session = self._session(connection)
-        guess = await self._guess(session, group.needs)
+        rows = self._row_access(connection)
+        guess = await self._guess(rows, group.needs)
         if guess is None:
             return None
         changes, outcomes = group.decide(guess.snapshot)
@@ -93,7 +93,7 @@ class OptimisticLayer(Layer):
                 for change in changes.jobs
                 if change.after.id in guess.ready
             }
-        written = await session.write_if(unchanged, guess.snapshot, committed, group.marker)
+        written = await rows.write_if(unchanged, guess.snapshot, committed, group.marker)
         if written is None:
             self._was_wrong(guess)
             return None
@@ -128,9 +128,9 @@ class OptimisticLayer(Layer):
 
     # The snapshot to decide on
 
-    async def _guess(self, session: Session, needs: Needs) -> Guess | None:
+    async def _guess(self, rows: RowAccess, needs: Needs) -> Guess | None:
         if needs.ready and _only_claims(needs):
-            return await self._guess_claims(session, needs)
+            return await self._guess_claims(rows, needs)
         if self._skips:
             self._skips -= 1
             return None
@@ -148,7 +148,7 @@ class OptimisticLayer(Layer):
         missing: list[str] = []
         if len(accounts) < len(names):
             missing = sorted(names - accounts.keys())
-            seen = await session.look_at_accounts(missing)
+            seen = await rows.look_at_accounts(missing)
             if seen.now is not None:
                 cache.heard(seen.now)
             accounts.update(seen.accounts)
@@ -172,7 +172,7 @@ class OptimisticLayer(Layer):
         )
         return Guess(snapshot, unchanged, is_fresh=0 < len(missing) == len(names), is_claim=bool(pools))
 
-    async def _guess_claims(self, session: Session, needs: Needs) -> Guess | None:
+    async def _guess_claims(self, rows: RowAccess, needs: Needs) -> Guess | None:
         """The same for claims, by a scan without locks, if the pools have no limit or most likely nothing is ready."""
         if time.monotonic() < self._contested_until:
             return None
@@ -180,7 +180,7 @@ class OptimisticLayer(Layer):
         is_worth_it = self._is_quiet or (is_small and needs.ready.keys() <= self.without_limit)
         if not is_worth_it or (leases := self.cache.held(needs.jobs)) is None:
             return None
-        seen = await session.look_at_ready(needs)
+        seen = await rows.look_at_ready(needs)
         snapshot, ready, pools = seen.snapshot, seen.ready, seen.pools
         self._looked(snapshot)
         self.cache.pools.update(

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ....core.records import HELD, Job, Pool
 from ....core.snapshot import Changes
 from ...base import Clock
-from .session import CachedAccount, Version, Written
+from .row_access import CachedAccount, Version, Written
 
 MOST_ACCOUNTS: Final = 10_000
 MOST_LEASES: Final = 10_000

@@ -25,9 +25,9 @@ from ..dialect import SQL, Layout, joined, quoted
 from ..load import Locked, candidate_values, snapshot_of
 from ..load_statements import PART, REST
 from ..write import NEW_OR_CHANGED, Filled, Part, answer, changed, filled_parts
+from .row_access import AccountsSeen, CachedAccount, ReadySeen, Unchanged, Written
 from .row_cache import CLOCK_SLACK_US
 from .scan_start import ScanStarts
-from .session import AccountsSeen, CachedAccount, ReadySeen, Unchanged, Written
 
 LOOK_AT_ACCOUNTS: Final = f"""
 SELECT {SQL.clock}, a.xmin::text, a.ctid::text, {SQL.selected(t.ACCOUNTS, "a")} FROM ficha.accounts a
@@ -154,7 +154,7 @@ def statement(
     return f"WITH {', '.join(ctes)} SELECT {written}, {answer(number if with_hints else None)} FROM guard"
 
 
-class PostgresSession:
+class PostgresRowAccess:
     """One connection, as the layer uses it."""
 
     def __init__(

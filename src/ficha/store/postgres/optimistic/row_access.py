@@ -70,7 +70,7 @@ class Written(Struct, frozen=True):
     positions: dict[str, Position]
 
 
-class Session(Protocol):
+class RowAccess(Protocol):
     """One connection, as the layer uses it."""
 
     async def look_at_accounts(self, names: Collection[str]) -> AccountsSeen:
