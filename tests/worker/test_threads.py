@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ficha import Ficha, JobContext, ThreadJobContext
+from ficha import Ficha, JobContext, Pool, ThreadJobContext
 from tests.support.waiting import until
 from tests.worker.in_process import app_on, ended
 
@@ -100,6 +100,8 @@ async def test_a_thread_that_hangs_is_left_behind_and_replaced(
 
     handler = draw if jobs_per_call is None else draw_all
     options: dict[str, Any] = {"jobs_per_call": jobs_per_call, "max_calls": max_calls}
+    if jobs_per_call is not None:
+        options["linger_ms"] = 5_000  # Both jobs share a call, however far apart they are submitted.
     app.tool(name="draw", timeout=0.5, stop_grace=0.01, **options)(handler)
     async with app, asyncio.timeout(30):
         count = jobs_per_call or 1
@@ -287,3 +289,20 @@ async def test_a_job_that_is_cancelled_while_it_waits_for_its_turn_never_begins(
             await ended(app, job_id)
     assert waiting[0] not in begun
     assert sorted(begun) == sorted([*first, *waiting[1:]])
+
+
+def test_a_worker_holds_enough_jobs_for_the_calls_under_way_and_the_next() -> None:
+    app = app_on(pools=[Pool("gpu"), Pool("large")])
+    assert app.worker().concurrency == 10
+    app.tool(name="small", pool="gpu", jobs_per_call=4)(takes_several)
+    assert app.worker().concurrency == 10
+    app.tool(name="medium", pool="gpu", jobs_per_call=16, max_calls=2)(takes_several)
+    app.tool(name="large", pool="large", jobs_per_call=600)(takes_several)
+    assert app.worker(["default"]).concurrency == 10
+    assert app.worker(["gpu"]).concurrency == 3 * 16
+    assert app.worker().concurrency == app.limits.claim_jobs == 1_000
+    assert app.worker(concurrency=7).concurrency == 7
+
+
+def takes_several(jobs: list[ThreadJobContext]) -> list[None]:
+    return [None for _ in jobs]
