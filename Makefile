@@ -66,6 +66,7 @@ bench: setup ## measure Ficha and its peers
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.endurance
 	$(BIN)/python -m benchmarks.serving
+	$(BIN)/python -m benchmarks.gpu
 
 simulate: setup ## run SEEDS seeds (default 1000) of the simulator, from START on
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --start $(START)

@@ -57,7 +57,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=5.0, help="how long one rate is measured")
     parser.add_argument("--database", choices=["postgres", "sqlite"], help="one database instead of both")
     parser.add_argument("--only", metavar="NAME", help="only calls whose name starts so, as 128")
-    parser.add_argument("--max-calls", type=int, action="append", help="calls under way [1 and 2; with --cpu, 1]")
+    parser.add_argument("--max-calls", type=int, action="append", help="calls under way; may be repeated [1 and 2]")
     parser.add_argument("--calls-held", type=int, help="groups of jobs that the worker holds")
     parser.add_argument("--layers", type=int, default=LAYERS, help=f"of the network, for longer calls [{LAYERS}]")
     parser.add_argument("--switch-ms", type=float, help="Python's switch interval, in milliseconds [5]")
@@ -69,7 +69,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 def _figures(
     runner: asyncio.Runner, kinds: list[Kind], shape: Shape, options: argparse.Namespace, console: Console
 ) -> list[dict[str, Any]]:
-    sides = [(kind, most) for kind in kinds for most in options.max_calls or ((1,) if options.cpu else (1, 2))]
+    sides = [(kind, most) for kind in kinds for most in options.max_calls or (1, 2)]
     bare: list[float] = []
     rates: dict[tuple[Kind, int], list[Rate]] = {side: [] for side in sides}
     for number in range(options.rounds):

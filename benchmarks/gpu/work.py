@@ -7,7 +7,9 @@ one group of pictures after the other.
 from __future__ import annotations
 
 import importlib
+import threading
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,9 +17,12 @@ from typing import Any, Final
 PICTURES: Final = 256
 """Pictures in memory, which jobs name by their number."""
 CHANNELS: Final = 64
-CALL_S: Final = 0.010
 SETUP_S: Final = 0.100
-"""How long a call of the stand-in takes, and setting it up on a thread. Both release the GIL, as a device's do."""
+"""How long it takes to set the stand-in up on a thread."""
+
+_LAUNCHED: Final = bytes(64 * 1024)
+_STAND_IN: Final = threading.Lock()
+"""Held by the call that the stand-in is busy with."""
 
 Model = Callable[[Sequence[int]], list[float]]
 
@@ -45,14 +50,22 @@ def torch_shapes(layers: int) -> list[Shape]:
 
 
 def stand_in_shapes() -> list[Shape]:
-    return [Shape("stand-in, 10 ms", 16, 0.95, 8, stand_in)]
+    return [
+        Shape("10 ms", 16, 0.95, 8, lambda: stand_in(0.010, 1)),
+        Shape("5 ms, 40 launches", 32, 0.90, 8, lambda: stand_in(0.005, 40)),
+    ]
 
 
-def stand_in() -> Model:
+def stand_in(call_s: float, launches: int) -> Model:
+    """A device that is busy for so long with each call, and with one call at a time. First each part of a call is
+    launched: as an operation of PyTorch does, that releases the GIL and must get it back."""
     time.sleep(SETUP_S)
 
     def call(numbers: Sequence[int]) -> list[float]:
-        time.sleep(CALL_S)
+        for _ in range(launches):
+            zlib.crc32(_LAUNCHED)
+        with _STAND_IN:
+            time.sleep(call_s)
         return [float(number) for number in numbers]
 
     return call
