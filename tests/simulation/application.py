@@ -25,7 +25,12 @@ TIMEOUT_S: Final = 20.0
 
 
 class Provider(Protocol):
-    """An outside service that takes work and calls back."""
+    """An outside service that takes work and calls back.
+
+    listens: whether a hook tells it of jobs that ended.
+    """
+
+    listens: bool
 
     def accept(self, job_id: str) -> str:
         """Takes the work on and names it."""
@@ -57,10 +62,12 @@ def simulated_app(store: Store, random: Random, provider: Provider) -> Ficha:
         await works(2.0)
         return {"part": number, "made": random.getrandbits(32)}
 
-    @app.on("completed", "failed", "cancelled", timeout=5.0)
-    async def told(job: JobView) -> None:
-        await works(2.0)
-        provider.hears(job.id)
+    if provider.listens:
+
+        @app.on("completed", "failed", "cancelled", timeout=5.0)
+        async def told(job: JobView) -> None:
+            await works(2.0)
+            provider.hears(job.id)
 
     @app.tool(cost=1, pool="cpu", timeout=TIMEOUT_S)
     async def quick(job: JobContext, mark: str) -> dict[str, str]:

@@ -240,6 +240,7 @@ class Caller(Requester):
         self._loop = loop
         self._context = context
         self._refs = 0
+        self.listens = False
         self.heard: set[str] = set()
         """The jobs of whose end it was told."""
 

@@ -130,7 +130,8 @@ class HookRunner:
             else:
                 await asyncio.to_thread(hook.function, job)
         except Exception as error:
-            log.exception("the hook %s for job %s failed; it is run again", held.name, held.job_id)
+            # Not an error of Ficha's, and not the end: it is run again.
+            log.warning("the hook %s for job %s failed; it is run again", held.name, held.job_id, exc_info=error)
             pause_s = hook_backoff_ms(held.attempts) / 1_000
             self._retry_at = min(self._retry_at, time.monotonic() + pause_s)
             return f"{type(error).__name__}: {error}"
