@@ -39,24 +39,12 @@ def rows(text: str) -> set[str]:
     }
 
 
-def test_the_readme_example_runs(tmp_path: Path) -> None:
-    [example] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    done = subprocess.run(
-        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout == "1 95\n{'image': 'CAT.PNG x2'}\n"
-
-
 def test_the_example_of_the_reference_runs(tmp_path: Path) -> None:
     [example] = re.findall(r"```python\n(.*?)```", REFERENCE, re.DOTALL)
     done = subprocess.run(
         [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout == "Draws pictures.\n"
-
-
-def test_the_readme_names_the_two_commands() -> None:
-    assert {"make demo", "make test"} <= set(re.findall(r"make \w+", (ROOT / "README.md").read_text()))
 
 
 def test_the_diagram_in_the_documentation_is_the_transition_table() -> None:
