@@ -29,3 +29,13 @@ async def test_of_several_jobs_with_one_reference_the_last_is_found_or_the_last_
     assert (await app.job_by_ref("same", tool="video")).id == ids[1]
     with pytest.raises(NotFound):
         await app.job_by_ref("same", tool="embed")
+
+
+async def test_a_provider_that_says_no_fails_the_job_as_a_run_would(app: Ficha) -> None:
+    job_id = (await app.submit("stubborn", account="ana")).job_id
+    await app.accept(await claim_one(app, "cpu"), "p-1")
+    first = await app.finish_job((await app.job_by_ref("p-1")).id, app.failed("busy"))
+    assert (first.status, first.refunded) == ("queued", 0)
+    await app.cancel(job_id)
+    late = await app.finish_job((await app.job_by_ref("p-1")).id, app.failed("busy"))
+    assert (late.status, late.changed) == ("cancelled", False)

@@ -24,10 +24,11 @@ MACHINERY: Final = frozenset(
         *("actor", "default_plan", "engine", "queries", "separate_operations", "use_database"),
         *("submit_command", "submit_request", "submit_batch_request", "quote_request"),
         *("stand", "work_heard", "telling_of_work", "cancels_heard", "wait_for_cancels", "lost", "register_worker"),
-        *("completed", "retry_later", "accepted", "cancelled", "interrupted", "end_many", "finish_job", "use_api_key"),
+        *("completed", "failed", "retry_later", "accepted", "cancelled", "interrupted", "end_many", "finish_job"),
+        *("use_api_key", "due_hooks", "hold_hook", "end_hook", "hooks_heard", "wait_for_hooks"),
     )
 )
-"""What the worker, the server and the command line call of the operations, and an application has no use for: `dir`
+"""What the worker, the server and the command line call of the operations, and most applications have no use for: `dir`
 leaves it out."""
 
 

@@ -202,7 +202,11 @@ class LeaseOperations(Operations):
     async def fail(self, lease: AnyLease, error: str, *, final: bool = False, for_user: bool = False) -> FinishView:
         """Says that the run failed: retried while the tool has attempts left (unless `final`), else failed and
         refunded. The job's owner reads `error` only if it is written `for_user`."""
-        return await self._finish(lease, c.Failed(arg.text(error), final, for_user))
+        return await self._finish(lease, self.failed(error, final=final, for_user=for_user))
+
+    def failed(self, error: str, *, final: bool = False, for_user: bool = False) -> c.Failed:
+        """The ending of a run that failed, checked."""
+        return c.Failed(arg.text(error), final, for_user)
 
     async def retry(self, lease: AnyLease, after_s: float, *, reason: str | None = None) -> FinishView:
         """Puts the job back for a while; it does not count as a failure."""
