@@ -26,6 +26,7 @@ MACHINERY: Final = frozenset(
         *("stand", "work_heard", "telling_of_work", "cancels_heard", "wait_for_cancels", "lost", "register_worker"),
         *("completed", "failed", "retry_later", "accepted", "cancelled", "interrupted", "end_many", "finish_job"),
         *("use_api_key", "due_hooks", "hold_hook", "end_hook", "hooks_heard", "wait_for_hooks"),
+        *("clear_up", "next_due_s"),
     )
 )
 """What the worker, the server and the command line call of the operations, and most applications have no use for: `dir`
