@@ -84,9 +84,7 @@ class InstrumentedStore:
             raise answer
         return await self.inner.committed(committer, number)
 
-    async def transact_within(
-        self, connection: Any, needs: Needs, decide: Decide, hints: Hints = no_hints
-    ) -> Committed:
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide, hints: Hints) -> Committed:
         return await self.inner.transact_within(connection, needs, decide, hints)
 
     async def read(self, query: Query[T]) -> T:

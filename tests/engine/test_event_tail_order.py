@@ -16,7 +16,7 @@ from ficha.core.needs import needs
 from ficha.engine import event_tail
 from ficha.engine.event_tail import EventTail
 from ficha.engine.wakeups import EVENTS, Wakeups
-from ficha.store.base import GetHistory, ListCommits, NumberedEvent
+from ficha.store.base import GetHistory, ListCommits, NumberedEvent, no_hints
 from tests.engine.engine_setup import POLICY, StoreSetup, opened
 from tests.engine.followers import lines, listed, next_events, running, say
 from tests.engine.interleaved_commits import ACCOUNTS, JOBS, Commits
@@ -32,7 +32,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def say_within(setup: StoreSetup, connection: asyncpg.Connection, job_id: str, line: str) -> None:
     """Adds a line to a job's history in a transaction of somebody's own."""
     commands = [c.Note(job_id, 1, line)]
-    await setup.store.transact_within(connection, needs(commands), lambda seen: decide(seen, commands, POLICY))
+    await setup.store.transact_within(
+        connection, needs(commands), lambda seen: decide(seen, commands, POLICY), no_hints
+    )
 
 
 @asynccontextmanager

@@ -131,9 +131,7 @@ class SimulatedStore:
             if not asking.is_cut:
                 self.database.end(asking)
 
-    async def transact_within(
-        self, connection: Any, needs: Needs, decide: Decide, hints: Hints = no_hints
-    ) -> Committed:
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide, hints: Hints) -> Committed:
         raise StoreError("there is no caller's transaction in a simulation")
 
     async def read(self, query: Query[T]) -> T:

@@ -253,7 +253,7 @@ async def test_a_commit_group_may_run_in_the_callers_transaction(postgres_url: s
 
         async def order(commands: list[c.Command]) -> None:
             await connection.execute("INSERT INTO orders VALUES (1)")
-            await store.transact_within(connection, needs(commands), lambda s: decide(s, commands, POLICY))
+            await store.transact_within(connection, needs(commands), lambda s: decide(s, commands, POLICY), q.no_hints)
 
         undone = connection.transaction()
         await undone.start()
@@ -264,7 +264,7 @@ async def test_a_commit_group_may_run_in_the_callers_transaction(postgres_url: s
             await order([submit()])
         assert len(await jobs(store)) == 1
         with pytest.raises(StoreError, match="not in a transaction"):
-            await store.transact_within(connection, Needs(), lambda _: (Changes(), []))
+            await store.transact_within(connection, Needs(), lambda _: (Changes(), []), q.no_hints)
 
 
 async def test_nothing_depends_on_prepared_statements(migrated_url: str) -> None:

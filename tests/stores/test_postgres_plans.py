@@ -13,6 +13,7 @@ import pytest
 from ficha.core import commands as c
 from ficha.core.decide import decide
 from ficha.core.needs import needs
+from ficha.store.base import no_hints
 from ficha.store.postgres import PostgresStore
 from tests.stores.command_samples import (
     SAMPLES,
@@ -75,7 +76,7 @@ def within(store: PostgresStore, connection: asyncpg.Connection) -> Run:
     """Commands inside a transaction of the caller's own, where the planner chooses freely."""
 
     async def run(*group: c.Command) -> list[Any]:
-        done = await store.transact_within(connection, needs(group), lambda snapshot: decide(snapshot, group, POLICY))
+        done = await store.transact_within(connection, needs(group), lambda s: decide(s, group, POLICY), no_hints)
         return done.outcomes
 
     return run

@@ -232,7 +232,7 @@ async def test_a_lock_that_is_held_too_long_is_transient(setup: StoreSetup, path
 
 async def test_only_postgresql_takes_part_in_a_callers_transaction(setup: StoreSetup) -> None:
     with pytest.raises(q.StoreError, match="only on PostgreSQL"):
-        await setup.store.transact_within(None, Needs(), lambda _: (Changes(), []))
+        await setup.store.transact_within(None, Needs(), lambda _: (Changes(), []), q.no_hints)
 
 
 async def test_a_closed_store_says_so_and_closes_twice(setup: StoreSetup) -> None:

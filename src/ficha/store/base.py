@@ -148,9 +148,7 @@ class Store(Reader, Protocol):
         Raises CommitUnknown if it began longer than `ASKED_MS` ago: its row may have been deleted.
         """
 
-    async def transact_within(
-        self, connection: Any, needs: Needs, decide: Decide, hints: Hints = no_hints
-    ) -> Committed:
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide, hints: Hints) -> Committed:
         """The same inside a transaction that the caller owns; only where the database is shared with the caller.
 
         The hints go out when the caller commits, and are heard by this process as well.

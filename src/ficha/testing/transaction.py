@@ -21,8 +21,8 @@ class FakeTransaction(HeldCommands):
     uses `with`. Two things differ from PostgreSQL: no account is locked before the commit, and if another call makes
     one of these impossible meanwhile, the commit raises and keeps nothing.
 
-    own: your connection or SQLAlchemy session to a test database. Everything else goes to it: `execute`, `add`, and so
-        on; `commit`, `rollback` and `begin` then apply to both, to yours first.
+    own: your connection, or `AsyncSession` of SQLAlchemy, to a test database. Everything else goes to it: `execute`,
+        `add`, and so on; `commit`, `rollback` and `begin` then apply to both, to yours first.
     """
 
     def __init__(self, own: Any = None) -> None:

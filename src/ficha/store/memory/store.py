@@ -58,9 +58,7 @@ class MemoryStore:
     async def committed(self, committer: str, number: int) -> bool:
         return self._markers.get(committer, 0) >= number
 
-    async def transact_within(
-        self, connection: Any, needs: Needs, decide: Decide, hints: Hints = no_hints
-    ) -> Committed:
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide, hints: Hints) -> Committed:
         raise StoreError(base.NOT_SHARED)
 
     async def read(self, query: Query[T]) -> T:

@@ -169,9 +169,7 @@ class PostgresStore(migrator.PostgresMigrator):
                     ) from error
                 await asyncio.sleep(0.1)
 
-    async def transact_within(
-        self, connection: Any, needs: Needs, decide: Decide, hints: Hints = no_hints
-    ) -> Committed:
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide, hints: Hints) -> Committed:
         """The same inside the caller's transaction: there is no marker, and no layer caches what may be undone.
 
         Rows stay locked until it ends, so it should end soon, and should not have locked any of Ficha's rows itself.

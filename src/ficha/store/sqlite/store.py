@@ -124,9 +124,7 @@ class SqliteStore:
         # On the writer's thread, and so after any commit that is still under way.
         return await self._opened(self._writer).call(partial(self._committed, committer, number))
 
-    async def transact_within(
-        self, connection: Any, needs: Needs, decide: Decide, hints: Hints = no_hints
-    ) -> Committed:
+    async def transact_within(self, connection: Any, needs: Needs, decide: Decide, hints: Hints) -> Committed:
         raise StoreError(base.NOT_SHARED)
 
     async def read(self, query: Query[T]) -> T:
