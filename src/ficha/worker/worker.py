@@ -219,8 +219,12 @@ class WorkerLoop:
             wait_s = min(POLL_S, ends_at - time.monotonic(), self._setups.next_try_s())
             granted = await self._wait_for_work(pools, free, wait_s, heard, for_ends=due_within_s is not None)
             ran += granted
-            # A hint that came meanwhile may be of work that the commit group of these leases did not see.
-            is_drained = 0 < granted < free and self._operations.work_heard(self._pools) == heard
+            # A hint that came meanwhile may be of work that the commit group of these leases did not see; and a pool
+            # that was opened meanwhile was no part of their claim.
+            is_same = (
+                self._operations.work_heard(self._pools) == heard and self._setups.open_pools(self._pools) == pools
+            )
+            is_drained = 0 < granted < free and is_same
         return ran
 
     async def _wait_for_work(
