@@ -15,8 +15,8 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 HEAVY = (
-    "apsw", "asyncpg", "fastapi", "httptools", "httpx", "importlib.metadata", "jwt", "prometheus_client",
-    "pydantic", "resource", "rich", "starlette", "structlog", "typer", "uvicorn", "uvloop",
+    "apsw", "asyncpg", "fastapi", "httptools", "httpx", "importlib.metadata", "jwt", "multiprocessing",
+    "prometheus_client", "pydantic", "resource", "rich", "starlette", "structlog", "typer", "uvicorn", "uvloop",
 )  # fmt: skip
 """What takes long, needs an extra, or is not there on Windows."""
 NOT_ON_WINDOWS = ("fcntl", "grp", "pwd", "resource", "termios", "uvloop")

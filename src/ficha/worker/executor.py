@@ -9,7 +9,6 @@ from typing import Any
 
 from ..tools import Tool
 from .failure import SetupFailed
-from .process_pool import ProcessPool
 from .run import Run
 from .setups import Setups
 from .tool_runner import ToolRunner
@@ -21,6 +20,9 @@ class Executor:
     """Calls a worker's handlers, and owns its threads and child processes."""
 
     def __init__(self, worker: str, setups: Setups) -> None:
+        # Only here: `import ficha` need not wait for multiprocessing.
+        from .process_pool import ProcessPool
+
         self._setups = setups
         self._process_pool = ProcessPool(worker)
         self._runners: dict[str, ToolRunner] = {}
