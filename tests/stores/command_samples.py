@@ -222,6 +222,14 @@ async def acts_in_a_name(run: Run, population: Population) -> None:
     await run(*(submit(name, *_new(1), batch_id=batch, joins=True) for name, batch in joined))
 
 
+async def hooks(run: Run, population: Population) -> None:
+    ended = population.take("leased", 20)
+    await run(*(c.Finish(job_id, c.Completed("{}"), 1) for job_id in ended))
+    await run(*(c.HoldHook("tell", job_id, 60_000) for job_id in ended))
+    await run(*(c.EndHook("tell", job_id, 1, "no answer") for job_id in ended[:10]))
+    await run(*(c.EndHook("tell", job_id, 1) for job_id in ended[10:]))
+
+
 async def mixtures(run: Run, population: Population) -> None:
     """What a store with a single lane gets."""
     for _ in range(2):
@@ -255,6 +263,7 @@ SAMPLES: Final[tuple[Sample, ...]] = (
     workers,
     api_keys,
     acts_in_a_name,
+    hooks,
     mixtures,
 )
 
@@ -303,6 +312,9 @@ def questions() -> dict[str, Question]:
         "keys of an account": q.ListKeys(name),
         "keys of an account, a later page": q.ListKeys(name, key),
         "keys, a later page": q.ListKeys(after=key),
+        "hooks": q.ListHooks(),
+        "hooks of some names": q.ListHooks(("tell",)),
+        "hooks that are due": q.ListHooks(("tell",), is_due=True),
         "API keys": q.ListApiKeys(),
         "API keys, a later page": q.ListApiKeys(uuid_of("api", 900)),
         "audit lines": q.ListAudit(),

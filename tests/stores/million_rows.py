@@ -18,7 +18,7 @@ from ficha.core import commands as c
 from ficha.core.decide import decide
 from ficha.core.needs import needs
 from ficha.core.outcomes import Refusal
-from ficha.core.policy import DAY, SECOND, Plan, Policy
+from ficha.core.policy import DAY, SECOND, HookTerms, Plan, Policy
 from ficha.store.base import Store
 from tests.support.new_jobs import new_job
 
@@ -31,7 +31,8 @@ POLICY: Final = Policy(
         "crew": Plan("crew", max_running=42, ageing_s=60.0),
         "whale": Plan("whale", max_running=WHALE_RUNS),
         "solo": Plan("solo", max_running=1),
-    }
+    },
+    hooks=(HookTerms("tell", frozenset({"completed"})),),
 )
 
 KINDS: Final = (
@@ -265,6 +266,8 @@ def growths(population: Population, dialect: Dialect) -> Iterator[Growth]:
     told = f"""'[["' || CAST({uuid("ended")} AS text) || '","' || {of_all} || '",5,"completed",null]]'"""
     commit = {"committer": "NULL", "sequence": "NULL", "size": "1", "events": told}
     yield Growth("commits", "number = 1", population.size, commit)
+    told = {"job_id": uuid("ended"), "due_at": some(1_000, 1, past, future)}
+    yield Growth("hooks", f"job_id = '{_founder('ended')}'", population.size // 10, told)
     contents = {"content_hash": "'hash-' || (1000000 + n)", "job_id": uuid("ended")}
     yield Growth("contents", "content_hash = 'ended'", population.size // 10, contents)
     batch = {"id": uuid("batch"), "account_id": of_all}

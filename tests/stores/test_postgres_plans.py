@@ -211,6 +211,7 @@ NEEDED_BY: dict[str, Sample | str] = {
     "reservations_active": submits_of_all_sorts,
     "jobs_of_account": "jobs of an account",
     "reservations_of_account": "reservations of an account",
+    "hooks_due": "hooks that are due",
     **dict.fromkeys(("parked_due", "parked_waiting", "ready_waiting", "ready_ageing", "keys_expiring"), "what is due"),
 }
 
