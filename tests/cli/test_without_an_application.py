@@ -62,7 +62,7 @@ def test_pools_are_paused_and_resized(ficha: Run, url: str, job_id: str) -> None
     assert resumed == {"name": "default", "slots": 2, "declared": 2, "paused": False}
     assert ficha("pools", "resize", "default", "7").err == "pool default has 7 slots\n"
     assert ficha("pools", "resize", "default", "declared").err == "pool default has 2 slots\n"
-    assert ficha("pools", "list").rows == [["default", "2", "0", "1", "no"]]
+    assert ficha("pools", "list").rows == [["default", "2", "0", "1", "0", "no"]]
     assert ficha("pools", "pause", "gpu", expect=1).err.endswith("[NOT_FOUND]\n")
     for wrong in ("-1", "many", "1.5"):
         assert ficha("pools", "resize", "default", "--", wrong, expect=2).out == ""

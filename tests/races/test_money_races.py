@@ -46,6 +46,8 @@ async def test_a_payment_told_by_many_call_backs_at_once_is_credited_once(
     grant = ("grant", {"account": "ana", "amount": 100, "key": "payment-1"})
     told = [told for ((told,),) in await processes.race(database, [{"role": "call", "rounds": [[grant]]}] * 12)]
 
-    assert [one["answer"] for one in told] == [100] * 12
+    answers = [one["answer"] for one in told]
+    assert [(answer["balance"], answer["entry"]) for answer in answers] == [(100, 1)] * 12
+    assert sorted(answer["idempotent_hit"] for answer in answers) == [False, *[True] * 11]
     async with application(database) as app:
         assert [entry.amount for entry in (await whole(app)).entries] == [100]

@@ -126,7 +126,9 @@ class Client(Requester):
 
     async def _batch(self) -> None:
         mark = self._mark()
-        items = [("quick", {"mark": mark}), ("same", {"mark": mark}), ("slow", {"mark": mark})]
+        twice = f"{mark} twice"
+        self._history.sent.add(twice)
+        items = [("quick", {"mark": mark}), *[("same", {"mark": twice})] * 2, ("slow", {"mark": mark})]
         receipt = await self.ask(
             lambda app: app.submit_batch(items, account=self.account, idempotency_key=f"batch-{mark}"), tries=5
         )
