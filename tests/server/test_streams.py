@@ -347,7 +347,8 @@ async def test_many_who_wait_cost_no_question_each(memory: Ficha, monkeypatch: p
     before = store.reads.copy()
     await store.until(lambda: store.reads["GetWaiting"] > before["GetWaiting"] + 10)
     asked = store.reads - before
-    assert set(asked) <= {"GetWaiting", "ListPools", "GetHorizon"}
+    # A sweep may fall into it.
+    assert set(asked) <= {"GetWaiting", "ListPools", "GetHorizon", "GetDue"}
     assert sum(asked.values()) < 60
     await memory.cancel(jobs[0])
     told = [await task for task in waiting[:-1]]
