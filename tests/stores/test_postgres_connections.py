@@ -12,7 +12,7 @@ from ficha.store.postgres.connections import Connections, connector, speaking
 @pytest.fixture
 async def one(migrated_url: str) -> AsyncIterator[Connections]:
     """Connections of which there is only one at a time."""
-    connections = Connections(connector(migrated_url, prepared=True), 1)
+    connections = Connections(connector(migrated_url, schema="ficha", prepared=True), 1)
     yield connections
     await connections.close()
 
@@ -64,7 +64,7 @@ async def test_a_connection_in_the_middle_of_something_is_not_handed_on(one: Con
 
 
 async def test_a_database_that_does_not_answer_is_given_up(migrated_url: str) -> None:
-    connections = Connections(connector(migrated_url, prepared=True, timeout_s=None), 2, patience_s=0.2)
+    connections = Connections(connector(migrated_url, schema="ficha", prepared=True, timeout_s=None), 2, patience_s=0.2)
     backends: list[int] = []
 
     async def ask_in_vain() -> None:
@@ -81,7 +81,7 @@ async def test_a_database_that_does_not_answer_is_given_up(migrated_url: str) ->
 
 
 async def test_what_cannot_be_connected_frees_its_turn() -> None:
-    connections = Connections(connector("postgresql://127.0.0.1:1/none", prepared=True), 1)
+    connections = Connections(connector("postgresql://127.0.0.1:1/none", schema="ficha", prepared=True), 1)
     for _ in range(2):
         with pytest.raises(Unavailable, match="cannot be reached"):
             await backend(connections)
