@@ -178,8 +178,8 @@ def get_stats(sql: Dialect, query: q.GetStats, now: int | None) -> Asking[q.Stat
         f"WHERE {sql.among('id', 1, 'uuid')}",
         (sql.values(completed, "uuid"),),
     )
-    runs_s = [(finished_at - started_at) / SECOND for finished_at, started_at in times if started_at is not None]
-    return q.Stats.counted(held, queued, dead, sum(runs_s) / len(runs_s) if runs_s else None)
+    runs = [finished_at - started_at for finished_at, started_at in times if started_at is not None]
+    return q.Stats.counted(held, queued, dead, sum(runs) / len(runs) / SECOND if runs else None)
 
 
 def get_state(sql: Dialect, query: q.GetState, now: int | None) -> Asking[State]:
