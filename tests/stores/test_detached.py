@@ -15,10 +15,7 @@ ROOT = Path(__file__).parents[2]
 LAYER = Path("src/ficha/store/postgres/optimistic")
 OWN = Path("tests/stores/optimistic")
 """The tests of the layer alone."""
-EVERY_DAY = (
-    *("tests/stores/test_postgres.py", "tests/stores/test_postgres_rows.py", "tests/stores/test_postgres_sql.py"),
-    *("tests/stores/test_equivalence.py", "tests/stores/test_conformance.py::TestPostgres"),
-)
+EVERY_DAY = ("tests/stores/test_postgres.py", "tests/stores/test_conformance.py::TestPostgres")
 
 
 @pytest.fixture
