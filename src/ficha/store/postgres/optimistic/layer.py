@@ -183,15 +183,14 @@ class OptimisticLayer(Layer):
         seen = await rows.look_at_ready(needs)
         snapshot, ready, pools = seen.snapshot, seen.ready, seen.pools
         self._looked(snapshot)
-        self.cache.pools.update(
-            (name, (pool, version))
-            for name, version in pools.items()
-            if (pool := snapshot.pools[name]) is not None and pool.limit is None
-        )
+        for name, version in pools.items():
+            self.cache.pools.pop(name, None)
+            if (pool := snapshot.pools[name]) is not None and pool.limit is None:
+                self.cache.pools[name] = (pool, version)
         # The contents of jobs are nothing that the guard checks.
         if needs.pools != pools.keys() or leases.keys() & ready.keys() or snapshot.add_contents():
             return None
-        if ready and not pools.keys() <= self.without_limit:
+        if ready and not pools.keys() <= self.cache.pools.keys():
             return None
         snapshot.jobs.update((key, job) for key, (job, _) in leases.items())
         unchanged = Unchanged(
