@@ -242,13 +242,16 @@ class Sweeper:
         """What is due; and learns what falls due next."""
         asked_at = self._swept_at = time.monotonic()
         grain = int(asked_at / GRAIN_S)
+        expected = len(self._due)
         self._due = {due for due in self._due if due > grain}
+        is_expected = len(self._due) < expected
         due = await self._engine.store.read(GetDue(self._engine.policy.stuck_ms, self._engine.policy.max_age_ms))
         read_at = time.monotonic()
         self._scan_s = read_at - asked_at
         waits_s = {pool: (at - due.now) / SECOND for pool, at in due.next.items()}
         self._next_due_at = {pool: read_at + wait_s for pool, wait_s in waits_s.items()}
-        if read_at < self._leads_until:
+        # What was expected and is not due by the database's clock is looked at again, whoever leads.
+        if read_at < self._leads_until or (is_expected and not due.jobs):
             self.expect(waits_s.values())
         return due
 
