@@ -56,6 +56,7 @@ async def call_everything(app: Ficha, connection: Any, waiting: str) -> None:
     """Every call that takes a connection, each after those before it."""
     opened = await app.open_account("bob", plan="open", credits=7, connection=connection)
     assert (opened.id, opened.plan, opened.balance, opened.active) == ("bob", "open", 7, 0)
+    assert await app.open_account("bob", credits=7, exist_ok=True, connection=connection) == opened
     await app.grant("bob", 13, reason="bought", key="payment-1", connection=connection)
     hold = await app.reserve("bob", connection=connection)
     assert (hold.account, hold.state) == ("bob", "active")

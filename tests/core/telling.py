@@ -17,7 +17,7 @@ def told(outcome: o.Outcome) -> Told:
             named = {("job" if name == "job_id" else name): value for name, value in details.items()}
             return code, {**named, "says": message, "retry_after": retry_after_s, "retryable": outcome.retryable}
         case o.AccountChanged():
-            return "", {"balance": outcome.balance, "plan": outcome.plan, "repeated": outcome.repeated}
+            return "", {"balance": outcome.account.balance, "plan": outcome.account.plan, "repeated": outcome.repeated}
         case o.Submitted():
             return outcome.status, {
                 "job": outcome.job_id,

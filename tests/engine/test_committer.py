@@ -65,7 +65,7 @@ async def test_the_calls_of_one_commit_group_are_decided_in_the_order_they_came(
     store.gate.set()
     poor, granted, paid, poor_again = await asyncio.gather(*calls)
     assert (poor.code, poor_again.code) == ("INSUFFICIENT_CREDITS", "INSUFFICIENT_CREDITS")
-    assert (granted.balance, paid.new_balance) == (COST + 1, 1)
+    assert (granted.account.balance, paid.new_balance) == (COST + 1, 1)
 
 
 async def test_a_refused_command_does_not_fail_its_neighbours(memory: StoreSetup, store: InstrumentedStore) -> None:

@@ -344,6 +344,6 @@ def summary(outcome: Any) -> str:
         case o.Recovered():
             return outcome.act
         case o.AccountChanged():
-            return f"{outcome.account_id} has {outcome.balance}"
+            return f"{outcome.account.id} has {outcome.account.balance}"
         case _:
             return type(outcome).__name__

@@ -54,10 +54,10 @@ async def test_what_another_store_wrote_is_seen(setup: StoreSetup, path: str) ->
         assert isinstance(late, Finished)
         assert (late.status, late.changed) == ("cancelled", False)
         assert isinstance(credited, AccountChanged)
-        assert credited.balance == 105
+        assert credited.account.balance == 105
         (back,) = await other.run(c.Credit("ana", 1, "grant"))
         assert isinstance(back, AccountChanged)
-        assert back.balance == 106
+        assert back.account.balance == 106
 
 
 async def test_what_somebody_changed_by_hand_is_seen(setup: StoreSetup, path: str) -> None:
@@ -80,7 +80,7 @@ async def test_a_commit_group_that_was_not_kept_is_not_remembered(setup: StoreSe
     setup.number = 90
     (credited,) = await setup.run(c.Credit("ana", 1, "grant"))
     assert isinstance(credited, AccountChanged)
-    assert credited.balance == 102
+    assert credited.account.balance == 102
 
 
 async def test_there_is_no_end_of_what_can_be_written(setup: StoreSetup, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,5 +89,5 @@ async def test_there_is_no_end_of_what_can_be_written(setup: StoreSetup, monkeyp
     seen = await statements(setup)
     (credited,) = await setup.run(c.Credit("account-7", 1, "grant"))
     assert isinstance(credited, AccountChanged)
-    assert credited.balance == 11
+    assert credited.account.balance == 11
     assert load.ACCOUNTS in seen

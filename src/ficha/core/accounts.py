@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from . import ledger
@@ -22,7 +24,7 @@ def open_account(ws: Workspace, command: OpenAccount) -> AccountChanged | Refusa
         return refusal
     if (known := ws.account(command.account_id)) is not None:
         if command.exist_ok:
-            return AccountChanged(known.id, known.plan, known.balance, repeated=True)
+            return AccountChanged(known, repeated=True)
         return Refusal(
             "INVALID_STATE",
             f"account {command.account_id} is open already; nothing was changed. Use grant to add credits.",
@@ -31,7 +33,7 @@ def open_account(ws: Workspace, command: OpenAccount) -> AccountChanged | Refusa
     ws.put_account(account)
     if command.credits:
         account = ledger.post(ws, account, "grant", command.credits, reason=command.reason)
-    return AccountChanged(account.id, account.plan, account.balance)
+    return AccountChanged(account)
 
 
 def change_plan(ws: Workspace, command: ChangePlan) -> AccountChanged | Refusal:
@@ -43,7 +45,9 @@ def change_plan(ws: Workspace, command: ChangePlan) -> AccountChanged | Refusal:
         return no_account(command.account_id)
     ws.put_account(replace(account, plan=command.plan))
     promote(ws, account.id, at_most=account.parked)
-    return AccountChanged(account.id, command.plan, account.balance)
+    moved = ws.account(account.id)
+    assert moved is not None
+    return AccountChanged(moved)
 
 
 def credit(ws: Workspace, command: Credit) -> AccountChanged | Refusal:
@@ -58,7 +62,7 @@ def credit(ws: Workspace, command: Credit) -> AccountChanged | Refusal:
                 "IDEMPOTENCY_MISMATCH",
                 f"the key {command.key!r} was used for a {key.fingerprint}; nothing was changed. Use a new key.",
             )
-        return AccountChanged(account.id, account.plan, account.balance, repeated=True, entry=key.entry)
+        return AccountChanged(account, repeated=True, entry=key.entry)
     if (refusal := _refuse_amount(command.amount, grant=command.kind == "grant")) is not None:
         return refusal
     if account.balance + command.amount < 0:
@@ -76,7 +80,7 @@ def credit(ws: Workspace, command: Credit) -> AccountChanged | Refusal:
                 account.id, "grant", command.key, fingerprint, created_at=ws.now, expires_at=None, entry=account.entries
             )
         )
-    return AccountChanged(account.id, account.plan, account.balance, entry=account.entries)
+    return AccountChanged(account, entry=account.entries)
 
 
 def _refuse_amount(amount: int, *, grant: bool) -> Refusal | None:
@@ -90,8 +94,12 @@ def _needs_account(wanted: Needs, command: OpenAccount) -> None:
     wanted.accounts.add(command.account_id)
 
 
-def _audit_opening(command: OpenAccount, _: AccountChanged) -> Audited:
-    return Audited("open_account", f"account {command.account_id}", {"plan": command.plan, "credits": command.credits})
+def _audited(act: str, outcome: AccountChanged, **particulars: Any) -> Audited:
+    return Audited(act, f"account {outcome.account.id}", {**particulars, "balance": outcome.account.balance})
+
+
+def _audit_opening(command: OpenAccount, opened: AccountChanged) -> Audited:
+    return _audited("open_account", opened, plan=command.plan, credits=command.credits)
 
 
 def _needs_parked(wanted: Needs, command: ChangePlan) -> None:
@@ -99,8 +107,8 @@ def _needs_parked(wanted: Needs, command: ChangePlan) -> None:
     wanted.parked_of.add(command.account_id)
 
 
-def _audit_plan(command: ChangePlan, _: AccountChanged) -> Audited:
-    return Audited("change_plan", f"account {command.account_id}", {"plan": command.plan})
+def _audit_plan(command: ChangePlan, moved: AccountChanged) -> Audited:
+    return _audited("change_plan", moved, plan=command.plan)
 
 
 def _needs_key(wanted: Needs, command: Credit) -> None:
@@ -109,9 +117,8 @@ def _needs_key(wanted: Needs, command: Credit) -> None:
         wanted.keys.add((command.account_id, "grant", command.key))
 
 
-def _audit_credit(command: Credit, _: AccountChanged) -> Audited:
-    particulars = {"amount": command.amount, "reason": command.reason, "key": command.key}
-    return Audited(command.kind, f"account {command.account_id}", particulars)
+def _audit_credit(command: Credit, credited: AccountChanged) -> Audited:
+    return _audited(command.kind, credited, amount=command.amount, reason=command.reason, key=command.key)
 
 
 RULES = (

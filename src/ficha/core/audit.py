@@ -17,7 +17,7 @@ from .workspace import Workspace
 TEXT_LENGTH: Final = 200
 """How many characters of a free text, such as a reason, a line keeps."""
 
-_TOLD: Final = ("status", "refunded", "balance", "new_balance")
+_TOLD: Final = ("status", "refunded", "new_balance")
 """The fields of an outcome that a line contains, if the outcome has them."""
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from .codes import CODES, Code
-from .records import ApiKey, Job, Parked, PendingHook, Pool, Reservation, Status, Worker
+from .records import Account, ApiKey, Job, Parked, PendingHook, Pool, Reservation, Status, Worker
 
 
 class Refusal(Struct, frozen=True, gc=False):
@@ -25,9 +25,7 @@ class Refusal(Struct, frozen=True, gc=False):
 
 
 class AccountChanged(Struct, frozen=True, gc=False):
-    account_id: str
-    plan: str
-    balance: int
+    account: Account
     repeated: bool = False
     """The key was used before, or the account was open already: nothing was changed now."""
     entry: int | None = None

@@ -103,8 +103,8 @@ class Queries:
         account = await self._reader.read(q.GetAccount(account_id))
         return None if account is None else v.account_view(account, q.wall_clock())
 
-    def new_account(self, account: Account) -> v.AccountView:
-        """An account that is not committed yet."""
+    def changed_account(self, account: Account) -> v.AccountView:
+        """An account as a call has just left it; inside the caller's transaction it may not be committed yet."""
         return v.account_view(account, q.wall_clock())
 
     async def accounts(self, after: str | None, limit: int) -> v.Page[v.AccountView]:

@@ -35,16 +35,12 @@ class AccountOperations(Operations):
             arg.amount(credits, "the opening credits"),
             exist_ok=arg.flag(exist_ok, "exist_ok"),
         )
-        if connection is not None:
-            opened, changes = await self._ask_within(connection, command, AccountChanged)
-            changed = [one for one in changes.accounts if one.id == opened.account_id]
-            return self.queries.new_account(changed[0]) if changed else await self.account(opened.account_id)
-        return await self.account((await self._ask(command, AccountChanged)).account_id)
+        return self.queries.changed_account((await self._ask(command, AccountChanged, connection)).account)
 
     async def change_plan(self, account: str, plan: str) -> AccountView:
         """Moves an account to another plan."""
-        await self._ask(ChangePlan(arg.name(account, "an account"), arg.name(plan, "a plan")), AccountChanged)
-        return await self.account(account)
+        command = ChangePlan(arg.name(account, "an account"), arg.name(plan, "a plan"))
+        return self.queries.changed_account((await self._ask(command, AccountChanged)).account)
 
     async def grant(
         self, account: str, amount: int, *, reason: str | None = None, key: str | None = None, connection: Any = None

@@ -63,9 +63,9 @@ class Credited(Struct, frozen=True, kw_only=True):
 def credited(outcome: AccountChanged) -> Credited:
     assert outcome.entry is not None, "every credit has its ledger line"
     return Credited(
-        account=outcome.account_id,
-        plan=outcome.plan,
-        balance=outcome.balance,
+        account=outcome.account.id,
+        plan=outcome.account.plan,
+        balance=outcome.account.balance,
         entry=outcome.entry,
         idempotent_hit=outcome.repeated,
     )
