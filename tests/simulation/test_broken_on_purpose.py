@@ -11,7 +11,8 @@ import pytest
 from .breaks import BREAKS, OF_THE_LAYER, broken
 from .world import World, is_optimistic
 
-MOST_SEEDS = 60
+MOST_SEEDS = 240
+"""The rarest fault shows in about one seed of 25, and every change of the code picks other seeds."""
 
 SEEN = {
     "lease fencing": "was accepted, but the job's holder is epoch",
