@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -153,18 +153,32 @@ class Tool(Struct, frozen=True, kw_only=True):
         """How many jobs this many items are split into."""
         return 1 if self.max_items is None else -(-units // self.max_items)
 
-    def parts(self, payload: Mapping[str, Any], value: Any, units: int) -> list[tuple[Mapping[str, Any], int]]:
-        """The payloads of the job, or of the several jobs that it is split into, each with its number of items."""
+    @property
+    def has_equal_parts(self) -> bool:
+        """Whether jobs with the same number of items are alike, whatever the items: the price does not look at them,
+        and no earlier result answers them."""
+        return not callable(self.cost) and not self.dedupe
+
+    def parts(
+        self, payload: Mapping[str, Any], value: Any, units: int, *, by_size: bool = False
+    ) -> Iterator[tuple[Mapping[str, Any], int, int]]:
+        """The payloads of the job, or of the several jobs that it is split into: each with its number of items, and how
+        many jobs have this payload; `by_size`: one payload of each size, and how many jobs have this size."""
         if self.items is None or self.max_items is None or units <= self.max_items:
-            return [(payload, units)]
+            yield payload, units, 1
+            return
         asked = self._asked(self.items, payload, value)
-        parts: list[tuple[Mapping[str, Any], int]] = []
+        sizes = split(units, self.max_items)
         start = 0
-        for size in split(units, self.max_items):
-            share = asked[start : start + size] if isinstance(asked, list | tuple) else size
-            parts.append(({**payload, self.items: share}, size))
+        if not isinstance(asked, list | tuple) or by_size:
+            for size, jobs in Counter(sizes).items():
+                share = asked[start : start + size] if isinstance(asked, list | tuple) else size
+                yield {**payload, self.items: share}, size, jobs
+                start += size * jobs
+            return
+        for size in sizes:
+            yield {**payload, self.items: asked[start : start + size]}, size, 1
             start += size
-        return parts
 
 
 def _short(value: Any) -> str:

@@ -29,6 +29,8 @@ class Limits(Struct, frozen=True):
     result_bytes: one result, step result or checkpoint data, as JSON. Defaults to 1 MiB.
     json_depth: how deep JSON may be nested. Defaults to 64.
     batch_jobs: jobs in one batch. Defaults to 10,000.
+    batch_bytes: the payloads of one batch together, as JSON; also where one submit is split into many jobs, each of
+        which has the rest of the payload. Defaults to 16 MiB.
     claim_jobs: jobs in one claim. Defaults to 1,000.
     page_items: items in one page of a list. Defaults to 1,000.
     """
@@ -37,6 +39,7 @@ class Limits(Struct, frozen=True):
     result_bytes: int = 1_048_576
     json_depth: int = 64
     batch_jobs: int = 10_000
+    batch_bytes: int = 16_777_216
     claim_jobs: int = 1_000
     page_items: int = 1_000
 

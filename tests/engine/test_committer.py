@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ficha import backoff
 from ficha.core import commands as c
-from ficha.core.outcomes import AccountChanged, Refusal, Submitted
+from ficha.core.outcomes import AccountChanged, Refusal, SubmitPreview, Submitted
 from ficha.engine.committer import CLOSED, TOGETHER, CommitLimits, Committer
 from ficha.engine.engine import Engine
 from ficha.store.base import CommitUnknown, StoreError, Transient, Unavailable, no_hints
@@ -241,23 +241,22 @@ async def test_claims_and_different_accounts_do_not_wait_for_each_other(memory: 
     await asyncio.gather(*calls)
 
 
-async def test_a_preview_tells_what_a_command_would_lead_to_and_asks_no_lane(
+async def test_a_preview_tells_what_a_submit_would_lead_to_and_asks_no_lane(
     memory: StoreSetup, store: InstrumentedStore
 ) -> None:
     engine = await opened(await memory.engine(store))
     await held(engine, store)
     before = store.groups
     command = submit()
-    changes, outcome = await engine.preview(command)
-    assert (outcome.new_balance, [change.after.id for change in changes.jobs]) == (
-        CREDITS - COST,
-        [command.jobs[0].id],
-    )
-    _, refused = await engine.preview(c.Credit("nobody", 5, "grant"))
+    found = await engine.preview(command, [3])
+    assert isinstance(found, SubmitPreview)
+    assert (found.jobs, found.cost, found.balance, found.new_balance) == (3, 3 * COST, CREDITS, CREDITS - 3 * COST)
+    assert (found.first.id, found.first.status) == (command.jobs[0].id, "queued")
+    refused = await engine.preview(submit("nobody"), [1])
     assert refused.code == "NOT_FOUND"
     assert (store.groups, await memory.charges()) == (before, 0)
     store.gate.set()
-    assert await one(engine, command, Submitted) == replace(outcome, new_balance=CREDITS + 1 - COST)
+    assert (await one(engine, command, Submitted)).new_balance == CREDITS + 1 - COST
 
 
 async def test_the_calls_of_one_account_keep_their_order_whatever_lanes_there_are(memory: StoreSetup) -> None:

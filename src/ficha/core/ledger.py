@@ -50,8 +50,13 @@ def charge(ws: Workspace, account: Account, job: Job) -> Account:
     cost = job.charged
     if cost == 0:
         return account
-    day, month = day_of(ws.now), month_of(ws.now)
-    after = replace(
+    return _entered(ws, charged(account, cost, ws.now), "charge", -cost, job.id, _described(job))
+
+
+def charged(account: Account, cost: int, now: int) -> Account:
+    """The account after one charge."""
+    day, month = day_of(now), month_of(now)
+    return replace(
         account,
         balance=account.balance - cost,
         entries=account.entries + 1,
@@ -60,7 +65,6 @@ def charge(ws: Workspace, account: Account, job: Job) -> Account:
         month_at=month,
         month_spent=cost + (account.month_spent if account.month_at == month else 0),
     )
-    return _entered(ws, after, "charge", -cost, job.id, _described(job))
 
 
 def _described(job: Job) -> str:

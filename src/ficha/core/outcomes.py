@@ -58,6 +58,21 @@ class Submitted(Struct, frozen=True, gc=False):
     """None where the plan has no such limit."""
 
 
+class SubmitPreview(Struct, frozen=True, gc=False):
+    """What a submit would lead to; nothing was changed.
+
+    first: its first job, as it would be created; None where none was described.
+    """
+
+    first: Job | None
+    jobs: int
+    cost: int
+    balance: int
+    new_balance: int
+    quota_warnings: tuple[str, ...] = ()
+    cost_limit_warning: str | None = None
+
+
 class ClaimedJob(Struct, frozen=True, gc=False):
     """A lease as a claim returns it. `job` is the job as claimed."""
 

@@ -36,23 +36,41 @@ def submit(ws: Workspace, command: Submit) -> Submitted | Refusal:
     plan = ws.plan(account)
     if plan is None:
         return no_plan(account.plan, ws.policy)
-    new_jobs, served = _served_by_content(ws, command)
+    new_jobs, served = served_by_content(ws, command)
     cost = 0
     for job in new_jobs:
         cost += job.spec.cost
-    refusal = (
-        _refuse_plan(new_jobs, plan)
-        or (_refuse_batch(ws, command) if command.joins else None)
-        or refuse_reservation(ws, command.reservation_id, account.id)
-        or refuse_quota(ws, account, plan, len(new_jobs) - len(served), reserved=command.reservation_id is not None)
-        or _refuse_rate(account, plan, len(new_jobs), ws.now)
-        or _refuse_cost(new_jobs, cost)
-        or _refuse_spending(account, plan, cost, ws.now)
-        or (lacks_credits(account, cost) if account.balance < cost else None)
-    )
+    refusal = refuse_limits(ws, command, account, plan, new_jobs, len(new_jobs), len(new_jobs) - len(served), cost)
     if refusal is not None:
         return refusal
     return _create(ws, command, account, plan, new_jobs, served, cost)
+
+
+def refuse_limits(
+    ws: Workspace,
+    command: Submit,
+    account: Account,
+    plan: Plan,
+    kinds: tuple[NewJob, ...],
+    jobs: int,
+    queued: int,
+    cost: int,
+) -> Refusal | None:
+    """The refusal, if the account may not have so many jobs at this cost. The refusals are in order of precedence, and
+    a submit that asks for more is refused too.
+
+    kinds: the jobs, or one of each kind. queued: those of them that no earlier result answers.
+    """
+    return (
+        _refuse_plan(kinds, plan)
+        or (_refuse_batch(ws, command) if command.joins else None)
+        or refuse_reservation(ws, command.reservation_id, account.id)
+        or refuse_quota(ws, account, plan, queued, reserved=command.reservation_id is not None)
+        or _refuse_rate(account, plan, jobs, ws.now)
+        or _refuse_cost(kinds, cost)
+        or _refuse_spending(account, plan, cost, ws.now)
+        or (lacks_credits(account, cost) if account.balance < cost else None)
+    )
 
 
 def _repeated(ws: Workspace, command: Submit, account: Account) -> Submitted | Refusal | None:
@@ -92,7 +110,7 @@ def is_remembered(key: Key, now: int) -> bool:
     return key.expires_at is None or key.expires_at > now
 
 
-def _served_by_content(ws: Workspace, command: Submit) -> tuple[tuple[NewJob, ...], dict[str, str]]:
+def served_by_content(ws: Workspace, command: Submit) -> tuple[tuple[NewJob, ...], dict[str, str]]:
     """The jobs to create, and the results of those that an earlier result answers; those are free."""
     served: dict[str, str] = {}
     for job in command.jobs:
@@ -177,7 +195,7 @@ def _refuse_spending(account: Account, plan: Plan, cost: int, now: int) -> Refus
     return None
 
 
-def _spending_warning(account: Account, plan: Plan, now: int) -> str | None:
+def spending_warning(account: Account, plan: Plan, now: int) -> str | None:
     """The warning for a soft limit that the account has reached, after the charge."""
     if plan.daily_warning is None and plan.monthly_warning is None:
         return None
@@ -201,20 +219,10 @@ def _create(
 ) -> Submitted:
     assert new_jobs, "a submit has at least one job"
     now = ws.now
-    boost = ws.policy.first_job_boost if account.submitted == 0 else 0
-    due_at = max(command.run_at or 0, now + command.delay_ms * MILLISECOND)
-    hour = hour_of(now)
     queued = [new.id for new in new_jobs if new.id not in served] if served else [new_jobs[-1].id]
-    ws.put_account(
-        replace(
-            account,
-            submitted=account.submitted + len(new_jobs),
-            hour_at=hour,
-            hour_submits=len(new_jobs) + (account.hour_submits if account.hour_at == hour else 0),
-            latest_job=queued[-1] if queued else account.latest_job,
-        )
-    )
+    ws.put_account(counted(account, len(new_jobs), queued[-1] if queued else account.latest_job, now))
     first: Job | None = None
+    boost, due_at = first_boost(ws, account), due_at_of(command, now)
     for number, new in enumerate(new_jobs, account.submitted + 1):
         job = _born(ws, command, plan, new, number, boost if first is None else 0, due_at, new.id in served)
         if first is None:
@@ -241,9 +249,31 @@ def _create(
         command.batch_id,
         False,
         quota_warnings(ws, account, plan),
-        _spending_warning(account, plan, now),
+        spending_warning(account, plan, now),
         _rate(account, plan, now),
     )
+
+
+def counted(account: Account, jobs: int, latest_job: str | None, now: int) -> Account:
+    """The account with so many submits more."""
+    hour = hour_of(now)
+    return replace(
+        account,
+        submitted=account.submitted + jobs,
+        hour_at=hour,
+        hour_submits=jobs + (account.hour_submits if account.hour_at == hour else 0),
+        latest_job=latest_job,
+    )
+
+
+def first_boost(ws: Workspace, account: Account) -> int:
+    """What is taken off the priority of the account's next job."""
+    return ws.policy.first_job_boost if account.submitted == 0 else 0
+
+
+def due_at_of(command: Submit, now: int) -> int:
+    """When the jobs of a submit may start."""
+    return max(command.run_at or 0, now + command.delay_ms * MILLISECOND)
 
 
 def _born(
@@ -251,7 +281,30 @@ def _born(
 ) -> Job:
     account = ws.account(command.account_id)
     assert account is not None
-    now = ws.now
+    job = new_job(ws.now, account, plan, command, new, number, boost, due_at, is_served=is_served)
+    ledger.charge(ws, account, job)
+    ws.add_job(job, new.payload)
+    ws.add_event(job, "submitted")
+    if is_served:
+        job = replace(job, events=2)
+        ws.put_job(job)
+        ws.add_event(job, "reused")
+    return job
+
+
+def new_job(
+    now: int,
+    account: Account,
+    plan: Plan,
+    command: Submit,
+    new: NewJob,
+    number: int,
+    boost: int,
+    due_at: int,
+    *,
+    is_served: bool,
+) -> Job:
+    """The job as it is created; `is_served`: an earlier result answers it, so that it ends at once."""
     job = Job(
         new.id,
         account.id,
@@ -267,18 +320,9 @@ def _born(
         plan=plan.name,
         number=number,
     )
-    account = ledger.charge(ws, account, job)
     if is_served:
-        job = replace(job, finished_at=now, delivered=new.spec.units)
-    else:
-        job = replace(job, place=_waiting_place(now, account, plan, job, due_at))
-    ws.add_job(job, new.payload)
-    ws.add_event(job, "submitted")
-    if is_served:
-        job = replace(job, events=2)
-        ws.put_job(job)
-        ws.add_event(job, "reused")
-    return job
+        return replace(job, finished_at=now, delivered=new.spec.units)
+    return replace(job, place=_waiting_place(now, account, plan, job, due_at))
 
 
 def waiting_place(ws: Workspace, job: Job, due_at: int) -> Ready | Parked:

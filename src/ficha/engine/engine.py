@@ -11,8 +11,9 @@ from zlib import crc32
 from ..core import commands as c
 from ..core.decide import decide
 from ..core.needs import needs
-from ..core.outcomes import Outcome, Refusal
+from ..core.outcomes import Outcome, Refusal, SubmitPreview
 from ..core.policy import SECOND, Policy
+from ..core.preview import preview
 from ..core.records import HELD, Job, Leased, Ready
 from ..core.recover import waits
 from ..core.rules import RULES
@@ -22,6 +23,7 @@ from .committer import CLOSED, CommitLimits, Committer, StandingTicket
 from .event_tail import EventTail
 from .held_commands import HeldCommands
 from .positions import Positions
+from .slices import Slices
 from .sweeper import Sweeper, SweepReport
 from .trigger import OnWork, Trigger
 from .wakeups import EVENTS, HOOKS, Wakeups, cancellations
@@ -51,6 +53,7 @@ class Engine:
         self.wakeups = Wakeups(store, None if trigger is None else lambda pool: trigger.fire({pool}))
         self.live = EventTail(store, self.wakeups)
         self.positions = Positions(store)
+        self.slices = Slices()
         self.sweeper = Sweeper(self, interval_s=sweep_interval_s)
         self._committers: list[Committer] = []
 
@@ -140,11 +143,11 @@ class Engine:
         self.sweeper.nudge()
         return await self.store.read(query)
 
-    async def preview(self, command: c.Command) -> tuple[Changes, Outcome]:
-        """What a command would change and lead to, by the rows as they are just now. Nothing is changed or locked."""
+    async def preview(self, command: c.Submit, counts: Sequence[int], *, unknown: int = 0) -> SubmitPreview | Refusal:
+        """What a submit would lead to, by the rows as they are just now (see `core/preview.py`). Nothing is changed or
+        locked."""
         snapshot = await self.store.read(GetSnapshot(needs([command])))
-        changes, outcomes = decide(snapshot, [command], self.policy)
-        return changes, outcomes[0]
+        return preview(snapshot, command, counts, self.policy, unknown=unknown)
 
     async def sweep(self, actor: str | None = None) -> SweepReport:
         """One round of recovery and clean-up, now, whoever leads; where somebody asked for it, in their name."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Unpack
 
 from .. import validation as arg
@@ -14,7 +15,7 @@ from ..engine.views import BatchView, Receipt
 from ..errors import Refused
 from ..ids import new_id
 from ..requests import BatchOptions, BatchRequest, batch_items, labels_of
-from .submits import SubmitOperations
+from .submits import LARGE, SubmitOperations
 
 
 class BatchOperations(SubmitOperations):
@@ -31,25 +32,36 @@ class BatchOperations(SubmitOperations):
         The options are those of `BatchRequest`. connection: as in `submit`.
         """
         request = BatchRequest(items=batch_items(items), account=account, **options)
-        return await self._submit(self._batch_command(request), connection)
+        return await self._submit(await self._batch_command(request, is_judged=connection is None), connection)
 
     async def submit_batch_request(self, request: BatchRequest, *, by_user: bool = False) -> Receipt:
         """The same, from a request. `by_user`: with the tools that the account's user may call, and no others."""
-        return await self._submit(self._batch_command(request, by_user=by_user), None)
+        return await self._submit(await self._batch_command(request, by_user=by_user), None)
 
-    def _batch_command(self, request: BatchRequest, *, by_user: bool = False) -> c.Submit:
-        jobs: list[c.NewJob] = []
+    async def _batch_command(self, request: BatchRequest, *, by_user: bool = False, is_judged: bool = True) -> c.Submit:
+        account = arg.name(request.account, "an account")
+        if not request.items:
+            raise arg.invalid("a batch needs at least one item")
+        self._limit_jobs(len(request.items))
+        if len(request.items) > LARGE and is_judged:
+            tools = Counter(self._tool(item.tool, by_user).name for item in request.items)
+            jobs, counts, unknown = self._least(tools, by_user)
+            await self._judge(self._command(request, jobs, "", new_id()), counts, unknown)
         digest = hashlib.sha256()
+        kinds = self._batch_kinds(request, digest, by_user)
+        made = await self.engine.slices.all_of(account, self._new_jobs(kinds))
+        return self._command(request, tuple(made), digest.hexdigest(), new_id())
+
+    def _batch_kinds(
+        self, request: BatchRequest, digest: hashlib._Hash, by_user: bool
+    ) -> Iterator[tuple[c.NewJob, int]]:
+        """A job of each kind, with how many there are; the digest takes in every item."""
         labels = labels_of(request)
         for item in request.items:
             tool = self._tool(item.tool, by_user)
             text = self._payload(item.payload)
             digest.update(f"{tool.name}\n{text}\n".encode())
-            jobs += self._new_jobs(tool, item.payload, text, labels, by_user)
-            self._limit_jobs(len(jobs))
-        if not jobs:
-            raise arg.invalid("a batch needs at least one item")
-        return self._command(request, tuple(jobs), digest.hexdigest(), new_id())
+            yield from self._kinds(tool, item.payload, text, labels, by_user)[1]
 
     async def batch(self, batch_id: str) -> BatchView:
         """A batch with its jobs by status and how far it is."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, Unpack
+
+from msgspec.structs import replace
 
 from .. import validation as arg
 from ..core import commands as c
@@ -23,6 +26,8 @@ from .base import Operations
 
 SLICES: Final = 6
 """A large submit goes in by slices, so many at a time: one is checked while the database writes another."""
+LARGE: Final = 100
+"""A submit of more jobs is judged by its numbers before they are made: a refusal then costs one read."""
 
 
 class SubmitOperations(Operations):
@@ -43,11 +48,11 @@ class SubmitOperations(Operations):
             locked until then.
         """
         request = SubmitRequest(tool=tool, payload={} if payload is None else payload, account=account, **options)
-        return await self._submit(self.submit_command(request), connection)
+        return await self._submit(await self.submit_command(request, is_judged=connection is None), connection)
 
     async def submit_request(self, request: SubmitRequest, *, by_user: bool = False) -> Receipt:
         """The same, from a request. `by_user`: with the tools that the account's user may call, and no others."""
-        return await self._submit(self.submit_command(request, by_user=by_user), None)
+        return await self._submit(await self.submit_command(request, by_user=by_user), None)
 
     async def _submit(self, command: c.Submit, connection: Any) -> Receipt:
         if connection is None:
@@ -76,7 +81,7 @@ class SubmitOperations(Operations):
         commands: dict[int, c.Submit] = {}
         for index, request in enumerate(requests):
             try:
-                commands[index] = self.submit_command(request)
+                commands[index] = await self.submit_command(request)
             except Refused as refused:
                 results[index] = refused
         answers = await self._ask_many(list(commands.values()), Submitted)
@@ -103,12 +108,26 @@ class SubmitOperations(Operations):
             standing = await self.engine.positions.of_new(outcome.job_id)
         return None if standing is None else standing.position
 
-    def submit_command(self, request: SubmitRequest, *, by_user: bool = False) -> c.Submit:
-        """The command that a request stands for, checked as far as it can be without the database."""
+    async def submit_command(
+        self, request: SubmitRequest, *, by_user: bool = False, is_judged: bool = True
+    ) -> c.Submit:
+        """The command that a request stands for. A large one is judged by its numbers before its jobs are made, unless
+        the caller's own transaction may hold rows that change the judgement."""
         tool = self._tool(request.tool, by_user)
         payload = self._payload(request.payload)
-        jobs = self._new_jobs(tool, request.payload, payload, labels_of(request), by_user)
+        labels = labels_of(request)
         fingerprint = _fingerprint(tool.name, payload)
+        count, kinds = self._kinds(tool, request.payload, payload, labels, by_user)
+        if count == 1:
+            return self._single_command(request, tuple(kind for kind, _ in kinds), fingerprint)
+        account = arg.name(request.account, "an account")
+        if count > LARGE and is_judged:
+            jobs, counts, unknown = self._least(Counter({tool.name: count}), by_user)
+            await self._judge(self._single_command(request, jobs, fingerprint), counts, unknown)
+        made = await self.engine.slices.all_of(account, self._new_jobs(kinds))
+        return self._single_command(request, tuple(made), fingerprint)
+
+    def _single_command(self, request: SubmitRequest, jobs: tuple[c.NewJob, ...], fingerprint: str) -> c.Submit:
         joined, reservation = request.batch, request.reservation
         batch_id = arg.job_id(joined, "batch") if joined is not None else new_id() if len(jobs) > 1 else None
         return self._command(
@@ -120,6 +139,28 @@ class SubmitOperations(Operations):
             delay_ms=arg.milliseconds(request.delay_s, "delay_s"),
             joins=joined is not None,
         )
+
+    async def _judge(self, command: c.Submit, counts: Sequence[int], unknown: int) -> None:
+        """Refuses a submit of which even the least that it asks for is refused."""
+        outcome = await self.engine.preview(command, counts, unknown=unknown)
+        if isinstance(outcome, Refusal):
+            raise Refused.of(outcome)
+
+    def _least(self, counts: Counter[str], by_user: bool) -> tuple[tuple[c.NewJob, ...], tuple[int, ...], int]:
+        """What so many jobs of each tool ask for at least, before their payloads are looked at: a job of each kind, how
+        many of each, and how many more that an earlier result may answer."""
+        found = [(self._tool(name, by_user), count) for name, count in counts.items()]
+        sure = [(tool, count) for tool, count in found if not tool.dedupe]
+        jobs = tuple(
+            c.NewJob(
+                new_id(),
+                JobSpec(tool.name, tool.pool, 0 if callable(tool.cost) else tool.cost),
+                "{}",
+                plans=tool.plans if by_user else None,
+            )
+            for tool, _ in sure
+        )
+        return jobs, tuple(count for _, count in sure), sum(count for tool, count in found if tool.dedupe)
 
     def _command(
         self,
@@ -156,21 +197,57 @@ class SubmitOperations(Operations):
     def _payload(self, payload: Mapping[str, Any]) -> str:
         return arg.json(arg.payload(payload), "the payload", self.limits.payload_bytes, self.limits)
 
-    def _new_jobs(
-        self, tool: Tool, payload: Mapping[str, Any], text: str, labels: Labels, by_user: bool
-    ) -> tuple[c.NewJob, ...]:
+    def _kinds(
+        self,
+        tool: Tool,
+        payload: Mapping[str, Any],
+        text: str,
+        labels: Labels,
+        by_user: bool,
+        *,
+        by_size: bool = False,
+    ) -> tuple[int, Iterator[tuple[c.NewJob, int]]]:
+        """How many jobs a payload leads to; and a job of each kind, with how many there are, made one by one."""
         value = _fitting(tool, text)
         plans = tool.plans if by_user else None
-        if tool.items is None:
-            return (self._new_job(tool, text, value, 1, labels, plans),)
-        units = _passed(tool.units_of(payload, value))
-        self._limit_jobs(tool.jobs_for(units))
-        parts = tool.parts(payload, value, units)
-        if len(parts) == 1:
-            return (self._new_job(tool, text, value, units, labels, plans),)
+        units = 1 if tool.items is None else _passed(tool.units_of(payload, value))
+        count = tool.jobs_for(units)
+        if count == 1:
+            return 1, iter([(self._new_job(tool, text, value, units, labels, plans), 1)])
+        self._limit_jobs(count)
         # Each part must fit the tool by itself, as its handler will see it.
-        texts = [(self._payload(part), size) for part, size in parts]
-        return tuple(self._new_job(tool, text, _fitting(tool, text), size, labels, plans) for text, size in texts)
+        parts = (
+            (self._payload(part), size, jobs) for part, size, jobs in tool.parts(payload, value, units, by_size=by_size)
+        )
+        return count, (
+            (self._new_job(tool, text, _fitting(tool, text), size, labels, plans), jobs) for text, size, jobs in parts
+        )
+
+    def _limited(self, kinds: Iterable[tuple[c.NewJob, int]]) -> Iterator[tuple[c.NewJob, int]]:
+        """The same, as long as they are no more and no larger than one batch may be."""
+        jobs = size = 0
+        for kind, count in kinds:
+            jobs += count
+            size += count * (len(kind.payload) if kind.payload.isascii() else len(kind.payload.encode()))
+            self._limit_jobs(jobs)
+            if size > self.limits.batch_bytes:
+                raise Refused.of(
+                    Refusal(
+                        "TOO_LARGE",
+                        f"the payloads of all jobs together are more than the {self.limits.batch_bytes} bytes of JSON "
+                        "allowed; nothing was changed. Store large data elsewhere and pass its address, or submit "
+                        "less at a time.",
+                        details={"limit": self.limits.batch_bytes},
+                    )
+                )
+            yield kind, count
+
+    def _new_jobs(self, kinds: Iterable[tuple[c.NewJob, int]]) -> Iterator[c.NewJob]:
+        """The jobs themselves, each with its id."""
+        for kind, count in self._limited(kinds):
+            yield kind
+            for _ in range(count - 1):
+                yield replace(kind, id=new_id())
 
     def _limit_jobs(self, count: int) -> None:
         """Refuses more jobs than one batch may have, before they are made."""

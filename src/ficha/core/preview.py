@@ -1,0 +1,79 @@
+"""What a submit would lead to, judged by how many jobs of each kind it asks for, before they are made.
+
+A quote is answered from it. A large submit that it refuses is refused at once; the jobs of any other are made, and
+`submit.py` judges them in their transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from .commands import Submit
+from .ledger import charged
+from .outcomes import Refusal, SubmitPreview
+from .policy import Policy
+from .quota import quota_warnings
+from .records import Job
+from .refusals import no_account, no_plan
+from .snapshot import Snapshot
+from .submit import (
+    counted,
+    due_at_of,
+    first_boost,
+    is_remembered,
+    new_job,
+    refuse_limits,
+    served_by_content,
+    spending_warning,
+)
+from .workspace import Workspace
+
+
+def preview(
+    snapshot: Snapshot, command: Submit, counts: Sequence[int], policy: Policy, *, unknown: int = 0
+) -> SubmitPreview | Refusal:
+    """What a submit would lead to on these rows, which are those that it needs.
+
+    command: the submit, with one job of each kind, such as one tool with one payload.
+    counts: how many jobs there are of each kind.
+    unknown: further jobs that an earlier result may answer, free of charge: only the hourly limit counts them.
+    """
+    assert len(command.jobs) == len(counts)
+    ws = Workspace(snapshot, policy)
+    account = ws.account(command.account_id)
+    if account is None:
+        return no_account(command.account_id)
+    if command.key is not None:
+        key = ws.key((account.id, "submit", command.key))
+        if key is not None and is_remembered(key, ws.now):
+            # A repeat is answered whatever the limits are.
+            return SubmitPreview(None, key.jobs, key.cost, account.balance, account.balance)
+    plan = ws.plan(account)
+    if plan is None:
+        return no_plan(account.plan, policy)
+    kinds, served = served_by_content(ws, command)
+    jobs = sum(counts) + unknown
+    queued = sum(count for kind, count in zip(kinds, counts, strict=True) if kind.id not in served)
+    cost = sum(kind.spec.cost * count for kind, count in zip(kinds, counts, strict=True))
+    refusal = refuse_limits(ws, command, account, plan, kinds, jobs, queued, cost)
+    if refusal is not None:
+        return refusal
+    first: Job | None = None
+    if kinds:
+        number, boost, due_at = account.submitted + 1, first_boost(ws, account), due_at_of(command, ws.now)
+        is_served = kinds[0].id in served
+        first = new_job(ws.now, account, plan, command, kinds[0], number, boost, due_at, is_served=is_served)
+    after = counted(charged(account, cost, ws.now), jobs, account.latest_job, ws.now)
+    # The slot of a reservation becomes that of a job.
+    after = replace(after, active=account.active + queued - (command.reservation_id is not None))
+    return SubmitPreview(
+        first,
+        jobs,
+        cost,
+        account.balance,
+        after.balance,
+        quota_warnings(ws, after, plan),
+        spending_warning(after, plan, ws.now),
+    )
