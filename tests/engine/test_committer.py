@@ -12,6 +12,7 @@ from ficha.core import commands as c
 from ficha.core.outcomes import AccountChanged, Refusal, SubmitPreview, Submitted
 from ficha.engine.committer import CLOSED, TOGETHER, CommitLimits, Committer
 from ficha.engine.engine import Engine
+from ficha.ids import new_id
 from ficha.store.base import CommitUnknown, StoreError, Transient, Unavailable, no_hints
 from tests.engine.engine_setup import COST, CREDITS, POLICY, QUICK, StoreSetup, one, opened, submit, submitted
 from tests.engine.instrumented_store import LOST_AFTER, LOST_BEFORE, InstrumentedStore
@@ -257,6 +258,39 @@ async def test_a_preview_tells_what_a_submit_would_lead_to_and_asks_no_lane(
     assert (store.groups, await memory.charges()) == (before, 0)
     store.gate.set()
     assert (await one(engine, command, Submitted)).new_balance == CREDITS + 1 - COST
+
+
+async def test_one_account_fills_its_own_part_of_the_queue_and_others_go_on(
+    memory: StoreSetup, store: InstrumentedStore
+) -> None:
+    limits = replace(QUICK, group_weight=10, waiting_weight=20, account_weight=5)
+    engine = await opened(await memory.engine(store, limits=limits), "ana", "eva")
+    await held(engine, store)
+    waiting = await sent(engine, submit(jobs=3), submit(), submit(), submit("eva", jobs=2))
+    before = await memory.state()
+    for refused in (await engine.call(submit()), await engine.call(c.Credit("ana", 1, "grant"))):
+        assert (refused.code, refused.retryable, refused.retry_after_s) == ("OVERLOADED", True, 1.0)
+        assert "5 operations of account ana wait" in refused.message
+    assert await memory.state() == before
+    waiting += await sent(engine, submit("eva", jobs=3), c.Heartbeat(new_id(), 1))
+    store.gate.set()
+    *taken, unknown = await asyncio.gather(*waiting)
+    assert (sum(outcome.jobs for outcome in taken), unknown.code) == (10, "NOT_FOUND")
+    assert isinstance(await engine.call(submit(jobs=50)), Submitted)
+
+
+async def test_a_large_submit_does_not_keep_another_accounts_call_from_the_next_group(
+    memory: StoreSetup, store: InstrumentedStore
+) -> None:
+    engine = await opened(await memory.engine(store, limits=replace(QUICK, group_weight=4)), "ana", "eva")
+    await held(engine, store)
+    answered: list[str] = []
+    calls = await sent(engine, submit(jobs=9), submit(jobs=9), submit(jobs=9), submit("eva"))
+    for name, call in zip(("first", "second", "third", "other"), calls, strict=True):
+        call.add_done_callback(lambda _, name=name: answered.append(name))
+    store.gate.set()
+    await asyncio.gather(*calls)
+    assert answered == ["first", "other", "second", "third"]
 
 
 async def test_the_calls_of_one_account_keep_their_order_whatever_lanes_there_are(memory: StoreSetup) -> None:

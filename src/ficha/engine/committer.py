@@ -10,7 +10,6 @@ import asyncio
 import logging
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable
 from itertools import islice
 from typing import Final
@@ -26,6 +25,7 @@ from ..core.policy import Policy
 from ..core.snapshot import Snapshot
 from ..futures import fail, settle, wake
 from ..store.base import ClaimsWithSubmits, Committed, CommitUnknown, Decision, Hints, Store, Transient, Unavailable
+from .fair_queue import FairQueue, Ticket
 
 log = logging.getLogger("ficha.engine")
 
@@ -42,6 +42,8 @@ class CommitLimits(Struct, frozen=True):
     group_weight: jobs and commands in one transaction, at most. Defaults to 400.
     waiting_weight: jobs and commands that may wait for their turn; beyond it a call is refused as OVERLOADED. Defaults
         to 20,000.
+    account_weight: the same for the calls of one account, so that the others' are not refused because of them. Defaults
+        to 10,000.
     give_up_s: how long a call waits for a database that is away before it is refused. Defaults to 30 s.
     conflict_tries: how often a call that lost a conflict is run before it is refused as OVERLOADED. Defaults to 20.
     backoff_s, backoff_max_s: the first and the longest pause before trying again, drawn with full jitter.
@@ -49,19 +51,11 @@ class CommitLimits(Struct, frozen=True):
 
     group_weight: int = 400
     waiting_weight: int = 20_000
+    account_weight: int = 10_000
     give_up_s: float = 30.0
     conflict_tries: int = 20
     backoff_s: float = 0.02
     backoff_max_s: float = 2.0
-
-
-class _Ticket(Struct):
-    """Commands of one caller that are decided together, and where the outcomes go."""
-
-    commands: tuple[Command, ...]
-    weight: int
-    asked_at: float
-    future: asyncio.Future[list[Outcome]]
 
 
 class StandingTicket:
@@ -69,7 +63,7 @@ class StandingTicket:
 
     def __init__(self, claim: Claim) -> None:
         self.pools = frozenset(claim.pools)
-        self.ticket = _Ticket((claim,), 1, time.monotonic(), asyncio.get_running_loop().create_future())
+        self.ticket = Ticket((claim,), None, 1, time.monotonic(), asyncio.get_running_loop().create_future())
         self.is_taken = False
 
     def withdraw(self) -> bool:
@@ -98,8 +92,7 @@ class Committer:
         self._limits = limits
         self._published = published
         self._hints = hints
-        self._waiting: deque[_Ticket] = deque()
-        self._waiting_weight = 0
+        self._waiting = FairQueue()
         self._standing = standing
         """Claims that wait here and with all other committers of the process."""
         self._number = 0
@@ -113,12 +106,11 @@ class Committer:
         weight = _weight(commands[0]) if len(commands) == 1 else sum(map(_weight, commands))
         if self._is_closing:
             return [CLOSED] * len(commands)
-        # A ticket heavier than the whole queue is let in when nothing else waits: it could never be served otherwise.
-        if self._waiting and self._waiting_weight + weight > self._limits.waiting_weight:
-            return [self._overloaded()] * len(commands)
-        ticket = _Ticket(commands, weight, time.monotonic(), self._loop.create_future())
+        account_id = _account_of(commands)
+        if (refusal := self._refuse_weight(account_id, weight)) is not None:
+            return [refusal] * len(commands)
+        ticket = Ticket(commands, account_id, weight, time.monotonic(), self._loop.create_future())
         self._waiting.append(ticket)
-        self._waiting_weight += weight
         self._rouse()
         return await ticket.future
 
@@ -132,12 +124,16 @@ class Committer:
         self._standing.append(standing)
         return standing
 
-    def _overloaded(self) -> Refusal:
-        return Refusal(
-            "OVERLOADED",
-            f"{self._waiting_weight} operations wait for the database already; nothing was changed. Try again shortly.",
-            retry_after_s=1.0,
-        )
+    def _refuse_weight(self, account_id: str | None, weight: int) -> Refusal | None:
+        """The refusal, if too much waits already. A ticket heavier than the whole queue, or than an account's part of
+        it, is let in when nothing else waits there: it could never be served otherwise."""
+        waiting = self._waiting.weight
+        if waiting and waiting + weight > self._limits.waiting_weight:
+            return _overloaded(f"{waiting} operations")
+        own = self._waiting.weight_of(account_id) if waiting and account_id is not None else 0
+        if own and own + weight > self._limits.account_weight:
+            return _overloaded(f"{own} operations of account {account_id}")
+        return None
 
     async def close(self, grace_s: float) -> None:
         """Takes nothing new, finishes what waits within the grace, and refuses the rest."""
@@ -147,9 +143,8 @@ class Committer:
         if not self._task.done():
             self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        for ticket in (*self._waiting, *(standing.ticket for standing in self._standing)):
+        for ticket in (*self._waiting.clear(), *(standing.ticket for standing in self._standing)):
             settle(ticket.future, [CLOSED] * len(ticket.commands))
-        self._waiting.clear()
         self._standing.clear()
 
     async def _run(self) -> None:
@@ -169,21 +164,14 @@ class Committer:
                 _fail(tickets, unknown)
                 raise
 
-    def _take(self) -> list[_Ticket]:
-        """The next group. Whoever stopped waiting before their turn is left out."""
-        tickets: list[_Ticket] = []
-        weight = 0
-        while self._waiting and (not tickets or weight + self._waiting[0].weight <= self._limits.group_weight):
-            ticket = self._waiting.popleft()
-            self._waiting_weight -= ticket.weight
-            if not ticket.future.done():
-                tickets.append(ticket)
-                weight += ticket.weight
+    def _take(self) -> list[Ticket]:
+        """The next group."""
+        tickets = self._waiting.take(self._limits.group_weight)
         if self._standing:
             tickets += self._called_for(tickets)
         return tickets
 
-    def _called_for(self, tickets: list[_Ticket]) -> list[_Ticket]:
+    def _called_for(self, tickets: list[Ticket]) -> list[Ticket]:
         """The standing claims for which these tickets bring work."""
         pools = {
             job.spec.pool
@@ -205,7 +193,7 @@ class Committer:
             self._standing.remove(standing)
         return [standing.ticket for standing in called]
 
-    async def _commit(self, tickets: list[_Ticket]) -> None:
+    async def _commit(self, tickets: list[Ticket]) -> None:
         if not tickets:
             return
         try:
@@ -232,13 +220,13 @@ class Committer:
             for ticket in tickets:
                 settle(ticket.future, list(islice(answers, len(ticket.commands))))
 
-    def _refuse(self, tickets: list[_Ticket], why: str) -> None:
+    def _refuse(self, tickets: list[Ticket], why: str) -> None:
         log.warning("%s", why)
         refusal = Refusal("OVERLOADED", f"{why}; nothing was changed.", retry_after_s=2.0)
         for ticket in tickets:
             settle(ticket.future, [refusal] * len(ticket.commands))
 
-    async def _durably(self, tickets: list[_Ticket]) -> Committed:
+    async def _durably(self, tickets: list[Ticket]) -> Committed:
         """Runs one group until it is committed, or it is certain that it was not."""
         commands = [command for ticket in tickets for command in ticket.commands]
         wanted = needs(commands)
@@ -286,11 +274,28 @@ class Committer:
         await asyncio.sleep(pause_s(tries, self._limits.backoff_s, self._limits.backoff_max_s))
 
 
+def _overloaded(what: str) -> Refusal:
+    return Refusal(
+        "OVERLOADED",
+        f"{what} wait for the database already; nothing was changed. Try again shortly.",
+        retry_after_s=1.0,
+    )
+
+
 def _weight(command: Command) -> int:
     command = unwrapped(command)
     return len(command.jobs) if isinstance(command, Submit) else 1
 
 
-def _fail(tickets: list[_Ticket], error: Exception) -> None:
+def _account_of(commands: tuple[Command, ...]) -> str | None:
+    """The one account that all of them name; None if there is none."""
+    first: str | None = getattr(unwrapped(commands[0]), "account_id", None)
+    if first is None or len(commands) == 1:
+        return first
+    is_one = all(getattr(unwrapped(command), "account_id", None) == first for command in commands)
+    return first if is_one else None
+
+
+def _fail(tickets: list[Ticket], error: Exception) -> None:
     for ticket in tickets:
         fail(ticket.future, error)
