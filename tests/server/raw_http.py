@@ -52,10 +52,11 @@ class Wire:
 
 
 class Behind(NamedTuple):
-    """A server that runs: its port, and itself."""
+    """A server that runs: its port, itself, and the protocol that it speaks."""
 
     port: int
     server: uvicorn.Server
+    protocol: type[Protocol]
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Wire]:
@@ -104,7 +105,7 @@ async def behind(
     running = asyncio.create_task(server._serve([sock]))
     await started.wait()
     try:
-        yield Behind(sock.getsockname()[1], server)
+        yield Behind(sock.getsockname()[1], server, Bounded)
     finally:
         server.should_exit = True
         await running

@@ -14,7 +14,8 @@ from ficha.server.settings import Settings
 from tests.server.raw_http import Behind, behind
 
 SECRET = "TgYQ3MvH0sTzB5kqjXw1c9fRrL8uZeNd"  # noqa: S105 (for the tests alone)
-LIMITS = Settings(secret=SECRET, body_bytes=1_000, batch_body_bytes=5_000, body_s=0.3)
+LIMITS = Settings(secret=SECRET, body_bytes=1_000, batch_body_bytes=5_000, body_s=20)
+HASTY = Settings(secret=SECRET, body_bytes=1_000, batch_body_bytes=5_000, body_s=0.3)
 
 
 async def reads(scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,6 +49,13 @@ async def server(request: pytest.FixtureRequest):
         yield found
 
 
+@pytest.fixture(params=[reads, converts])
+async def hasty(request: pytest.FixtureRequest):
+    """A server that waits for no body for long."""
+    async with behind(BodyLimits(request.param, HASTY)) as found:
+        yield found
+
+
 async def test_a_body_of_the_largest_size_passes(server: Behind) -> None:
     assert (await server.ask(post(1_000), b"a" * 1_000)).json == {"bytes": 1_000}
     assert (await server.ask(chunked(), chunk(400), chunk(600), b"0\r\n\r\n")).json == {"bytes": 1_000}
@@ -78,14 +86,14 @@ async def test_a_batch_is_known_also_where_the_application_is_mounted() -> None:
         assert (await server.ask(post(5_000, "/api/batches"))).status == 413
 
 
-async def test_a_body_that_does_not_arrive_in_time_gets_408(server: Behind) -> None:
-    reply = await server.ask(post(100), b"a" * 99)
+async def test_a_body_that_does_not_arrive_in_time_gets_408(hasty: Behind) -> None:
+    reply = await hasty.ask(post(100), b"a" * 99)
     assert (reply.status, reply.json["code"]) == (408, "TIMEOUT")
     assert "0.3 s" in reply.json["detail"]
 
 
-async def test_a_body_that_trickles_gets_408_however_lively_it_trickles(server: Behind) -> None:
-    async with server.connected() as wire:
+async def test_a_body_that_trickles_gets_408_however_lively_it_trickles(hasty: Behind) -> None:
+    async with hasty.connected() as wire:
         await wire.send(post(1_000))
 
         async def trickle() -> None:
@@ -119,11 +127,11 @@ async def test_whoever_listens_for_the_end_after_the_body_is_not_timed() -> None
         assert await receive() == {"type": "http.disconnect"}
         heard.set()
 
-    async with behind(BodyLimits(listens, LIMITS)) as server:
+    async with behind(BodyLimits(listens, HASTY)) as server:
         async with server.connected() as wire:
             await wire.send(post(5), b"hello")
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(2 * LIMITS.body_s):
+                async with asyncio.timeout(2 * HASTY.body_s):
                     await heard.wait()
         async with asyncio.timeout(20):
             await heard.wait()
