@@ -138,23 +138,28 @@ async def test_a_coroutine_that_does_not_stop_gives_its_turn_to_the_next() -> No
 
 
 class UnderWay:
-    """Counts calls at the same time. Each waits a moment for one more than there may be."""
+    """Counts calls at the same time. The first ones wait until there are as many as there may be, and then each waits a
+    moment for one more."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = threading.Lock()
         self._now = 0
         self.highest = 0
+        self._is_full = threading.Event()
         self._is_exceeded = threading.Event()
 
     def begin(self) -> None:
         with self._lock:
             self._now += 1
             self.highest = max(self.highest, self._now)
+            if self._now >= self._most:
+                self._is_full.set()
             if self._now > self._most:
                 self._is_exceeded.set()
 
     def wait(self) -> None:
+        assert self._is_full.wait(20)
         self._is_exceeded.wait(0.02)
 
     def end(self) -> None:
