@@ -222,7 +222,7 @@ async def test_nothing_is_asked_while_nobody_follows(setup: StoreSetup, monkeypa
         async with engine.live.follow(job_id=job_id) as follower:
             await next_events(follower, 2 + turn)
         assert engine.live._task is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(40):
             await engine.live._task
         before = store.reads.copy()
         await say(engine, job_id, "to nobody")
@@ -311,7 +311,7 @@ async def test_the_end_tells_everybody_to_follow_on_elsewhere(setup: StoreSetup)
 
     waiting = asyncio.Semaphore(0)
     tasks = [asyncio.create_task(follow(**of)) for of in ({"job_id": job_id}, {"account_id": "ana"})]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         for _ in tasks:
             await waiting.acquire()
         await engine.stop(0.0)

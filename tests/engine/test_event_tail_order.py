@@ -231,7 +231,7 @@ async def test_in_whatever_order_transactions_commit_everybody_is_told_in_order(
         assert found == store.of(**of)
 
     whom = [{"job_id": f"j{n}"} for n in range(JOBS)] + [{"account_id": f"a{n}"} for n in range(ACCOUNTS)] * 2
-    async with asyncio.timeout(10), asyncio.TaskGroup() as followers:
+    async with asyncio.timeout(40), asyncio.TaskGroup() as followers:
         for of in whom:
             followers.create_task(follow(of))
         while store.has_open():

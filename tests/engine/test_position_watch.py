@@ -62,7 +62,7 @@ class Line:
 
     async def looked(self, times: int = 1) -> None:
         """After so many looks have come to their end."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(40):
             for _ in range(times + 1):
                 self._looked.clear()
                 await self._looked.wait()

@@ -126,7 +126,7 @@ async def test_engines_on_one_postgresql_database_wake_each_other(postgresql: St
     stores = [await postgresql.watched(), await postgresql.watched()]
     here, there = [await postgresql.engine(store) for store in stores]
     await opened(here)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         for store in stores:
             await store.listens.wait()
         for sender, receiver in ((here, there), (there, here)):
@@ -145,7 +145,7 @@ async def test_a_hint_reaches_somebody_who_waits_in_another_process(postgresql: 
     waits, works = await postgresql.engine(store), await postgresql.engine()
     await opened(works)
     await one(works, c.DeclarePool("quiet", None))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         await store.listens.wait()
         waiter = await waiting(waits, "silent")
         await one(works, c.DeclarePool("silent", None))
@@ -157,7 +157,7 @@ async def test_in_quiet_times_a_hint_goes_out_with_the_commit_and_in_busy_ones_a
 ) -> None:
     store, other = await postgresql.watched(), await postgresql.watched()
     works, waits = await opened(await postgresql.engine(store)), await postgresql.engine(other)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         await other.listens.wait()
         for is_quiet in (True, False):
             monkeypatch.setattr(wakeups, "COMMIT_HINT_EVERY_S", 0.0 if is_quiet else NEVER)
@@ -242,7 +242,7 @@ async def test_a_hint_of_events_wakes_no_worker_of_another_process(postgresql: S
     waits, works = await postgresql.engine(store), await opened(await postgresql.engine())
     job_id = await submitted(works)
     await claimed(works)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         await store.listens.wait()
         # Hints come in their order, so after this one all that were sent before have been heard.
         await one(works, c.DeclarePool("last", None))

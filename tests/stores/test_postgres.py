@@ -308,7 +308,7 @@ async def test_hints_are_heard_in_other_processes_until_the_store_is_closed(migr
         heard: asyncio.Queue[str] = asyncio.Queue()
         await other.listen(heard.put_nowait)
         await one.notify(["gpu", "cpu", "gpu"])
-        assert [await asyncio.wait_for(heard.get(), 10) for _ in range(2)] == ["cpu", "gpu"]
+        assert [await asyncio.wait_for(heard.get(), 40) for _ in range(2)] == ["cpu", "gpu"]
         async with connected(migrated_url) as connection:
             await connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -343,7 +343,7 @@ async def test_hints_may_go_out_with_a_commit_and_never_without_it(migrated_url:
         await one.notify(["last"])
         names: list[str] = []
         while "last" not in names:
-            names.append(await asyncio.wait_for(heard.get(), 10))
+            names.append(await asyncio.wait_for(heard.get(), 40))
         assert names == ["also", "first", "also", "second", "also", "third", "last"]
 
 
@@ -355,7 +355,7 @@ async def test_nobody_is_woken_by_a_hint_of_its_own(migrated_url: str) -> None:
         await other.notify(["cpu"])
         async with connected(migrated_url) as connection:
             await connection.execute("SELECT pg_notify('ficha.hints', 'by hand')")
-        assert [await asyncio.wait_for(heard.get(), 10) for _ in range(2)] == ["cpu", "by hand"]
+        assert [await asyncio.wait_for(heard.get(), 40) for _ in range(2)] == ["cpu", "by hand"]
 
 
 async def test_whoever_may_still_fill_a_gap_below_the_last_commit_is_named_until_it_has(migrated_url: str) -> None:

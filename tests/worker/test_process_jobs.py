@@ -114,7 +114,7 @@ async def test_a_worker_that_stops_hands_a_job_back_when_its_handler_has_ended(
         receipt = await app.submit("ignores", {"file": str(file)}, account="ana")
         await until(file.exists)
         worker.cancel()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(40):
             await asyncio.gather(worker, return_exceptions=True)
         assert children() == []
         assert await stays_still(file)

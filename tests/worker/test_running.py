@@ -278,14 +278,14 @@ async def test_it_runs_no_more_at_a_time_than_it_was_told(url: str) -> None:
 
 
 async def test_a_worker_hears_of_work_at_once(url: str) -> None:
-    """It waits for a second between its looks; twenty jobs one after another would take it twenty."""
+    """It waits for five seconds between its looks; twenty jobs one after another would take it a hundred."""
     app = app_on(url)
 
     @app.tool()
     async def quick(job: JobContext) -> str:
         return "done"
 
-    async with app, asyncio.timeout(10):
+    async with app, asyncio.timeout(40):
         await app.open_account("ana")
         worker = asyncio.create_task(app.run_worker())
         for _ in range(20):

@@ -237,7 +237,7 @@ async def test_closing_ends_what_is_under_way(faulty: tuple[Ficha, InstrumentedS
     secret, _ = await new_key(app)
     store.gate.clear()
     await shown(identity, secret)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         await identity.close()
     assert not identity._keys._use_tasks
     store.gate.set()

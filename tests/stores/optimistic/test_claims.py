@@ -359,5 +359,5 @@ async def test_a_hint_that_names_no_pool_gives_no_claim_reason_to_look_harder(mi
         for name, is_quiet in (("\x02events", True), ("\x01w1", True), ("gpu", False)):
             one._layer._is_quiet = True
             await other.notify([name])
-            assert await asyncio.wait_for(heard.get(), 10) == name
+            assert await asyncio.wait_for(heard.get(), 40) == name
             assert one._layer._is_quiet is is_quiet
