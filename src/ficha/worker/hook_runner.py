@@ -99,7 +99,14 @@ class HookRunner:
         return len(held)
 
     async def _hold(self, hook: PendingHook) -> PendingHook | None:
-        return await self._operations.hold_hook(hook, self._hooks[hook.name].timeout_s + GRACE_S)
+        """The hook, if it can be taken. An error of one must not end the wait for the others: `asyncio.gather` would
+        raise it even where the runner is being cancelled, and the runner would go on."""
+        try:
+            return await self._operations.hold_hook(hook, self._hooks[hook.name].timeout_s + GRACE_S)
+        except (Refused, StoreError) as error:
+            log.warning("the hook %s for job %s could not be taken: %s", hook.name, hook.job_id, error)
+            self._retry_at = min(self._retry_at, time.monotonic() + away_pause_s(1))
+            return None
 
     async def _wait(self, heard: int) -> None:
         """Until a job ends that owes a hook, a slot is free again, or it is time to look."""

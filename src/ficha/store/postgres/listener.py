@@ -61,7 +61,9 @@ class Listener:
             self._tried.set()
             while True:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(lost.wait(), _PROBE_S)
+                    # (In Python 3.11 `wait_for` forgets a cancellation that comes together with what it waits for.)
+                    async with asyncio.timeout(_PROBE_S):
+                        await lost.wait()
                     return
                 await connection.execute("SELECT 1", timeout=10)
         finally:
