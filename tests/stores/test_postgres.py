@@ -73,7 +73,7 @@ async def test_values_are_kept_in_native_types_and_to_the_microsecond(migrated_u
                 "SELECT pg_typeof(id)::text, pg_typeof(payload)::text, pg_typeof(created_at)::text, created_at::text "
                 "FROM ficha.jobs"
             )
-            assert tuple(found) == ("uuid", "jsonb", "timestamp with time zone", "2099-12-31 23:59:59.999999+00")
+            assert tuple(found) == ("uuid", "json", "timestamp with time zone", "2099-12-31 23:59:59.999999+00")
 
 
 async def test_without_a_clock_of_its_own_time_is_the_databases(migrated_url: str) -> None:
@@ -247,7 +247,7 @@ async def test_a_commit_group_may_run_in_the_callers_transaction(postgres_url: s
     async with opened(postgres_url) as store, connected(postgres_url) as connection:
         await prepare(store)
         # Whatever the caller has set up on the connection does not matter.
-        await connection.set_type_codec("jsonb", encoder=str, decoder=str, schema="pg_catalog")
+        await connection.set_type_codec("json", encoder=str, decoder=str, schema="pg_catalog")
         await connection.set_type_codec("uuid", encoder=str, decoder=str, schema="pg_catalog")
         await connection.execute("CREATE TABLE orders (id int)")
 

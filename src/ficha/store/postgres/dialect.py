@@ -17,7 +17,7 @@ from ..sql.dialect import Dialect
 from ..sql.tables import Kind, Table, Values
 
 _PARAMETERS: Final[dict[Kind, str]] = {
-    **{"text": "text", "uuid": "uuid", "number": "bigint", "flag": "boolean", "json": "jsonb"}
+    **{"text": "text", "uuid": "uuid", "number": "bigint", "flag": "boolean", "json": "json"}
 }
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 

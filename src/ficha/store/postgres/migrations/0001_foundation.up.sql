@@ -65,7 +65,7 @@ CREATE TABLE ficha.jobs (
     session         text,
     correlation_id  text,
     content_hash    text,
-    payload         jsonb NOT NULL,
+    payload         json NOT NULL,
     refunded        bigint NOT NULL,
     delivered       bigint,
     started_at      timestamptz,
@@ -80,7 +80,7 @@ CREATE TABLE ficha.jobs (
     first_worker    text,
     error           text,
     user_error      text,
-    result          jsonb,
+    result          json,
     CHECK (
         status IN ('queued', 'completed', 'failed', 'cancelled')
         AND least(cost, charged, refunded, charged - refunded) >= 0
@@ -175,8 +175,8 @@ CREATE TABLE ficha.checkpoints (
     saved_at  timestamptz NOT NULL,
     progress  bigint NOT NULL,
     name      text NOT NULL,
-    data      jsonb NOT NULL,
-    partial   jsonb
+    data      json NOT NULL,
+    partial   json
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.05);
 
 CREATE TABLE ficha.steps (
@@ -184,7 +184,7 @@ CREATE TABLE ficha.steps (
     name      text COLLATE "C" NOT NULL,
     number    bigint GENERATED ALWAYS AS IDENTITY,
     saved_at  timestamptz NOT NULL,
-    result    jsonb NOT NULL,
+    result    json NOT NULL,
     PRIMARY KEY (job_id, name)
 );
 
@@ -228,7 +228,7 @@ CREATE TABLE ficha.events (
     at          timestamptz NOT NULL,
     account_id  text COLLATE "C" NOT NULL,
     kind        text NOT NULL,
-    data        jsonb,
+    data        json,
     PRIMARY KEY (job_id, number)
 );
 
@@ -315,7 +315,7 @@ CREATE TABLE ficha.workers (
     name          text COLLATE "C" PRIMARY KEY,
     host          text NOT NULL,
     pid           bigint NOT NULL,
-    pools         jsonb NOT NULL,
+    pools         json NOT NULL,
     concurrency   bigint NOT NULL,
     version       text NOT NULL,
     heartbeat_ms  bigint NOT NULL,
@@ -377,7 +377,7 @@ CREATE TABLE ficha.audit (
     actor    text NOT NULL,
     act      text NOT NULL,
     target   text NOT NULL,
-    details  jsonb NOT NULL
+    details  json NOT NULL
 );
 
 CREATE FUNCTION ficha.refuse_audit_change() RETURNS trigger LANGUAGE plpgsql AS $$
