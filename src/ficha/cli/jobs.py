@@ -131,9 +131,10 @@ def job(
 
     found, events = on_backend(app, database, work)
     if as_json:
-        data({**msgspec.to_builtins(found), "history": events} if history else found)
+        whole = {field.encode_name: getattr(found, field.name) for field in msgspec.structs.fields(found)}
+        data({**whole, "history": events} if history else found)
         return
-    details(msgspec.structs.asdict(found))
+    details({field.encode_name: getattr(found, field.encode_name) for field in msgspec.structs.fields(found)})
     if history:
         table(("AT", "EVENT", "DATA"), [(event.at, event.kind, event.data or None) for event in events])
 

@@ -9,12 +9,11 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
-from msgspec import json
-
 from .. import validation as arg
 from ..core import commands as c
 from ..core.lease import lost
 from ..core.outcomes import Claimed, Finished, Held, Recovered, Seen, StepSaved
+from ..core.payload import read_json
 from ..core.records import Worker
 from ..engine.committer import StandingTicket
 from ..engine.views import FinishView, Lease, finish_view, moment
@@ -156,9 +155,13 @@ class LeaseOperations(Operations):
 
     async def save_step(self, lease: AnyLease, name: str, result: Any) -> Any:
         """Stores a step's result and returns it, or the one stored before under that name."""
+        return read_json(await self.save_step_json(lease, name, result))
+
+    async def save_step_json(self, lease: AnyLease, name: str, result: Any) -> str:
+        """The same, as JSON text."""
         text = arg.stored(result, "the step's result", self.limits)
         command = c.SaveStep(lease.job_id, lease.epoch, arg.name(name, "a step"), text)
-        return json.decode((await self._ask(command, StepSaved)).result_json)
+        return (await self._ask(command, StepSaved)).result_json
 
     async def report(self, lease: AnyLease, *, progress: int | None = None, partial: Any = None) -> datetime:
         """Tells those who watch how far the job is, and what of its result is there; returns when the lease ends."""
@@ -172,7 +175,11 @@ class LeaseOperations(Operations):
 
     async def steps(self, job_id: str) -> dict[str, Any]:
         """The stored results of a job's steps, by name."""
-        return {step.name: json.decode(step.result) for step in await self.queries.steps(arg.job_id(job_id))}
+        return {name: read_json(text) for name, text in (await self.steps_json(job_id)).items()}
+
+    async def steps_json(self, job_id: str) -> dict[str, str]:
+        """The same, as JSON texts."""
+        return {step.name: step.result for step in await self.queries.steps(arg.job_id(job_id))}
 
     async def finish(
         self, lease: AnyLease, result: Any = None, *, delivered: int | None = None, of: int | None = None

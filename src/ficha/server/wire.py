@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from ..core.records import Status
 from ..engine.views import AccountView, JobView, PoolView, Receipt
@@ -114,13 +114,13 @@ class LeaseAnswer(Struct, frozen=True, kw_only=True):
     tool: str
     pool: str
     account: str
-    payload: Any
+    payload: Raw
     attempts: int
     recoveries: int
     checkpoint: str | None
     progress: int
-    resume_data: Any
-    steps: dict[str, Any]
+    resume_data: Raw
+    steps: dict[str, Raw]
     correlation_id: str | None
     expires_at: datetime
     deadline_at: datetime
@@ -176,7 +176,7 @@ class StepAnswer(Struct, frozen=True):
 
     job_id: str
     name: str
-    result: Any
+    result: Raw
 
 
 class ReportBody(LeaseBody, frozen=True):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import Any, Final, TypeAlias
 
-import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
+from ...core.payload import read_json
 from ...core.policy import SECOND
 from ...core.pools import WaitReason
 from ...core.records import HELD, WAITING, Awaiting, Job, Leased, Parked, Status
@@ -17,8 +18,10 @@ from ...store.base import JobRow, NumberedEvent
 from ..positions import QueueStanding
 from .dates import moment, moment_if_any
 
+NULL: Final = Raw("null")
 
-class JobView(Struct, frozen=True, kw_only=True):
+
+class JobView(Struct, frozen=True, kw_only=True, dict=True):
     """A job as its owner sees it.
 
     position: 1 is next; None when the job does not wait for its turn.
@@ -50,8 +53,9 @@ class JobView(Struct, frozen=True, kw_only=True):
     refunded: int
     units: int
     delivered: int | None
-    payload: Any
-    result: Any
+    # Stored JSON, which is sent as it is. In Python the name without `_json` gives the value.
+    payload_json: Raw = field(name="payload")
+    result_json: Raw = field(name="result")
     error: str | None
     user_error: str | None
     attempts: int
@@ -60,8 +64,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     epoch: int
     checkpoint: str | None
     progress: int
-    resume_data: Any
-    partial: Any
+    resume_data_json: Raw = field(name="resume_data")
+    partial_json: Raw = field(name="partial")
     locked_by: str | None
     locked_at: datetime | None
     lock_expires_at: datetime | None
@@ -76,6 +80,30 @@ class JobView(Struct, frozen=True, kw_only=True):
     deadline_at: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
+
+    @cached_property
+    def payload(self) -> Any:
+        return read_json(self.payload_json)
+
+    @cached_property
+    def result(self) -> Any:
+        return read_json(self.result_json)
+
+    @cached_property
+    def resume_data(self) -> Any:
+        return read_json(self.resume_data_json)
+
+    @cached_property
+    def partial(self) -> Any:
+        return read_json(self.partial_json)
+
+    def __repr__(self) -> str:
+        """With JSON as its text: `Raw` has no words of its own."""
+        return f"JobView({', '.join(f'{name}={_words(getattr(self, name))}' for name in self.__struct_fields__)})"
+
+
+def _words(value: Any) -> str:
+    return bytes(value).decode() if isinstance(value, Raw) else repr(value)
 
 
 def job_view(
@@ -104,8 +132,8 @@ def job_view(
         refunded=job.refunded,
         units=job.spec.units,
         delivered=job.delivered,
-        payload=msgspec.json.decode(row.payload),
-        result=None if row.result is None else msgspec.json.decode(row.result),
+        payload_json=Raw(row.payload),
+        result_json=NULL if row.result is None else Raw(row.result),
         error=job.error,
         user_error=error_for_owner(job),
         attempts=job.attempts,
@@ -114,8 +142,8 @@ def job_view(
         epoch=job.epoch,
         checkpoint=None if point is None else point.name or None,
         progress=100 if job.status == "completed" else 0 if point is None else point.progress,
-        resume_data=msgspec.json.decode(point.data) if point is not None and point.name else None,
-        partial=None if point is None or point.partial is None else msgspec.json.decode(point.partial),
+        resume_data_json=Raw(point.data) if point is not None and point.name else NULL,
+        partial_json=NULL if point is None or point.partial is None else Raw(point.partial),
         locked_by=None if lease is None else lease.worker,
         locked_at=None if lease is None else moment(lease.leased_at),
         lock_expires_at=None if lease is None else moment(lease.expires_at),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from ...core.outcomes import ClaimedJob
+from ...core.payload import read_json
 from ...core.records import Leased
 from ...store.base import JobRow
 from .dates import moment
@@ -39,7 +39,7 @@ class Lease(Struct, frozen=True, eq=False, gc=False):
 
     @property
     def payload(self) -> Any:
-        return msgspec.json.decode(self.claimed.payload)
+        return read_json(self.claimed.payload)
 
     @property
     def claimed_at(self) -> int:

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import Annotated
 
 from fastapi import APIRouter
+from msgspec import Raw
 from starlette.responses import Response
 
 from ... import validation as arg
@@ -62,13 +63,13 @@ async def _told(call: Call, lease: Lease) -> s.LeaseAnswer:
         tool=job.tool,
         pool=job.pool,
         account=job.account,
-        payload=job.payload,
+        payload=job.payload_json,
         attempts=job.attempts,
         recoveries=job.recoveries,
         checkpoint=job.checkpoint,
         progress=job.progress,
-        resume_data=job.resume_data,
-        steps={} if is_first else await call.app.steps(job.id),
+        resume_data=job.resume_data_json,
+        steps={} if is_first else {name: Raw(text) for name, text in (await call.app.steps_json(job.id)).items()},
         correlation_id=job.correlation_id,
         expires_at=lease.expires_at,
         deadline_at=lease.deadline_at,
@@ -111,7 +112,8 @@ async def checkpoint(call: Service, asked: Annotated[s.CheckpointBody, body(s.Ch
 async def step(call: Service, asked: Annotated[s.StepBody, body(s.StepBody)]) -> Response:
     """Stores a step's result and answers with it, or with the one stored before under that name."""
     lease = _lease(asked)
-    return answer(s.StepAnswer(lease.job_id, asked.name, await call.app.save_step(lease, asked.name, asked.result)))
+    text = await call.app.save_step_json(lease, asked.name, asked.result)
+    return answer(s.StepAnswer(lease.job_id, asked.name, Raw(text)))
 
 
 @routes.post("/report", summary="Say how far the job is")
