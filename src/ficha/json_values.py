@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from .core.outcomes import Refusal
-from .core.payload import canonical
+from .core.payload import canonical, read_json
 
 log = logging.getLogger("ficha.job")
 
@@ -89,7 +89,10 @@ def usual_form(value: Any, depth: int = 64) -> Any:
 
 
 def _form_of_one(value: Any) -> Any:
-    """The form of what is neither JSON nor a container: a date, a UUID, a path, a number of numpy or PyTorch."""
+    """The form of what is neither JSON nor a container: a date, a UUID, a path, a number of numpy or PyTorch, JSON in a
+    view."""
+    if isinstance(value, msgspec.Raw):
+        return read_json(value)
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
@@ -117,23 +120,22 @@ class StoredType(Struct, frozen=True):
     """What an annotation says of the values that a function returns.
 
     problem: why none of them can be stored, if so.
-    reader: makes such a value of plain JSON; None where the JSON is the value.
+    reader: makes such a value of JSON text; None where the JSON is the value.
     """
 
     problem: str | None = None
-    reader: Callable[[Any], Any] | None = None
+    reader: Callable[[str], Any] | None = None
 
-    def read(self, plain: Any, what: str) -> Any:
-        """The value as the annotation names it. JSON that does not fit is returned as it is: what was stored was paid
-        for, and an annotation that is wrong must not lose it."""
-        if self.reader is None:
-            return plain
-        try:
-            return self.reader(plain)
-        except Exception as error:
-            said = " ".join(str(error).split())[:500]
-            log.warning("%s does not fit the annotated type, so it is given as plain JSON: %s", what, said)
-            return plain
+    def read(self, text: str, what: str) -> Any:
+        """The value of a stored text as the annotation names it. JSON that does not fit is returned as it is: what was
+        stored was paid for, and an annotation that is wrong must not lose it."""
+        if self.reader is not None:
+            try:
+                return self.reader(text)
+            except Exception as error:
+                said = " ".join(str(error).split())[:500]
+                log.warning("%s does not fit the annotated type, so it is given as plain JSON: %s", what, said)
+        return read_json(text)
 
 
 def returned_by(function: Callable[..., Any]) -> StoredType:
@@ -202,7 +204,7 @@ def _stored_type(kind: Any) -> StoredType:
         return StoredType()
     if problem is not None:
         return StoredType(problem)
-    return StoredType(None, lambda plain: adapter.validate_json(msgspec.json.encode(plain), strict=True))
+    return StoredType(None, lambda text: adapter.validate_json(text, strict=True))
 
 
 def _problem(node: Any, *, bytes_have_form: bool) -> str | None:
@@ -248,8 +250,7 @@ def _stored_struct(kind: Any) -> StoredType:
     foreign = [cls for cls in _foreign(known, set()) if not _may_be_stored(cls)]
     if foreign:
         return StoredType(f"{foreign[0].__name__} is not JSON; return a model, a dataclass or plain JSON")
-    decoder = msgspec.json.Decoder(kind, dec_hook=_read_inside)
-    return StoredType(None, lambda plain: decoder.decode(msgspec.json.encode(plain)))
+    return StoredType(None, msgspec.json.Decoder(kind, dec_hook=_read_inside).decode)
 
 
 def _foreign(node: Any, seen: set[int]) -> Iterator[type]:

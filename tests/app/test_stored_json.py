@@ -9,8 +9,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ficha import Ficha, JobContext, JobView, Page
+from ficha import validation as arg
 from ficha.core.commands import Completed
 from ficha.core.payload import MAX_INTEGER, canonical, read_json
+from ficha.json_values import stored_type
 from ficha.server.responses import answer
 from tests.support.shop import World, claim_one
 
@@ -123,3 +125,10 @@ def test_reading_stored_json_takes_no_longer_for_slow_numbers() -> None:
 
     # msgspec takes 0.2 s for each of these, and 0.001 s for others.
     assert max(took_s(number) for number in ("1e308", "5e-324", "1.7976931348623157e308")) < 0.1
+
+
+async def test_a_job_can_be_shown_returned_and_read_again(app: Ficha) -> None:
+    receipt = await app.submit("anything", {"a": 1e16}, account="ana")
+    job = await app.job(receipt.job_id)
+    assert 'payload_json={"a":1e16}' in repr(job)
+    assert stored_type(JobView).read(arg.stored(job, "the result", app.limits), "it") == job

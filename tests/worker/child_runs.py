@@ -1,6 +1,7 @@
 """Runs of handlers in child processes without a worker, and a look at what is left of them."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,8 +32,8 @@ class LeaseWriter:
         self.heard.append((verb, *args, options) if options else (verb, *args))
         if verb == "save_step":
             self.steps.setdefault(*args)
-            return self.steps[args[0]]
-        return dict(self.steps)
+            return json.dumps(self.steps[args[0]])
+        return {name: json.dumps(result) for name, result in self.steps.items()}
 
 
 def a_run(handler: Callable[..., Any], desk: LeaseWriter | None = None, *, epoch: int = 1, **payload: Any) -> Any:

@@ -7,9 +7,8 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar, cast
 
-import msgspec
-
 from .. import validation as arg
+from ..core.payload import read_json
 from ..core.records import JobSpec
 from ..ids import new_id
 from ..validation import Limits
@@ -95,19 +94,20 @@ class FakeJobContext(JobContext):
     async def _said(self, verb: str, *args: Any, **options: Any) -> Any:
         match verb:
             case "steps":
-                return dict(self.stored)
+                return {name: _json(result, "the step's result") for name, result in self.stored.items()}
             case "save_step":
                 name, result = args
                 # A step that is stored already stands, as in a database.
-                return self.stored.setdefault(name, msgspec.json.decode(_json(result, "the step's result")))
+                kept = self.stored.setdefault(name, read_json(_json(result, "the step's result")))
+                return _json(kept, "the step's result")
             case "checkpoint":
-                data = msgspec.json.decode(_json(options["data"], "the checkpoint's data"))
+                data = read_json(_json(options["data"], "the checkpoint's data"))
                 self.checkpoints.append((args[0], arg.percent(options["progress"]), data))
             case "report":
                 if options.get("progress") is not None:
                     self.reported.append(arg.percent(options["progress"]))
                 if options.get("partial") is not None:
-                    self.partials.append(msgspec.json.decode(_json(options["partial"], "the partial result")))
+                    self.partials.append(read_json(_json(options["partial"], "the partial result")))
             case "note":
                 self.lines.append(args[0])
         return None

@@ -63,7 +63,7 @@ class Sandbox:
         self._before = (app._store, app._sweeps)
         app._store, app._sweeps = self._store, False
         # Only this object's: the class keeps its own.
-        vars(app)["save_step"] = self._save_step
+        vars(app)["save_step_json"] = self._save_step
         try:
             await app.open()
         except BaseException:
@@ -80,7 +80,7 @@ class Sandbox:
             self._restore()
 
     def _restore(self) -> None:
-        vars(self.app).pop("save_step", None)
+        vars(self.app).pop("save_step_json", None)
         self.app._store, self.app._sweeps = self._before
 
     async def run(self, pools: Sequence[str] | None = None) -> list[JobView]:
@@ -121,14 +121,14 @@ class Sandbox:
         """
         self._faults.append(StepFault(step, error, stored, tool))
 
-    async def _save_step(self, lease: AnyLease, name: str, result: Any) -> Any:
+    async def _save_step(self, lease: AnyLease, name: str, result: Any) -> str:
         tool = lease.tool if isinstance(lease, Lease) else None
         fault = next((one for one in self._faults if one.step == name and one.tool in (None, tool)), None)
         if fault is None:
-            return await Ficha.save_step(self.app, lease, name, result)
+            return await Ficha.save_step_json(self.app, lease, name, result)
         self._faults.remove(fault)
         if fault.is_stored:
-            await Ficha.save_step(self.app, lease, name, result)
+            await Ficha.save_step_json(self.app, lease, name, result)
         if fault.error is not None:
             raise fault.error
         await self.app.hand_back(lease, f"a test let its process die at the step {name!r}", lost=True)

@@ -16,9 +16,9 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, C
 from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar, overload
 
-import msgspec
 from msgspec import Struct
 
+from ..core.payload import read_json
 from ..core.records import JobSpec
 from ..errors import Refused
 from ..store.base import StoreError
@@ -116,7 +116,7 @@ class BaseJobContext:
     def payload(self) -> dict[str, Any]:
         """The payload as it was submitted."""
         if self._payload is None:
-            self._payload = msgspec.json.decode(self._facts.payload, type=dict[str, Any])
+            self._payload = read_json(self._facts.payload)
         return self._payload
 
     @property
@@ -153,7 +153,7 @@ class BaseJobContext:
     @property
     def resume_data(self) -> Any:
         """The data saved with that checkpoint."""
-        return msgspec.json.decode(self._facts.resume_data)
+        return read_json(self._facts.resume_data)
 
     @property
     def cancelled(self) -> bool:

@@ -21,6 +21,8 @@ from .run_log import record
 class LeaseWriter(Struct, frozen=True, eq=False, gc=False):
     """Calls a method of `LeaseOperations` with the run's lease, and retries while the database is unreachable.
 
+    Results of steps are returned as the JSON text that is stored; whoever runs the handler reads it.
+
     gives_up: whether to stop retrying. By default there are no retries.
     """
 
@@ -33,7 +35,9 @@ class LeaseWriter(Struct, frozen=True, eq=False, gc=False):
         while True:
             try:
                 if verb == "steps":
-                    return await self.operations.steps(self.lease.job_id)
+                    return await self.operations.steps_json(self.lease.job_id)
+                if verb == "save_step":
+                    return await self.operations.save_step_json(self.lease, *args, **options)
                 return await getattr(self.operations, verb)(self.lease, *args, **options)
             except (Overloaded, StoreError) as error:
                 if self.gives_up():

@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from typing import Any, Final
 
-import msgspec
 from msgspec import Struct
 
 from ..core.outcomes import Refusal
+from ..core.payload import read_json
 from ..errors import Refused
 from ..futures import settle
 from ..tools import Tool
@@ -308,7 +308,7 @@ class ChildProcess:
                 self._answering.add(task)
                 task.add_done_callback(self._answering.discard)
             case RunEnded(text, kind, is_unusable):
-                value = msgspec.json.decode(text)
+                value = read_json(text)
                 self._run = None
                 if is_unusable:
                     self.close_pipe()
@@ -321,7 +321,7 @@ class ChildProcess:
 
     async def _answer_call(self, call: ChildCall, run: Run | None) -> None:
         """Makes a run's call with its `LeaseWriter`."""
-        args, options = msgspec.json.decode(call.given)
+        args, options = read_json(call.given)
         try:
             if run is None:
                 raise Refused.of(Refusal("LEASE_LOST", "the run is over; nothing was changed."))

@@ -39,16 +39,16 @@ def refusing_unstorable(what: str) -> Iterator[None]:
 
 
 class Steps:
-    """Stored results by name. If an earlier run may have stored some, they are loaded on first use."""
+    """Stored results by name, as JSON text. If an earlier run may have stored some, they are loaded on first use."""
 
     def __init__(self, lease_call: LeaseCall, *, is_resumed: bool) -> None:
         self._lease_call = lease_call
-        self._stored: dict[str, Any] | None = None if is_resumed else {}
+        self._stored: dict[str, str] | None = None if is_resumed else {}
         self._loading = asyncio.Lock()
         self._locks: dict[str, asyncio.Lock] = {}
         self._calls: dict[str, tuple[Any, ...]] = {}
 
-    async def stored(self) -> dict[str, Any]:
+    async def stored(self) -> dict[str, str]:
         async with self._loading:
             if self._stored is None:
                 self._stored = await self._lease_call("steps")
@@ -56,7 +56,7 @@ class Steps:
 
     async def acquire(
         self, name: str, function: Callable[..., Any], args: tuple[Any, ...], options: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    ) -> dict[str, str]:
         """Locks the step, and returns the stored results; `release` unlocks it.
 
         What cannot be stored, as far as the name and the function's annotation tell, is refused before the function is
@@ -86,7 +86,7 @@ class Steps:
         with refusing_unstorable(f"the result of the step {name!r}"):
             stored[name] = await self._lease_call("save_step", name, result)
 
-    def value(self, name: str, function: Callable[..., Any], stored: Mapping[str, Any]) -> Any:
+    def value(self, name: str, function: Callable[..., Any], stored: Mapping[str, str]) -> Any:
         """A step's stored result, as the type that the function's annotation names. Always read from what was stored,
         so the run that stored it gets the same as the runs after it."""
         return returned_by(function).read(stored[name], f"the stored result of the step {name!r}")
