@@ -47,6 +47,7 @@ class Refused(Exception):
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
+        self.refusal: Refusal = refusal
         self.code: Code = refusal.code
         self.message: str = refusal.message
         self.retryable: bool = refusal.retryable

@@ -2,7 +2,17 @@
 
 import pytest
 
-from ficha import CommitLimits, Ficha, InvalidArgument, NotFound, Overloaded, Refused, SubmitRequest, TooLarge
+from ficha import (
+    BatchResumed,
+    CommitLimits,
+    Ficha,
+    InvalidArgument,
+    NotFound,
+    Overloaded,
+    Refused,
+    SubmitRequest,
+    TooLarge,
+)
 from ficha.store.base import Unavailable
 from tests.support.shop import World, balance, state
 
@@ -31,7 +41,7 @@ async def test_ten_thousand_jobs_are_submitted_watched_resumed_and_cancelled(wor
     world.clock.advance(60)
     assert (await app.sweep()).jobs == {"failed": 500}
     assert (await app.batch(receipt.batch_id)).by_status["failed"] == 500
-    assert await app.resume_batch(receipt.batch_id) == 500
+    assert await app.resume_batch(receipt.batch_id) == BatchResumed(resumed=500)
     batch = await app.batch(receipt.batch_id)
     assert (batch.total, batch.by_status["queued"], batch.progress) == (MANY + 500, MANY - 500, 9)
 
@@ -50,9 +60,9 @@ async def test_a_resumed_batch_takes_up_jobs_whose_worker_was_lost(world: World,
     world.clock.advance(30)
     await app.heartbeat(leases[0])
     world.clock.advance(30)
-    assert await app.resume_batch(receipt.batch_id) == 2
+    assert await app.resume_batch(receipt.batch_id) == BatchResumed(resumed=2)
     assert (await app.batch(receipt.batch_id)).by_status == {"queued": 3, "starting": 1}
-    assert await app.resume_batch(receipt.batch_id) == 0
+    assert await app.resume_batch(receipt.batch_id) == BatchResumed(resumed=0)
 
 
 async def test_a_batch_of_different_tools_is_all_or_nothing(app: Ficha) -> None:

@@ -278,7 +278,7 @@ def test_reservations_and_batches(server: Served, name: str) -> None:
         assert me.job(joined.job_id).batch == receipt.batch_id
         assert me.batch(receipt.batch_id).by_status == {"queued": 3}
         assert me.cancel_batch(receipt.batch_id, reason="enough") == 3
-        assert me.resume_batch(receipt.batch_id) == 0
+        assert me.resume_batch(receipt.batch_id).resumed == 0
         assert me.batch(receipt.batch_id).progress == 100
 
 

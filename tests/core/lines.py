@@ -14,7 +14,7 @@ OPTIONS = frozenset(
     re.findall(
         r"\w+",
         """account after as at attempts backoff backoff_max batch body by content correlation cost credits data delay
-        delivered error final jitter joins key limit lost max_wait of partial pool priority progress reason ref
+        delivered error final jitter joins key limit lost max_wait of partial plans pool priority progress reason ref
         reservation result scope session slots starts text timeout times tool ttl units""",
     )
 )

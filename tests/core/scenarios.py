@@ -321,6 +321,13 @@ class _ScenarioRun:
     def _do_requeue(self, line: Line) -> c.Command:
         return c.Requeue(line.words[0], line.options["as"])
 
+    def _do_resubmit(self, line: Line) -> c.Command:
+        """A requeue by the account's user, of a tool for all plans or for those that are named."""
+        account, job = line.words
+        plans = tuple(line.options["plans"].split(",")) if "plans" in line.options else None
+        tools = {line.options.get("tool", "video"): c.ToolTerms(int(line.options.get("priority", "0")), plans)}
+        return c.Resubmit(account, job, line.options["as"], tools)
+
     def _do_discard(self, line: Line) -> c.Command:
         return c.Discard(line.words[0])
 

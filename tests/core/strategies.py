@@ -149,6 +149,8 @@ class _Teller:
                 )
             case c.Requeue():
                 return c.Requeue(self._job(draft.job_id), self._new_id())
+            case c.Resubmit():
+                return replace(draft, job_id=self._job(draft.job_id), new_id=self._new_id())
             case c.Reserve():
                 return replace(draft, reservation_id=self._new_id())
             case c.EndReservation() | c.ExpireReservation():
@@ -303,6 +305,13 @@ _CALL_BACKS = _make(c.Finish, job_id=_found("away", "held", "any"), ending=_ENDI
 _CANCELS = _make(c.CancelJob, job_id=_ACTIVE, account_id=_OWNERS, reason=_pick(None, "enough"))
 _RECOVERIES = _make(c.Recover, job_id=_ACTIVE)
 _REQUEUES = _make(c.Requeue, job_id=_DEAD, new_id=st.just(""))
+_RESUBMITS = _make(
+    c.Resubmit,
+    account_id=_ACCOUNTS,
+    job_id=_DEAD,
+    new_id=st.just(""),
+    tools=_pick({"image": c.ToolTerms(), "video": c.ToolTerms(10, tuple(POLICY.plans)[:1])}, {"image": c.ToolTerms(5)}),
+)
 _DISCARDS = _make(c.Discard, job_id=_DEAD)
 _RESERVES = _make(c.Reserve, reservation_id=st.just(""), account_id=_ACCOUNTS, ttl_ms=_TTLS_MS)
 _RESERVATION_ENDS = st.one_of(
@@ -369,6 +378,7 @@ _KINDS: list[SearchStrategy[Any]] = [
     *[_CANCELS] * 2,
     *[_CLAIMS_BY_ID] * 2,
     *[_REQUEUES] * 2,
+    *[_RESUBMITS] * 2,
     *[_CREDITS] * 2,
     *[_RESERVES] * 2,
     *[_RESERVATION_ENDS] * 2,

@@ -28,6 +28,9 @@ ACTS = """
     finish j3 e1 failed
     as boss recover j3
     as boss requeue j3 as=j4
+    claim gpu w1
+    finish j4 e1 failed
+    as boss resubmit ana j4 as=j5 tool=upscale
     as boss discard j2
     as boss reserve ana r1
     as boss reserve ana r2
@@ -56,6 +59,7 @@ def test_every_act_of_a_person_leaves_its_line() -> None:
         ("finish", "job j2"),
         ("recover", "job j3"),
         ("requeue", "job j3"),
+        ("requeue", "job j4"),
         ("discard", "job j2"),
         ("reserve", "reservation r1"),
         ("reserve", "reservation r2"),
@@ -95,9 +99,9 @@ def test_a_line_tells_the_particulars_and_what_came_of_it() -> None:
         audited 8                              -> ending=Completed status=completed refunded=0
         audited 9                              -> act=nothing
         audited 10                             -> as_job=j4 new_balance=48
-        audited 12                             -> account=ana
-        audited 19                             -> slots=3
-        audited 20                             -> name=ci scope=admin "hint=hint of a1"
+        audited 13                             -> account=ana
+        audited 20                             -> slots=3
+        audited 21                             -> name=ci scope=admin "hint=hint of a1"
     """)
 
 

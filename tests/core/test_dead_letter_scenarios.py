@@ -61,6 +61,35 @@ def test_quotas_and_rates_do_not_bind_an_operator_but_the_balance_does() -> None
     """)
 
 
+@pytest.mark.req("B6")
+def test_a_user_who_runs_a_dead_letter_again_is_bound_as_by_a_submit() -> None:
+    play(f"""
+        {DEAD}
+        resubmit bob j1 as=j2                      -> NOT_FOUND
+        resubmit ana j1 as=j2 tool=other           -> UNKNOWN_TOOL
+        resubmit ana j1 as=j2 plans=pro            -> FORBIDDEN plan=free
+        adjust ana -6
+        resubmit ana j1 as=j2                      -> INSUFFICIENT_CREDITS have=4 need=5
+        grant ana 6
+        plan free max_running=1 per_hour=1
+        resubmit ana j1 as=j2                      -> RATE_LIMITED used=1
+        plan free max_running=1 daily_limit=4
+        resubmit ana j1 as=j2                      -> COST_LIMIT spent=0
+        plan free max_running=1 max_active=2
+        reserve ana r1
+        submit ana j2 cost=0
+        resubmit ana j1 as=j3                      -> QUOTA_EXCEEDED active=1 reserved=1
+        release r1
+        plan free max_running=1 max_active=2 per_hour=3 daily_limit=5 priority=70
+        resubmit ana j1 as=j3 plans=free priority=3  -> queued job=j3 cost=5 balance=5 priority=73 batch=b1
+        resubmit ana j1 as=j4                      -> INVALID_STATE status=failed
+        account ana                                -> submitted=3 hour_submits=3 active=2 latest_job=j3
+        event j3 submitted                         -> requeue_of=j1
+        cancel j2
+        submit ana j4 cost=0                       -> RATE_LIMITED used=3
+    """)
+
+
 @pytest.mark.req("B6", "D4")
 def test_a_requeued_job_waits_behind_its_accounts_concurrency_like_any_other() -> None:
     play(f"""

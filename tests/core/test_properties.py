@@ -160,7 +160,8 @@ def test_a_line_is_written_for_what_was_done_in_a_name_and_never_changed(workloa
 
 
 ACTS_OF_PEOPLE = (
-    *(c.OpenAccount, c.ChangePlan, c.Credit, c.Submit, c.Finish, c.CancelJob, c.Recover, c.Requeue, c.Discard),
+    *(c.OpenAccount, c.ChangePlan, c.Credit, c.Submit, c.Finish, c.CancelJob, c.Recover, c.Requeue),
+    *(c.Resubmit, c.Discard),
     *(c.Reserve, c.EndReservation, c.DeclarePool, c.PausePool, c.ResizePool, c.CreateApiKey, c.RevokeApiKey),
 )
 

@@ -32,8 +32,26 @@ def test_health_figures_and_recovery(server: Served, admin: httpx.Client, name: 
     assert (nothing["act"], nothing["refunded"]) == ("nothing", 0)
     found = admin.get(f"/api/system/batch-status/{batch['batch_id']}").json()
     assert (found["total"], found["account"]) == (2, name)
-    assert admin.post(f"/api/system/resume-batch/{batch['batch_id']}").json() == {"resumed": 0}
+    assert admin.post(f"/api/system/resume-batch/{batch['batch_id']}").json()["resumed"] == 0
     refused(admin.post("/api/system/recover/0198f1a2-7c3e-7d4b-9a51-3f6c2e8b7a10"), 404, "NOT_FOUND")
+
+
+def test_a_users_resume_is_bound_by_the_plan_and_an_operators_is_not(server: Served, name: str) -> None:
+    with server.client(server.account(name, plan="single")) as user, server.client(server.service) as service:
+        asked = {"items": [{"tool": "anything", "payload": {"of": name}}]}
+        batch = user.post("/api/batches", json=asked).json()
+        lease = server.take(batch["job_id"])
+        service.post("/api/worker/finish", json={**lease, "outcome": "failed", "error": "no"}).raise_for_status()
+        active = user.post("/api/jobs", json={"tool": "anything"}).json()["job_id"]
+
+        told = user.post(f"/api/batches/{batch['batch_id']}/resume").json()
+        assert (told["resumed"], told["refused"]) == (0, 1)
+        assert (told["refusal"]["code"], told["refusal"]["details"]["job_id"]) == ("ACTIVE_JOB_EXISTS", active)
+        assert user.get("/api/account").json()["active"] == 1
+
+        told = service.post(f"/api/batches/{batch['batch_id']}/resume").json()
+        assert (told["resumed"], told["refused"], told["refusal"]) == (1, 0, None)
+        assert user.get("/api/account").json()["active"] == 2
 
 
 def test_every_admin_act_is_in_the_audit_log_with_who_did_it(server: Served, admin: httpx.Client, name: str) -> None:

@@ -132,8 +132,14 @@ class Client(Requester):
         receipt = await self.ask(
             lambda app: app.submit_batch(items, account=self.account, idempotency_key=f"batch-{mark}"), tries=5
         )
-        if receipt is not None and self._random.random() < 0.3:
-            await self.ask(lambda app: app.cancel_batch(receipt.batch_id))
+        if receipt is None:
+            return
+        match self._random.randrange(3):
+            case 0:
+                await self.ask(lambda app: app.cancel_batch(receipt.batch_id))
+            case 1:
+                await asyncio.sleep(self._random.random() * 15)
+                await self.ask(lambda app: app.resume_batch(receipt.batch_id, account=self.account))
 
     async def _cancel(self) -> None:
         if self.jobs:

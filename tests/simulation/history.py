@@ -102,7 +102,7 @@ class History:
                     yield f"a caller was told of job {job.id} of another account"
                 if outcome.jobs == 1 and job.charged != outcome.cost:
                     yield f"a caller was told that job {job.id} costs {outcome.cost}, charged were {job.charged}"
-            elif isinstance(command, c.Requeue):
+            elif isinstance(command, c.Requeue | c.Resubmit):
                 requeued[command.job_id] += 1
         for job_id, count in requeued.items():
             if count > 1:

@@ -34,7 +34,10 @@ def status(batch_id: BatchId, app: App = None, database: Database = None, as_jso
 def resume(batch_id: BatchId, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
     """Resume an interrupted batch: lost jobs return to the queue, dead letters are requeued and charged again."""
     resumed = on_backend(app, database, lambda backend: backend.resume_batch(batch_id), needs="settings", acts=True)
-    _counted({"batch_id": batch_id, "resumed": resumed}, f"{resumed} jobs were resumed", as_json=as_json)
+    words = f"{resumed.resumed} jobs were resumed"
+    if resumed.refusal is not None:
+        words += f", {resumed.refused} could not be: {resumed.refusal.message}"
+    _counted({"batch_id": batch_id, **msgspec.structs.asdict(resumed)}, words, as_json=as_json)
 
 
 @app.command()

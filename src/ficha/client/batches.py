@@ -42,8 +42,7 @@ class BatchMethods(JobMethods):
         return (yield from self.post(path, BatchCancelled, {"reason": reason}, harmless=True)).cancelled
 
     @operation
-    def resume_batch(self, batch_id: str) -> Flow[int]:
-        """Takes up an interrupted batch and returns how many jobs go on: those whose worker was lost return to the
-        queue, those in the dead-letter list run again as new jobs of the batch."""
-        path = f"/api/batches/{arg.job_id(batch_id, 'batch')}/resume"
-        return (yield from self.post(path, BatchResumed)).resumed
+    def resume_batch(self, batch_id: str) -> Flow[BatchResumed]:
+        """Takes up an interrupted batch: jobs whose worker was lost return to the queue, those in the dead-letter list
+        run again as new jobs of the batch. With a user's key each of those is bound by the limits of a submit."""
+        return self.post(f"/api/batches/{arg.job_id(batch_id, 'batch')}/resume", BatchResumed)

@@ -238,6 +238,26 @@ class Requeue(Command, frozen=True):
     new_id: str
 
 
+class ToolTerms(Struct, frozen=True, gc=False):
+    """Of a tool, what a submit takes into account beside the job itself; the same as in `NewJob`."""
+
+    priority: int = 0
+    plans: tuple[str, ...] | None = None
+
+
+class Resubmit(Command, frozen=True):
+    """Runs a dead letter again as `Requeue` does, but for the account's own user: the limits of a submit apply.
+
+    tools: those that users may call, by name; a job of any other tool is refused.
+    """
+
+    account_id: str
+    """Another account's job is not found."""
+    job_id: str
+    new_id: str
+    tools: dict[str, ToolTerms]
+
+
 class Discard(Command, frozen=True):
     """Removes a job from the dead-letter list."""
 
@@ -352,6 +372,7 @@ UnwrappedCommand = (
     | ExpireReservation
     | ForgetKey
     | Requeue
+    | Resubmit
     | Discard
     | DeclarePool
     | PausePool

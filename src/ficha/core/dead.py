@@ -6,12 +6,14 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from . import ledger
-from .commands import Discard, Requeue
+from .commands import Discard, Requeue, Resubmit
 from .outcomes import Discarded, Refusal, Submitted
-from .records import WAITING, Job
-from .refusals import lacks_credits, no_job
+from .policy import priority_of
+from .records import WAITING, Account, Job
+from .refusals import lacks_credits, no_job, no_plan
 from .rule import Audited, Needs, Rule
-from .submit import waiting_place
+from .submit import counted, refuse_counts, waiting_place
+from .visibility import is_for_plan, not_for_plan
 from .workspace import Workspace
 
 
@@ -21,23 +23,53 @@ def requeue(ws: Workspace, command: Requeue) -> Submitted | Refusal:
     if job is None:
         return no_job(command.job_id)
     if job.dead_at is None:
-        return Refusal(
-            "INVALID_STATE",
-            f"job {job.id} ({job.status}) is not in the dead-letter list; nothing was changed.",
-            details={"status": job.status},
-        )
+        return _not_dead(job)
     account = ws.owner(job)
     if account.balance < job.spec.cost:
         return lacks_credits(account, job.spec.cost)
+    account = replace(account, submitted=account.submitted + 1, latest_job=command.new_id)
+    return _run_again(ws, job, command.new_id, account, job.priority)
+
+
+def resubmit(ws: Workspace, command: Resubmit) -> Submitted | Refusal:
+    """A user's act: it is bound as a submit of the same job would be now, by the tool, the plan and the balance."""
+    job = ws.job(command.job_id)
+    if job is None or job.account_id != command.account_id:
+        return no_job(command.job_id)
+    if job.dead_at is None:
+        return _not_dead(job)
+    account, tool = ws.owner(job), command.tools.get(job.spec.tool)
+    plan = ws.plan(account)
+    if tool is None:
+        return Refusal("UNKNOWN_TOOL", f"there is no tool {job.spec.tool!r}, so job {job.id} cannot run again.")
+    if plan is None:
+        return no_plan(account.plan, ws.policy)
+    if tool.plans is not None and not is_for_plan(tool.plans, plan.name):
+        return not_for_plan(job.spec.tool, tool.plans, plan.name)
+    if (refusal := refuse_counts(ws, account, plan, 1, 1, job.spec.cost)) is not None:
+        return refusal
+    priority = priority_of(plan, tool.priority, 0)
+    return _run_again(ws, job, command.new_id, counted(account, 1, command.new_id, ws.now), priority)
+
+
+def _not_dead(job: Job) -> Refusal:
+    return Refusal(
+        "INVALID_STATE",
+        f"job {job.id} ({job.status}) is not in the dead-letter list; nothing was changed.",
+        details={"status": job.status},
+    )
+
+
+def _run_again(ws: Workspace, job: Job, new_id: str, account: Account, priority: int) -> Submitted:
+    """Takes the job off the dead-letter list and does its work as a new job; `account` has counted that."""
     job = replace(job, dead_at=None, events=job.events + 1)
     ws.put_job(job)
-    ws.add_event(job, "requeued", as_job=command.new_id)
-    again = replace(_again(job, command.new_id, ws.now), plan=account.plan, number=account.submitted + 1)
-    ws.put_account(replace(account, submitted=account.submitted + 1))
-    ledger.charge(ws, ws.owner(job), again)
+    ws.add_event(job, "requeued", as_job=new_id)
+    again = replace(_again(job, new_id, ws.now), priority=priority, plan=account.plan, number=account.submitted)
+    ws.put_account(account)
+    ledger.charge(ws, account, again)
     again = replace(again, place=waiting_place(ws, again, ws.now))
     ws.add_job(again, ws.payload(job.id))
-    ws.put_account(replace(ws.owner(job), latest_job=again.id))
     ws.add_event(again, "submitted", requeue_of=job.id)
     rank = again.place.rank if isinstance(again.place, WAITING) else None
     return Submitted(
@@ -87,7 +119,14 @@ def _needs_payload(wanted: Needs, command: Requeue) -> None:
     wanted.payloads.add(command.job_id)
 
 
-def _audit_requeue(command: Requeue, _: Submitted) -> Audited:
+def _needs_quota(wanted: Needs, command: Resubmit) -> None:
+    wanted.accounts.add(command.account_id)
+    wanted.reservations_of.add(command.account_id)
+    wanted.owned_jobs.add(command.job_id)
+    wanted.payloads.add(command.job_id)
+
+
+def _audit_requeue(command: Requeue | Resubmit, _: Submitted) -> Audited:
     return Audited("requeue", f"job {command.job_id}", {"as_job": command.new_id})
 
 
@@ -105,6 +144,23 @@ RULES = (
         decide=requeue,
         needs=_needs_payload,
         refuses=("INSUFFICIENT_CREDITS", "INVALID_STATE", "NOT_FOUND"),
+        audit=_audit_requeue,
+    ),
+    Rule(
+        Resubmit,
+        decide=resubmit,
+        needs=_needs_quota,
+        refuses=(
+            "ACTIVE_JOB_EXISTS",
+            "COST_LIMIT",
+            "FORBIDDEN",
+            "INSUFFICIENT_CREDITS",
+            "INVALID_STATE",
+            "NOT_FOUND",
+            "QUOTA_EXCEEDED",
+            "RATE_LIMITED",
+            "UNKNOWN_TOOL",
+        ),
         audit=_audit_requeue,
     ),
     Rule(Discard, decide=discard, needs=_needs_job, refuses=("NOT_FOUND",), audit=_audit_discard),

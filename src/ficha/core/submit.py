@@ -65,9 +65,18 @@ def refuse_limits(
         _refuse_plan(kinds, plan)
         or (_refuse_batch(ws, command) if command.joins else None)
         or refuse_reservation(ws, command.reservation_id, account.id)
-        or refuse_quota(ws, account, plan, queued, reserved=command.reservation_id is not None)
-        or _refuse_rate(account, plan, jobs, ws.now)
         or _refuse_cost(kinds, cost)
+        or refuse_counts(ws, account, plan, jobs, queued, cost, reserved=command.reservation_id is not None)
+    )
+
+
+def refuse_counts(
+    ws: Workspace, account: Account, plan: Plan, jobs: int, queued: int, cost: int, *, reserved: bool = False
+) -> Refusal | None:
+    """The same by the numbers alone. Whatever makes jobs for an account's user asks this."""
+    return (
+        refuse_quota(ws, account, plan, queued, reserved=reserved)
+        or _refuse_rate(account, plan, jobs, ws.now)
         or _refuse_spending(account, plan, cost, ws.now)
         or (lacks_credits(account, cost) if account.balance < cost else None)
     )

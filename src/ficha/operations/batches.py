@@ -10,8 +10,10 @@ from typing import Any, Unpack
 from .. import validation as arg
 from ..core import commands as c
 from ..core.outcomes import Finished, Recovered, Refusal, Submitted
+from ..core.refusals import no_batch
 from ..core.states import ACTIVE
-from ..engine.views import BatchView, Receipt
+from ..core.visibility import is_for_user
+from ..engine.views import BatchResumed, BatchView, Receipt
 from ..errors import Refused
 from ..ids import new_id
 from ..requests import BatchOptions, BatchRequest, batch_items, labels_of
@@ -78,14 +80,37 @@ class BatchOperations(SubmitOperations):
         answers = await self._ask_many([c.CancelJob(job_id, None, words) for job_id in ids], Finished)
         return sum(isinstance(answer, Finished) and answer.changed for answer in answers)
 
-    async def resume_batch(self, batch_id: str) -> int:
-        """Takes up an interrupted batch and returns how many jobs go on: those whose worker was lost return to the
-        queue, those in the dead-letter list run again as new jobs of the batch."""
+    async def resume_batch(self, batch_id: str, *, account: str | None = None) -> BatchResumed:
+        """Takes up an interrupted batch: jobs whose worker was lost return to the queue, those in the dead-letter list
+        run again as new jobs of the batch.
+
+        account: only if it is theirs, and as they may: each new job is bound as a submit of theirs, by the tools that
+            users may call, their plan and their balance. Without it, this is an operator's act, which only the balance
+            binds. What is refused stays in the dead-letter list.
+        """
         view = await self.batch(batch_id)
+        owner = arg.optional_name(account, "an account")
+        if owner not in (None, view.account):
+            raise Refused.of(no_batch(view.id))
         held = await self.queries.job_ids(view.id, ("starting", "running"))
         dead = await self.queries.job_ids(view.id, ("failed",), dead=True)
         recovered = await self._ask_many([c.Recover(job_id) for job_id in held], Recovered)
-        requeued = await self._ask_many([c.Requeue(job_id, new_id()) for job_id in dead], Submitted)
-        return sum(isinstance(answer, Recovered) and answer.act == "requeued" for answer in recovered) + sum(
-            isinstance(answer, Submitted) for answer in requeued
+        requeued = await self._ask_many([*self._requeues(dead, owner)], Submitted)
+        went_on = sum(isinstance(answer, Recovered) and answer.act == "requeued" for answer in recovered)
+        # What somebody else has requeued or discarded meanwhile is not refused: there is nothing to resume any more.
+        refused = [one.refusal for one in requeued if isinstance(one, Refused) and one.code != "INVALID_STATE"]
+        return BatchResumed(
+            resumed=went_on + sum(isinstance(answer, Submitted) for answer in requeued),
+            refused=len(refused),
+            refusal=refused[0] if refused else None,
         )
+
+    def _requeues(self, dead: Iterable[str], owner: str | None) -> Iterator[c.Command]:
+        if owner is None:
+            return (c.Requeue(job_id, new_id()) for job_id in dead)
+        tools = {
+            tool.name: c.ToolTerms(tool.priority, tool.plans)
+            for tool in self.tools.values()
+            if is_for_user(tool.audience)
+        }
+        return (c.Resubmit(owner, job_id, new_id(), tools) for job_id in dead)

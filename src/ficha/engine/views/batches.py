@@ -6,6 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from ...core.outcomes import Refusal
 from ...core.records import Status
 from ...core.states import FINAL
 from ...store.base import BatchCounts
@@ -43,6 +44,12 @@ class BatchCancelled(Struct, frozen=True):
 
 
 class BatchResumed(Struct, frozen=True):
-    """How many jobs of a batch go on."""
+    """How many jobs of a batch go on.
+
+    refused: how many dead letters of it could not be run again; they stay in the dead-letter list.
+    refusal: why the first of them could not.
+    """
 
     resumed: int
+    refused: int = 0
+    refusal: Refusal | None = None

@@ -57,7 +57,8 @@ async def cancel(
 @routes.post("/{batch_id}/resume", summary="Resume a batch")
 @gives(BatchResumed, "NOT_FOUND")
 async def resume(call: Account, batch_id: str) -> Response:
-    """Takes up an interrupted batch: jobs whose worker was lost go on, failed ones run again as new, paid jobs."""
+    """Takes up an interrupted batch: jobs whose worker was lost go on, failed ones run again as new, paid jobs. With a
+    user's key each of those is bound by the limits of a submit."""
     found = await own_batch(call, batch_id)
     operations = call.acting if call.caller.scope == "admin" else call.app
-    return answer(BatchResumed(await operations.resume_batch(found.id)))
+    return answer(await operations.resume_batch(found.id, account=call.owner))

@@ -82,7 +82,7 @@ async def recover(call: Service, job_id: str) -> Response:
 @gives(BatchResumed, "NOT_FOUND")
 async def resume_batch(call: Service, batch_id: str) -> Response:
     """Takes up an interrupted batch."""
-    return answer(BatchResumed(await call.acting.resume_batch(batch_id)))
+    return answer(await call.acting.resume_batch(batch_id))
 
 
 @routes.get("/batch-status/{batch_id}", summary="Look at a batch")
