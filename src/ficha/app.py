@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from . import validation as arg
 from .core.commands import DeclarePool
 from .core.outcomes import PoolChanged
+from .core.payload import Dedupe
 from .core.policy import HookTerms, Plan, Policy
 from .core.records import Pool
 from .core.visibility import Audience
@@ -183,7 +184,7 @@ class Ficha(AllOperations):
         priority: int = 0,
         items: str | None = None,
         max_items: int | None = None,
-        dedupe: bool = False,
+        dedupe: Dedupe = False,
         isolation: Isolation = "auto",
         memory_mb: int | None = None,
         recycle_after: int | None = None,
@@ -217,8 +218,10 @@ class Ficha(AllOperations):
         priority: added to the plan's priority; a larger number is served later. Defaults to 0.
         items: the payload's field with the number of items requested, or with a list of them.
         max_items: submits with more items are split into jobs of at most this many, as one batch.
-        dedupe: the same payload is computed once; other jobs get the result free of charge, also those that wait
-            already.
+        dedupe: the same payload of one account is computed once; its other jobs get the result free of charge, also
+            those that wait already. "global": over all accounts together. Then whoever submits a payload is given the
+            result that another account paid for, and anybody's quote tells whether it was ever submitted: only for
+            results that may be public, never where a result holds a secret such as a signed address. Defaults to False.
         isolation: where the handler runs. "auto": a coroutine on the worker's loop, a plain function in a thread;
             "process": in a child process, for code that keeps a core busy or may crash. Defaults to "auto".
         memory_mb: the memory limit of a child process, in MiB. Defaults to none. Only with isolation="process".

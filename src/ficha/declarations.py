@@ -161,8 +161,8 @@ def _number_problems(tool: Tool, longest_s: float) -> Iterator[str]:
 def _field_problems(tool: Tool) -> Iterator[str]:
     if tool.audience not in get_args(Audience):
         yield f"audience must be one of {', '.join(get_args(Audience))}, not {tool.audience!r}"
-    if not isinstance(tool.dedupe, bool):
-        yield f"dedupe must be True or False, not {tool.dedupe!r}"
+    if not isinstance(tool.dedupe, bool) and tool.dedupe != "global":
+        yield f'dedupe must be True, False or "global", not {tool.dedupe!r}'
     if tool.max_items is not None and tool.items is None:
         yield "max_items needs items"
     if tool.items is not None:

@@ -13,6 +13,7 @@ from msgspec.structs import force_setattr
 
 from .core.checkpoints import Checkpoints
 from .core.outcomes import Refusal
+from .core.payload import Dedupe
 from .core.policy import MAX_AMOUNT, split
 from .core.visibility import Audience
 
@@ -50,7 +51,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     priority: int = 0
     items: str | None = None
     max_items: int | None = None
-    dedupe: bool = False
+    dedupe: Dedupe = False
     isolation: Isolation = "auto"
     memory_mb: int | None = None
     recycle_after: int | None = None

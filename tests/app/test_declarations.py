@@ -206,7 +206,7 @@ async def test_the_default_pool_can_be_given_slots() -> None:
             for value in (0, -1, 2.5, "4", True)
         ),
         ({"items": "title"}, "its field 'title' is neither a whole number nor a list"),
-        ({"dedupe": "yes"}, "dedupe must be True or False"),
+        ({"dedupe": "yes"}, 'dedupe must be True, False or "global"'),
         *(({"audience": value}, "audience must be one of user, service") for value in ("admin", None, [])),
         *(({"plans": value}, "plans must be a list of names of plans") for value in ("pro", [], 3)),
         ({"plans": ["gold"]}, "there is no plan 'gold'; declared are: "),

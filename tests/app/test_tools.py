@@ -223,28 +223,77 @@ async def test_a_free_job_writes_no_ledger_line(app: Ficha) -> None:
 
 
 @pytest.mark.req("B7")
-async def test_the_same_content_is_computed_once_and_served_free_to_everybody(app: Ficha) -> None:
-    await app.open_account("ben", plan="open", credits=10)
+async def test_the_same_content_is_computed_once_and_served_free_to_its_account(app: Ficha) -> None:
     first = await app.submit("embed", {"text": "hello"}, account="ana")
     unfinished = await app.submit("embed", {"text": "hello"}, account="ana")
     assert (first.status, unfinished.status) == ("queued", "queued")
     await app.finish(await claim_one(app, "cpu"), 5)
-    served = await app.submit("embed", {"text": "hello"}, account="ben")
-    assert (served.status, served.cost, served.new_balance, served.position) == ("completed", 0, 10, None)
+    served = await app.submit("embed", {"text": "hello"}, account="ana")
+    assert (served.status, served.cost, served.new_balance, served.position) == ("completed", 0, 996, None)
     job = await app.job(served.job_id)
     assert (job.result, job.charged, job.progress, job.attempts) == (5, 0, 100, 0)
     assert await history(app, served.job_id) == ["submitted", "reused"]
-    other = await app.submit("embed", {"text": "other"}, account="ben")
+    other = await app.submit("embed", {"text": "other"}, account="ana")
     assert (other.status, other.cost) == ("queued", 2)
+    assert await app.verify() == []
+
+
+@pytest.mark.req("B7")
+async def test_no_account_is_served_anothers_result_or_learns_that_there_is_one(app: Ficha) -> None:
+    await app.open_account("ben", plan="open", credits=10)
+    await app.open_account("eva", plan="open", credits=10)
+    asked = {"tool": "embed", "payload": {"text": "secret"}}
+    before = await app.quote(**asked, account="ben")
+    first = await app.submit(**asked, account="ana")
+    lease = await claim_one(app, "cpu")
+    assert lease.job_id == first.job_id
+
+    # While it runs, an equal job of another account does not wait for it.
+    other = await app.submit(**asked, account="eva")
+    assert (await claim_one(app, "cpu")).job_id == other.job_id
+
+    await app.finish(lease, 5)
+    after = await app.quote(**asked, account="ben")
+    assert (after.admitted, after.cost) == (before.admitted, before.cost) == (True, 2)
+    own = await app.submit(**asked, account="ben")
+    assert (own.status, own.cost, own.new_balance) == ("queued", 2, 8)
+    assert (await claim_one(app, "cpu")).job_id == own.job_id
+    assert (await app.job(own.job_id)).result is None
+    batch = await app.submit_batch([("embed", {"text": "secret"})], account="ben")
+    assert (batch.status, batch.cost) == ("queued", 2)
+    assert await app.verify() == []
+
+
+@pytest.mark.req("B7")
+async def test_a_tool_may_share_its_results_between_all_accounts(world: World) -> None:
+    def prepare(app: Ficha) -> None:
+        @app.tool(pool="cpu", cost=2, dedupe="global")
+        async def translate(job: JobContext, text: str) -> str:
+            return text
+
+    app = await world.open(prepare)
+    for account in ("ana", "ben"):
+        await app.open_account(account, plan="open", credits=10)
+    await app.submit("translate", {"text": "hello"}, account="ana")
+    lease = await claim_one(app, "cpu")
+    waits = await app.submit("translate", {"text": "hello"}, account="ben")
+    assert await app.claim("cpu", worker="w1") == []
+    assert (await app.job(waits.job_id)).waiting_for == "equal_job"
+    await app.finish(lease, "olá")
+    await app.sweep()
+    assert (await app.job(waits.job_id)).result == "olá"
+    served = await app.submit("translate", {"text": "hello"}, account="ben")
+    assert (served.status, served.cost, served.new_balance) == ("completed", 0, 10)
+    assert (await app.quote("translate", {"text": "hello"}, account="ben")).cost == 0
     assert await app.verify() == []
 
 
 @pytest.mark.req("B7")
 async def test_equal_jobs_that_wait_are_computed_once_and_the_others_are_paid_back(app: Ficha) -> None:
     await app.open_account("ben", plan="open", credits=10)
-    jobs = [(await app.submit("embed", {"text": "hello"}, account=who)).job_id for who in ("ana", "ben", "ben")]
+    jobs = [(await app.submit("embed", {"text": "hello"}, account="ben")).job_id for _ in range(3)]
     other = await app.submit("embed", {"text": "other"}, account="ben")
-    assert await balance(app, "ben") == 4
+    assert await balance(app, "ben") == 2
     leases = await app.claim("cpu", limit=2, worker="w1")
     assert [lease.job_id for lease in leases] == [jobs[0], other.job_id], "a claim looks beyond those that wait"
     waits = await app.job(jobs[1])
@@ -257,8 +306,8 @@ async def test_equal_jobs_that_wait_are_computed_once_and_the_others_are_paid_ba
         assert (job.status, job.result, job.charged, job.refunded, job.attempts) == ("completed", 5, 2, 2, 0)
         assert await history(app, job_id) == ["submitted", "reused"]
     assert await ledger(app, "ben") == [
-        *(("grant", 10, 10), ("charge", -2, 8), ("charge", -2, 6), ("charge", -2, 4)),
-        *(("refund", 2, 6), ("refund", 2, 8)),
+        *(("grant", 10, 10), ("charge", -2, 8), ("charge", -2, 6), ("charge", -2, 4), ("charge", -2, 2)),
+        *(("refund", 2, 4), ("refund", 2, 6)),
     ]
     assert not await app.sweep()
     assert await app.verify() == []

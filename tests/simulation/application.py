@@ -19,7 +19,7 @@ PLANS: Final = (
     Plan("pro", priority=10),
 )
 POOLS: Final = (Pool("gpu", 2), Pool("cpu"))
-TOOLS: Final = ("quick", "slow", "flaky", "remote", "many", "same")
+TOOLS: Final = ("quick", "slow", "flaky", "remote", "many", "same", "shared")
 LEASE_S: Final = 6.0
 TIMEOUT_S: Final = 20.0
 
@@ -112,11 +112,14 @@ def simulated_app(store: Store, random: Random, provider: Provider) -> Ficha:
         await works(0.5)
         return {"mark": mark, "count": count}
 
-    @app.tool(cost=2, pool="cpu", timeout=TIMEOUT_S, attempts=2, backoff=0.3, dedupe=True)
-    async def same(job: JobContext, mark: str) -> dict[str, str]:
+    async def equal(job: JobContext, mark: str) -> dict[str, str]:
         await works(2.0)
         if random.random() < 0.5:
             raise RuntimeError("the model was overloaded")
-        return {"mark": mark}
+        return {"mark": mark, "made_for": job.account}
+
+    options: dict[str, Any] = {"cost": 2, "pool": "cpu", "timeout": TIMEOUT_S, "attempts": 2, "backoff": 0.3}
+    app.tool(name="same", dedupe=True, **options)(equal)
+    app.tool(name="shared", dedupe="global", **options)(equal)
 
     return app

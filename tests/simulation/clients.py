@@ -91,7 +91,7 @@ class Client(Requester):
         if tool == "many":
             payload["count"] = self._random.randint(1, 5)
         key = payload["mark"] if self._random.random() < 0.75 else None
-        if tool == "same":
+        if tool in ("same", "shared"):
             payload["mark"] = EQUAL[self._marks % len(EQUAL)]
         return tool, payload, key
 

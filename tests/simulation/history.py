@@ -72,6 +72,7 @@ class History:
         yield from self._endings(state)
         yield from self._grants(state)
         yield from self._steps(state)
+        yield from _results(state)
         for job_id, status in self.seen_ended.items():
             if state.jobs[job_id].status != status:
                 yield f"job {job_id} was seen {status} and is {state.jobs[job_id].status}"
@@ -162,6 +163,15 @@ class History:
                 if stored is None or stored.result != outcome.result_json:
                     told = outcome.result_json
                     yield f"{outcome.name} of job {outcome.job_id} was told as {told}, stored is {stored}"
+
+
+def _results(state: State) -> Iterator[str]:
+    """A result that was made for one account is another's only where the tool shares results."""
+    for job_id, text in state.results.items():
+        job, result = state.jobs[job_id], json.loads(text)
+        made_for = result.get("made_for") if isinstance(result, dict) else None
+        if made_for not in (None, job.account_id) and job.spec.tool != "shared":
+            yield f"job {job_id} of {job.account_id} was served a result that was made for {made_for}"
 
 
 def unfinished(state: State) -> Iterator[str]:

@@ -27,6 +27,7 @@ SEEN = {
     "marker of a commit": "was committed twice|was told",
     "count of runs": "a commit group counted the runs",
     "one of equal jobs": "is held, but its content is",
+    "content of an account": "was served a result that was made for",
     "lock of API keys": "API keys named ci live",
     "audit line": "left audit lines of",
     "record of a hook": "nobody was told that job",

@@ -6,9 +6,10 @@ sent as it is; whoever needs its value reads it with `read_json`.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -43,6 +44,16 @@ def read_json(text: str | bytes | msgspec.Raw) -> Any:
     a number such as 1e308, which anybody may have stored.
     """
     return json.loads(text if isinstance(text, str) else bytes(text))
+
+
+Dedupe = bool | Literal["global"]
+"""Whether equal work is done once: that of each account by itself, or "global", that of all accounts together."""
+
+
+def content_hash(tool: str, text: str, account_id: str, dedupe: Dedupe) -> str:
+    """What equal work is known by: the tool, the canonical payload, and the account unless all accounts share results.
+    No other account can make the same one, so none is served another's result or learns that there is one."""
+    return hashlib.sha256(_encoder.encode((None if dedupe == "global" else account_id, tool, text))).hexdigest()
 
 
 def _problem(value: Any, where: str, depth: int) -> str | None:

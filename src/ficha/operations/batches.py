@@ -63,7 +63,7 @@ class BatchOperations(SubmitOperations):
             tool = self._tool(item.tool, by_user)
             text = self._payload(item.payload)
             digest.update(f"{tool.name}\n{text}\n".encode())
-            yield from self._kinds(tool, item.payload, text, labels, by_user)[1]
+            yield from self._kinds(tool, request.account, item.payload, text, labels, by_user)[1]
 
     async def batch(self, batch_id: str) -> BatchView:
         """A batch with its jobs by status and how far it is."""

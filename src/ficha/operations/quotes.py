@@ -78,7 +78,7 @@ class QuoteOperations(SubmitOperations):
         text = self._payload(request.payload)
         labels = labels_of(request)
         by_size = tool.has_equal_parts
-        _, kinds = self._kinds(tool, request.payload, text, labels, by_user, by_size=by_size)
+        _, kinds = self._kinds(tool, request.account, request.payload, text, labels, by_user, by_size=by_size)
         account = arg.name(request.account, "an account")
         found = await self.engine.slices.all_of(account, self._limited(kinds))
         command = self._single_command(request, tuple(kind for kind, _ in found), "")

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from .. import validation as arg
 from ..core import commands as c
 from ..core.outcomes import Finished, Refusal, ReservationChanged, Submitted
+from ..core.payload import content_hash
 from ..core.records import Job, JobSpec
 from ..core.visibility import is_for_user
 from ..engine.positions import QueueStanding
@@ -117,7 +118,7 @@ class SubmitOperations(Operations):
         payload = self._payload(request.payload)
         labels = labels_of(request)
         fingerprint = _fingerprint(tool.name, payload)
-        count, kinds = self._kinds(tool, request.payload, payload, labels, by_user)
+        count, kinds = self._kinds(tool, request.account, request.payload, payload, labels, by_user)
         if count == 1:
             return self._single_command(request, tuple(kind for kind, _ in kinds), fingerprint)
         account = arg.name(request.account, "an account")
@@ -200,6 +201,7 @@ class SubmitOperations(Operations):
     def _kinds(
         self,
         tool: Tool,
+        account: Any,
         payload: Mapping[str, Any],
         text: str,
         labels: Labels,
@@ -213,14 +215,15 @@ class SubmitOperations(Operations):
         units = 1 if tool.items is None else _passed(tool.units_of(payload, value))
         count = tool.jobs_for(units)
         if count == 1:
-            return 1, iter([(self._new_job(tool, text, value, units, labels, plans), 1)])
+            return 1, iter([(self._new_job(tool, account, text, value, units, labels, plans), 1)])
         self._limit_jobs(count)
         # Each part must fit the tool by itself, as its handler will see it.
         parts = (
             (self._payload(part), size, jobs) for part, size, jobs in tool.parts(payload, value, units, by_size=by_size)
         )
         return count, (
-            (self._new_job(tool, text, _fitting(tool, text), size, labels, plans), jobs) for text, size, jobs in parts
+            (self._new_job(tool, account, text, _fitting(tool, text), size, labels, plans), jobs)
+            for text, size, jobs in parts
         )
 
     def _limited(self, kinds: Iterable[tuple[c.NewJob, int]]) -> Iterator[tuple[c.NewJob, int]]:
@@ -257,7 +260,7 @@ class SubmitOperations(Operations):
             )
 
     def _new_job(
-        self, tool: Tool, text: str, value: Any, units: int, labels: Labels, plans: tuple[str, ...] | None
+        self, tool: Tool, account: Any, text: str, value: Any, units: int, labels: Labels, plans: tuple[str, ...] | None
     ) -> c.NewJob:
         spec = JobSpec(
             tool.name,
@@ -268,7 +271,7 @@ class SubmitOperations(Operations):
             tool.attempts,
             int(tool.backoff * 1_000),
             int(tool.backoff_max * 1_000),
-            _digest(tool.name, text) if tool.dedupe else None,
+            content_hash(tool.name, text, arg.name(account, "an account"), tool.dedupe) if tool.dedupe else None,
             **labels,
         )
         max_wait_ms = None if tool.max_wait is None else int(tool.max_wait * 1_000)

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
-from ...core.payload import read_json
+from ...core.payload import Dedupe, read_json
 from ...core.policy import SECOND
 from ...core.pools import WaitReason
 from ...core.records import HELD, WAITING, Awaiting, Job, Leased, Parked, Status
@@ -221,7 +221,8 @@ class JobToken(Struct, frozen=True):
 
 class ToolView(Struct, frozen=True, kw_only=True):
     """A kind of job, as it is sold: `schema` is the payload's JSON Schema; `price` is None where it depends on the
-    payload; `audience` is `service` where only the application may call it; `plans` are those that may, None for all.
+    payload; `dedupe` is `global` where equal work of all accounts is done once; `audience` is `service` where only the
+    application may call it; `plans` are those that may, None for all.
     """
 
     name: str
@@ -233,6 +234,6 @@ class ToolView(Struct, frozen=True, kw_only=True):
     max_wait_s: float | None
     attempts: int
     max_items: int | None
-    dedupe: bool
+    dedupe: Dedupe
     audience: Audience
     plans: tuple[str, ...] | None
