@@ -78,8 +78,11 @@ class Ficha(AllOperations):
     max_recoveries: lost runs after which a job is dead-lettered. Defaults to 3.
     stuck_s: a held job whose last heartbeat is older is recovered. Defaults to 600.
     max_age_s: a job first started longer ago is failed. Defaults to 86,400.
-    key_ttl_s: how long an idempotency key is kept. Defaults to 86,400.
-    reservation_ttl_s: how long a reservation holds its slot. Defaults to 300.
+    key_ttl_s, key_ttl_max_s: how long an idempotency key is kept, and the longest that a submit may ask for. Default to
+        86,400 and 2,592,000 (30 days).
+    reservation_ttl_s, reservation_ttl_max_s: how long a reservation holds its slot, and the longest that may be asked
+        for. Default to 300 and 86,400.
+    schedule_max_s: how far ahead a job may be scheduled. Defaults to 31,536,000 (365 days).
     commits_kept_s: how long streams of accounts can be resumed: commits are kept for so long. At least 3,600; defaults
         to 86,400.
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
@@ -106,7 +109,10 @@ class Ficha(AllOperations):
         stuck_s: float = 600.0,
         max_age_s: float = 86_400.0,
         key_ttl_s: float = 86_400.0,
+        key_ttl_max_s: float = 30 * 86_400.0,
         reservation_ttl_s: float = 300.0,
+        reservation_ttl_max_s: float = 86_400.0,
+        schedule_max_s: float = 365 * 86_400.0,
         commits_kept_s: float = 86_400.0,
         warn_share: float = 0.8,
         sweep_s: float = 1.0,
@@ -149,8 +155,11 @@ class Ficha(AllOperations):
             max_recoveries=max_recoveries,
             stuck_ms=_milliseconds_of(stuck_s, "stuck_s"),
             max_age_ms=_milliseconds_of(max_age_s, "max_age_s"),
-            key_ttl_ms=_milliseconds_of(key_ttl_s, "key_ttl_s"),
-            reservation_ttl_ms=_milliseconds_of(reservation_ttl_s, "reservation_ttl_s"),
+            key_ttl_ms=_milliseconds_within(key_ttl_s, key_ttl_max_s, "key_ttl"),
+            key_ttl_max_ms=_milliseconds_of(key_ttl_max_s, "key_ttl_max_s"),
+            reservation_ttl_ms=_milliseconds_within(reservation_ttl_s, reservation_ttl_max_s, "reservation_ttl"),
+            reservation_ttl_max_ms=_milliseconds_of(reservation_ttl_max_s, "reservation_ttl_max_s"),
+            schedule_max_ms=_milliseconds_of(schedule_max_s, "schedule_max_s"),
             warn_share=_share(warn_share),
             first_job_boost=first_job_boost,
             commits_kept_ms=_commits_kept_ms(commits_kept_s),
@@ -494,6 +503,14 @@ def _milliseconds_of(seconds: float, what: str) -> int:
     if not is_seconds(seconds):
         raise ValueError(f"{what} must be a number of seconds from a millisecond up, not {seconds!r}")
     return int(seconds * 1_000)
+
+
+def _milliseconds_within(seconds: float, most_s: float, what: str) -> int:
+    """A default, which must not be longer than what callers may ask for."""
+    found_ms = _milliseconds_of(seconds, f"{what}_s")
+    if found_ms > _milliseconds_of(most_s, f"{what}_max_s"):
+        raise ValueError(f"{what}_s ({seconds:g}) is more than {what}_max_s ({most_s:g}); raise that too")
+    return found_ms
 
 
 def _commits_kept_ms(seconds: float) -> int:

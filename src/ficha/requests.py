@@ -58,9 +58,10 @@ class SubmitRequest(_Submitting, frozen=True, kw_only=True):
     tool, payload: what, with which fields.
     account: who pays. Over HTTP, only for service and admin keys; a user's own account is known.
     idempotency_key: the caller's own name for this submit; a repeat gets the first job.
-    key_ttl_hours: how long the key is remembered. Defaults to the application's setting, 24 hours.
+    key_ttl_hours: how long the key is remembered, up to the application's `key_ttl_max_s`, 30 days. Defaults to its
+        `key_ttl_s`, 24 hours.
     session: the caller's own name for a visit, for later lists.
-    run_at, delay_s: not to be started before.
+    run_at, delay_s: not to be started before; at most the application's `schedule_max_s` ahead, 365 days.
     correlation_id: carried along to logs and traces.
     reservation: the quota slot that it stands on.
     batch: a batch of the same account that it joins.

@@ -450,9 +450,15 @@ async def test_times(app: Ficha) -> None:
                 InvalidArgument,
                 "run_at must be a datetime",
             ),
+            (
+                "a moment before it",
+                submit(run_at=datetime(9999, 12, 31, 23, 59, tzinfo=UTC)),
+                InvalidArgument,
+                "at most 365 days ahead",
+            ),
         ],
     )
-    for run_at in (datetime(9999, 12, 31, 23, 59, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)):
+    for run_at in (datetime.now(UTC) + timedelta(days=364), datetime(1, 1, 1, tzinfo=UTC)):
         receipt = await app.submit("upscale", {"image": "x"}, account="ana", run_at=run_at)
         assert (await app.job(receipt.job_id)).status == "queued"
     assert (await app.retry(lease, 0)).status == "queued"

@@ -383,7 +383,10 @@ async def test_a_handler_stays_a_function_that_can_be_called() -> None:
                 "stuck_s",
                 "max_age_s",
                 "key_ttl_s",
+                "key_ttl_max_s",
                 "reservation_ttl_s",
+                "reservation_ttl_max_s",
+                "schedule_max_s",
                 "commits_kept_s",
             )
             for value in (0, -1, NAN, INFINITE, "60", True, 1e12)
@@ -396,6 +399,8 @@ async def test_a_handler_stays_a_function_that_can_be_called() -> None:
             for value in (1_001, -1_001, 1.5, "20", True)
         ),
         *(({"commits_kept_s": value}, "commits_kept_s must be 3600 or more") for value in (1, 3_599.999)),
+        ({"key_ttl_s": 31 * 86_400}, "key_ttl_s (2.6784e+06) is more than key_ttl_max_s (2.592e+06); raise that too"),
+        ({"reservation_ttl_max_s": 299}, "reservation_ttl_s (300) is more than reservation_ttl_max_s (299)"),
         ({"database": Path("ficha.db")}, "sqlite:///"),
         ({"database": b"memory:"}, "sqlite:///"),
     ],

@@ -53,6 +53,15 @@ def test_credits_are_granted_once_per_key_and_never_spent_twice(ficha: Run, url:
     assert ficha("verify", "--json").data["ok"]
 
 
+@pytest.mark.req("C1")
+def test_a_key_is_kept_no_longer_than_allowed(ficha: Run, url: str, shop: Shop) -> None:
+    ficha("account", "create", "ana", "--credits", "100")
+    asked = ("submit", "draw", "--account", "ana", "--field", "prompt=cat", "--key")
+    ficha(*asked, "month", "--key-hours", "720")
+    refused = ficha(*asked, "longer", "--key-hours", "720.01", "--json", expect=1)
+    assert (refused.error["code"], refused.error["details"]) == ("INVALID_ARGUMENT", {"limit": 720})
+
+
 @pytest.mark.req("C7")
 async def test_keys_and_reservations_can_be_looked_at(ficha: Run, url: str, shop: Shop) -> None:
     ficha("account", "create", "a/b", "--credits", "100")

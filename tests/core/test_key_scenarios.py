@@ -51,6 +51,22 @@ def test_a_key_lives_for_24_hours_to_the_microsecond() -> None:
     """)
 
 
+@pytest.mark.req("C1", "C2")
+def test_nobody_asks_for_a_key_a_reservation_or_a_schedule_beyond_its_limit() -> None:
+    play("""
+        plan free
+        policy key_ttl_max_ms=2h reservation_ttl_max_ms=1h schedule_max_ms=10h
+        open ana free credits=9
+        submit ana j1 key=k1 ttl=2h                -> queued
+        submit ana j2 key=k2 ttl=7201s             -> INVALID_ARGUMENT limit=2.0
+        submit ana j3 key=k1 ttl=7201s             -> queued job=j1 repeat=yes
+        submit ana j4 delay=10h                    -> queued
+        submit ana j5 delay=36001s                 -> INVALID_ARGUMENT
+        reserve ana r1 ttl=1h                      -> active
+        reserve ana r2 ttl=3601s                   -> INVALID_ARGUMENT limit=3600.0
+    """)
+
+
 @pytest.mark.req("C1")
 def test_a_submit_can_say_how_long_its_key_lives() -> None:
     play("""

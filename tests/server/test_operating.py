@@ -88,6 +88,24 @@ def test_every_admin_act_is_in_the_audit_log_with_who_did_it(server: Served, adm
     assert made["secret"] not in str(lines)
 
 
+@pytest.mark.req("C1", "C2")
+def test_keys_reservations_and_schedules_are_bounded_for_every_caller(server: Served, name: str) -> None:
+    item = {"tool": "upscale", "payload": {"image": "x"}}
+    job = item | {"account": name}
+    with server.client(server.account(name)) as user, server.client(server.service) as service:
+        for caller in (user, service):
+            key = {"idempotency_key": f"month-{caller is user}", "key_ttl_hours": 720}
+            assert caller.post("/api/jobs", json=job | key).status_code == 201
+            assert caller.post("/api/reservations", json={"ttl_s": 86_400, "account": name}).status_code == 201
+            for path, body in (
+                ("/api/jobs", job | {"idempotency_key": "other", "key_ttl_hours": 720.001}),
+                ("/api/jobs", job | {"delay_s": 365 * 86_400 + 1}),
+                ("/api/batches", {"items": [item], "account": name, "run_at": "2999-01-01T00:00:00Z"}),
+                ("/api/reservations", {"ttl_s": 86_400.001, "account": name}),
+            ):
+                refused(caller.post(path, json=body), 422, "INVALID_ARGUMENT")
+
+
 @pytest.mark.req("C7")
 def test_keys_and_reservations_can_be_inspected(server: Served, admin: httpx.Client, name: str) -> None:
     with server.client(server.account(name)) as user:

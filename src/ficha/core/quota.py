@@ -25,6 +25,13 @@ def reserve(ws: Workspace, command: Reserve) -> ReservationChanged | Refusal:
         return Refusal(
             "INVALID_STATE", f"the reservation {command.reservation_id} exists already; nothing was changed."
         )
+    if command.ttl_ms is not None and command.ttl_ms > (longest_ms := ws.policy.reservation_ttl_max_ms):
+        return Refusal(
+            "INVALID_ARGUMENT",
+            f"ttl_s may be at most {longest_ms / 1_000:g}, not {command.ttl_ms / 1_000:g}; nothing was reserved. Ask "
+            "for less, or raise the application's reservation_ttl_max_s.",
+            details={"limit": longest_ms / 1_000},
+        )
     if (refusal := refuse_quota(ws, account, plan, 1, reserved=False)) is not None:
         return refusal
     ttl_ms = ws.policy.reservation_ttl_ms if command.ttl_ms is None else command.ttl_ms
@@ -152,7 +159,7 @@ RULES = (
         Reserve,
         decide=reserve,
         needs=_needs_account,
-        refuses=("ACTIVE_JOB_EXISTS", "INVALID_STATE", "NOT_FOUND", "QUOTA_EXCEEDED"),
+        refuses=("ACTIVE_JOB_EXISTS", "INVALID_ARGUMENT", "INVALID_STATE", "NOT_FOUND", "QUOTA_EXCEEDED"),
         audit=_audit_reserve,
     ),
     Rule(

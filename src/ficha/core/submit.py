@@ -62,7 +62,8 @@ def refuse_limits(
     kinds: the jobs, or one of each kind. queued: those of them that no earlier result answers.
     """
     return (
-        _refuse_plan(kinds, plan)
+        _refuse_times(ws, command)
+        or _refuse_plan(kinds, plan)
         or (_refuse_batch(ws, command) if command.joins else None)
         or refuse_reservation(ws, command.reservation_id, account.id)
         or _refuse_cost(kinds, cost)
@@ -135,6 +136,28 @@ def served_by_content(ws: Workspace, command: Submit) -> tuple[tuple[NewJob, ...
             job = replace(job, spec=replace(job.spec, cost=0))
         jobs.append(job)
     return tuple(jobs), served
+
+
+def _refuse_times(ws: Workspace, command: Submit) -> Refusal | None:
+    """What is asked to be kept, or to wait, for longer than is allowed would be stored nearly without end."""
+    policy = ws.policy
+    if command.key_ttl_ms is not None and command.key_ttl_ms > policy.key_ttl_max_ms:
+        most, asked = policy.key_ttl_max_ms / 3_600_000, command.key_ttl_ms / 3_600_000
+        return Refusal(
+            "INVALID_ARGUMENT",
+            f"key_ttl_hours may be at most {most:g}, not {asked:g}; nothing was submitted. Ask for less, or raise the "
+            "application's key_ttl_max_s.",
+            details={"limit": most},
+        )
+    if due_at_of(command, ws.now) - ws.now > policy.schedule_max_ms * MILLISECOND:
+        most = policy.schedule_max_ms / 86_400_000
+        return Refusal(
+            "INVALID_ARGUMENT",
+            f"run_at and delay_s may be at most {most:g} days ahead; nothing was submitted. Ask for an earlier time, "
+            "or raise the application's schedule_max_s.",
+            details={"limit": most},
+        )
+    return None
 
 
 def _refuse_plan(jobs: tuple[NewJob, ...], plan: Plan) -> Refusal | None:

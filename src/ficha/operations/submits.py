@@ -332,6 +332,8 @@ class SubmitOperations(Operations):
     async def reserve(self, account: str, *, ttl_s: float | None = None, connection: Any = None) -> Hold:
         """Holds one slot of the account's quota for a while, before the job exists.
 
+        ttl_s: for how long, up to the application's `reservation_ttl_max_s`, a day. Defaults to its
+            `reservation_ttl_s`, 300.
         connection: as in `submit`.
         """
         ttl_ms = None if ttl_s is None else max(1, arg.milliseconds(ttl_s, "ttl_s"))
