@@ -33,6 +33,7 @@ class Limits(Struct, frozen=True):
         which has the rest of the payload. Defaults to 16 MiB.
     claim_jobs: jobs in one claim. Defaults to 1,000.
     page_items: items in one page of a list. Defaults to 1,000.
+    late_bytes: what is kept of a finish that came too late, of the first for each job. Defaults to 4 KiB.
     """
 
     payload_bytes: int = 262_144
@@ -42,6 +43,7 @@ class Limits(Struct, frozen=True):
     batch_bytes: int = 16_777_216
     claim_jobs: int = 1_000
     page_items: int = 1_000
+    late_bytes: int = 4_096
 
 
 def invalid(message: str) -> Refused:

@@ -1,11 +1,12 @@
 """What a caller may have stored is bounded: how long keys and reservations are kept, how far ahead a job is scheduled,
 what a refused finish leaves behind."""
 
+import json
 from datetime import timedelta
 
 import pytest
 
-from ficha import Ficha, InvalidArgument
+from ficha import Ficha, InvalidArgument, LeaseLost
 from ficha.engine.views import moment
 from tests.support.shop import World, state
 
@@ -60,3 +61,29 @@ async def test_an_application_sets_how_long_may_be_asked_for(world: World) -> No
     ):
         with pytest.raises(InvalidArgument, match=words):
             await call
+
+
+@pytest.mark.req("A5", "B5")
+async def test_refused_finishes_are_kept_once_per_job_and_cut_to_a_limit(world: World, app: Ficha) -> None:
+    ended, taken = [(await app.submit("upscale", CAT, account="ana")).job_id for _ in range(2)]
+    leases = {lease.job_id: lease for lease in await app.claim("gpu", limit=2, worker="w1")}
+    await app.finish(leases[ended], 1)
+    world.clock.advance(60)
+    await app.recover(taken)
+    for _ in range(5):
+        assert not (await app.finish(leases[ended], "x" * 1_000_000)).changed
+        for lost in (app.finish(leases[taken], "x" * 1_000_000), app.fail(leases[taken], "é" * 10_000)):
+            with pytest.raises(LeaseLost):
+                await lost
+        with pytest.raises(LeaseLost):
+            await app.report(leases[taken], partial="x" * 1_000_000)
+        [refused] = await app.heartbeat(leases[taken])
+        assert isinstance(refused, LeaseLost)
+    assert [(await app.job(job_id)).late_finishes for job_id in (ended, taken)] == [5, 10]
+    for job_id in (ended, taken):
+        kept = [event for event in await app.events(job=job_id) if event.kind == "late"]
+        assert [len(event.data["result"].encode()) for event in kept] == [4_096]
+    # What followers read is bounded with it.
+    told = [event for event in await app.events(account="ana", limit=1_000) if event.kind == "late"]
+    assert sum(len(json.dumps(event.data, ensure_ascii=False)) for event in told) < 2 * 4_200
+    assert await app.verify() == []

@@ -92,8 +92,8 @@ async def test_a_second_finish_changes_nothing_and_says_so(app: Ficha) -> None:
     assert (failed.changed, failed.status) == (False, "completed")
     assert not (await app.cancel(receipt.job_id)).changed
     job = await app.job(receipt.job_id)
-    assert (job.status, job.result, job.refunded) == ("completed", {"image": "y"}, 0)
-    assert (await history(app, receipt.job_id))[-2:] == ["late", "late"]
+    assert (job.status, job.result, job.refunded, job.late_finishes) == ("completed", {"image": "y"}, 0, 2)
+    assert (await history(app, receipt.job_id))[-2:] == ["completed", "late"]
     assert await balance(app) == 995
 
 
@@ -227,7 +227,8 @@ async def test_a_worker_that_lost_its_lease_can_write_nothing(world: World, app:
     late = [event for event in after.events if event.kind == "late"]
     after.events = [event for event in after.events if event.kind != "late"]
     job = after.jobs[receipt.job_id]
-    after.jobs[job.id] = replace(job, events=job.events - len(late))
+    assert (len(late), job.late_finishes) == (1, 5)
+    after.jobs[job.id] = replace(job, events=job.events - 1, late_finishes=0)
     assert after == before
     assert (await app.finish(held, 1)).changed
 

@@ -29,8 +29,9 @@ class Rows:
         for job in rows.amended:
             ended = self.jobs[job.id]
             assert ended.finished_at is not None
-            assert (ended.dead_at, ended.events) != (job.dead_at, job.events)
-            self.jobs[job.id] = replace(ended, dead_at=job.dead_at, events=job.events)
+            amended = replace(ended, dead_at=job.dead_at, events=job.events, late_finishes=job.late_finishes)
+            assert amended != ended
+            self.jobs[job.id] = amended
         for job in rows.checkpoints:
             assert self.checkpoints.get(job.id) != job.checkpoint
             self.checkpoints[job.id] = job.checkpoint
@@ -60,6 +61,7 @@ class Rows:
             recoveries=hot[0].recoveries,
             started_at=hot[0].started_at,
             events=hot[0].events,
+            late_finishes=hot[0].late_finishes,
             first_worker=hot[0].first_worker,
             first_run_at=hot[0].first_run_at,
         )

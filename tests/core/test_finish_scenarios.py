@@ -2,6 +2,7 @@
 
 import pytest
 
+from ficha.core import commands as c
 from tests.core.scenarios import play
 
 HELD = """
@@ -30,19 +31,42 @@ def test_a_second_or_third_finish_changes_nothing_and_says_so(first: str, second
 
 
 @pytest.mark.req("A5")
-def test_a_word_that_comes_too_late_is_kept_as_an_event() -> None:
+def test_the_first_word_that_comes_too_late_is_kept_as_an_event_and_others_are_counted() -> None:
     play(f"""
         {HELD}
         cancel j1                                  -> cancelled
         finish j1 e1 completed result='"a cat"'    -> unchanged status=cancelled
         event j1 late                              -> ending=Completed result='"a cat"'
         finish j1 e1 failed error="no luck"        -> unchanged
-        event j1 late                              -> ending=Failed error="no luck"
         finish j1 e7 retry                         -> LEASE_LOST
-        event j1 late                              -> ending=RetryLater
-        events j1                                  -> submitted claimed cancelled late late late
-        job j1                                     -> cancelled result=none refunded=5
+        event j1 late                              -> ending=Completed
+        events j1                                  -> submitted claimed cancelled late
+        job j1                                     -> cancelled result=none refunded=5 late_finishes=3
     """)
+
+
+@pytest.mark.req("A5")
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (c.Completed('"1234567890"'), {"result": '"1234567890"'}),
+        (c.Completed('"12345678901"'), {"result": '"12345678…'}),
+        (c.Failed("é" * 6), {"error": "é" * 6}),
+        (c.Failed("é" * 7), {"error": "é" * 4 + "…"}),
+        (c.Failed("123456", traceback="1234567"), {"error": "123456", "traceback": "123…"}),
+        (c.Failed("12345", for_user=True, traceback="1"), {"error": "1…", "user_error": "1…", "traceback": "1"}),
+        (c.RetryLater(1, "x" * 99), {}),
+    ],
+)
+def test_what_is_kept_of_a_late_word_is_cut_to_its_limit(said: c.Ending, kept: dict[str, str]) -> None:
+    world = play(f"""
+        policy late_bytes=12
+        {HELD}
+    """)
+    world.run(c.Finish("j1", said, epoch=7))
+    [event] = [event for event in world.state.events if event.kind == "late"]
+    assert event.data == {"ending": type(said).__name__, **kept}
+    assert sum(len(text.encode()) for text in kept.values()) <= 12
 
 
 @pytest.mark.req("A5", "A7")

@@ -146,7 +146,8 @@ def test_an_epoch_from_the_future_or_of_a_job_never_claimed_holds_nothing() -> N
         finish j1 e0 completed                     -> LEASE_LOST
         finish j1 e1 completed                     -> LEASE_LOST
         webhook j1 completed                       -> LEASE_LOST status=queued
-        events j1                                  -> submitted late late late
+        events j1                                  -> submitted late
+        job j1                                     -> queued late_finishes=3
         claim gpu w1                               -> j1
         beat j1 e2                                 -> LEASE_LOST epoch=1
     """)

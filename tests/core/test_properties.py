@@ -189,7 +189,9 @@ def test_an_epoch_only_rises_and_what_has_ended_never_changes(workload: Workload
             assert job.epoch == was.epoch + (was.status == "queued" and job.status in HOLDS_SLOT), f"{command}"
             if was.status in FINAL:
                 assert job.events >= was.events
-                assert replace(job, dead_at=None, events=0) == replace(was, dead_at=None, events=0)
+                assert job.late_finishes >= was.late_finishes
+                counts = {"dead_at": None, "events": 0, "late_finishes": 0}
+                assert replace(job, **counts) == replace(was, **counts)
                 assert world.state.results.get(was.id) == before.results.get(was.id)
         assert world.state.entries[: len(before.entries)] == before.entries
         assert world.state.events[: len(before.events)] == before.events
@@ -321,7 +323,7 @@ def without_late_words(state: State) -> State:
     """A word that came too late is the one thing that a refused command may leave behind."""
     state = copied(state)
     state.events = [replace(event, number=0) for event in state.events if event.kind != "late"]
-    state.jobs = {job_id: replace(job, events=0) for job_id, job in state.jobs.items()}
+    state.jobs = {job_id: replace(job, events=0, late_finishes=0) for job_id, job in state.jobs.items()}
     return state
 
 
@@ -329,10 +331,12 @@ def uncounted(outcome: Outcome) -> Outcome:
     """Without the number of events so far, to which late words add."""
     match outcome:
         case Claimed(leases):
-            uncounted_leases = tuple(replace(lease, job=replace(lease.job, events=0)) for lease in leases)
+            uncounted_leases = tuple(
+                replace(lease, job=replace(lease.job, events=0, late_finishes=0)) for lease in leases
+            )
             return replace(outcome, leases=uncounted_leases)
         case Finished(job):
-            return replace(outcome, job=replace(job, events=0))
+            return replace(outcome, job=replace(job, events=0, late_finishes=0))
         case _:
             return outcome
 

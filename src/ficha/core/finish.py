@@ -67,16 +67,29 @@ def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
 
 
 def _keep_late_word(ws: Workspace, job: Job, ending: Ending) -> None:
-    """A finish that arrives too late changes nothing, but is kept in the job's history."""
+    """A finish that arrives too late changes nothing. The first one is kept in the job's history, cut to a limit, and
+    those after it are only counted: however often a worker says it, a job stores no more of it."""
+    job = replace(job, late_finishes=job.late_finishes + 1)
+    if job.late_finishes > 1:
+        ws.put_job(job)
+        return
+    most = ws.policy.late_bytes
     data: dict[str, Any] = {"ending": type(ending).__name__}
     match ending:
         case Completed(result):
-            data["result"] = result
+            data["result"] = _cut(result, most)
         case Failed(error, _, for_user, traceback):
-            data |= {"error": error, **_if_any(user_error=error if for_user else None, traceback=traceback)}
+            told = _if_any(error=error, user_error=error if for_user else None, traceback=traceback)
+            data |= {name: _cut(text, most // len(told)) for name, text in told.items()}
     job = replace(job, events=job.events + 1)
     ws.put_job(job)
     ws.add_event(job, "late", **data)
+
+
+def _cut(text: str, most: int) -> str:
+    """The text, in at most so many bytes; if it is longer, it ends with "…"."""
+    encoded = text.encode()
+    return text if len(encoded) <= most else encoded[: max(0, most - 3)].decode("utf-8", "ignore") + "…"
 
 
 def unchanged(ws: Workspace, job: Job) -> Finished:

@@ -77,6 +77,7 @@ class Policy(Struct, frozen=True):
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     first_job_boost: taken off the priority of an account's first job ever. Defaults to 0.
     commits_kept_ms: how long commits are kept, and so how far back streams can resume. Defaults to 24 hours.
+    late_bytes: how much is kept of what a finish said that came too late. Defaults to 4 KiB.
     hooks: what is to be run once for each job that ended. Defaults to nothing.
     """
 
@@ -93,6 +94,7 @@ class Policy(Struct, frozen=True):
     warn_share: float = 0.8
     first_job_boost: int = 0
     commits_kept_ms: int = 86_400_000
+    late_bytes: int = 4_096
     hooks: tuple[HookTerms, ...] = ()
 
 

@@ -169,6 +169,8 @@ class Job(Record, frozen=True):
     """The account's plan at the submit."""
     number: int = 0
     """Counts the account's jobs from one."""
+    late_finishes: int = 0
+    """Finishes that came too late and changed nothing. The first of them is kept as an event."""
 
 
 class Step(Record, frozen=True):

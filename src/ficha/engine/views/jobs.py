@@ -31,6 +31,7 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     plan: the account's plan at the submit. is_first: whether it was the account's first job ever.
     deadline_at: when it ends by itself: a job that was started is failed then, one that never was is cancelled.
     waited_in_queue: seconds from its creation to its first start, or to now or its end if it never started.
+    late_finishes: how many finishes came too late and changed nothing; the first is among its events.
     error: why it failed or was cancelled. Operators see it in full; its owner sees `user_error` here too.
     user_error: the words that may be shown to its owner: those that the tool wrote for them, or a plain sentence.
     """
@@ -61,6 +62,7 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     attempts: int
     max_attempts: int
     recoveries: int
+    late_finishes: int
     epoch: int
     checkpoint: str | None
     progress: int
@@ -139,6 +141,7 @@ def job_view(
         attempts=job.attempts,
         max_attempts=job.spec.max_attempts,
         recoveries=job.recoveries,
+        late_finishes=job.late_finishes,
         epoch=job.epoch,
         checkpoint=None if point is None else point.name or None,
         progress=100 if job.status == "completed" else 0 if point is None else point.progress,

@@ -24,11 +24,13 @@ _KINDS: Final = {name: _FLAT_KINDS.pop(name) for name in ("id", "account_id")} |
 _KINDS.update({name: kind for name, kind in _FLAT_KINDS.items() if name not in ("spec", "place", "checkpoint")})
 """The columns of `jobs`: a job's fields, with those of its spec in the spec's place. Place and checkpoint have rows of
 their own."""
-HOT: Final = ("epoch", "attempts", "recoveries", "started_at", "events", "first_worker", "first_run_at")
+HOT: Final = (
+    *("epoch", "attempts", "recoveries", "started_at", "events", "late_finishes", "first_worker", "first_run_at"),
+)
 """Fields that are in the hot row while the job is active, and in the wide row after its end."""
 _END_ONLY: Final = ("finished_at", "error", "user_error", "charged", "refunded", "delivered", "dead_at")
 _END: Final = ("id", "status", *_END_ONLY, *HOT)
-_AMENDED: Final = ("id", "dead_at", "events")
+_AMENDED: Final = ("id", "dead_at", "events", "late_finishes")
 _WAITING: Final = ("account_id", "pool", "wait_until_at", *HOT)
 _HELD: Final = ("account_id", "pool", "status", *HOT)
 _ID: Final = Column("job_id", "uuid")
@@ -153,7 +155,7 @@ class JobRows(Struct):
     """Job changes as row operations, the same for every store.
 
     born: jobs to insert into the wide table. ended: jobs whose end is written there. amended: jobs that had ended
-    before and whose dead-letter mark or count of events changed. checkpoints: jobs whose checkpoint changed.
+    before and whose dead-letter mark or counts changed. checkpoints: jobs whose checkpoint changed.
     places: changes of hot rows, under the table's name with `_gone` (ids), `_new` or `_changed` (jobs).
     """
 

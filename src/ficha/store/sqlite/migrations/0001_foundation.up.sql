@@ -51,6 +51,7 @@ CREATE TABLE jobs (
     recoveries INTEGER NOT NULL,
     started_at INTEGER,
     events INTEGER NOT NULL,
+    late_finishes INTEGER NOT NULL,
     first_worker TEXT,
     first_run_at INTEGER,
     finished_at INTEGER,
@@ -80,6 +81,7 @@ CREATE TABLE ready (
     recoveries INTEGER NOT NULL,
     started_at INTEGER,
     events INTEGER NOT NULL,
+    late_finishes INTEGER NOT NULL,
     first_worker TEXT,
     first_run_at INTEGER
 ) STRICT, WITHOUT ROWID;
@@ -102,6 +104,7 @@ CREATE TABLE parked (
     recoveries INTEGER NOT NULL,
     started_at INTEGER,
     events INTEGER NOT NULL,
+    late_finishes INTEGER NOT NULL,
     first_worker TEXT,
     first_run_at INTEGER
 ) STRICT, WITHOUT ROWID;
@@ -128,6 +131,7 @@ CREATE TABLE leases (
     recoveries INTEGER NOT NULL,
     started_at INTEGER,
     events INTEGER NOT NULL,
+    late_finishes INTEGER NOT NULL,
     first_worker TEXT,
     first_run_at INTEGER,
     CHECK ((worker IS NULL) <> (ref IS NULL)),
@@ -365,6 +369,7 @@ SELECT
     j.priority, j.cost, j.units, j.created_at,
     coalesce(l.started_at, r.started_at, p.started_at, j.started_at) AS started_at,
     coalesce(l.events, r.events, p.events, j.events) AS events,
+    coalesce(l.late_finishes, r.late_finishes, p.late_finishes, j.late_finishes) AS late_finishes,
     coalesce(l.first_worker, r.first_worker, p.first_worker, j.first_worker) AS first_worker,
     coalesce(l.first_run_at, r.first_run_at, p.first_run_at, j.first_run_at) AS first_run_at,
     j.finished_at, j.dead_at, j.timeout_ms, j.max_attempts, j.backoff_ms, j.backoff_max_ms,
