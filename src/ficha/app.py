@@ -82,6 +82,7 @@ class Ficha(AllOperations):
         86,400 and 2,592,000 (30 days).
     reservation_ttl_s, reservation_ttl_max_s: how long a reservation holds its slot, and the longest that may be asked
         for. Default to 300 and 86,400.
+    reservations_kept_s: how long a reservation that ended is kept after its time was over. Defaults to 86,400.
     schedule_max_s: how far ahead a job may be scheduled. Defaults to 31,536,000 (365 days).
     commits_kept_s: how long streams of accounts can be resumed: commits are kept for so long. At least 3,600; defaults
         to 86,400.
@@ -112,6 +113,7 @@ class Ficha(AllOperations):
         key_ttl_max_s: float = 30 * 86_400.0,
         reservation_ttl_s: float = 300.0,
         reservation_ttl_max_s: float = 86_400.0,
+        reservations_kept_s: float = 86_400.0,
         schedule_max_s: float = 365 * 86_400.0,
         commits_kept_s: float = 86_400.0,
         warn_share: float = 0.8,
@@ -159,6 +161,7 @@ class Ficha(AllOperations):
             key_ttl_max_ms=_milliseconds_of(key_ttl_max_s, "key_ttl_max_s"),
             reservation_ttl_ms=_milliseconds_within(reservation_ttl_s, reservation_ttl_max_s, "reservation_ttl"),
             reservation_ttl_max_ms=_milliseconds_of(reservation_ttl_max_s, "reservation_ttl_max_s"),
+            reservations_kept_ms=_milliseconds_of(reservations_kept_s, "reservations_kept_s"),
             schedule_max_ms=_milliseconds_of(schedule_max_s, "schedule_max_s"),
             warn_share=_share(warn_share),
             first_job_boost=first_job_boost,

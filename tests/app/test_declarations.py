@@ -386,6 +386,7 @@ async def test_a_handler_stays_a_function_that_can_be_called() -> None:
                 "key_ttl_max_s",
                 "reservation_ttl_s",
                 "reservation_ttl_max_s",
+                "reservations_kept_s",
                 "schedule_max_s",
                 "commits_kept_s",
             )

@@ -47,6 +47,7 @@ POLICY = Policy(
     },
     max_recoveries=2,
     key_ttl_ms=3_600_000,
+    reservations_kept_ms=3_600_000,
     first_job_boost=20,
     hooks=(
         HookTerms("told", frozenset({"completed", "failed", "cancelled"})),

@@ -9,6 +9,31 @@ from tests.core.scenarios import play
 
 
 @pytest.mark.req("C2")
+def test_a_reservation_that_ended_is_deleted_some_time_after_its_time_was_over() -> None:
+    play("""
+        clock 10:00
+        plan free max_active=2
+        policy reservations_kept_ms=1h
+        open ana free credits=9
+        reserve ana r1 ttl=60s                     -> active
+        release r1                                 -> released
+        reserve ana r2 ttl=60s                     -> active
+        submit ana j1 reservation=r2
+        clock 11:00:59.999999
+        expire r1                                  -> kept
+        release r1                                 -> released changed=no
+        clock 11:01
+        expire r1                                  -> cleared
+        expire r2                                  -> cleared
+        reservation r1                             -> unknown
+        expire r1                                  -> kept
+        consume r2                                 -> NOT_FOUND
+        account ana                                -> reserved=0 active=1
+        job j1                                     -> queued
+    """)
+
+
+@pytest.mark.req("C2")
 def test_a_reservation_counts_together_with_active_jobs() -> None:
     play("""
         plan team max_active=3

@@ -181,6 +181,23 @@ async def test_a_reservation_expires_at_its_time_and_is_written_down_as_expired(
     assert await engine.sweep() == NOTHING
 
 
+@pytest.mark.req("C2")
+async def test_reservations_that_ended_are_deleted_in_passing_and_nothing_else_is(setup: StoreSetup) -> None:
+    engine = await opened(await setup.engine())
+    used, released, expired = [new_id() for _ in range(3)]
+    for held in (used, released, expired):
+        await one(engine, c.Reserve(held, "ana", 1_000))
+    await submitted(engine, reservation_id=used)
+    await one(engine, c.EndReservation(released, "released"))
+    entries = (await setup.state()).entries
+    assert await sweep_at_the_edge(setup, engine, 1) == SweepReport({}, reservations=1)
+    assert await sweep_at_the_edge(setup, engine, DAY) == SweepReport({}, reservations=3)
+    state = await setup.state()
+    assert (state.reservations, state.entries, len(state.jobs)) == ({}, entries, 1)
+    assert (await engine.call(c.EndReservation(released, "released"))).code == "NOT_FOUND"
+    await setup.check()
+
+
 async def test_a_reservation_past_its_time_does_not_count_before_any_sweep(setup: StoreSetup) -> None:
     engine = await opened(await setup.engine(), plan="quota")
     for _ in range(2):

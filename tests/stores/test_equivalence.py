@@ -47,7 +47,9 @@ class Rivals:
         """All name the same as due, in whatever order."""
 
         async def due(driver: Driver) -> object:
-            found = await driver.read(GetDue(POLICY.stuck_ms, POLICY.max_age_ms))
+            found = await driver.read(
+                GetDue(POLICY.stuck_ms, POLICY.max_age_ms, reservations_kept_ms=POLICY.reservations_kept_ms)
+            )
             return found.now, sorted(found.jobs), sorted(found.reservations), sorted(found.keys)
 
         await self._agree(due)

@@ -115,7 +115,7 @@ def recover(
         echo("nothing was due")
     else:
         counts = {**{f"jobs {act}": count for act, count in done.jobs.items()}}
-        counts |= {"reservations expired": done.reservations, "keys deleted": done.keys}
+        counts |= {"reservations cleared": done.reservations, "keys deleted": done.keys}
         echo(", ".join(f"{count} {what}" for what, count in counts.items() if count))
 
 

@@ -222,6 +222,8 @@ class Recover(Command, frozen=True):
 
 
 class ExpireReservation(Command, frozen=True):
+    """Marks a reservation past its time as expired, or deletes one that ended long ago."""
+
     reservation_id: str
 
 

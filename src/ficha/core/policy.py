@@ -73,6 +73,7 @@ class Policy(Struct, frozen=True):
     key_ttl_max_ms: the longest that a submit may ask for. Defaults to 30 days.
     reservation_ttl_ms: how long a reservation holds its slot. Defaults to 300 s.
     reservation_ttl_max_ms: the longest that a reservation may ask for. Defaults to a day.
+    reservations_kept_ms: how long a reservation that ended is kept after its time was over. Defaults to a day.
     schedule_max_ms: how far ahead a job may be scheduled. Defaults to 365 days.
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     first_job_boost: taken off the priority of an account's first job ever. Defaults to 0.
@@ -90,6 +91,7 @@ class Policy(Struct, frozen=True):
     key_ttl_max_ms: int = 30 * 86_400_000
     reservation_ttl_ms: int = 300_000
     reservation_ttl_max_ms: int = 86_400_000
+    reservations_kept_ms: int = 86_400_000
     schedule_max_ms: int = 365 * 86_400_000
     warn_share: float = 0.8
     first_job_boost: int = 0

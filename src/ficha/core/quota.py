@@ -55,11 +55,17 @@ def end(ws: Workspace, command: EndReservation) -> ReservationChanged | Refusal:
 
 
 def expire(ws: Workspace, command: ExpireReservation) -> Forgotten:
-    """Marks an active reservation as expired. It stopped counting when its time was over, not only now."""
+    """Marks an active reservation as expired; it stopped counting when its time was over, not only now. One that ended
+    is deleted when its time was over long ago, however it ended."""
     held = ws.reservation(command.reservation_id)
-    if held is None or state_of(held, ws.now) != "expired" or held.state == "expired":
+    if held is None or held.expires_at > ws.now:
         return Forgotten(changed=False)
-    ws.put_reservation(replace(held, state="expired"))
+    if held.state == "active":
+        ws.put_reservation(replace(held, state="expired"))
+    elif held.expires_at + ws.policy.reservations_kept_ms * MILLISECOND <= ws.now:
+        ws.forget_reservation(held.id)
+    else:
+        return Forgotten(changed=False)
     return Forgotten(changed=True)
 
 

@@ -92,6 +92,7 @@ class Changes(Struct):
     keys: list[Key] = field(default_factory=list)
     forgotten_keys: list[KeyName] = field(default_factory=list)
     reservations: list[Reservation] = field(default_factory=list)
+    forgotten_reservations: list[str] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
     pools: list[Pool] = field(default_factory=list)
     contents: list[Content] = field(default_factory=list)

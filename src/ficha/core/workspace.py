@@ -123,7 +123,9 @@ class Workspace:
         keys = [(name, self._keys[name]) for name in self._changed_keys]
         changes.keys = [key for _, key in keys if key is not None]
         changes.forgotten_keys = [name for name, key in keys if key is None]
-        changes.reservations = [self._known(self._reservations[key]) for key in self._changed_reservations]
+        held = [(key, self._reservations[key]) for key in self._changed_reservations]
+        changes.reservations = [reservation for _, reservation in held if reservation is not None]
+        changes.forgotten_reservations = [key for key, reservation in held if reservation is None]
         changes.pools = [self._known(self._pools[key]) for key in self._changed_pools]
         changes.workers = [*self._workers.values()]
         changes.tallies = [Tally(*name, *counts) for name, counts in self._tallies.items()]
@@ -334,6 +336,11 @@ class Workspace:
         self._changed_reservations[reservation.id] = None
         if reservation.account_id in self._reservations_of:
             self._reservations_of[reservation.account_id][reservation.id] = reservation
+
+    def forget_reservation(self, reservation_id: str) -> None:
+        """Deletes one that ended, and so counts nowhere."""
+        self._reservations[reservation_id] = None
+        self._changed_reservations[reservation_id] = None
 
     def batch(self, batch_id: str) -> Batch | None:
         return self._batches[batch_id]

@@ -52,7 +52,8 @@ NEVER: Final = float("-inf")
 
 
 class SweepReport(Struct, frozen=True):
-    """What one sweep did: jobs by action, and how many reservations and keys it removed."""
+    """What one sweep did: jobs by action, how many reservations it marked as expired or deleted, and how many keys it
+    deleted."""
 
     jobs: dict[str, int]
     reservations: int = 0
@@ -245,7 +246,9 @@ class Sweeper:
         expected = len(self._due)
         self._due = {due for due in self._due if due > grain}
         is_expected = len(self._due) < expected
-        due = await self._engine.store.read(GetDue(self._engine.policy.stuck_ms, self._engine.policy.max_age_ms))
+        policy = self._engine.policy
+        asked = GetDue(policy.stuck_ms, policy.max_age_ms, reservations_kept_ms=policy.reservations_kept_ms)
+        due = await self._engine.store.read(asked)
         read_at = time.monotonic()
         self._scan_s = read_at - asked_at
         waits_s = {pool: (at - due.now) / SECOND for pool, at in due.next.items()}

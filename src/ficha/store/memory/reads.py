@@ -241,7 +241,9 @@ def _get_due(store: MemoryStore, query: q.GetDue) -> q.Due:
         now,
         jobs=[job.id for job in state.jobs.values() if is_due(job)][: query.limit],
         reservations=[
-            held.id for held in state.reservations.values() if held.state == "active" and held.expires_at <= now
+            held.id
+            for held in state.reservations.values()
+            if held.expires_at <= (now if held.state == "active" else now - query.reservations_kept_ms * MILLISECOND)
         ][: query.limit],
         keys=[name for name, key in state.keys.items() if key.expires_at is not None and key.expires_at <= now][
             : query.limit

@@ -154,6 +154,8 @@ class MemoryStore:
         for name in changes.forgotten_keys:
             state.keys.pop(name, None)
         state.reservations.update({held.id: held for held in changes.reservations})
+        for reservation_id in changes.forgotten_reservations:
+            state.reservations.pop(reservation_id, None)
         for batch in changes.batches:
             state.batches.setdefault(batch.id, batch)
         state.pools.update({pool.name: pool for pool in changes.pools})

@@ -48,7 +48,7 @@ class PostgresDialect:
     insertion_order = "number"
     moment = (
         "SELECT at, at - $2::bigint * interval '1 millisecond' AS stuck_at, "
-        "at - $3::bigint * interval '1 millisecond' AS old_at "
+        "at - $3::bigint * interval '1 millisecond' AS old_at, at - $5::bigint * interval '1 millisecond' AS kept_at "
         f"FROM (SELECT coalesce({at('$1::bigint')}, clock_timestamp()) AS at) AS clock"
     )
 

@@ -107,6 +107,7 @@ UPSERTS: Final = {
 OTHERS: Final = {
     "steps": _insert("steps_saved", t.STEPS, " ON CONFLICT (job_id, name) DO NOTHING"),
     "forgotten_keys": _delete("keys_forgotten", t.KEYS),
+    "forgotten_reservations": _delete("reservations_forgotten", t.RESERVATIONS),
     "begun_contents": _insert("contents_begun", t.CONTENTS),
     "forgotten_contents": _delete("contents_forgotten", t.CONTENTS),
     "tallies": _insert("tallies", t.TALLIES),

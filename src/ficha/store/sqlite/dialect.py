@@ -18,7 +18,7 @@ _FOR_LIFE: Final = frozenset(("account_id", "pool", "wait_until_at"))
 class SqliteDialect:
     clock = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
     insertion_order = "rowid"
-    moment = "SELECT ?1 AS at, ?1 - ?2 * 1000 AS stuck_at, ?1 - ?3 * 1000 AS old_at"
+    moment = "SELECT ?1 AS at, ?1 - ?2 * 1000 AS stuck_at, ?1 - ?3 * 1000 AS old_at, ?1 - ?5 * 1000 AS kept_at"
 
     def read(self, expression: str, kind: Kind) -> str:
         return expression

@@ -45,6 +45,7 @@ OTHERS: Final = {
     # The first stored result of a step is kept.
     "steps": _by(insert, t.STEPS, " ON CONFLICT (job_id, name) DO NOTHING"),
     "reservations": _by(upsert, t.RESERVATIONS),
+    "forgotten_reservations": _gone(t.RESERVATIONS),
     # Jobs added to a batch later do not change the batch's row.
     "batches": _by(insert, t.BATCHES, " ON CONFLICT (id) DO NOTHING"),
     "pools": _by(upsert, t.POOLS),

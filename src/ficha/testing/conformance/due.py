@@ -179,6 +179,34 @@ class DueConformance:
         await driver.run(c.ExpireReservation(held))
         assert (await due(driver)).reservations == []
 
+    async def test_a_reservation_that_ended_is_due_when_its_time_was_over_long_ago(self, driver: Driver) -> None:
+        await open_house(driver)
+        ended = {state: driver.new_id() for state in ("consumed", "released", "expired")}
+        await driver.run(*(c.Reserve(held, "ana", 1_000) for held in ended.values()))
+        await driver.run(
+            c.EndReservation(ended["consumed"], "consumed"), c.EndReservation(ended["released"], "released")
+        )
+        driver.clock.now += SECOND
+        await driver.run(c.ExpireReservation(ended["expired"]))
+        driver.clock.now += 9 * SECOND - 1
+        asked = GetDue(NEVER_MS, NEVER_MS, reservations_kept_ms=9_000)
+        assert (await driver.read(asked)).reservations == []
+        driver.clock.now += 1
+        assert set((await driver.read(asked)).reservations) == {*ended.values()}
+        assert len((await driver.read(GetDue(NEVER_MS, NEVER_MS, 2, 9_000))).reservations) == 2
+
+    async def test_a_reservation_that_ended_is_deleted_after_its_time(self, driver: Driver) -> None:
+        await open_house(driver)
+        ended, active = driver.new_id(), driver.new_id()
+        await driver.run(c.Reserve(ended, "ana", 1_000), c.EndReservation(ended, "released"))
+        driver.clock.now += 86_401 * SECOND - 1
+        await driver.run(c.ExpireReservation(ended), c.Reserve(active, "ana", 1_000))
+        assert ended in driver.expected.reservations
+        driver.clock.now += 1
+        await driver.run(c.ExpireReservation(ended), c.ExpireReservation(active))
+        assert [*driver.expected.reservations] == [active]
+        await driver.check()
+
     async def test_a_key_is_due_when_it_expires_and_never_without_an_expiry(self, driver: Driver) -> None:
         await open_house(driver)
         await driver.run(

@@ -268,6 +268,7 @@ CREATE TABLE ficha.reservations (
 CREATE INDEX reservations_of_account ON ficha.reservations (account_id, id);
 CREATE INDEX reservations_active ON ficha.reservations (account_id) WHERE state = 'active';
 CREATE INDEX reservations_expiring ON ficha.reservations (expires_at) WHERE state = 'active';
+CREATE INDEX reservations_ended ON ficha.reservations (expires_at) WHERE state <> 'active';
 
 CREATE TABLE ficha.batches (
     id          uuid PRIMARY KEY,

@@ -45,6 +45,11 @@ SELECT 'reservation', {id}, NULL, NULL FROM (
     ORDER BY expires_at LIMIT {limit}
 ) AS expired
 UNION ALL
+SELECT 'reservation', {id}, NULL, NULL FROM (
+    SELECT id FROM ficha.reservations WHERE state <> 'active' AND expires_at <= (SELECT kept_at FROM moment)
+    ORDER BY expires_at LIMIT {limit}
+) AS ended
+UNION ALL
 SELECT 'key', account_id, scope, key FROM (
     SELECT account_id, scope, key FROM ficha.keys WHERE expires_at <= (SELECT at FROM moment)
     ORDER BY expires_at LIMIT {limit}

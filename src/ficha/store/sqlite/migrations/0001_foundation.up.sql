@@ -216,6 +216,7 @@ CREATE TABLE reservations (
 CREATE INDEX reservations_by_account ON reservations (account_id, id);
 CREATE INDEX reservations_active ON reservations (account_id) WHERE state = 'active';
 CREATE INDEX reservations_by_expiry ON reservations (expires_at) WHERE state = 'active';
+CREATE INDEX reservations_ended ON reservations (expires_at) WHERE state <> 'active';
 
 CREATE TABLE batches (
     id TEXT PRIMARY KEY,
