@@ -166,6 +166,7 @@ class Ficha(AllOperations):
             warn_share=_share(warn_share),
             first_job_boost=first_job_boost,
             commits_kept_ms=_commits_kept_ms(commits_kept_s),
+            job_events=self.limits.job_events,
             late_bytes=self.limits.late_bytes,
         )
         self._pools = {DEFAULT_POOL: Pool(DEFAULT_POOL)} | checked_pools(pools)

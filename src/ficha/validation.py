@@ -33,6 +33,8 @@ class Limits(Struct, frozen=True):
         which has the rest of the payload. Defaults to 16 MiB.
     claim_jobs: jobs in one claim. Defaults to 1,000.
     page_items: items in one page of a list. Defaults to 1,000.
+    job_events: events of one job, beyond which its handler's progress and log lines are not kept and further steps are
+        refused. Defaults to 100,000.
     late_bytes: what is kept of a finish that came too late, of the first for each job. Defaults to 4 KiB.
     """
 
@@ -43,6 +45,7 @@ class Limits(Struct, frozen=True):
     batch_bytes: int = 16_777_216
     claim_jobs: int = 1_000
     page_items: int = 1_000
+    job_events: int = 100_000
     late_bytes: int = 4_096
 
 

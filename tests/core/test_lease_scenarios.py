@@ -137,6 +137,30 @@ def test_a_worker_that_lost_its_lease_is_refused_whatever_it_wants_to_write(word
     """)
 
 
+def test_a_handler_that_reports_without_end_leaves_no_more_events_than_allowed() -> None:
+    play("""
+        plan free
+        policy job_events=6
+        open ana free credits=9
+        submit ana j1
+        claim gpu w1                               -> j1
+        note j1 e1 text=one
+        step j1 e1 fetch 1
+        report j1 e1 progress=10
+        events j1                                  -> submitted claimed log step progress
+        checkpoint j1 e1 HALF 50%
+        report j1 e1 progress=60 partial='[1]'
+        checkpoint j1 e1 NEARLY 90%
+        note j1 e1 text=two
+        step j1 e1 fetch 2                         -> 1
+        step j1 e1 paint 2                         -> TOO_LARGE limit=6
+        job j1                                     -> starting checkpoint=NEARLY progress=90 events=6
+        events j1                                  -> submitted claimed log step progress checkpoint
+        finish j1 e1 completed                     -> completed
+        events j1                                  -> submitted claimed log step progress checkpoint started completed
+    """)
+
+
 def test_an_epoch_from_the_future_or_of_a_job_never_claimed_holds_nothing() -> None:
     play("""
         plan free

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from . import checkpoints, states
@@ -38,8 +40,8 @@ def save_checkpoint(ws: Workspace, command: SaveCheckpoint) -> Held | Refusal:
     if not is_passed:
         partial = None if job.checkpoint is None else job.checkpoint.partial
         point = Checkpoint(command.name, command.progress, command.data, ws.now, partial)
-        job = replace(job, checkpoint=point, events=job.events + 1)
-        ws.add_event(job, "checkpoint", name=command.name, progress=command.progress)
+        job = replace(job, checkpoint=point)
+        job = _told(ws, job, "checkpoint", name=command.name, progress=command.progress)
     return _extended(ws, job)
 
 
@@ -52,10 +54,15 @@ def save_step(ws: Workspace, command: SaveStep) -> StepSaved | Refusal:
     if earlier is not None:
         _extended(ws, job)
         return StepSaved(job.id, command.name, earlier)
-    job = replace(job, events=job.events + 1)
+    if job.events >= (most := ws.policy.job_events):
+        return Refusal(
+            "TOO_LARGE",
+            f"job {job.id} has {job.events} events and may store no further step: the limit is {most}. Do more in one "
+            "step, or raise the application's Limits.job_events.",
+            details={"limit": most},
+        )
     ws.put_step(Step(job.id, command.name, command.result_json, ws.now))
-    ws.add_event(job, "step", name=command.name)
-    _extended(ws, job)
+    _extended(ws, _told(ws, job, "step", name=command.name))
     return StepSaved(job.id, command.name, command.result_json)
 
 
@@ -67,11 +74,11 @@ def report(ws: Workspace, command: Report) -> Held | Refusal:
     before = job.checkpoint or Checkpoint("", 0, "{}", ws.now)
     progress = before.progress if command.progress is None else command.progress
     partial = before.partial if command.partial_json is None else command.partial_json
-    job = replace(job, checkpoint=replace(before, progress=progress, partial=partial), events=job.events + 1)
+    job = replace(job, checkpoint=replace(before, progress=progress, partial=partial))
     if command.partial_json is None:
-        ws.add_event(job, "progress", progress=progress)
+        job = _told(ws, job, "progress", progress=progress)
     else:
-        ws.add_event(job, "partial", progress=progress)
+        job = _told(ws, job, "partial", progress=progress)
     return _extended(ws, job)
 
 
@@ -80,9 +87,17 @@ def note(ws: Workspace, command: Note) -> Held | Refusal:
     job = held_job(ws, command.job_id, command.epoch)
     if isinstance(job, Refusal):
         return job
+    return _extended(ws, _told(ws, job, "log", text=command.line))
+
+
+def _told(ws: Workspace, job: Job, kind: str, **data: Any) -> Job:
+    """The job with one event more, from its handler. Beyond the limit there is none: a handler that reports without
+    end fills no table, and its job goes on."""
+    if job.events >= ws.policy.job_events:
+        return job
     job = replace(job, events=job.events + 1)
-    ws.add_event(job, "log", text=command.line)
-    return _extended(ws, job)
+    ws.add_event(job, kind, **data)
+    return job
 
 
 def held_job(ws: Workspace, job_id: str, epoch: int) -> Job | Refusal:
@@ -129,7 +144,13 @@ RULES = (
         refuses=("INVALID_ARGUMENT", "INVALID_STATE", "LEASE_LOST", "NOT_FOUND"),
         locks_account=False,
     ),
-    Rule(SaveStep, decide=save_step, needs=_needs_step, refuses=("LEASE_LOST", "NOT_FOUND"), locks_account=False),
+    Rule(
+        SaveStep,
+        decide=save_step,
+        needs=_needs_step,
+        refuses=("LEASE_LOST", "NOT_FOUND", "TOO_LARGE"),
+        locks_account=False,
+    ),
     Rule(Report, decide=report, needs=_needs_job, refuses=("LEASE_LOST", "NOT_FOUND"), locks_account=False),
     Rule(Note, decide=note, needs=_needs_job, refuses=("LEASE_LOST", "NOT_FOUND"), locks_account=False),
 )

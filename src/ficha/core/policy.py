@@ -79,6 +79,8 @@ class Policy(Struct, frozen=True):
     first_job_boost: taken off the priority of an account's first job ever. Defaults to 0.
     commits_kept_ms: how long commits are kept, and so how far back streams can resume. Defaults to 24 hours.
     late_bytes: how much is kept of what a finish said that came too late. Defaults to 4 KiB.
+    job_events: how many events a job's history may have before those of its handler are no longer kept. Defaults to
+        100,000.
     hooks: what is to be run once for each job that ended. Defaults to nothing.
     """
 
@@ -97,6 +99,7 @@ class Policy(Struct, frozen=True):
     first_job_boost: int = 0
     commits_kept_ms: int = 86_400_000
     late_bytes: int = 4_096
+    job_events: int = 100_000
     hooks: tuple[HookTerms, ...] = ()
 
 
