@@ -22,6 +22,8 @@ SEEDS ?= 1000
 START ?= 0
 # How long `make chaos` goes on.
 MINUTES ?= 10
+# How long all attackers of `make attack` together are at work on each database.
+SECONDS ?= 60
 # Anything at all makes `make demo` a check that ends by itself.
 CHECK ?=
 # How many requests of each kind `make fuzz` makes up for an operation.
@@ -33,7 +35,7 @@ UPGRADE ?=
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup demo test test-all check format bench simulate chaos fuzz openapi sql lock clean
+.PHONY: help setup demo test test-all check format bench simulate chaos attack fuzz openapi sql lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -48,9 +50,9 @@ demo: setup ## run the example shop until Ctrl-C; CHECK=1 tries it out over HTTP
 test: check ## before every commit: the static checks, then every test but the long ones
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long" $(ARGS)
 
-test-all: check ## before every release: the long tests too, SEEDS of the simulator, MINUTES of faults
+test-all: check ## before every release: the long tests too, SEEDS of the simulator, MINUTES of faults, attackers
 	CASES=$(CASES) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile thorough $(ARGS)
-	$(MAKE) simulate chaos
+	$(MAKE) simulate chaos attack
 
 check: setup ## formatting, lint, types and the import arrows
 	$(BIN)/ruff format --check
@@ -73,6 +75,9 @@ simulate: setup ## run SEEDS seeds (default 1000) of the simulator, from START o
 
 chaos: setup ## break it on purpose for MINUTES (default 10), and report
 	$(BIN)/python -m tests.chaos --minutes $(MINUTES) --report chaos-report.md
+
+attack: setup ## attack a live server for SECONDS (default 60) on each database, while honest clients measure
+	$(BIN)/python -m tests.attack --seconds $(SECONDS)
 
 fuzz: setup ## make up CASES requests (default 50) for each operation, right and wrong ones, on each database
 	CASES=$(CASES) $(BIN)/python -m pytest tests/server/test_fuzz.py -n $(WORKERS)

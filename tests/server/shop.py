@@ -28,3 +28,9 @@ async def restyle(job: JobContext) -> None:
 @app.tool(pool="cpu", cost=4)
 async def broken(job: JobContext) -> None:
     raise FinalError("the provider said no")
+
+
+@app.tool(pool="cpu", cost=2)
+async def unlucky(job: JobContext) -> None:
+    """Fails so that it could be tried again: a dead letter."""
+    raise RuntimeError("out of luck")
