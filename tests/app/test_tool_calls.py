@@ -1,7 +1,7 @@
 """Tools as objects: called like their functions, and submitted with the payload's fields as arguments."""
 
 import inspect
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -48,7 +48,7 @@ async def test_a_tool_is_submitted_with_the_fields_of_its_payload(world: World) 
     app = await world.open()
     tools = declare(app)
     await app.open_account("ana", plan="open", credits=100)
-    when = datetime(2031, 5, 6, tzinfo=UTC)
+    when = datetime.now(UTC) + timedelta(days=7)
     first = await tools["bare"].submit(image="cat", account="ana", idempotency_key="k", session="tab", run_at=when)
     again = await app.submit("bare", {"image": "cat"}, account="ana", idempotency_key="k")
     assert (again.job_id, again.idempotent_hit) == (first.job_id, True)

@@ -22,7 +22,7 @@ from .quotes import QuoteOperations
 MACHINERY: Final = frozenset(
     (
         *("actor", "default_plan", "engine", "queries", "separate_operations", "use_database"),
-        *("submit_command", "submit_request", "submit_batch_request", "quote_request"),
+        *("submit_request", "submit_batch_request", "quote_request", "save_step_json", "steps_json"),
         *("stand", "work_heard", "telling_of_work", "cancels_heard", "wait_for_cancels", "lost", "register_worker"),
         *("completed", "failed", "retry_later", "accepted", "cancelled", "interrupted", "end_many", "finish_job"),
         *("use_api_key", "due_hooks", "hold_hook", "end_hook", "hooks_heard", "wait_for_hooks"),

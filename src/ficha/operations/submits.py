@@ -49,11 +49,11 @@ class SubmitOperations(Operations):
             locked until then.
         """
         request = SubmitRequest(tool=tool, payload={} if payload is None else payload, account=account, **options)
-        return await self._submit(await self.submit_command(request, is_judged=connection is None), connection)
+        return await self._submit(await self._submit_command(request, is_judged=connection is None), connection)
 
     async def submit_request(self, request: SubmitRequest, *, by_user: bool = False) -> Receipt:
         """The same, from a request. `by_user`: with the tools that the account's user may call, and no others."""
-        return await self._submit(await self.submit_command(request, by_user=by_user), None)
+        return await self._submit(await self._submit_command(request, by_user=by_user), None)
 
     async def _submit(self, command: c.Submit, connection: Any) -> Receipt:
         if connection is None:
@@ -82,7 +82,7 @@ class SubmitOperations(Operations):
         commands: dict[int, c.Submit] = {}
         for index, request in enumerate(requests):
             try:
-                commands[index] = await self.submit_command(request)
+                commands[index] = await self._submit_command(request)
             except Refused as refused:
                 results[index] = refused
         answers = await self._ask_many(list(commands.values()), Submitted)
@@ -109,7 +109,7 @@ class SubmitOperations(Operations):
             standing = await self.engine.positions.of_new(outcome.job_id)
         return None if standing is None else standing.position
 
-    async def submit_command(
+    async def _submit_command(
         self, request: SubmitRequest, *, by_user: bool = False, is_judged: bool = True
     ) -> c.Submit:
         """The command that a request stands for. A large one is judged by its numbers before its jobs are made, unless
