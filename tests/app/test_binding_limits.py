@@ -51,6 +51,8 @@ class Cell:
     def __init__(self, app: Ficha, url: str | None, account: str, limit: Limit) -> None:
         self.app, self.url, self.account, self.tool, self.jobs = app, url, account, limit.tool, limit.jobs
         self.payload = {"note": NOTE}
+        self.batch = self.reservation = ""
+        self.dead: list[str] = []
 
     async def prepare(self) -> None:
         """All that an act may stand on, while the account has no limit."""

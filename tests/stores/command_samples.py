@@ -175,7 +175,10 @@ async def sweeps(run: Run, population: Population) -> None:
 
 async def dead_letters(run: Run, population: Population) -> None:
     dead = population.take("dead", MANY)
-    await run(*map(c.Requeue, dead[:20], _new(20)), *map(c.Discard, dead[20:]))
+    await run(*map(c.Requeue, dead[:10], _new(10)), *map(c.Discard, dead[20:]))
+    owners = population.names(10)
+    tools = {"upscale": c.ToolTerms()}
+    await run(*(c.Resubmit(*names, tools) for names in zip(owners, dead[10:20], _new(10), strict=True)))
 
 
 async def accounts(run: Run, population: Population) -> None:

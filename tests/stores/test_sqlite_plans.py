@@ -140,7 +140,6 @@ NEEDED_BY: dict[str, Sample | str] = {
     "jobs_by_batch": "a batch",
     "jobs_dead": "dead letters",
     "reservations_by_account": "reservations of an account",
-    "reservations_ended": "what is due",
     **dict.fromkeys(("parked_due", "parked_waiting", "ready_waiting", "ready_ageing", "keys_by_expiry"), "what is due"),
 }
 
