@@ -1,6 +1,6 @@
 WITH moment AS MATERIALIZED (
     SELECT at, at - $2::bigint * interval '1 millisecond' AS stuck_at,
-        at - $3::bigint * interval '1 millisecond' AS old_at
+        at - $3::bigint * interval '1 millisecond' AS old_at, at - $5::bigint * interval '1 millisecond' AS kept_at
     FROM (
         SELECT coalesce('epoch'::timestamptz + $1::bigint * interval '1 microsecond', clock_timestamp()) AS at
     ) AS clock
@@ -75,6 +75,15 @@ FROM (
     ORDER BY expires_at
     LIMIT $4::bigint
 ) AS expired
+UNION ALL
+SELECT 'reservation', id::text, NULL, NULL
+FROM (
+    SELECT id
+    FROM ficha.reservations
+    WHERE state <> 'active' AND expires_at <= (SELECT kept_at FROM moment)
+    ORDER BY expires_at
+    LIMIT $4::bigint
+) AS ended
 UNION ALL
 SELECT 'key', account_id, scope, key
 FROM (

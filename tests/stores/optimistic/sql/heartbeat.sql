@@ -17,9 +17,9 @@ WITH guard AS MATERIALIZED (
 ), leases_changed AS (
     UPDATE ficha.leases t
     SET account_id = v.account_id, pool = v.pool, status = v.status, epoch = v.epoch, attempts = v.attempts,
-        recoveries = v.recoveries, started_at = v.started_at, events = v.events, first_worker = v.first_worker,
-        first_run_at = v.first_run_at, worker = v.worker, ref = v.ref, leased_at = v.leased_at,
-        heartbeat_at = v.heartbeat_at, expires_at = v.expires_at, deadline_at = v.deadline_at
+        recoveries = v.recoveries, started_at = v.started_at, events = v.events, late_finishes = v.late_finishes,
+        first_worker = v.first_worker, first_run_at = v.first_run_at, worker = v.worker, ref = v.ref,
+        leased_at = v.leased_at, heartbeat_at = v.heartbeat_at, expires_at = v.expires_at, deadline_at = v.deadline_at
     FROM guard
     CROSS JOIN unnest($5::text::ficha.leases[]) AS v
     WHERE t.job_id = ANY (ARRAY[v.job_id])
