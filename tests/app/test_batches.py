@@ -1,5 +1,8 @@
 """Batches: up to 10,000 jobs submitted together, watched, cancelled and resumed as one."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from ficha import (
@@ -9,10 +12,12 @@ from ficha import (
     InvalidArgument,
     NotFound,
     Overloaded,
+    Plan,
     Refused,
     SubmitRequest,
     TooLarge,
 )
+from ficha.core.commands import Command, Resubmit
 from ficha.store.base import Unavailable
 from tests.support.shop import World, balance, state
 
@@ -63,6 +68,34 @@ async def test_a_resumed_batch_takes_up_jobs_whose_worker_was_lost(world: World,
     assert await app.resume_batch(receipt.batch_id) == BatchResumed(resumed=2)
     assert (await app.batch(receipt.batch_id)).by_status == {"queued": 3, "starting": 1}
     assert await app.resume_batch(receipt.batch_id) == BatchResumed(resumed=0)
+
+
+@pytest.mark.req("E6")
+async def test_a_resume_that_the_plan_refuses_costs_no_more_the_larger_its_batch_is(world: World) -> None:
+    app = await world.open(
+        max_recoveries=1, plans=[Plan("open"), Plan("some", max_active=130), Plan("none", daily_limit=1)]
+    )
+    await app.open_account("ana", plan="open", credits=2_000)
+    receipt = await app.submit_batch([("stubborn", {}) for _ in range(350)], account="ana")
+    await app.claim("cpu", limit=350, worker="w1")
+    world.clock.advance(60)
+    assert (await app.sweep()).jobs == {"failed": 350}
+    tried: list[int] = []
+    ask_many = app._ask_many
+
+    async def counted(commands: Sequence[Command], expected: Any) -> Any:
+        tried.append(sum(isinstance(command, Resubmit) for command in commands))
+        return await ask_many(commands, expected)
+
+    app._ask_many = counted  # type: ignore[method-assign]
+    for plan, resumed, refused, asked in (("none", 0, 350, 100), ("some", 130, 220, 300), ("some", 0, 220, 100)):
+        await app.change_plan("ana", plan)
+        tried.clear()
+        told = await app.resume_batch(receipt.batch_id, account="ana")
+        assert (told.resumed, told.refused, sum(tried)) == (resumed, refused, asked)
+        assert told.refusal is not None
+    assert (await app.account("ana")).active == 130
+    assert await app.verify() == []
 
 
 async def test_a_batch_of_different_tools_is_all_or_nothing(app: Ficha) -> None:

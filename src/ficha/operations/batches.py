@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from .. import validation as arg
 from ..core import commands as c
+from ..core.codes import Code
 from ..core.outcomes import Finished, Recovered, Refusal, Submitted
 from ..core.refusals import no_batch
 from ..core.states import ACTIVE
@@ -18,6 +19,13 @@ from ..errors import Refused
 from ..ids import new_id
 from ..requests import BatchOptions, BatchRequest, batch_items, labels_of
 from .submits import LARGE, SubmitOperations
+
+SLICE: Final = 100
+"""So many dead letters are resumed at a time. Where a limit refuses all of them, the rest is not tried: a resume that
+the plan refuses costs no more the larger its batch is."""
+LIMIT_CODES: Final[frozenset[Code]] = frozenset(
+    {"ACTIVE_JOB_EXISTS", "COST_LIMIT", "INSUFFICIENT_CREDITS", "QUOTA_EXCEEDED", "RATE_LIMITED"}
+)
 
 
 class BatchOperations(SubmitOperations):
@@ -95,22 +103,26 @@ class BatchOperations(SubmitOperations):
         held = await self.queries.job_ids(view.id, ("starting", "running"))
         dead = await self.queries.job_ids(view.id, ("failed",), dead=True)
         recovered = await self._ask_many([c.Recover(job_id) for job_id in held], Recovered)
-        requeued = await self._ask_many([*self._requeues(dead, owner)], Submitted)
         went_on = sum(isinstance(answer, Recovered) and answer.act == "requeued" for answer in recovered)
-        # What somebody else has requeued or discarded meanwhile is not refused: there is nothing to resume any more.
-        refused = [one.refusal for one in requeued if isinstance(one, Refused) and one.code != "INVALID_STATE"]
-        return BatchResumed(
-            resumed=went_on + sum(isinstance(answer, Submitted) for answer in requeued),
-            refused=len(refused),
-            refusal=refused[0] if refused else None,
-        )
+        refused: list[Refusal] = []
+        left = len(dead)
+        for start in range(0, len(dead), SLICE):
+            answers = await self._ask_many(self._requeues(dead[start : start + SLICE], owner), Submitted)
+            left -= len(answers)
+            # What somebody else has requeued or discarded meanwhile is not refused: there is nothing to resume.
+            refusals = [one.refusal for one in answers if isinstance(one, Refused) and one.code != "INVALID_STATE"]
+            refused += refusals
+            went_on += sum(isinstance(answer, Submitted) for answer in answers)
+            if len(refusals) == len(answers) and any(refusal.code in LIMIT_CODES for refusal in refusals):
+                break
+        return BatchResumed(went_on, len(refused) + left, refused[0] if refused else None)
 
-    def _requeues(self, dead: Iterable[str], owner: str | None) -> Iterator[c.Command]:
+    def _requeues(self, dead: Iterable[str], owner: str | None) -> list[c.Command]:
         if owner is None:
-            return (c.Requeue(job_id, new_id()) for job_id in dead)
+            return [c.Requeue(job_id, new_id()) for job_id in dead]
         tools = {
             tool.name: c.ToolTerms(tool.priority, tool.plans)
             for tool in self.tools.values()
             if is_for_user(tool.audience)
         }
-        return (c.Resubmit(owner, job_id, new_id(), tools) for job_id in dead)
+        return [c.Resubmit(owner, job_id, new_id(), tools) for job_id in dead]
