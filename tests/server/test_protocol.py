@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterator
 from itertools import repeat
 
@@ -105,6 +106,21 @@ async def test_a_body_in_pieces_of_one_byte_passes() -> None:
         assert (await wire.reply()).json["bytes"] == 100_000
 
 
+async def test_the_parts_of_a_body_are_put_together_once() -> None:
+    """However small they are: each would otherwise be a copy of all that came before."""
+    async with behind(echo) as server, server.connected() as wire:
+        await wire.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        connections = server.server.server_state.connections
+        while not any(connection.cycle for connection in connections):  # noqa: ASYNC110 (nobody tells)
+            await asyncio.sleep(0)
+        [connection] = connections
+        began = time.thread_time()
+        connection.data_received(b"1\r\na\r\n" * 150_000)
+        assert time.thread_time() - began < 1
+        await wire.send(b"0\r\n\r\n")
+        assert (await wire.reply()).json["bytes"] == 150_000
+
+
 async def test_fields_after_the_body_are_no_headers() -> None:
     body = b"5\r\nhello\r\n0\r\nAuthorization: Bearer x\r\n\r\n"
     async with behind(echo) as server, server.connected() as wire:
@@ -200,8 +216,21 @@ async def test_an_answer_that_takes_long_is_not_timed() -> None:
         b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"CONNECT example.org:443 HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET /\xff\xfe HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /?a=\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /\r\n\r\n",
+        b"GET / HTTP/0.9\r\n\r\n",
+        b"GET / HTTP/2.0\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nhOST: y\r\n\r\n",
+        b"GET / HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: user@x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x:y\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: \xff\r\n\r\n",
     ],
-    ids=lambda sent: repr(sent[:40]),
+    ids=lambda sent: repr(sent[-50:]),
 )
 async def test_what_is_not_http_gets_400(sent: bytes) -> None:
     async with behind(echo) as server, server.connected() as wire:
@@ -211,6 +240,19 @@ async def test_what_is_not_http_gets_400(sent: bytes) -> None:
         assert reply.json["code"] == "INVALID_REQUEST"
         assert await wire.end() == b""
         assert (await server.ask(GET + b"\r\n")).status == 200
+
+
+@pytest.mark.parametrize(
+    "host", [b"x", b"x:80", b"127.0.0.1:8000", b"[::1]:8000", b"xn--bcher-kva.example", b"a_b.c", b""]
+)
+async def test_a_host_may_be_a_name_or_an_address_with_a_port(host: bytes) -> None:
+    async with behind(echo) as server:
+        assert (await server.ask(b"GET / HTTP/1.1\r\nHost: " + host + b"\r\n\r\n")).status == 200
+
+
+async def test_http_1_0_needs_no_host() -> None:
+    async with behind(echo) as server:
+        assert (await server.ask(b"GET / HTTP/1.0\r\n\r\n")).status == 200
 
 
 async def test_garbage_behind_a_request_is_not_taken_for_its_answer() -> None:

@@ -30,7 +30,10 @@ rest are discarded. If closed at once, the connection would be reset and the ans
 LINGER_BYTES: Final = 32 * 2**20
 FRAMING_PER_BODY_BYTE: Final = 8
 """How many bytes of framing are allowed per byte of a body: chunks of one byte have six."""
+VERSIONS: Final = ("1.0", "1.1")
 _UPGRADE: Final = re.compile(rb"\r\nUpgrade(?=:)", re.IGNORECASE)
+_HOST: Final = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]*|\[[0-9A-Za-z:._-]+\])(?::[0-9]*)?")
+"""What the header Host may be (RFC 9110): a name or an address, and a port."""
 
 
 class Protocol(HttpToolsProtocol):
@@ -40,6 +43,10 @@ class Protocol(HttpToolsProtocol):
     header_s: ClassVar[float] = 10.0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        # Called by the parser for each part of a body, and there may be one for each byte; uvicorn's own method would
+        # copy all that came before each time.
+        self._parts: list[bytes] = []
+        self.on_body = self._parts.append  # type: ignore[method-assign]
         super().__init__(*args, **kwargs)
         self._timer: asyncio.TimerHandle | None = None
         self._is_in_head = False
@@ -65,6 +72,7 @@ class Protocol(HttpToolsProtocol):
             return
         self._framing_bytes += len(data)
         super().data_received(data if self._is_in_body else self._without_upgrade(data))
+        self._pass_body_on()
         self._check_limits()
 
     def _check_limits(self) -> None:
@@ -87,16 +95,39 @@ class Protocol(HttpToolsProtocol):
         if len(self.headers) > MAX_FIELDS or size > self.header_bytes:
             self._refusal = self._too_large()
             raise ValueError("the headers are too large")
-        if self.parser.should_upgrade():
-            self._refusal = INVALID, "this server upgrades to no other protocol; leave the Upgrade header out"
-            raise ValueError("an upgrade")
+        if (problem := self._head_problem()) is not None:
+            self._refusal = INVALID, problem
+            raise ValueError(problem)
         super().on_headers_complete()
         self._is_in_head, self._is_in_body = False, True
         self._cancel_timer()
         # Otherwise trailers would be added to the headers unchecked.
         self.headers = []
 
-    def on_body(self, body: bytes) -> None:
+    def _head_problem(self) -> str | None:
+        """What is wrong with a head that the parser let pass, if anything."""
+        version = self.parser.get_http_version()
+        if version not in VERSIONS:
+            return f"this server speaks HTTP/1.1, not HTTP/{version}"
+        if not self.url.isascii():
+            return "the URL has bytes that are not ASCII; percent-encode them"
+        # Two servers on the way could each go by another of them.
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if len(hosts) > 1 or (not hosts and version != "1.0"):
+            return "send the header Host exactly once"
+        if hosts and _HOST.fullmatch(hosts[0]) is None:
+            return "the header Host is not a host name or address with an optional port"
+        if self.parser.should_upgrade():
+            return "this server upgrades to no other protocol; leave the Upgrade header out"
+        return None
+
+    def _pass_body_on(self) -> None:
+        """Gives the application what has arrived of the body."""
+        if not self._parts or self._is_refused:
+            self._parts.clear()
+            return
+        body = b"".join(self._parts)
+        self._parts.clear()
         self._framing_bytes -= len(body)
         self._body_bytes += len(body)
         super().on_body(body)
@@ -104,6 +135,7 @@ class Protocol(HttpToolsProtocol):
             self._discard(body)
 
     def on_message_complete(self) -> None:
+        self._pass_body_on()
         super().on_message_complete()
         self._is_in_body = False
         if self.cycle.response_complete:
