@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -69,6 +70,45 @@ def test_a_user_sees_and_changes_nothing_of_another(server: Served, tenants: tup
     for operation, answer, request in _answers(server, other.key, victim, named=False):
         assert not {found for found in victim.ids if found in answer.text and found not in request}, operation
     assert victim.state(server) == before
+
+
+SPELLINGS = [str, str.upper, lambda found: found.replace("-", ""), "{{{}}}".format, "urn:uuid:{}".format]
+SUBMIT = {"tool": "upscale", "payload": {"image": "x"}}
+
+
+@pytest.mark.req("D10")
+@pytest.mark.parametrize("spelled", SPELLINGS, ids=["plain", "upper case", "no hyphens", "braces", "urn"])
+def test_what_is_foreign_and_what_does_not_exist_get_one_answer(
+    server: Served, tenants: tuple[Tenant, Tenant], spelled: Callable[[str], str]
+) -> None:
+    victim, other = tenants
+    foreign = {"job_id": victim.job, "batch_id": victim.batch, "reservation_id": victim.reservation}
+    absent = {kind: str(uuid4()) for kind in foreign}
+
+    def answers(token: str, ids: dict[str, str]) -> list[tuple[str, int, set[str], str]]:
+        """What every route that takes an id says, with the id left out of the words."""
+        asked = {kind: spelled(found) for kind, found in ids.items()}
+        told = []
+        with server.client(token) as client:
+            for one in GUARDED:
+                if "user" in one.scopes and any(f"{{{kind}}}" in one.path for kind in ids):
+                    told.append((str(one), client.request(one.method, one.path.format(**asked), json={})))
+            for field in ("batch", "reservation"):
+                told.append((field, client.post("/api/jobs", json={**SUBMIT, field: asked[f"{field}_id"]})))
+                told.append((field, client.post("/api/quote", json={**SUBMIT, field: asked[f"{field}_id"]})))
+            told.append(("list", client.get("/api/jobs", params={"batch": asked["batch_id"]})))
+        shown = []
+        for route, answer in told:
+            text = answer.text.replace(answer.headers["x-correlation-id"], "…")
+            for found in (*asked.values(), *ids.values()):
+                text = text.replace(found, "…")
+            shown.append((route, answer.status_code, set(answer.headers), text))
+        return shown
+
+    found = answers(other.key, foreign)
+    assert found == answers(other.key, absent)
+    assert {status for route, status, _, _ in found if route.startswith("Operation")} == {404}
+    assert answers(other.token, foreign) == answers(other.token, absent)
 
 
 @pytest.mark.req("D10")

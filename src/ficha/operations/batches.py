@@ -75,9 +75,10 @@ class BatchOperations(SubmitOperations):
 
     async def batch(self, batch_id: str) -> BatchView:
         """A batch with its jobs by status and how far it is."""
-        view = await self.queries.batch(arg.job_id(batch_id, "batch"))
+        asked = arg.job_id(batch_id, "batch")
+        view = await self.queries.batch(asked)
         if view is None:
-            raise Refused.of(Refusal("NOT_FOUND", f"there is no batch {batch_id}."))
+            raise Refused.of(no_batch(asked))
         return view
 
     async def cancel_batch(self, batch_id: str, *, reason: str | None = None) -> int:

@@ -15,6 +15,7 @@ from ..core import commands as c
 from ..core.outcomes import Finished, Refusal, ReservationChanged, Submitted
 from ..core.payload import content_hash
 from ..core.records import Job, JobSpec
+from ..core.refusals import no_job
 from ..core.visibility import is_for_user
 from ..engine.positions import QueueStanding
 from ..engine.views import EventView, FinishView, Hold, JobView, Page, Receipt, finish_view, hold_view, receipt
@@ -279,9 +280,11 @@ class SubmitOperations(Operations):
 
     async def job(self, job_id: str) -> JobView:
         """A job as it stands now, with its position while it waits."""
-        view = await self.queries.job(arg.job_id(job_id))
+        # The id in the one spelling that an answer shows: another would tell what does not exist from what is foreign.
+        asked = arg.job_id(job_id)
+        view = await self.queries.job(asked)
         if view is None:
-            raise Refused.of(Refusal("NOT_FOUND", f"there is no job {job_id}."))
+            raise Refused.of(no_job(asked))
         return view
 
     async def job_by_ref(self, ref: str, *, tool: str | None = None) -> JobView:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from .. import validation as arg
 from ..core.outcomes import Refusal
+from ..core.refusals import no_job
 from ..engine.views import EventView, JobView, Page, owner_event_view, owner_job_view
 from ..errors import Refused
 from .cursors import Cursors
@@ -68,16 +69,16 @@ class Call:
         """The account that the caller is limited to; None for all."""
         return None if self.sees_all else self.caller.account
 
-    def check_owner(self, account: str, what: str, found: str) -> None:
-        """Refuses what belongs to another account, as if it did not exist."""
+    def check_owner(self, account: str, absent: Refusal) -> None:
+        """Refuses what belongs to another account with `absent`, which is said of what does not exist."""
         if self.owner is not None and account != self.owner:
-            raise Refused.of(Refusal("NOT_FOUND", f"there is no {what} {found}."))
+            raise Refused.of(absent)
 
     async def job(self, job_id: str) -> JobView:
         """A job that the caller may see."""
         self.check_job(job_id)
         job = await self.app.job(job_id)
-        self.check_owner(job.account, "job", job.id)
+        self.check_owner(job.account, no_job(job.id))
         return job
 
     def shown(self, job: JobView) -> JobView:
@@ -90,8 +91,8 @@ class Call:
 
     def check_job(self, job_id: str) -> None:
         """Refuses any other job to a job token."""
-        if self.caller.job is not None and arg.job_id(job_id) != self.caller.job:
-            raise Refused.of(Refusal("NOT_FOUND", f"there is no job {job_id}."))
+        if self.caller.job is not None and (asked := arg.job_id(job_id)) != self.caller.job:
+            raise Refused.of(no_job(asked))
 
     def cursor(self, name: str, given: str | None) -> str | None:
         return self._cursors.open(name, given)

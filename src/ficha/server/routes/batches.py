@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from ...core.refusals import no_batch
 from ...engine.views import BatchCancelled, BatchResumed, BatchView
 from ...requests import BatchRequest
 from .. import wire as s
@@ -39,7 +40,7 @@ async def batch(call: Account, batch_id: str) -> Response:
 
 async def own_batch(call: Call, batch_id: str) -> BatchView:
     found = await call.app.batch(batch_id)
-    call.check_owner(found.account, "batch", found.id)
+    call.check_owner(found.account, no_batch(found.id))
     return found
 
 
