@@ -165,6 +165,20 @@ def test_a_parameter_that_takes_many_values_may_be_repeated(user: httpx.Client) 
 
 
 def test_a_cursor_is_good_for_its_own_list_only(user: httpx.Client) -> None:
+@pytest.mark.parametrize(
+    "repeated",
+    ["Authorization", "authorization", "Idempotency-Key", "Content-Type", "X-Correlation-ID", "Last-Event-ID"],
+)
+def test_a_header_that_is_meant_once_is_refused_twice(server: Served, name: str, repeated: str) -> None:
+    bearer = f"Bearer {server.account(name)}"
+    values = {"authorization": bearer, "content-type": "application/json"}
+    sent = values | {repeated.lower(): values.get(repeated.lower(), "1")}
+    with server.client(None) as client:
+        answer = client.post("/api/jobs", json=SUBMIT, headers=[*sent.items(), (repeated, sent[repeated.lower()])])
+        assert "more than once" in refused(answer, 422, "INVALID_ARGUMENT")["detail"]
+        assert client.get("/api/jobs", headers={"Authorization": bearer}).json()["items"] == []
+
+
     for _ in range(3):
         user.post("/api/jobs", json=SUBMIT)
     page = user.get("/api/jobs", params={"limit": 1}).json()

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from ..operations import BoundOperations
 
 
+ONCE: Final = frozenset(
+    {b"authorization", b"content-type", b"host", b"idempotency-key", b"last-event-id", b"x-correlation-id"}
+)
+"""Headers that a request has at most once."""
+
+
 class Call:
     """A request with its caller, and what the caller may see."""
 
@@ -121,6 +127,7 @@ class Guard:
 
     async def __call__(self, request: Request) -> Call:
         state = request.app.state
+        _check_headers(request)
         _check_query(request)
         if not self.scopes:
             return Call(request, state.ficha, ANONYMOUS)
@@ -135,6 +142,14 @@ class Guard:
             allowed = ", ".join(sorted(self.scopes))
             raise Refused.of(Refusal("FORBIDDEN", f"this is for {allowed} keys; yours is a {caller.scope} key."))
         return Call(request, app, caller)
+
+
+def _check_headers(request: Request) -> None:
+    """Refuses a second header where one is meant: whoever else reads the request might go by the other one."""
+    names = [name for name, _ in request.scope["headers"] if name in ONCE]
+    if len(names) > len(set(names)):
+        [(repeated, _)] = Counter(names).most_common(1)
+        raise arg.invalid(f"the header {repeated.decode()} was sent more than once")
 
 
 def _check_query(request: Request) -> None:
