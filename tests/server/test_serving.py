@@ -376,13 +376,14 @@ def test_probes_are_not_in_the_log(quiet: Served) -> None:
     assert not any(line.get("path") == "/healthz" for line in log(quiet))
 
 
-def test_a_proxy_that_is_trusted_is_believed_and_no_other(quiet: Served, database: str) -> None:
+@pytest.mark.parametrize("named", ["192.0.2.1", None], ids=["another", "none"])
+def test_a_proxy_that_is_named_is_believed_and_no_other(quiet: Served, database: str, named: str | None) -> None:
     forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.7"}
     with quiet.client(None) as proxy:
         assert "strict-transport-security" in proxy.get("/healthz", headers=forwarded).headers
         assert "strict-transport-security" not in proxy.get("/healthz").headers
     with (
-        served(database, FICHA_TRUSTED_PROXIES="192.0.2.1") as other,
+        served(database, **({} if named is None else {"FICHA_TRUSTED_PROXIES": named})) as other,
         other.client(None) as somebody,
     ):
         assert "strict-transport-security" not in somebody.get("/healthz", headers=forwarded).headers

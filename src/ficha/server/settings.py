@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import secrets
 from collections.abc import Callable, Mapping
@@ -32,7 +33,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     jwt_jwks_url: FICHA_JWT_JWKS_URL. Accepts JWTs signed with a key found there (RS256, ES256, EdDSA).
     jwt_audience, jwt_issuer: FICHA_JWT_AUDIENCE, FICHA_JWT_ISSUER. What a JWT must say; both are needed to accept any.
     cors_origins: FICHA_CORS_ORIGINS. Web pages that may call, separated by commas. Defaults to none.
-    trusted_proxies: FICHA_TRUSTED_PROXIES. Proxies whose `X-Forwarded-*` headers are believed. Defaults to 127.0.0.1.
+    trusted_proxies: FICHA_TRUSTED_PROXIES. Addresses and networks of proxies whose `X-Forwarded-*` headers are
+        believed, separated by commas. Defaults to none.
     body_bytes: FICHA_BODY_BYTES. The largest request body. Defaults to 1 MiB.
     batch_body_bytes: FICHA_BATCH_BODY_BYTES. The same for a batch of jobs. Defaults to 16 MiB.
     body_s: FICHA_BODY_S. How long a body may take to arrive. Defaults to 30.
@@ -50,7 +52,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     jwt_audience: str | None = None
     jwt_issuer: str | None = None
     cors_origins: tuple[str, ...] = ()
-    trusted_proxies: tuple[str, ...] = ("127.0.0.1",)
+    trusted_proxies: tuple[str, ...] = ()
     body_bytes: int = 1_048_576
     batch_body_bytes: int = 16_777_216
     body_s: float = 30.0
@@ -65,6 +67,8 @@ class Settings(Struct, frozen=True, kw_only=True):
             raise SettingError(f"FICHA_SECRET is easily guessed; {HINT}")
         if (problem := setting_problem(self)) is not None:
             raise SettingError(problem)
+        for proxy in self.trusted_proxies:
+            _check_network(proxy)
 
     def __repr__(self) -> str:
         """Without the secrets, because settings are shown in errors and logs."""
@@ -112,6 +116,15 @@ def _text(source: Mapping[str, str], variable: str) -> str | None:
         except (OSError, UnicodeError) as error:
             raise SettingError(f"{variable}_FILE: {error}") from None
     return None
+
+
+def _check_network(text: str) -> None:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        raise SettingError(
+            f"FICHA_TRUSTED_PROXIES must be addresses or networks such as 10.0.0.7 or 10.0.0.0/8, not {text!r}"
+        ) from None
 
 
 def _list(text: str) -> tuple[str, ...]:
