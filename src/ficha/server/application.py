@@ -150,7 +150,7 @@ def _add_handlers(server: FastAPI) -> None:
             headers = dict(error.headers or {})
             return problem_response("METHOD_NOT_ALLOWED", detail, correlation_id=asked, headers=headers)
         if error.status_code == 404:
-            detail = f"there is nothing at {request.url.path[:200]}"
+            detail = f"there is nothing at {request.scope['path'][:200]}"
             return problem_response("NOT_FOUND", detail, correlation_id=asked)
         return problem_response("INVALID_ARGUMENT", str(error.detail), correlation_id=asked)
 

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..core.codes import AnyCode
 from ..ids import new_id
 from .hosting import take_token
+from .paths import with_encoded_slashes
 from .problems import problem_response
 
 log = logging.getLogger("ficha.server")
@@ -49,10 +50,12 @@ class RequestLog:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        token = take_token(scope)
+        scope = with_encoded_slashes(scope)
         correlation_id = _correlation_id(scope)
         state = scope.setdefault("state", {})
         state["correlation_id"] = correlation_id
-        state["token"] = take_token(scope)
+        state["token"] = token
         reply = _Reply(send, [*security_headers(scope["scheme"], has_cors=self.has_cors), _id_header(correlation_id)])
         began = time.perf_counter()
         failed: Exception | None = None

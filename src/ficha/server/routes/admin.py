@@ -31,6 +31,7 @@ from ...engine.views import (
     Whole,
     WorkerView,
 )
+from .. import paths  # noqa: F401 (knows the parameters `…:ficha_name`)
 from .. import wire as s
 from ..guard import Admin, Call
 from ..openapi import gives
@@ -61,14 +62,14 @@ async def open_account(call: Admin, asked: Annotated[s.OpenAccountBody, body(s.O
     return answer(opened, 201)
 
 
-@routes.get("/accounts/{account:path}/ledger", summary="An account's ledger")
+@routes.get("/accounts/{account:ficha_name}/ledger", summary="An account's ledger")
 @gives(Page[EntryView], "NOT_FOUND")
 async def ledger(call: Admin, account: str, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """A page of ledger lines, newest first."""
     return await ledger_page(call, account, cursor, limit)
 
 
-@routes.post("/accounts/{account:path}/grant", summary="Add credits")
+@routes.post("/accounts/{account:ficha_name}/grant", summary="Add credits")
 @gives(Credited, c.Credit)
 async def grant(
     call: Admin, account: str, asked: Annotated[s.CreditBody, body(s.CreditBody)], idempotency_key: Key = None
@@ -78,7 +79,7 @@ async def grant(
     return answer(await call.acting.grant(account, asked.amount, reason=asked.reason, key=key))
 
 
-@routes.post("/accounts/{account:path}/adjust", summary="Correct a balance")
+@routes.post("/accounts/{account:ficha_name}/adjust", summary="Correct a balance")
 @gives(Credited, c.Credit)
 async def adjust(
     call: Admin, account: str, asked: Annotated[s.CreditBody, body(s.CreditBody)], idempotency_key: Key = None
@@ -90,17 +91,17 @@ async def adjust(
     return answer(await call.acting.adjust(account, asked.amount, reason=asked.reason, key=key))
 
 
-@routes.post("/accounts/{account:path}/plan", summary="Move an account to another plan")
+@routes.post("/accounts/{account:ficha_name}/plan", summary="Move an account to another plan")
 @gives(AccountView, c.ChangePlan)
 async def change_plan(call: Admin, account: str, asked: Annotated[s.PlanBody, body(s.PlanBody)]) -> Response:
     """Queued jobs keep their priority; parked ones that now fit become ready."""
     return answer(await call.acting.change_plan(account, asked.plan))
 
 
-@routes.get("/accounts/{account:path}", summary="Look at an account")
+@routes.get("/accounts/{account:ficha_name}", summary="Look at an account")
 @gives(s.AccountAnswer, "NOT_FOUND")
 async def account(call: Admin, account: str) -> Response:
-    """Comes after the routes above: a name may hold a slash."""
+    """Balance, plan and usage. A slash in a name is written `%2F`."""
     return answer(told(call, await call.app.account(account)))
 
 
@@ -118,7 +119,7 @@ async def pools(call: Admin) -> Response:
     return answer(Whole(await call.app.pools()))
 
 
-@routes.post("/pools/{pool:path}/pause", summary="Start nothing new in a pool")
+@routes.post("/pools/{pool:ficha_name}/pause", summary="Start nothing new in a pool")
 @gives(PoolView, c.PausePool)
 async def pause(call: Admin, pool: str) -> Response:
     """What runs goes on."""
@@ -126,14 +127,14 @@ async def pause(call: Admin, pool: str) -> Response:
     return await _pool(call, pool)
 
 
-@routes.post("/pools/{pool:path}/resume", summary="Start jobs in a pool again")
+@routes.post("/pools/{pool:ficha_name}/resume", summary="Start jobs in a pool again")
 @gives(PoolView, c.PausePool)
 async def resume(call: Admin, pool: str) -> Response:
     await call.acting.resume_pool(pool)
     return await _pool(call, pool)
 
 
-@routes.post("/pools/{pool:path}/resize", summary="Change a pool's slots")
+@routes.post("/pools/{pool:ficha_name}/resize", summary="Change a pool's slots")
 @gives(PoolView, c.ResizePool)
 async def resize(call: Admin, pool: str, asked: Annotated[s.ResizeBody, body(s.ResizeBody)]) -> Response:
     """Overrides the declared number of slots, on all machines; null returns to it."""
