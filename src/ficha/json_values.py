@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from .core.outcomes import Refusal
-from .core.payload import canonical, read_json
+from .core.payload import CheckedJson, canonical, read_json
 
 log = logging.getLogger("ficha.job")
 
@@ -45,7 +45,7 @@ def stored_json(value: Any, *, what: str, max_bytes: int, max_depth: int) -> str
     limits: dict[str, Any] = {"what": what, "max_bytes": max_bytes, "max_depth": max_depth}
     try:
         text = canonical(value, **limits)
-        if not isinstance(text, Refusal) or text.code != "INVALID_PAYLOAD":
+        if not isinstance(text, Refusal) or text.code != "INVALID_PAYLOAD" or isinstance(value, CheckedJson):
             return text
     except TypeError:
         log.debug("%s is of a subclass of a plain type", what)

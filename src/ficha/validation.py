@@ -11,7 +11,7 @@ from typing import Any, Final, get_args
 from msgspec import Struct
 
 from .core.outcomes import Refusal
-from .core.payload import canonical
+from .core.payload import CheckedJson, canonical
 from .core.records import Status
 from .declarations import LONGEST_S, name_problem
 from .engine.views import instant, moment
@@ -152,9 +152,9 @@ def date(value: Any, what: str) -> int | None:
     return at
 
 
-def payload(value: Any) -> dict[str, Any]:
+def payload(value: Any) -> Mapping[str, Any]:
     """A payload, whatever kind of mapping it is."""
-    if isinstance(value, dict):
+    if isinstance(value, dict | CheckedJson):
         return value
     if not isinstance(value, Mapping):
         words = "the payload must be a JSON object (a dict or another mapping); nothing was changed."

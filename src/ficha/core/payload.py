@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -21,12 +22,42 @@ _NESTING = (dict, list, tuple)  # (Faster to ask than a union type.)
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
+class CheckedJson(Mapping[str, Any]):
+    """JSON that was checked and made canonical where it was read: off the event loop, since a large value takes long.
+
+    text: the canonical text; empty if there is a problem.
+    problem: what is wrong with it, as words that follow its name.
+    An object reads as a mapping. It is parsed when it is first asked for something.
+    """
+
+    __slots__ = ("_members", "problem", "text")
+
+    def __init__(self, value: Any, max_depth: int) -> None:
+        self.problem: Final = _problem(value, max_depth)
+        self.text: Final = b"" if self.problem is not None else _encoder.encode(value)
+        self._members: dict[str, Any] | None = None
+
+    def __getitem__(self, key: str) -> Any:
+        return self._read()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def _read(self) -> dict[str, Any]:
+        if self._members is None:
+            self._members = read_json(self.text)
+        return self._members
+
+
 def canonical(value: Any, *, what: str, max_bytes: int, max_depth: int) -> str | Refusal:
     """The value as JSON text, or why it is refused; `what` names it in the message."""
-    problem = _problem(value, what, max_depth)
+    problem = value.problem if isinstance(value, CheckedJson) else _problem(value, max_depth)
     if problem is not None:
-        return Refusal("INVALID_PAYLOAD", f"{problem}; nothing was changed.")
-    text: bytes = _encoder.encode(value)
+        return Refusal("INVALID_PAYLOAD", f"{what} {problem}; nothing was changed.")
+    text: bytes = value.text if isinstance(value, CheckedJson) else _encoder.encode(value)
     if len(text) > max_bytes:
         return Refusal(
             "TOO_LARGE",
@@ -56,43 +87,49 @@ def content_hash(tool: str, text: str, account_id: str, dedupe: Dedupe) -> str:
     return hashlib.sha256(_encoder.encode((None if dedupe == "global" else account_id, tool, text))).hexdigest()
 
 
-def _problem(value: Any, where: str, depth: int) -> str | None:
+def _problem(value: Any, depth: int) -> str | None:
+    """What is wrong with a value, if anything, as words that follow its name."""
     # The most frequent types come first; a bool passes as an int.
     if isinstance(value, str):
-        return text_problem(value, where)
+        return _text_problem(value)
     if value is None:
         return None
     if isinstance(value, int):
         if -MAX_INTEGER <= value <= MAX_INTEGER:
             return None
-        return f"{where} holds the integer {_short(value)}, beyond ±(2^53-1): send it as a string"
+        return f"holds the integer {_short(value)}, beyond ±(2^53-1): send it as a string"
     if isinstance(value, float):
-        return None if math.isfinite(value) else f"{where} holds {value}, which JSON does not have: send null or text"
+        return None if math.isfinite(value) else f"holds {value}, which JSON does not have: send null or text"
     if not isinstance(value, _NESTING):
-        return f"{where} holds a {type(value).__name__}, which is not JSON"
+        return f"holds a {type(value).__name__}, which is not JSON"
     if depth == 0:
-        return f"{where} is nested too deep"
+        return "is nested too deep"
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
-                return f"{where} has the key {_short(key)}, which is not text"
-            if text_problem(key, where) is not None:
-                return text_problem(key, f"a key of {where}")
+                return f"has the key {_short(key)}, which is not text"
+            if (problem := _text_problem(key)) is not None:
+                return f"has a key that {problem}"
     for item in value.values() if isinstance(value, dict) else value:
-        if (problem := _problem(item, where, depth - 1)) is not None:
+        if (problem := _problem(item, depth - 1)) is not None:
             return problem
     return None
 
 
 def text_problem(text: str, where: str) -> str | None:
     """Why a text cannot be stored in both databases, if so."""
+    problem = _text_problem(text)
+    return None if problem is None else f"{where} {problem}"
+
+
+def _text_problem(text: str) -> str | None:
     if "\x00" in text:
-        return f"{where} holds a NUL character, which cannot be stored"
+        return "holds a NUL character, which cannot be stored"
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError:
-            return f"{where} holds a lone surrogate, which is not Unicode text"
+            return "holds a lone surrogate, which is not Unicode text"
     return None
 
 

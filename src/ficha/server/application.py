@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from ..errors import Refused
 from ..store.base import StoreError
+from .body_thread import BodyThread
 from .cursors import Cursors
 from .guard import correlation_id
 from .hosting import NO_SECRET, ProcessSecret, hide_tokens
@@ -57,6 +58,7 @@ def asgi(app: Ficha, settings: Settings | None = None) -> FastAPI:
     state.settings = chosen
     state.identity = Identity(app, chosen)
     state.cursors = Cursors(chosen.secret)
+    state.body_thread = BodyThread()
     state.opening = _Opening(app, process_secret)
     state.tools = {}
     for router in ROUTERS:
@@ -117,6 +119,7 @@ async def _lifespan(server: FastAPI) -> AsyncIterator[None]:
         yield
     finally:
         await server.state.identity.close()
+        server.state.body_thread.close()
         await opening.close()
 
 

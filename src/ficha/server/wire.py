@@ -91,7 +91,7 @@ class QueueFinishBody(Body, frozen=True):
 class NextBody(Body, frozen=True):
     worker: Name
     pool: Name | None = None
-    pools: Annotated[list[Name], Meta(min_length=1)] | None = None
+    pools: Annotated[list[Name], Meta(min_length=1, max_length=1_000)] | None = None
     limit: Count = 1
 
 
@@ -99,7 +99,7 @@ class ClaimBody(Body, frozen=True):
     """`wait_s`: how long to wait for work if there is none."""
 
     worker: Name
-    pools: Annotated[list[Name], Meta(min_length=1)]
+    pools: Annotated[list[Name], Meta(min_length=1, max_length=1_000)]
     limit: Count = 1
     wait_s: Seconds = 0.0
 
