@@ -79,7 +79,8 @@ def problem(
         type=f"urn:ficha:problem:{code.lower().replace('_', '-')}",
         title=code.replace("_", " ").capitalize(),
         status=CODES[code].status,
-        detail=detail,
+        # It may quote what the caller sent, and that need not be Unicode text.
+        detail=detail if detail.isascii() else detail.encode("utf-8", "backslashreplace").decode(),
         code=code,
         retryable=CODES[code].retryable,
         retry_after_s=retry_after_s,
