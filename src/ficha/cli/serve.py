@@ -50,8 +50,9 @@ def serve(
 
     Exits with 0 when stopped.
     """
-    from ..server.serving import NotServed, listening, url_of
+    from ..server.serving import NotServed, bound, url_of
     from ..server.settings import SettingError, Settings
+    from ..server.stand_in import StandIn
     from ..server.supervisor import Supervisor
     from .backend import application
 
@@ -65,15 +66,20 @@ def serve(
     configure(log_form)
     _check(found, settings)
     try:
-        sock = listening(host, port)
+        sock = bound(host, port)
+        ready = partial(echo, url_of(sock), "listening at ", "bold")
+        if processes == 1:
+            _serve_here(found, settings, grace, sock, ready, partial(_stop_on_signals, grace_s=grace))
+            return
     except NotServed as error:
         raise _failed("ADDRESS", error) from error
-    ready = partial(echo, url_of(sock), "listening at ", "bold")
-    if processes == 1:
-        _serve_here(found, settings, grace, sock, ready, partial(_stop_on_signals, grace_s=grace))
-        return
     supervisor = Supervisor(
-        partial(_serve_in_child, app, database, log_form, grace), sock, processes, grace_s=grace, ready=ready
+        partial(_serve_in_child, app, database, log_form, grace),
+        sock,
+        processes,
+        grace_s=grace,
+        ready=ready,
+        stand_in=StandIn(sock),
     )
     _stop_on_signals(supervisor, grace_s=grace)
     raise typer.Exit(supervisor.run())

@@ -107,7 +107,12 @@ class ServerProcess(uvicorn.Server):
         if self.should_exit:
             await self._close()
             return
-        await super().startup(sockets)
+        try:
+            await super().startup(sockets)
+        except OSError as error:
+            await self._close()
+            assert sockets
+            raise _listen_error(error, *sockets[0].getsockname()[:2]) from error
         _freeze_objects()
         self._started()
 
@@ -159,8 +164,8 @@ def _without_cancellation(app: ASGIApp) -> ASGIApp:
     return served
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """A listening socket: callers can connect already, and are answered once it is served."""
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that has the address and does not listen: callers cannot connect before it is served."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -171,14 +176,24 @@ def listening(host: str, port: int) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
-        found.listen(BACKLOG)
     except OSError as error:
         found.close()
-        raise _bind_error(error, host, port) from error
+        raise _listen_error(error, host, port) from error
     return found
 
 
-def _bind_error(error: OSError, host: str, port: int) -> NotServed:
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens already: nobody else can take the port, and callers wait until it is served."""
+    found = bound(host, port)
+    try:
+        found.listen(BACKLOG)
+    except OSError as error:
+        found.close()
+        raise _listen_error(error, host, port) from error
+    return found
+
+
+def _listen_error(error: OSError, host: str, port: int) -> NotServed:
     match error.errno:
         case errno.EADDRINUSE:
             return PortTaken(

@@ -1,7 +1,7 @@
 """Several server processes on one port: started, restarted when they die, and stopped together.
 
-The parent binds the socket once and serves no requests. It has a pipe to each child; if the parent is killed, the pipes
-close, and the children stop.
+The parent binds the socket once. The children serve it; while none of them accepts connections, the parent answers them
+itself, with 503. It has a pipe to each child; if the parent is killed, the pipes close, and the children stop.
 """
 
 from __future__ import annotations
@@ -27,9 +27,14 @@ EXIT_S: Final = 4.5
 """How long after the grace children may take to exit before they are killed."""
 FORCED_EXIT_S: Final = 1.0
 """How long they may take after a second signal."""
-STEADY_S: Final = 10.0
-"""A child that lived for less is restarted after a pause, longer each time up to half a minute."""
-LONGEST_PAUSE_S: Final = 30.0
+STEADY_S: Final = 1.0
+"""A child that accepted connections for at least so long is replaced at once. So is any other that dies for the first
+time; if it dies again and again, it is replaced after a pause, longer each time."""
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 5.0
+ACCEPTS: Final = "accepts"
+STOPS: Final = "stops"
+"""What a child tells its parent."""
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 # Not fork: a forked copy of the parent's open files and threads would be broken.
@@ -40,6 +45,14 @@ class Stoppable(Protocol):
     def stop(self, *, at_once: bool = False) -> None: ...
 
 
+class Answering(Protocol):
+    """What answers connections while no child accepts any. Both calls may be repeated."""
+
+    def accept(self) -> None: ...
+
+    def leave(self) -> None: ...
+
+
 Started = Callable[[], None]
 Serve = Callable[[socket.socket, Started, Callable[[Stoppable], None]], None]
 """What a child runs: it serves the socket until it is stopped, calls the first function once it accepts requests, and
@@ -47,14 +60,27 @@ passes the second what to stop. It must be a module's function, or a partial of 
 
 
 class Supervisor:
-    """Keeps server processes running. ready: called when the first of them accepts requests."""
+    """Keeps server processes running.
+
+    sock: a bound socket, which the children listen at.
+    ready: called when the first of them accepts requests.
+    stand_in: answers at the same socket while none of them does, from the first time on that one did.
+    """
 
     def __init__(
-        self, serve: Serve, sock: socket.socket, processes: int, *, grace_s: float, ready: Callable[[], None]
+        self,
+        serve: Serve,
+        sock: socket.socket,
+        processes: int,
+        *,
+        grace_s: float,
+        ready: Callable[[], None],
+        stand_in: Answering,
     ) -> None:
         self._serve = serve
         self._sock = sock
         self._grace_s = grace_s
+        self._stand_in = stand_in
         self._ready = ready
         self._has_been_ready = False
         self._children = [_Child() for _ in range(processes)]
@@ -85,18 +111,25 @@ class Supervisor:
             if self._commands in happened:
                 return self._stop_all(self._commands.recv())
             for child in self._children:
-                if child.has_started(happened) and not self._has_been_ready:
+                child.read_messages(happened)
+                if child.has_died(happened):
+                    child.schedule_restart()
+            if any(child.accepts for child in self._children):
+                self._stand_in.leave()
+                if not self._has_been_ready:
                     self._has_been_ready = True
                     self._ready()
-                if child.has_died(happened):
-                    if not self._has_been_ready:
-                        self._stop_all("now")
-                        return 1
-                    child.schedule_restart()
+            elif self._has_been_ready:
+                self._stand_in.accept()
+            elif all(child.has_given_up for child in self._children):
+                self._stop_all("now")
+                return 1
+            for child in self._children:
                 if child.due_at is not None and child.due_at <= time.monotonic():
                     child.start(self._serve, self._sock, self._grace_s)
 
     def _stop_all(self, command: str) -> int:
+        self._stand_in.leave()
         # The children have their copies of the socket; the last one to exit closes it, with unanswered connections.
         self._sock.close()
         for child in self._children:
@@ -123,8 +156,11 @@ class _Child:
     def __init__(self) -> None:
         self._process: multiprocessing.context.SpawnProcess | None = None
         self._pipe: Connection | None = None
-        self._started_at = 0.0
+        self._accepts_since: float | None = None
         self._failures = 0
+        self.accepts = False
+        self.has_given_up = False
+        """Whether it ended with an error of its own before it accepted any connection. A killed one did not."""
         self.due_at: float | None = None
 
     @property
@@ -145,24 +181,25 @@ class _Child:
 
     def start(self, serve: Serve, sock: socket.socket, grace_s: float) -> None:
         self.due_at = None
-        self._started_at = time.monotonic()
         self._pipe, theirs = _SPAWN.Pipe()
         self._process = _SPAWN.Process(target=_child, args=(serve, sock, theirs, grace_s), name="ficha serve")
         with _signals_blocked():
             self._process.start()
         theirs.close()
 
-    def has_started(self, happened: Sequence[object]) -> bool:
+    def read_messages(self, happened: Sequence[object]) -> None:
+        """Reads whether it accepts connections."""
         if self._pipe is None or self._pipe not in happened:
-            return False
+            return
         try:
-            self._pipe.recv()
+            self.accepts = self._pipe.recv() == ACCEPTS
         except (EOFError, OSError):
             # It is about to exit, which the sentinel will show.
             self._pipe.close()
             self._pipe = None
-            return False
-        return True
+            return
+        if self.accepts:
+            self._accepts_since = time.monotonic()
 
     def has_died(self, happened: Sequence[object]) -> bool:
         return self._process is not None and self.sentinel in happened
@@ -171,16 +208,19 @@ class _Child:
         """Sets when the dead process is started again."""
         assert self._process is not None
         self._process.join()  # The sentinel is ready a little before the exit code.
-        lived_s = time.monotonic() - self._started_at
-        self._failures = 0 if lived_s >= STEADY_S else self._failures + 1
-        pause_s = 0.0 if self._failures <= 1 else bound_s(self._failures, 1.0, LONGEST_PAUSE_S)
+        now = time.monotonic()
+        is_steady = self._accepts_since is not None and now - self._accepts_since >= STEADY_S
+        self._failures = 0 if is_steady else self._failures + 1
+        self.has_given_up = self._accepts_since is None and (self._process.exitcode or 0) > 0
+        pause_s = 0.0 if self._failures <= 1 else bound_s(self._failures - 1, FIRST_PAUSE_S, LONGEST_PAUSE_S)
         log.error(
             "a server process died and will be restarted",
             extra={"pid": self._process.pid, "exit_code": self._process.exitcode, "in_s": pause_s},
         )
         self._process.close()
         self._process = None
-        self.due_at = time.monotonic() + pause_s
+        self.accepts, self._accepts_since = False, None
+        self.due_at = now + pause_s
 
     def send(self, command: str) -> None:
         if self._pipe is not None and self.is_alive:
@@ -209,18 +249,22 @@ def _child(serve: Serve, sock: socket.socket, pipe: Connection, grace_s: float) 
     to a single child stops that child."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
+    def tell(message: str) -> None:
+        # If the parent is gone, the thread below notices.
+        with contextlib.suppress(OSError):
+            pipe.send(message)
+
+    def stop(server: Stoppable) -> None:
+        tell(STOPS)
+        server.stop()
+
     def stop_with(server: Stoppable) -> None:
-        signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
+        signal.signal(signal.SIGTERM, lambda number, frame: stop(server))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         threading.Thread(target=_listen, args=(pipe, server, grace_s), name="ficha parent", daemon=True).start()
 
-    def started() -> None:
-        # If the parent is gone, the thread above notices.
-        with contextlib.suppress(OSError):
-            pipe.send("started")
-
     try:
-        serve(sock, started, stop_with)
+        serve(sock, lambda: tell(ACCEPTS), stop_with)
     except Exception as error:
         log.exception("a server process failed", extra={"error": f"{type(error).__name__}: {error}"})
         os._exit(1)
