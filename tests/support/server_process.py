@@ -79,11 +79,11 @@ class Served:
             assert made.status_code == 201, made.text
             return made.json()["secret"]
 
-    def take(self, job: str) -> dict[str, object]:
+    def take(self, job: str, worker: str = "tests") -> dict[str, object]:
         """Takes a job of the pool `cpu` as a worker over HTTP would, and gives the name of the lease."""
         with self.client(self.service) as service:
             for _ in range(50):
-                asked = {"worker": "tests", "pools": ["cpu"], "limit": 1000, "wait_s": 1}
+                asked = {"worker": worker, "pools": ["cpu"], "limit": 1000, "wait_s": 1}
                 names = [
                     {"job_id": lease["job_id"], "epoch": lease["epoch"]}
                     for lease in service.post("/api/worker/claim", json=asked).json()["leases"]

@@ -1,10 +1,11 @@
-"""Who may see what: which tools a caller may use, and what they read of an error.
+"""Who may see what: which tools a caller may use, and what they read of a job.
 
 A tool is for users or for the application alone, and for all plans or for some. The application itself, in-process or
 with a service key, uses all of them.
 
-A handler's exception names hosts, paths and code: that is for operators. The job's owner reads what the tool wrote for
-them, and else a plain sentence.
+A handler's exception names hosts, paths and code; a worker's name is its host and process; a checkpoint's data and a
+provider's reference are the tool's own. All that is for operators and workers. The job's owner reads what the tool
+wrote for them, and of an error that it did not write for them a plain sentence.
 """
 
 from __future__ import annotations
@@ -18,8 +19,17 @@ from .records import Job
 Audience = Literal["user", "service"]
 """Whom a tool is for: everybody, or the application alone."""
 
-OPERATORS_ONLY: Final = ("reason", "traceback")
-"""Fields of an event that the job's owner never sees; a cancelled job's reason was written for its owner."""
+OPERATORS_ONLY: Final = ("locked_by", "provider_ref", "resume_data")
+"""What the job's owner never sees of a job: who runs it, at which reference, and where the tool would resume."""
+OWNERS_TOO: Final = frozenset(
+    (
+        *("as_job", "attempts", "dead", "delivered", "due_at", "ending", "epoch", "error", "name", "of", "progress"),
+        *("recoveries", "refunded", "requeue_of", "result", "text", "user_error"),
+    )
+)
+"""The fields of an event that the job's owner sees too. A field that is not named here is for operators."""
+CANCELLED_TOO: Final = OWNERS_TOO | {"reason"}
+"""The same of a cancelled job, whose reason was written for its owner."""
 INTERNAL_RUN: Final = "The run ended for an internal reason."
 
 
@@ -48,9 +58,8 @@ def error_for_owner(job: Job) -> str | None:
 
 def event_for_owner(job_id: str, kind: str, data: dict[str, Any]) -> dict[str, Any]:
     """What the owner may read of an event's data."""
-    if kind == "cancelled":
-        return data
-    told = {name: value for name, value in data.items() if name not in OPERATORS_ONLY}
+    shown = CANCELLED_TOO if kind == "cancelled" else OWNERS_TOO
+    told = {name: value for name, value in data.items() if name in shown}
     if told.get("error") is not None:
         told["error"] = told.get("user_error") or (_internal(job_id) if kind == "failed" else INTERNAL_RUN)
     return told

@@ -13,7 +13,7 @@ from ...core.payload import Dedupe, read_json
 from ...core.policy import SECOND
 from ...core.pools import WaitReason
 from ...core.records import HELD, WAITING, Awaiting, Job, Leased, Parked, Status
-from ...core.visibility import Audience, error_for_owner, event_for_owner
+from ...core.visibility import OPERATORS_ONLY, Audience, error_for_owner, event_for_owner
 from ...store.base import JobRow, NumberedEvent
 from ..positions import QueueStanding
 from .dates import moment, moment_if_any
@@ -34,6 +34,8 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     late_finishes: how many finishes came too late and changed nothing; the first is among its events.
     error: why it failed or was cancelled. Operators see it in full; its owner sees `user_error` here too.
     user_error: the words that may be shown to its owner: those that the tool wrote for them, or a plain sentence.
+    resume_data, locked_by, provider_ref: the checkpoint's data, the worker that runs it, and the external provider's
+        reference. For operators and workers; None for its owner.
     """
 
     id: str
@@ -174,7 +176,7 @@ def _deadline_at(job: Job) -> int | None:
 
 def owner_job_view(view: JobView) -> JobView:
     """The job as its owner may see it."""
-    return view if view.error == view.user_error else replace(view, error=view.user_error)
+    return replace(view, error=view.user_error, **dict.fromkeys(OPERATORS_ONLY))
 
 
 class Wait(Struct, frozen=True):
