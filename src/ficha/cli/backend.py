@@ -18,6 +18,7 @@ from ..app import Ficha
 from ..declarations import NAME_LENGTH
 from ..operations import BoundOperations
 from ..store.base import StoreError
+from ..store.database_url import hidden
 from .load_app import DEFAULT_APP, Absent, AppNotLoaded, load
 from .options import UsageError
 from .output import note, printable
@@ -155,7 +156,7 @@ def _check_database(app: str | None, database: str | None, needs: Needs) -> None
         return
     named = app or os.environ.get("FICHA_DATABASE_URL") or needs == "tools"
     if database is not None or not named:
-        raise StoreError(f"{server} is a server, but this command needs the database; name it with --database")
+        raise StoreError(f"{hidden(server)} is a server, but this command needs the database; name it with --database")
 
 
 def _plain(database: str | None) -> Ficha:

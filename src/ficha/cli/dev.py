@@ -166,7 +166,7 @@ class Access:
 
 
 async def _print_access(app: Ficha, access: Access, url: str) -> None:
-    from ..store.connect import hidden
+    from ..store.database_url import hidden
 
     tokens = [await access.account(plan) for plan in app.policy.plans]
     echo(await access.key("dev admin", scope="admin"), "admin   ", "bold")

@@ -14,11 +14,12 @@ import typer
 
 from ..app import Ficha
 from ..operations import BoundOperations
-from ..store.connect import hidden, migrator_for, roles_that_write
+from ..store.connect import migrator_for, roles_that_write
+from ..store.database_url import hidden
 from ..store.migrations import Migration, Migrator, script
 from .backend import application
 from .options import App, AsJson, Database, ErrorForm
-from .output import data, echo, failure, note, text
+from .output import data, echo, failure, note, printable, text
 
 app = typer.Typer(help="Migrate the database's schema.", no_args_is_help=True)
 
@@ -131,7 +132,7 @@ async def _let_go(app: Ficha, *, yes: bool, export: Path | None) -> None:
         if export is not None:
             await _write_out(backend, export)
         if not yes and not typer.confirm(
-            f"{hidden(app.database)}: drop all tables, and the ledger with its entries?"
+            f"{printable(hidden(app.database))}: drop all tables, and the ledger with its entries?"
             + ("" if export is not None else " (--export FILE keeps a copy)"),
             err=True,
         ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ..store.connect import hidden
+from ..store.database_url import hidden
 from .backend import database_of, on_database
 from .options import App, AsJson, Database
 from .output import data, echo

@@ -274,7 +274,8 @@ def _server(url: str | None) -> str:
         raise ValueError("which server? Give its URL, or set FICHA_URL")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"a server's URL begins with https:// or http://, unlike {url!r}")
+        shown = "this one" if set(url) & set("@?#") else repr(url)  # Otherwise it may hold a password.
+        raise ValueError(f"a server's URL begins with https:// or http://, unlike {shown}")
     if parts.username or parts.password:
         raise ValueError("a server's URL holds no password; give the token by itself, or set FICHA_TOKEN")
     return url.rstrip("/")

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from ..store.database_url import hidden
 from .identity.settings import setting_problem
 
 WEAK_PREFIXES: Final = ("secret", "changeme", "password", "example")
@@ -72,7 +73,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """Without the secrets, because settings are shown in errors and logs."""
-        return f"Settings(jwt_jwks_url={self.jwt_jwks_url!r}, jwt_issuer={self.jwt_issuer!r}, …)"
+        keys = None if self.jwt_jwks_url is None else hidden(self.jwt_jwks_url)
+        return f"Settings(jwt_jwks_url={keys!r}, jwt_issuer={self.jwt_issuer!r}, …)"
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Settings:

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ..extras import needs_extra
 from .base import Store, StoreError
+from .database_url import hidden, url_problem
 from .memory import MemoryStore
 from .schema_name import DEFAULT_SCHEMA, schema_problem
 
@@ -45,8 +46,9 @@ def store_for(url: str, schema: str = DEFAULT_SCHEMA) -> Store:
 def _scheme(url: str) -> str:
     try:
         return urlsplit(url).scheme
-    except ValueError as error:
-        raise StoreError(f"the database URL cannot be read ({error}); write one of: {FORMS}") from error
+    except ValueError:
+        # The error would show a part of the URL, and that can be the password.
+        raise StoreError(f"the database URL cannot be read; write one of: {FORMS}") from None
 
 
 def migrator_for(url: str, schema: str = DEFAULT_SCHEMA) -> Migrator:
@@ -68,6 +70,11 @@ def _postgres(url: str, schema: str) -> PostgresStore:
     with needs_extra("postgres"):
         from .postgres import PostgresStore
 
+    if (problem := url_problem(url)) is not None:
+        raise StoreError(
+            f"the database URL cannot be read: {problem}; write postgresql://user:password@host/database, with special "
+            "characters percent-encoded, such as %2F for /"
+        )
     parts = urlsplit(url)
     theirs: list[str] = []
     options: dict[str, Any] = {}
@@ -121,12 +128,6 @@ def _path(url: str) -> str:
     path = url.removeprefix("sqlite:///")
     if path == url or not path:
         raise StoreError(
-            f"the database URL {url!r} names no file; write sqlite:///file.db or sqlite:////absolute/file.db"
+            f"the database URL {hidden(url)!r} names no file; write sqlite:///file.db or sqlite:////absolute/file.db"
         )
     return unquote(path)
-
-
-def hidden(url: str) -> str:
-    """The URL without its password, for messages."""
-    parts = urlsplit(url)
-    return url.replace(f":{parts.password}@", ":***@") if parts.password else url

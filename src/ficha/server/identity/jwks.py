@@ -19,6 +19,7 @@ import msgspec
 
 from ...core.outcomes import Refusal
 from ...errors import Refused
+from ...store.database_url import hidden
 
 log = logging.getLogger("ficha.server")
 
@@ -111,14 +112,14 @@ class Jwks:
             log.log(
                 logging.DEBUG if self._is_failing else logging.WARNING,
                 "the keys of JWTs could not be fetched from %s (%r); those fetched before stay valid for %.0f h",
-                self._url,
+                hidden(self._url),
                 error,
                 KEEP_S / 3_600,
             )
             self._is_failing = True
         else:
             if not keys:
-                log.warning("%s has no key that can verify JWTs, so all JWTs are refused", self._url)
+                log.warning("%s has no key that can verify JWTs, so all JWTs are refused", hidden(self._url))
             self._keys, self._fetched_at, self._is_failing = keys, self._tried_at, False
 
     async def _download(self) -> bytes:

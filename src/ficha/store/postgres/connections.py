@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 import asyncpg
 
 from ..base import Committed, CommitUnknown, StoreError, Unavailable
+from ..database_url import naming_no_secret
 from ..schema_name import DEFAULT_SCHEMA, in_schema
 from .errors import after_commit, is_lost, translated
 
@@ -290,7 +291,7 @@ def connector(url: str, *, schema: str, prepared: bool, timeout_s: float | None 
         options["connection_class"] = connection_in(schema)
 
     async def connect() -> Connection:
-        return await asyncpg.connect(
+        connecting = asyncpg.connect(
             url,
             timeout=10,
             command_timeout=timeout_s,
@@ -300,6 +301,7 @@ def connector(url: str, *, schema: str, prepared: bool, timeout_s: float | None 
             max_cached_statement_lifetime=0,
             **options,
         )
+        return await naming_no_secret(url, connecting)
 
     return connect
 

@@ -21,6 +21,7 @@ import apsw
 from ...backoff import pause_s
 from ...futures import fail, settle
 from ..base import CommitUnknown, StoreError, Unavailable
+from ..private_file import create_private
 from .errors import BREAKS_CONNECTION, translate
 
 T = TypeVar("T")
@@ -70,8 +71,9 @@ class Patience:
 
 def connect(path: str, patience: Patience, *, create: bool = False, read_only: bool = False) -> apsw.Connection:
     """A connection with all its settings. A read-only one does not checkpoint the WAL when it is closed."""
-    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-    db = apsw.Connection(path, flags=flags, statementcachesize=256)
+    if create:
+        create_private(path)
+    db = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=256)
     try:
         db.set_busy_handler(patience)
         db.wal_autocheckpoint(0)
