@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from functools import cache
 from typing import Annotated, Any, Final
 
@@ -34,8 +35,9 @@ from . import (
 )
 from .listing import refusal
 from .load_app import AppNotLoaded
+from .logs import plain_unconfigured
 from .options import ErrorForm, UsageError
-from .output import echo, failure
+from .output import echo, failure, printable
 
 app = typer.Typer(
     name="ficha",
@@ -112,14 +114,17 @@ def command() -> Any:
 def main() -> None:
     """Runs the command. An error is one line on standard error; `--debug` shows its traceback."""
     ErrorForm.as_json = False
+    plain_unconfigured()
     try:
         code = command()(prog_name="ficha", standalone_mode=False)
     except UsageError as error:
         code = _wrong_use(error)
     except Exception as error:
         if Debug.wanted:
-            raise
-        code = _failed(error)
+            print(printable("".join(traceback.format_exception(error)), keep="\n\t"), file=sys.stderr, flush=True)
+            code = 1
+        else:
+            code = _failed(error)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -1,12 +1,14 @@
 """The command's output: data on standard output, messages for people on standard error.
 
 Data has three forms: JSON with `--json`, tables in a terminal, and in a pipe plain lines with fields separated by tabs.
-Only a terminal gets colours, frames or progress bars. Text from others (errors, names) is shown with its control
-characters escaped, so that it can neither break a line nor control the terminal.
+Only a terminal gets colours, frames or progress bars. All that is printed goes through `printable` or `json_text`:
+they spell out control characters and invisible ones, so that stored text (errors, names, results) can neither break a
+line, nor control the terminal, nor turn the direction of what follows.
 """
 
 from __future__ import annotations
 
+import struct
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -30,13 +32,14 @@ STYLES: Final = {
 def echo(text: str, label: str = "", style: str = "") -> None:
     """Prints a message for people. Brackets in names and paths are no markup."""
     if not sys.stderr.isatty():
-        print(label + printable(text), file=sys.stderr, flush=True)
+        print(printable(label + text), file=sys.stderr, flush=True)
         return
     # Rich takes longer to import than most commands take to run, so it is imported for a terminal only.
     from rich.console import Console
     from rich.text import Text
 
-    Console(stderr=True, highlight=False, soft_wrap=True).print(Text.assemble((label, style), printable(text)))
+    shown = Text.assemble((printable(label), style), printable(text))
+    Console(stderr=True, highlight=False, soft_wrap=True).print(shown)
 
 
 def note(text: str) -> None:
@@ -47,7 +50,7 @@ def failure(code: str, message: str, *, as_json: bool, retryable: bool = False, 
     """Prints an expected error: one line on standard error, as text or as JSON."""
     if as_json:
         error = {"code": code, "message": message, "retryable": retryable, **more}
-        print(msgspec.json.encode(error).decode(), file=sys.stderr, flush=True)
+        print(json_text(error), file=sys.stderr, flush=True)
     else:
         echo(f"{message} [{code}]", "error: ", "bold red")
 
@@ -55,20 +58,20 @@ def failure(code: str, message: str, *, as_json: bool, retryable: bool = False, 
 def data(value: Any) -> None:
     """Prints a line of JSON, in UTF-8 whatever the terminal's encoding is."""
     sys.stdout.flush()
-    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+    sys.stdout.buffer.write(json_text(value).encode() + b"\n")
     sys.stdout.flush()
 
 
 def text(value: str) -> None:
     """Prints plain text as the data."""
-    sys.stdout.write(value)
+    sys.stdout.write(printable(value, keep="\n\t"))
     sys.stdout.flush()
 
 
 def result(value: Any) -> None:
     """Prints a JSON value: indented in a terminal, on one line in a pipe."""
     if sys.stdout.isatty():
-        text(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+        text(msgspec.json.format(json_text(value), indent=2) + "\n")
     else:
         data(value)
 
@@ -106,7 +109,7 @@ def details(pairs: Mapping[str, Any]) -> None:
     """Prints one thing, field by field; empty fields are left out."""
     known = [(name, value) for name, value in pairs.items() if value is not None and value != ()]
     if not sys.stdout.isatty():
-        text("".join(f"{name}\t{shown(value)}\n" for name, value in known))
+        text("".join(f"{printable(name)}\t{shown(value)}\n" for name, value in known))
         return
     from rich.console import Console
     from rich.table import Table
@@ -116,7 +119,7 @@ def details(pairs: Mapping[str, Any]) -> None:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in known:
-        grid.add_row(name, Text(shown(value), STYLES.get(value, "") if name == "status" else ""))
+        grid.add_row(Text(printable(name)), Text(shown(value), STYLES.get(value, "") if name == "status" else ""))
     Console(highlight=False).print(grid)
     sys.stdout.flush()
 
@@ -137,7 +140,7 @@ def shown(value: Any) -> str:
         case int():
             return str(value)
         case _:
-            return msgspec.json.encode(value).decode()
+            return json_text(value)
 
 
 def moment(at: datetime) -> str:
@@ -146,10 +149,24 @@ def moment(at: datetime) -> str:
     return f"{local:%Y-%m-%d %H:%M:%S}" if sys.stdout.isatty() else local.isoformat(timespec="seconds")
 
 
-def printable(value: str) -> str:
+def printable(value: str, *, keep: str = "") -> str:
+    """The text with all that is not printable spelled out: control characters (C0, C1, DEL), line separators, marks of
+    direction, other invisible characters, lone surrogates. `keep` are those that stay."""
     if value.isprintable():
         return value
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in value)
+
+
+def json_text(value: Any) -> str:
+    """The value as JSON on one line, with the same characters spelled out as JSON does it."""
+    text = msgspec.json.encode(value).decode()
+    return text if text.isprintable() else "".join(c if c.isprintable() else _json_escape(c) for c in text)
+
+
+def _json_escape(character: str) -> str:
+    if character in "\n\r\t":
+        return " "  # JSON has them only between its parts.
+    return "".join(f"\\u{unit:04x}" for (unit,) in struct.iter_unpack(">H", character.encode("utf-16-be")))
 
 
 def duration(seconds: float) -> str:

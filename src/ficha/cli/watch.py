@@ -187,7 +187,7 @@ class _Live(AbstractContextManager[Callable[[Found], None]]):
 def _label(now: Found) -> str:
     if isinstance(now, BatchView):
         return printable(_line(now))
-    return f"queued: {waiting(now)}" if now.status == "queued" else printable(now.checkpoint or now.status)
+    return printable(f"queued: {waiting(now)}" if now.status == "queued" else now.checkpoint or now.status)
 
 
 def _job_ended(job: JobView, *, as_json: bool) -> int:
