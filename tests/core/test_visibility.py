@@ -50,4 +50,4 @@ def test_an_event_tells_its_owner_nothing_that_is_for_operators(kind: str, data:
 
 
 def test_what_is_hidden_of_a_job_are_fields_that_it_has() -> None:
-    assert set(OPERATORS_ONLY) < set(JobView.__struct_fields__)
+    assert set(OPERATORS_ONLY) < set(JobView.__struct_encode_fields__)

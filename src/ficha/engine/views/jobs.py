@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from msgspec import Raw, Struct, field
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from ...core.payload import Dedupe, read_json
 from ...core.policy import SECOND
@@ -174,9 +174,16 @@ def _deadline_at(job: Job) -> int | None:
     return job.wait_until_at if isinstance(job.place, WAITING) and job.started_at is None else None
 
 
+_HIDDEN: Final[dict[str, Any]] = {
+    field.name: NULL if field.name.endswith("_json") else None
+    for field in fields(JobView)
+    if field.encode_name in OPERATORS_ONLY
+}
+
+
 def owner_job_view(view: JobView) -> JobView:
     """The job as its owner may see it."""
-    return replace(view, error=view.user_error, **dict.fromkeys(OPERATORS_ONLY))
+    return replace(view, error=view.user_error, **_HIDDEN)
 
 
 class Wait(Struct, frozen=True):
