@@ -185,9 +185,8 @@ class Watcher:
             known = self._jobs_of[after.account_id].get(after.id)
             if before != known:
                 yield f"a commit group decided over job {after.id} as {_place(before)}, when it was {_place(known)}"
-            if (end := self._ended.get(after.id)) is not None and replace(
-                after, dead_at=end.dead_at, events=end.events
-            ) != end:
+            end = self._ended.get(after.id)
+            if end is not None and _final(after) != _final(end):
                 yield f"job {after.id} had ended as {end.status} and was changed to {after.status}"
             if after.status in FINAL and after.id not in self._ended:
                 self._ended[after.id] = after
@@ -298,6 +297,11 @@ def _end(command: Any, outcome: Any) -> str | None:
 def _takes_slot(change: JobChange) -> bool:
     held_before = change.before is not None and isinstance(change.before.place, Leased | Awaiting)
     return not held_before and isinstance(change.after.place, Leased | Awaiting)
+
+
+def _final(job: Job) -> Job:
+    """What of a job never changes after its end: all but the dead-letter list and the counts."""
+    return replace(job, dead_at=None, events=0, late_finishes=0)
 
 
 def _place(job: Job | None) -> str:

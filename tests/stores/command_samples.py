@@ -174,10 +174,10 @@ async def sweeps(run: Run, population: Population) -> None:
 
 
 async def dead_letters(run: Run, population: Population) -> None:
-    dead = population.take("dead", MANY)
+    numbers = population.numbers("dead", MANY)
+    dead = [uuid_of("dead", number) for number in numbers]
     await run(*map(c.Requeue, dead[:10], _new(10)), *map(c.Discard, dead[20:]))
-    owners = population.names(10)
-    tools = {"upscale": c.ToolTerms()}
+    owners, tools = map(account_of, numbers[10:20]), {"draw": c.ToolTerms()}
     await run(*(c.Resubmit(*names, tools) for names in zip(owners, dead[10:20], _new(10), strict=True)))
 
 
