@@ -7,6 +7,7 @@ unanswered until a new child has started.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import threading
 from typing import Final
@@ -23,6 +24,8 @@ with needs_extra("server"):
 
     from .protocol import Protocol
     from .serving import BACKLOG
+
+log = logging.getLogger("ficha.server")
 
 RESTARTING: Final = "the server is being restarted; nothing was changed. Try again shortly."
 RETRY_AFTER_S: Final = 1.0
@@ -53,7 +56,11 @@ class StandIn:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="ficha stand-in", daemon=True).start()
-            self._server = asyncio.run_coroutine_threadsafe(self._accept(), self._loop).result()
+            try:
+                self._server = asyncio.run_coroutine_threadsafe(self._accept(), self._loop).result()
+            except OSError as error:
+                # It is tried again when something happens to a child; the server goes on without it.
+                log.error("callers cannot be answered while no process serves", extra={"error": str(error)})
 
     def leave(self) -> None:
         """Accepts no more; connections that it has are answered, and then closed."""
