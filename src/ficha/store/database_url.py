@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, TypeVar
 from urllib.parse import unquote, unquote_plus, urlsplit
 
@@ -55,10 +55,10 @@ def url_problem(url: str) -> str | None:
     return None
 
 
-async def naming_no_secret(url: str, connecting: Awaitable[T]) -> T:
-    """Awaits a connection. An error in whose words is a secret of the URL becomes one without it."""
+async def naming_no_secret(url: str, connect: Callable[[], Awaitable[T]]) -> T:
+    """Makes a connection. An error in whose words is a secret of the URL becomes one without it."""
     try:
-        return await connecting
+        return await connect()
     except Exception as error:
         words = str(error)
         told = without_secrets(words, url)

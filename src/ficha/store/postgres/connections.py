@@ -289,21 +289,18 @@ def connector(url: str, *, schema: str, prepared: bool, timeout_s: float | None 
     """A function that makes a connection. Without `prepared`, no statement stays prepared after its transaction."""
     if schema != DEFAULT_SCHEMA:
         options["connection_class"] = connection_in(schema)
-
-    async def connect() -> Connection:
-        connecting = asyncpg.connect(
-            url,
-            timeout=10,
-            command_timeout=timeout_s,
-            # A group's statement is long and depends only on which kinds of commands it has, so many texts are cached.
-            statement_cache_size=256 if prepared else 0,
-            max_cacheable_statement_size=0,
-            max_cached_statement_lifetime=0,
-            **options,
-        )
-        return await naming_no_secret(url, connecting)
-
-    return connect
+    connect = partial(
+        asyncpg.connect,
+        url,
+        timeout=10,
+        command_timeout=timeout_s,
+        # A group's statement is long and depends only on which kinds of commands it has, so many texts are cached.
+        statement_cache_size=256 if prepared else 0,
+        max_cacheable_statement_size=0,
+        max_cached_statement_lifetime=0,
+        **options,
+    )
+    return partial(naming_no_secret, url, connect)
 
 
 def connection_in(schema: str) -> Any:

@@ -21,7 +21,6 @@ import apsw
 from ...backoff import pause_s
 from ...futures import fail, settle
 from ..base import CommitUnknown, StoreError, Unavailable
-from ..private_file import create_private
 from .errors import BREAKS_CONNECTION, translate
 
 T = TypeVar("T")
@@ -69,10 +68,8 @@ class Patience:
             self.seconds = usual
 
 
-def connect(path: str, patience: Patience, *, create: bool = False, read_only: bool = False) -> apsw.Connection:
+def connect(path: str, patience: Patience, *, read_only: bool = False) -> apsw.Connection:
     """A connection with all its settings. A read-only one does not checkpoint the WAL when it is closed."""
-    if create:
-        create_private(path)
     db = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=256)
     try:
         db.set_busy_handler(patience)

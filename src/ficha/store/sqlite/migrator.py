@@ -8,6 +8,7 @@ import apsw
 
 from ..base import StoreError
 from ..migrations import BOOKKEEPING, Migration, goal, path, refuse_newer
+from ..private_file import create_private
 from .connection import Patience, connect, refuse_old_library
 from .errors import translate
 from .filesystem import refuse_network
@@ -52,8 +53,9 @@ def migrate(file: str, migrations: tuple[Migration, ...], target: int | None, pa
         folder = os.path.dirname(file)
         if not os.path.isdir(folder):
             raise StoreError(f"the folder {folder} does not exist: make it first, or check the path of the database")
+        create_private(file)
     try:
-        db = connect(file, patience, create=True)
+        db = connect(file, patience)
         try:
             return _run(db, file, migrations, version)
         finally:
