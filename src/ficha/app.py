@@ -201,6 +201,7 @@ class Ficha(AllOperations):
         dedupe: Dedupe = False,
         isolation: Isolation = "auto",
         memory_mb: int | None = None,
+        environment: Sequence[str] = (),
         recycle_after: int | None = None,
         jobs_per_call: int | None = None,
         linger_ms: int = LINGER_MS,
@@ -239,6 +240,9 @@ class Ficha(AllOperations):
         isolation: where the handler runs. "auto": a coroutine on the worker's loop, a plain function in a thread;
             "process": in a child process, for code that keeps a core busy or may crash. Defaults to "auto".
         memory_mb: the memory limit of a child process, in MiB. Defaults to none. Only with isolation="process".
+        environment: environment variables that a child process gets besides those of the system, of Python and of
+            devices; one that ends in * stands for all that begin so, and "*" for all. Defaults to none. Only with
+            isolation="process".
         recycle_after: a child process is replaced after this many jobs. Defaults to never. Only with
             isolation="process".
         jobs_per_call: up to this many jobs share one call, `handler(jobs)` or `handler(jobs, payloads: list[Model])`;

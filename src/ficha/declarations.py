@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import Parameter
 from itertools import chain
@@ -28,6 +29,7 @@ MAX_CALLS: Final = 1_000
 LINGER_MS_MOST: Final = 60_000
 LINGER_MS: Final = 20
 MAX_CHECKPOINTS: Final = 1_000
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?|\*")
 
 CheckpointOrder = Sequence[str] | Mapping[str, Iterable[str]]
 """Checkpoints in order, or for each of them those that may follow it."""
@@ -92,6 +94,7 @@ def declared_tool(
     checkpoints: CheckpointOrder | None = None,
     fatal: Any = (),
     devices: Any = (),
+    environment: Any = (),
     plans: Any = None,
     **options: Any,
 ) -> Tool:
@@ -111,6 +114,7 @@ def declared_tool(
             checkpoints=None if checkpoints is None else declared_checkpoints(checkpoints),
             fatal=fatal if isinstance(fatal, tuple) else (fatal,),
             devices=declared_devices(devices),
+            environment=_declared_variables(environment),
             setup_takes_device=bool(devices) and _can_be_called(options.get("setup"), "device"),
             asked=_fields_asked(options.get("cost", 0)),
             plans=None if plans is None else _declared_plans(plans, known_plans),
@@ -214,6 +218,8 @@ def _running_problems(tool: Tool) -> Iterator[str]:
             yield f"{option} must be a whole number from 1 up or None, not {value!r}"
         if value is not None and not is_process:
             yield f"{option} needs isolation='process'"
+    if tool.environment and not is_process:
+        yield "environment needs isolation='process'"
     if not is_whole(tool.linger_ms, 0, LINGER_MS_MOST):
         yield f"linger_ms must be a whole number from 0 to {LINGER_MS_MOST}, not {tool.linger_ms!r}"
     if tool.jobs_per_call is None and tool.linger_ms != LINGER_MS:
@@ -267,6 +273,15 @@ def declared_devices(devices: Any) -> tuple[str, ...]:
     if len(set(devices)) < len(devices):
         raise ValueError("devices names a device twice; max_calls says how many calls share the devices")
     return tuple(devices)
+
+
+def _declared_variables(names: Any) -> tuple[str, ...]:
+    if isinstance(names, str | bytes) or not isinstance(names, Sequence):
+        raise ValueError(f"environment must be a list of names such as 'MODEL_CACHE', not {names!r}")
+    for name in names:
+        if not isinstance(name, str) or _VARIABLE.fullmatch(name) is None:
+            raise ValueError(f"environment names variables, such as 'MODEL_CACHE' or 'AWS_*', not {name!r}")
+    return tuple(names)
 
 
 def _result_problems(tool: Tool, endings: tuple[type, ...]) -> Iterator[str]:

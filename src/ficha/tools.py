@@ -54,6 +54,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     dedupe: Dedupe = False
     isolation: Isolation = "auto"
     memory_mb: int | None = None
+    environment: tuple[str, ...] = ()
     recycle_after: int | None = None
     jobs_per_call: int | None = None
     linger_ms: int = 20

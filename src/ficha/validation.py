@@ -36,6 +36,8 @@ class Limits(Struct, frozen=True):
     job_events: events of one job, beyond which its handler's progress and log lines are not kept and further steps are
         refused. Defaults to 100,000.
     late_bytes: what is kept of a finish that came too late, of the first for each job. Defaults to 4 KiB.
+    child_message_bytes: one message that a worker reads from a child process: a result, a step or a log line, with
+        about 1 KiB around it. Defaults to 64 MiB.
     """
 
     payload_bytes: int = 262_144
@@ -47,6 +49,7 @@ class Limits(Struct, frozen=True):
     page_items: int = 1_000
     job_events: int = 100_000
     late_bytes: int = 4_096
+    child_message_bytes: int = 67_108_864
 
 
 def invalid(message: str) -> Refused:

@@ -219,6 +219,9 @@ async def test_the_default_pool_can_be_given_slots() -> None:
         ({"isolation": "process"}, "draw is local to a function; move it to the top of its module"),
         ({"memory_mb": 512}, "memory_mb needs isolation='process'"),
         ({"recycle_after": 10}, "recycle_after needs isolation='process'"),
+        ({"environment": ["CACHE"]}, "environment needs isolation='process'"),
+        *(({"environment": value}, "environment must be a list of names") for value in ("CACHE", 3, {"A"})),
+        *(({"environment": [value]}, "environment names variables") for value in ("A=b", "", "*A", "A B", 3, None)),
         *(
             ({option: value}, f"{option} must be a whole number from 1 up or None")
             for option in ("memory_mb", "recycle_after")
@@ -304,8 +307,9 @@ def test_a_handler_that_a_new_process_could_not_import_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             app.tool(name="it", isolation="process")(handler)
-    app.tool(isolation="process", memory_mb=512, recycle_after=100)(at_the_top)
+    app.tool(isolation="process", memory_mb=512, recycle_after=100, environment=["CACHE", "AWS_*", "*"])(at_the_top)
     assert app.tools["at_the_top"].memory_mb == 512
+    assert app.tools["at_the_top"].environment == ("CACHE", "AWS_*", "*")
 
 
 def test_options_at_their_edges_are_taken() -> None:

@@ -252,7 +252,7 @@ def ticks_in_thread(job: Any) -> None:
         time.sleep(0.02)
 
 
-@tool(cost=6, isolation="process", stop_grace=0.2)
+@tool(cost=6, isolation="process", stop_grace=0.2, environment=[TRACE])
 def ticks_in_process(job: Any) -> None:
     """It does not listen, so its process must be ended."""
     while True:

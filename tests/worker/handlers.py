@@ -291,6 +291,31 @@ def stale(job: Any) -> str:
     return "written"
 
 
+async def tries(job: JobContext, act: str, size: int = 0) -> Any:
+    """Tries what a handler's process may do, and what it may not."""
+    call: Any = job._lease_call
+    connection = call.func.__self__._pipe._connection
+    match act:
+        case "environment":
+            given = await asyncio.to_thread(Path("/proc/self/environ").read_text)
+            return {**os.environ}, given.split("\0")
+        case "finish" | "open_account" | "__class__":
+            await call(act, "ana")
+        case "result":
+            return "x" * size
+        case "step":
+            return len(await job.step("s", "x".__mul__, size))
+        case "log":
+            log.warning("x" * size)
+        case "frame":
+            connection.sendall(size.to_bytes(4, "big") + b"x" * 1_000)
+            await asyncio.sleep(60)
+        case text:
+            connection.sendall(len(text.encode()).to_bytes(4, "big") + text.encode())
+            await asyncio.sleep(60)
+    return act
+
+
 def declare(app: Ficha, **options: Any) -> Ficha:
     """The handlers above that the tests run by a worker."""
     some = (pid, dies, resumes, coroutine_steps, plain_steps, sleeps, loops, ignores, raises, fills, values)

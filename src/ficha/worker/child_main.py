@@ -33,12 +33,18 @@ from ..store.base import StoreError
 from ..tool_calls import handler_of
 from ..tools import Tool
 from .context import Facts, JobContext
-from .failure import Failure, SetupFailed
+from .failure import SHOWN_CHARS, Failure, SetupFailed
 from .results import ENDINGS
 from .tool_runner import ToolRunner
 
 MESSAGE_BYTES: Final = 64 * 2**20
-"""The largest value that is sent; the worker's limits are far below."""
+"""The longest message that a worker reads, unless its application sets another limit."""
+ENVELOPE_BYTES: Final = 1_024
+"""The most that a message has besides the value in it."""
+VERBS: Final = frozenset({"checkpoint", "note", "report", "save_step", "steps"})
+"""What a handler's process may call of `LeaseOperations`: what `JobContext` calls."""
+CALLS_AT_ONCE: Final = 64
+"""How many calls of one process are answered at once; further ones wait."""
 VALUE_DEPTH: Final = 400
 """The deepest nesting that is sent; the worker's limits are far below."""
 EXIT_S: Final = 1.0
@@ -52,6 +58,9 @@ STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 HEADROOM_BYTES: Final = 10 * 2**20
 """The memory that a run needs at least: the stack of a handler's thread, and a little."""
 
+MISSING_VARIABLE: Final = (
+    "; if that is an environment variable, name it in the tool's `environment`, since a child process gets few of them"
+)
 QualifiedName = tuple[str, str]
 """A function or class by its module and its qualified name."""
 
@@ -68,6 +77,7 @@ class ChildSpec(Struct, frozen=True):
     memory_mb: int | None
     levels: dict[str, int]
     """The worker's log levels by logger; "" is the root."""
+    message_bytes: int
 
 
 # Messages from the worker
@@ -147,7 +157,7 @@ def main(connection: socket.socket, spec: ChildSpec) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     os.register_at_fork(after_in_child=_after_fork)
     connection.set_inheritable(False)
-    pipe = WorkerPipe(connection)
+    pipe = WorkerPipe(connection, spec.message_bytes)
     _die_with_parent()
     _forward_logs(pipe, spec.levels)
     # Before the loop runs: the handler's module may run a loop itself while it is imported.
@@ -158,8 +168,10 @@ def main(connection: socket.socket, spec: ChildSpec) -> None:
 class WorkerPipe:
     """The child's end of the pipe. Any thread may send."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, message_bytes: int) -> None:
         self._connection = connection
+        self.value_bytes = max(0, message_bytes - ENVELOPE_BYTES)
+        """The longest text that fits into a message."""
         self._lock = threading.Lock()
         self._pid = os.getpid()
 
@@ -212,7 +224,9 @@ class ChildRunner:
             fatal = tuple(map(_named, spec.fatal))
         except BaseException as error:
             found = ".".join(spec.handler)
-            return Failure(f"the job's process could not import {found}: {type(error).__name__}: {error}")
+            said = f"{type(error).__name__}: {error}"[:SHOWN_CHARS]
+            hint = MISSING_VARIABLE if isinstance(error, KeyError) else ""
+            return Failure(f"the job's process could not import {found}: {said}{hint}")
         return Tool(
             name=spec.tool,
             handler=handler,
@@ -268,7 +282,7 @@ class ChildRunner:
 
     async def _call_worker(self, run: int, verb: str, *args: Any, **options: Any) -> Any:
         given = stored_json(
-            [args, options], what="a value given to the job", max_bytes=MESSAGE_BYTES, max_depth=VALUE_DEPTH
+            [args, options], what="a value given to the job", max_bytes=self._pipe.value_bytes, max_depth=VALUE_DEPTH
         )
         if isinstance(given, Refusal):
             raise Refused.of(given)
@@ -284,7 +298,7 @@ class ChildRunner:
                 return _failed(result, is_unusable=isinstance(self._tool, Failure))
             kind = next((name for name, kind in KINDS.items() if isinstance(result, kind)), None)
             value = result if kind is None else msgspec.structs.astuple(result)
-            text = stored_json(value, what="the result", max_bytes=MESSAGE_BYTES, max_depth=VALUE_DEPTH)
+            text = stored_json(value, what="the result", max_bytes=self._pipe.value_bytes, max_depth=VALUE_DEPTH)
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -399,7 +413,11 @@ class _ForwardHandler(logging.handlers.QueueHandler):
         self._pipe = pipe
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        self._pipe.send(LogLine(record.__dict__))
+        line = LogLine(record.__dict__)
+        if (size := len(framed(line))) > self._pipe.value_bytes:
+            kept = {name: record.__dict__[name] for name in ("name", "levelno", "levelname", "created", "msecs")}
+            line = LogLine({**kept, "msg": f"a log line of {size} bytes is too long to be passed on", "args": None})
+        self._pipe.send(line)
 
 
 def _forward_logs(pipe: WorkerPipe, levels: dict[str, int]) -> None:

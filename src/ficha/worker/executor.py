@@ -19,12 +19,12 @@ HandlerCall = Callable[[], Coroutine[Any, Any, Any]]
 class Executor:
     """Calls a worker's handlers, and owns its threads and child processes."""
 
-    def __init__(self, worker: str, setups: Setups) -> None:
+    def __init__(self, worker: str, setups: Setups, message_bytes: int) -> None:
         # Only here: `import ficha` need not wait for multiprocessing.
         from .process_pool import ProcessPool
 
         self._setups = setups
-        self._process_pool = ProcessPool(worker)
+        self._process_pool = ProcessPool(worker, message_bytes)
         self._runners: dict[str, ToolRunner] = {}
         self._turns: dict[str, asyncio.Semaphore] = {}
         self._taken: dict[asyncio.Task[Any] | None, asyncio.Semaphore] = {}

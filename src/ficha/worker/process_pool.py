@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import MsgspecError, Struct
 
 from ..core.outcomes import Refusal
 from ..core.payload import read_json
@@ -26,9 +26,12 @@ from ..errors import Refused
 from ..futures import settle
 from ..tools import Tool
 from .child_main import (
+    CALLS_AT_ONCE,
     EXIT_S,
     KINDS,
+    MESSAGE_BYTES,
     STOP_SIGNALS,
+    VERBS,
     BeginRun,
     ChildCall,
     ChildReady,
@@ -42,6 +45,7 @@ from .child_main import (
     main,
     to_worker,
 )
+from .child_start import InterpreterProcess, environment_for
 from .failure import Failure, SetupFailed
 from .results import Retry
 from .run import Run
@@ -53,20 +57,18 @@ TERM_S: Final = 1.0
 NO_PROCESS_S: Final = 10.0
 """After how long a job is tried again if no process could be started for it."""
 
-# Not fork: a forked copy of the worker's threads, event loop and connections would be broken.
-_SPAWN: Final = multiprocessing.get_context("spawn")
-
 
 class ProcessPool:
-    """The child processes of one worker."""
+    """The child processes of one worker. message_bytes: the longest message that is read from one."""
 
-    def __init__(self, worker: str) -> None:
+    def __init__(self, worker: str, message_bytes: int = MESSAGE_BYTES) -> None:
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             raise RuntimeError(
                 "a worker was started while a child process imported the main script; start it under "
                 '`if __name__ == "__main__":`'
             )
         self._worker = worker
+        self._message_bytes = message_bytes
         self._children: list[ChildProcess] = []
         self._starting: list[tuple[str, str | None]] = []
         # If nobody calls close(), the children are killed when the interpreter exits.
@@ -124,7 +126,7 @@ class ProcessPool:
         device = self._device(tool)
         self._starting.append((tool.name, device))
         try:
-            child = await ChildProcess.start(tool, device, f"{self._worker} {tool.name}")
+            child = await ChildProcess.start(tool, device, f"{self._worker} {tool.name}", self._message_bytes)
         finally:
             self._starting.remove((tool.name, device))
         self._children.append(child)
@@ -147,6 +149,7 @@ class ChildProcess:
         self,
         tool: Tool,
         device: str | None,
+        message_bytes: int,
         process: multiprocessing.process.BaseProcess,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
@@ -155,6 +158,8 @@ class ChildProcess:
         self.tool = tool.name
         self.device = device
         self._has_setup = tool.setup is not None
+        self._message_bytes = message_bytes
+        self._violation: str | None = None
         self._process = process
         self._pid = process.pid
         self._reader = reader
@@ -173,15 +178,18 @@ class ChildProcess:
         self.exited = asyncio.create_task(self._supervise(), name=f"ficha child {self._pid}")
 
     @classmethod
-    async def start(cls, tool: Tool, device: str | None, name: str) -> ChildProcess:
+    async def start(cls, tool: Tool, device: str | None, name: str, message_bytes: int) -> ChildProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             reader, writer = await asyncio.open_connection(sock=ours)
-            process = _SPAWN.Process(target=main, args=(theirs, _spec(tool, device)), name=name)
+            # A fresh interpreter: a forked copy of the worker's threads, event loop and connections would be broken.
+            environment = environment_for(tool.environment, os.environ)
+            spec = _spec(tool, device, message_bytes)
+            process = InterpreterProcess(environment, target=main, args=(theirs, spec), name=name)
             try:
                 with _stop_signals_blocked():
                     process.start()
-                return cls(tool, device, process, reader, writer)
+                return cls(tool, device, message_bytes, process, reader, writer)
             except BaseException:
                 writer.close()
                 raise
@@ -284,6 +292,8 @@ class ChildProcess:
 
     def _exit_failure(self) -> Failure:
         code = self._exit_code.result()
+        if self._violation is not None:
+            return Failure(f"the job's process was killed: {self._violation}", final=True)
         if code < 0:
             return Failure(f"the job's process was ended by {_signal(-code)}", lost=True)
         if not self._is_ready:
@@ -292,9 +302,20 @@ class ChildProcess:
 
     async def _listen(self) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
+            while self._violation is None:
                 size = int.from_bytes(await self._reader.readexactly(4), "big")
-                self._receive(to_worker.decode(await self._reader.readexactly(size)))
+                if size > self._message_bytes:
+                    self._violation = f"it sent a message of {size} bytes; at most {self._message_bytes} are read"
+                    break
+                try:
+                    self._receive(to_worker.decode(await self._reader.readexactly(size)))
+                except (MsgspecError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+                    self._violation = "it sent what is no message of a handler's process"
+                if len(self._answering) >= CALLS_AT_ONCE:
+                    # What it sends meanwhile waits in the pipe, and then the process itself does.
+                    await asyncio.wait(self._answering, return_when=asyncio.FIRST_COMPLETED)
+        if self._violation is not None:
+            self.signal(signal.SIGKILL)
 
     def _receive(self, message: ChildReady | ChildCall | RunEnded | LogLine) -> None:
         match message:
@@ -321,8 +342,10 @@ class ChildProcess:
 
     async def _answer_call(self, call: ChildCall, run: Run | None) -> None:
         """Makes a run's call with its `LeaseWriter`."""
-        args, options = read_json(call.given)
         try:
+            args, options = read_json(call.given)
+            if call.verb not in VERBS:
+                raise Refused.of(Refusal("FORBIDDEN", "a handler's process may not call this; nothing was changed."))
             if run is None:
                 raise Refused.of(Refusal("LEASE_LOST", "the run is over; nothing was changed."))
             answer = ParentReply(call.number, await run.job._lease_call(call.verb, *args, **options))
@@ -332,13 +355,15 @@ class ChildProcess:
         except Exception as error:
             answer = ParentReply(call.number, error=str(error) or type(error).__name__)
         self._send(answer)
+        with contextlib.suppress(ConnectionError):
+            await self._writer.drain()
 
     def _send(self, message: Struct) -> None:
         if not self._writer.is_closing():
             self._writer.write(framed(message))
 
 
-def _spec(tool: Tool, device: str | None) -> ChildSpec:
+def _spec(tool: Tool, device: str | None, message_bytes: int) -> ChildSpec:
     known = logging.root.manager.loggerDict.items()
     levels = {name: logger.level for name, logger in known if isinstance(logger, logging.Logger) and logger.level}
     handler, *fatal = map(_name, (tool.handler, *tool.fatal))
@@ -352,6 +377,7 @@ def _spec(tool: Tool, device: str | None) -> ChildSpec:
         tuple(fatal),
         tool.memory_mb,
         {"": logging.root.level} | levels,
+        message_bytes,
     )
 
 

@@ -131,7 +131,7 @@ class WorkerLoop:
         )
         self._deadlines: Deadlines[Run] = Deadlines(lambda run: self._stop_run(run, "timeout"))
         self._call_groups = CallGroups(self._begin_group, self._concurrency)
-        self._executor = Executor(self._name, self._setups)
+        self._executor = Executor(self._name, self._setups, self._operations.limits.child_message_bytes)
         ran = 0
         async with registration.deregistering(self._operations), self._renewer.running():
             ends_at = float("inf") if max_seconds is None else time.monotonic() + max_seconds
