@@ -1,16 +1,19 @@
 """Starts Python programs from a process that has imported everything already: `python -m tests.support.fork_server FD`.
 
-A program that imports Ficha spends a second of processor time on that before it does anything. What is started here is
-a process of its own all the same, with its own environment, folder, files and end; `tests/support/processes.py` asks
-for it. FD is a socket: each message is a request in JSON, and brings the files that are to be the program's standard
-input, output and error, and a pipe that is told the exit code.
+A program that imports Ficha spends a second of processor time on that before it does anything, and a server two. What
+is started here is a process of its own all the same, with its own environment, folder, files and end;
+`tests/support/processes.py` asks for it. FD is a socket: each message is a request in JSON, and brings the files that
+are to be the program's standard input, output and error, and a pipe that is told the exit code.
 """
 
 from __future__ import annotations
 
 import fcntl
+import gc
+import importlib
 import json
 import os
+import pkgutil
 import runpy
 import signal
 import socket
@@ -20,11 +23,27 @@ import time
 from selectors import EVENT_READ, DefaultSelector
 from typing import Any, Final
 
+import ficha
 from ficha.cli import main as _command
 from ficha.cli.main import command
 
 LONGEST: Final = 1 << 20
 FILES: Final = 4
+LIBRARIES: Final = ("httpx", "rich.progress", "structlog", "uvicorn.lifespan.on", "uvicorn.loops.uvloop", "uvloop")
+"""What Ficha imports only where it is used."""
+
+
+def import_everything() -> None:
+    """All of Ficha but what is for tests: a server and a worker import most of it when they start."""
+    for module in pkgutil.walk_packages(ficha.__path__, "ficha."):
+        if not module.name.startswith("ficha.testing") and not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    command()
+    # What is here now is never looked at again by the collector of a process that is started.
+    gc.collect()
+    gc.freeze()
 
 
 def serve(requests: socket.socket) -> dict[str, Any] | None:
@@ -98,7 +117,7 @@ def _become(request: dict[str, Any], standard: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    command()
+    import_everything()
     with socket.socket(fileno=int(sys.argv[1])) as control:
         asked = serve(control)
     # At the outermost level, so that the program ends as any other does.

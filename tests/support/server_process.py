@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import httpx
 
 from ficha import Ficha
 from tests.server.shop import app as shop
-from tests.support.processes import ROOT, ForkedProcess
+from tests.support.processes import ForkedProcess
 
 SECRET = "dGVzdHMtb2YtdGhlLXNlcnZlci0wMTIzNDU2Nzg5"  # noqa: S105 (for the tests alone)
 _ADDRESS = re.compile(r"http://[\d.]+:\d+")
@@ -31,18 +30,13 @@ class Served:
         self.lines: list[str] = []
         self.admin = asyncio.run(_key(database, "tests admin", "admin", None))
         self.service = asyncio.run(_key(database, "tests service", "service", None))
-        self.process: subprocess.Popen[str] | ForkedProcess | None = None
+        self.process: ForkedProcess | None = None
         self._listens = threading.Event()
 
     def start(self, *arguments: str, **environment: str) -> None:
         options = ["serve", "--app", "tests.server.shop:app", "--database", self.database, "--port", "0", *arguments]
         variables = {**os.environ, "FICHA_SECRET": SECRET, "FICHA_ATTEMPTS_PER_HOUR": "100000", **environment}
-        if "--processes" in arguments:
-            # One that starts processes itself is started as its users start it.
-            command = [sys.executable, "-m", "ficha.cli", *options]
-            self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=variables)
-        else:
-            self.process = ForkedProcess("ficha.cli", options, stderr=subprocess.PIPE, text=True, env=variables)
+        self.process = ForkedProcess("ficha.cli", options, stderr=subprocess.PIPE, text=True, env=variables)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         if not self._listens.wait(30):
