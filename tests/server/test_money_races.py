@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.server_process import Served
+from tests.support.server_process import NO_TLS, Served
 
 AT_ONCE = 50
 
@@ -15,7 +15,9 @@ AT_ONCE = 50
 async def _together(server: Served, requests: list[tuple[str, str, Any]]) -> list[httpx.Response]:
     """All of them at the same moment, each on a connection of its own that is open already."""
     limits = httpx.Limits(max_connections=AT_ONCE, max_keepalive_connections=AT_ONCE)
-    async with httpx.AsyncClient(base_url=server.url, limits=limits, timeout=60, trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=server.url, limits=limits, timeout=60, trust_env=False, verify=NO_TLS
+    ) as client:
         await asyncio.gather(*(client.get("/healthz") for _ in requests))
         return await asyncio.gather(
             *(

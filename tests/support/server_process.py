@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import signal
+import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from tests.server.shop import app as shop
 from tests.support.processes import ForkedProcess
 
 SECRET = "dGVzdHMtb2YtdGhlLXNlcnZlci0wMTIzNDU2Nzg5"  # noqa: S105 (for the tests alone)
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""For clients that speak plain HTTP: by default each would read all the certificates that the machine trusts."""
 _ADDRESS = re.compile(r"http://[\d.]+:\d+")
 
 
@@ -62,7 +65,7 @@ class Served:
 
     def client(self, token: str | None, **options: object) -> httpx.Client:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=30, trust_env=False, **options)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=30, trust_env=False, verify=NO_TLS, **options)
 
     def account(self, name: str, *, plan: str = "open", credits: int = 100) -> str:
         """Opens an account and gives a key of its own."""
