@@ -134,8 +134,11 @@ async def test_a_lost_job_is_found_and_recovered(ficha: Run, url: str, shop: Sho
 
 async def _lose(url: str) -> list[Lease]:
     """A worker claims everything, under leases that are over at once, and is never heard of again."""
-    async with Ficha(url, lease_s=0.001, sweep_by_itself=False, sweep_s=3_600) as app:
-        return await app.claim("default", worker="gone", limit=10)
+    app = Ficha(url, lease_s=0.001)
+    async with app:
+        pass  # It has declared its pool.
+    async with app.separate_operations(sweeps=False) as operations:
+        return await operations.claim("default", worker="gone", limit=10)
 
 
 @pytest.mark.req("E6")

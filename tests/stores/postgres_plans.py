@@ -27,6 +27,8 @@ GROWING: Final = frozenset(
 """Tables that have more rows the more jobs and accounts there are."""
 CUSTOM_PLANS: Final = 5
 """How often PostgreSQL plans anew, for the values at hand, before it considers a plan to keep."""
+UNPLANNED: Final = ("SAVEPOINT ", "RELEASE ", "ROLLBACK ")
+"""What a call inside the caller's transaction sends besides; it has no plan."""
 
 
 class Work(Struct, frozen=True):
@@ -101,6 +103,8 @@ class Watched(asyncpg.Connection):
     watch: Watch
 
     async def _execute(self, query: str, args: Any, *rest: Any, **options: Any) -> Any:
+        if query.startswith(UNPLANNED):
+            return await super()._execute(query, args, *rest, **options)
         self.watch.sent[self, query] = tuple(args)
         execute = await self._prepared(query, args)
         await self._explain(query, execute)
@@ -157,10 +161,10 @@ async def watched(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tu
         watch.connections.append(connection)
         return connection
 
-    store = PostgresStore(url, committers=1, pool_size=1)
-    await store.migrate()
+    await PostgresStore(url).migrate()
     with monkeypatch.context() as patch:
         patch.setattr(asyncpg, "connect", connect_watched)
+        store = PostgresStore(url, committers=1, pool_size=1)
         await store.open()
         try:
             yield store, watch
