@@ -27,8 +27,10 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticUndefined, SchemaError, core_schema
 
-from .json_values import plain_function
+from .json_values import plain_function, uncollected
 
+LARGE: Final = 16_384
+"""From so many characters, a payload is read without garbage collection."""
 PROBLEMS_SHOWN: Final = 10
 PROBLEMS_READ: Final = 1_000
 """Beyond this many problems, only their number is shown: to format a hundred thousand takes half a second."""
@@ -51,7 +53,10 @@ class Payload:
 
     def read(self, text: str) -> Any:
         """The payload as the handler gets it: a dict by parameter, or an item. Raises pydantic's ValidationError."""
-        return self._validate(text, strict=True)
+        if len(text) < LARGE:
+            return self._validate(text, strict=True)
+        with uncollected:
+            return self._validate(text, strict=True)
 
     def fields(self, value: Any) -> Mapping[str, Any]:
         """The fields by name of what `read` returned, defaults included."""

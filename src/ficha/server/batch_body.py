@@ -19,8 +19,6 @@ from ..validation import Limits
 from .body_values import converted, with_checked_json
 from .strict_json import DECODER, refuse_surrogates, repeated_key, telling_errors
 
-ITEM_CHARACTERS: Final = 1_048_576
-"""The most for one item: as much as the body of a single submit may have."""
 SLICE_CHARACTERS: Final = 524_288
 """How much is read at a time."""
 CUT_CHARACTERS: Final = 16
@@ -29,10 +27,13 @@ _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _FIELDS: Final = frozenset(field.encode_name for field in msgspec.structs.fields(BatchRequest))
 
 
-def read_batch(text: str, limits: Limits) -> Generator[None, None, BatchRequest]:
-    """The batch, in slices of work. Its payloads are checked and canonical."""
+def read_batch(text: str, limits: Limits, item_characters: int) -> Generator[None, None, BatchRequest]:
+    """The batch, in slices of work. Its payloads are checked and canonical.
+
+    item_characters: the most for one item.
+    """
     with telling_errors():
-        values = _Values(text)
+        values = _Values(text, item_characters)
         at = values.skip(0)
         if text[at : at + 1] != "{":
             return converted(values.value(at)[0], BatchRequest)
@@ -76,10 +77,10 @@ def _read_items(values: _Values, at: int, items: list[BatchItem], limits: Limits
 class _Values:
     """The values of a text, one by one. The parser sees a window of it, so that no value keeps it for long."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, most: int) -> None:
         self.text = text
-        self._begin = 0
-        self._window = text[:ITEM_CHARACTERS]
+        self._most = most
+        self._show(0)
 
     def value(self, at: int) -> tuple[Any, int]:
         """The value that begins there, and where it ends."""
@@ -92,10 +93,13 @@ class _Values:
             if not self._is_cut(error.pos) and not (self._goes_on and error.msg.startswith("Unterminated string")):
                 raise json.JSONDecodeError(error.msg, self.text, self._begin + error.pos) from None
         if at == self._begin:
-            words = f"an item is longer than {ITEM_CHARACTERS} characters; nothing was changed. Send less at a time."
+            words = f"an item is longer than {self._most} characters; nothing was changed. Send less at a time."
             raise Refused.of(Refusal("TOO_LARGE", words))
-        self._begin, self._window = at, self.text[at : at + ITEM_CHARACTERS]
+        self._show(at)
         return self.value(at)
+
+    def _show(self, at: int) -> None:
+        self._begin, self._window = at, self.text[at : at + self._most + CUT_CHARACTERS]
 
     @property
     def _goes_on(self) -> bool:

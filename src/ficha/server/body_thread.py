@@ -4,13 +4,13 @@ more of that time from the event loop."""
 from __future__ import annotations
 
 import asyncio
-import gc
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
+
+from ..json_values import uncollected
 
 T = TypeVar("T")
 
@@ -21,47 +21,35 @@ class BodyThread:
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
-        self._pool = ThreadPoolExecutor(1, "ficha body")
+        self._pool: ThreadPoolExecutor | None = None
 
     async def run(self, request: Request, read: Callable[[], Generator[None, None, T]]) -> T:
         """What the generator returns. It yields after each slice."""
         reading = _Reading(read())
-        while not reading.is_done:
+        while not reading.result:
             async with self._turn:
                 if await request.is_disconnected():
                     raise ClientDisconnect
+                self._pool = self._pool or ThreadPoolExecutor(1, "ficha body")
                 await asyncio.get_running_loop().run_in_executor(self._pool, reading.advance)
-        return reading.result
+        return reading.result[0]
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False)
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
+            self._pool = None
 
 
-class _Reading:
-    """A generator under way, and what it returned."""
+class _Reading(Generic[T]):
+    """A generator under way, and what it returned, once it has."""
 
-    result: object
-
-    def __init__(self, slices: Generator[None, None, object]) -> None:
+    def __init__(self, slices: Generator[None, None, T]) -> None:
         self._slices = slices
-        self.is_done = False
+        self.result: tuple[()] | tuple[T] = ()
 
     def advance(self) -> None:
-        with uncollected():
+        with uncollected:
             try:
                 next(self._slices)
             except StopIteration as end:
-                self.is_done, self.result = True, end.value
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Without garbage collection: it would look at every list and object of a body again and again, though JSON has no
-    cycles."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+                self.result = (end.value,)

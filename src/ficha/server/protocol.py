@@ -46,7 +46,7 @@ class Protocol(HttpToolsProtocol):
         # Called by the parser for each part of a body, and there may be one for each byte; uvicorn's own method would
         # copy all that came before each time.
         self._parts: list[bytes] = []
-        self.on_body = self._parts.append  # type: ignore[method-assign]
+        self.on_body = self._parts.append  # type: ignore[method-assign, assignment]
         super().__init__(*args, **kwargs)
         self._timer: asyncio.TimerHandle | None = None
         self._is_in_head = False

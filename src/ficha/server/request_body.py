@@ -35,7 +35,8 @@ def body(kind: type[T], *, optional: bool = False) -> Any:
         if len(text) < LARGE_BYTES:
             return converted(strict_json(text), kind)
         state = request.app.state
-        found: T = await state.body_thread.run(request, partial(read_large, text, kind, state.ficha.limits))
+        reading = partial(read_large, text, kind, state.ficha.limits, state.settings.body_bytes)
+        found: T = await state.body_thread.run(request, reading)
         return found
 
     read.kind = kind  # type: ignore[attr-defined]  # The OpenAPI document looks here.
@@ -54,8 +55,11 @@ def _check_type(request: Request) -> None:
         )
 
 
-def read_large(text: bytes, kind: Any, limits: Limits) -> Generator[None, None, Any]:
-    """A large body, in slices of work. What it holds of payloads and results is checked and canonical."""
+def read_large(text: bytes, kind: Any, limits: Limits, most: int) -> Generator[None, None, Any]:
+    """A large body, in slices of work. What it holds of payloads and results is checked and canonical.
+
+    most: the largest body of a single submit, which an item of a batch must not exceed either.
+    """
     if kind is BatchRequest:
-        return (yield from read_batch(utf8(text), limits))
+        return (yield from read_batch(utf8(text), limits, most))
     return with_checked_json(converted(strict_json(text), kind), limits)
