@@ -161,6 +161,18 @@ def test_a_parameter_out_of_its_range_is_told(user: httpx.Client, parameters: di
     refused(user.get("/api/jobs", params=parameters), 422, "INVALID_ARGUMENT")
 
 
+def test_a_request_has_a_hundred_parameters_at_most(user: httpx.Client) -> None:
+    assert user.get("/api/jobs", params={"status": ["queued"] * 100}).status_code == 200
+    answer = user.get("/api/jobs", params={"status": ["queued"] * 101})
+    assert "at most 100 parameters" in refused(answer, 422, "INVALID_ARGUMENT")["detail"]
+
+
+def test_a_long_name_is_not_sent_back_whole(user: httpx.Client) -> None:
+    answer = user.post("/api/jobs", json={**SUBMIT, "x" * 500_000: 1})
+
+    assert len(refused(answer, 422, "INVALID_ARGUMENT")["detail"]) < 2_100
+
+
 def test_a_parameter_that_takes_many_values_may_be_repeated(user: httpx.Client) -> None:
     assert user.get("/api/jobs", params={"status": ["queued", "running"], "limit": 1}).status_code == 200
 

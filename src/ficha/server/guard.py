@@ -27,6 +27,7 @@ ONCE: Final = frozenset(
     {b"authorization", b"content-type", b"host", b"idempotency-key", b"last-event-id", b"x-correlation-id"}
 )
 """Headers that a request has at most once."""
+MAX_PARAMETERS: Final = 100
 
 
 class Call:
@@ -155,8 +156,10 @@ def _check_headers(request: Request) -> None:
 def _check_query(request: Request) -> None:
     """Refuses parameters that the route does not have, or takes once and was given twice: a mistake would be ignored
     silently."""
-    if not request.query_params:
+    if not (query := request.scope["query_string"]):
         return
+    if query.count(b"&") >= MAX_PARAMETERS:
+        raise arg.invalid(f"a request has at most {MAX_PARAMETERS} parameters")
     route: APIRoute = request.scope["route"]
     known = {field.alias for field in route.dependant.query_params}
     for dependency in route.dependant.dependencies:

@@ -13,6 +13,8 @@ from ..core.codes import CODES, AnyCode, HttpCode
 from ..errors import Refused
 
 MEDIA_TYPE: Final = "application/problem+json"
+DETAIL_CHARACTERS: Final = 2_000
+"""The most that a problem says. It may quote what the caller sent, and that may be long."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -79,11 +81,16 @@ def problem(
         type=f"urn:ficha:problem:{code.lower().replace('_', '-')}",
         title=code.replace("_", " ").capitalize(),
         status=CODES[code].status,
-        # It may quote what the caller sent, and that need not be Unicode text.
-        detail=detail if detail.isascii() else detail.encode("utf-8", "backslashreplace").decode(),
+        detail=_quotable(detail),
         code=code,
         retryable=CODES[code].retryable,
         retry_after_s=retry_after_s,
         correlation_id=correlation_id,
     )
     return {**details, **msgspec.structs.asdict(told)}
+
+
+def _quotable(detail: str) -> str:
+    """The words, cut, and as Unicode text: what they quote need not be."""
+    shown = detail if len(detail) <= DETAIL_CHARACTERS else detail[:DETAIL_CHARACTERS] + "…"
+    return shown if shown.isascii() else shown.encode("utf-8", "backslashreplace").decode()
