@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from ficha.operations import LeaseOperations
+from ficha.store.base import StoreError
+from ficha.store.connect import store_for
 from ficha.worker.child_main import ENVELOPE_BYTES, VERBS
 from ficha.worker.child_start import environment_for
 from ficha.worker.process_pool import ProcessPool
@@ -28,10 +30,11 @@ async def processes() -> AsyncIterator[ProcessPool]:
 
 
 def test_a_child_gets_the_variables_that_it_needs_and_those_that_are_named() -> None:
-    needed = {"PATH": "/bin", "LC_ALL": "C", "PYTHONPATH": "src", "CUDA_VISIBLE_DEVICES": "0", "TZ": "UTC"}
+    system = {"PATH": "/bin", "LC_ALL": "C", "PYTHONPATH": "src", "CUDA_VISIBLE_DEVICES": "0", "TZ": "UTC"}
     more = {"MODEL_CACHE": "/m", "MODEL_KIND": "k", "MODELS": "x"}
     secrets = {"FICHA_DATABASE_URL": "x", "FICHA_SECRET": "x", "FICHA_TOKEN": "x", "STRIPE_KEY": "x", "PATHS": "x"}
-    whole = needed | more | secrets
+    whole = system | more | secrets
+    needed = system | {"FICHA_DATABASE_URL": "absent:"}
     assert environment_for((), whole) == needed
     assert environment_for(["MODEL_CACHE", "ABSENT"], whole) == needed | {"MODEL_CACHE": "/m"}
     assert environment_for(["MODEL_*"], whole) == needed | {"MODEL_CACHE": "/m", "MODEL_KIND": "k"}
@@ -51,6 +54,11 @@ async def test_no_secret_of_the_worker_is_anywhere_in_the_environment_of_a_child
     assert "MODEL_CACHE=/models" in started_with
     assert environment["MODEL_CACHE"] == "/models"
     assert environment["PATH"]
+
+
+def test_an_application_that_is_opened_where_there_is_no_database_says_what_to_do() -> None:
+    with pytest.raises(StoreError, match="name FICHA_DATABASE_URL in its tool's `environment`"):
+        store_for(environment_for((), {})["FICHA_DATABASE_URL"])
 
 
 def test_the_verbs_of_a_child_are_operations_on_a_lease() -> None:

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ..extras import needs_extra
 from .base import Store, StoreError
-from .database_url import hidden, url_problem
+from .database_url import ABSENT, hidden, url_problem
 from .memory import MemoryStore
 from .schema_name import DEFAULT_SCHEMA, schema_problem
 
@@ -30,6 +30,8 @@ async def connect(url: str, schema: str = DEFAULT_SCHEMA) -> Store:
 
 def store_for(url: str, schema: str = DEFAULT_SCHEMA) -> Store:
     """The store for a URL. The schema is where PostgreSQL has the tables; a file, and memory, are Ficha's alone."""
+    if url == ABSENT:
+        raise StoreError("a handler's process has no database: name FICHA_DATABASE_URL in its tool's `environment`")
     # A store is imported only when it is used: its driver takes a while, and may not be installed.
     match _scheme(url):
         case "memory":

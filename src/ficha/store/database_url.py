@@ -11,6 +11,9 @@ from .base import StoreError
 
 T = TypeVar("T")
 
+ABSENT: Final = "absent:"
+"""The URL in a process that must not open a database: a handler's, unless its tool says otherwise. Without it, an
+application that is opened there would make an SQLite file of its own."""
 HIDDEN: Final = "***"
 SHOWN: Final = frozenset(
     (

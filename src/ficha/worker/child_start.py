@@ -15,6 +15,8 @@ from multiprocessing import popen_spawn_posix, reduction, resource_tracker, spaw
 from multiprocessing.context import SpawnProcess, set_spawning_popen
 from typing import Any, Final
 
+from ..store.database_url import ABSENT
+
 ALWAYS: Final = (
     *("HOME", "LANG", "LANGUAGE", "LC_*", "LOGNAME", "PATH", "SHELL", "TEMP", "TMP", "TMPDIR", "TZ", "USER"),
     *("DYLD_*", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHON*", "SSL_CERT_DIR", "SSL_CERT_FILE", "VIRTUAL_ENV"),
@@ -30,7 +32,8 @@ def environment_for(names: Iterable[str], source: Mapping[str, str]) -> dict[str
     wanted = (*ALWAYS, *names)
     whole = {name for name in wanted if not name.endswith("*")}
     beginnings = tuple(name[:-1] for name in wanted if name.endswith("*"))
-    return {name: value for name, value in source.items() if name in whole or name.startswith(beginnings)}
+    given = {name: value for name, value in source.items() if name in whole or name.startswith(beginnings)}
+    return {"FICHA_DATABASE_URL": ABSENT} | given
 
 
 class InterpreterProcess(SpawnProcess):
