@@ -1,7 +1,9 @@
 """Fixtures that every test may use."""
 
+import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
@@ -12,6 +14,11 @@ from hypothesis import settings
 
 from tests.support.postgres import Server, new_database, server_folder
 from tests.support.postgres_databases import emptied, migrated_database
+
+# Some machines tell Python to keep no compiled code. The suite starts hundreds of interpreters, and each of them would
+# compile all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # The store suite is library code, whose assertions would otherwise fail without a word.
 pytest.register_assert_rewrite("ficha.testing")
