@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ficha import backoff
 from ficha.core import commands as c
 from ficha.core.outcomes import AccountChanged, Refusal, SubmitPreview, Submitted
+from ficha.engine import committer
 from ficha.engine.committer import CLOSED, TOGETHER, CommitLimits, Committer
 from ficha.engine.engine import Engine
 from ficha.ids import new_id
@@ -291,6 +292,54 @@ async def test_a_large_submit_does_not_keep_another_accounts_call_from_the_next_
     store.gate.set()
     await asyncio.gather(*calls)
     assert answered == ["first", "other", "second", "third"]
+
+
+class Clock:
+    """The committers' time, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+async def test_large_submits_have_a_fifth_of_the_time_while_others_wait(
+    memory: StoreSetup, store: InstrumentedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(committer, "time", clock)
+    engine = await opened(await memory.engine(store, limits=replace(QUICK, group_weight=4)), "ana", "eva")
+    store.gate.clear()
+    groups = store.groups
+    first, second = await sent(engine, submit(jobs=9), submit(jobs=9))
+    await store.until(lambda: store.groups == groups + 1)
+    (other,) = await sent(engine, submit("eva"))
+    clock.now += 1.0
+    store.gate.set()
+    assert isinstance(await first, Submitted)
+    assert isinstance(await other, Submitted)
+    clock.now += 3.9
+    assert isinstance(await engine.call(submit("eva")), Submitted)
+    assert not second.done()
+    clock.now += 0.2
+    assert isinstance(await engine.call(submit("eva")), Submitted)
+    assert isinstance(await second, Submitted)
+
+
+async def test_large_submits_follow_each_other_at_once_while_nobody_else_waits(
+    memory: StoreSetup, store: InstrumentedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(committer, "time", clock)
+    engine = await opened(await memory.engine(store, limits=replace(QUICK, group_weight=4)))
+    store.gate.clear()
+    groups = store.groups
+    calls = await sent(engine, submit(jobs=9), submit(jobs=9))
+    await store.until(lambda: store.groups == groups + 1)
+    clock.now += 1.0
+    store.gate.set()
+    assert [outcome.jobs for outcome in await asyncio.gather(*calls)] == [9, 9]
 
 
 async def test_the_calls_of_one_account_keep_their_order_whatever_lanes_there_are(memory: StoreSetup) -> None:

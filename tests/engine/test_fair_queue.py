@@ -52,6 +52,14 @@ async def test_who_got_nothing_has_the_next_turn_however_many_light_calls_come()
     assert second[0] == ("eve", 9) or ("eve", 9) in second
 
 
+async def test_a_heavy_call_can_be_left_for_later_and_its_account_with_it() -> None:
+    waiting = queue(("eve", HEAVY), ("eve", 1), ("ana", 9), ("bob", 9))
+    assert told(waiting.take(MOST, without_heavy=True)) == [("ana", 9)]
+    assert told(waiting.take(MOST, without_heavy=True)) == [("bob", 9)]
+    assert (waiting.take(MOST, without_heavy=True), waiting.weight) == ([], HEAVY + 1)
+    assert told(waiting.take(MOST)) == [("eve", HEAVY)]
+
+
 async def test_whoever_stopped_waiting_is_left_out_and_takes_no_room() -> None:
     waiting = queue(*[("eve", HEAVY)] * 2, *[("ana", 1)] * 12)
     for line in waiting._lines.values():

@@ -36,6 +36,11 @@ TOGETHER: Final = 3
 """How often a group that lost a conflict is run as it is; after that each caller's part is run by itself."""
 
 
+RESTS: Final = 4
+"""After a call heavier than a group, for which other accounts had to wait, the next such call waits so many times as
+long as that one took: together they have a fifth of the time at most."""
+
+
 class CommitLimits(Struct, frozen=True):
     """How a committer behaves.
 
@@ -96,6 +101,7 @@ class Committer:
         self._standing = standing
         """Claims that wait here and with all other committers of the process."""
         self._number = 0
+        self._rests_until = 0.0
         self._loop = asyncio.get_running_loop()
         self._idle: asyncio.Future[None] | None = None
         self._is_closing = False
@@ -152,10 +158,13 @@ class Committer:
             if not self._waiting:
                 if self._is_closing:
                     return
-                self._idle = self._loop.create_future()
-                await self._idle
+                await self._roused()
                 continue
             tickets = self._take()
+            if not tickets and self._waiting:
+                await self._roused(self._rests_until - time.monotonic())
+                continue
+            began_at = time.monotonic()
             try:
                 await self._commit(tickets)
             except asyncio.CancelledError:
@@ -163,10 +172,24 @@ class Committer:
                 unknown = CommitUnknown("shut down in the middle of a commit; ask again with the same idempotency key")
                 _fail(tickets, unknown)
                 raise
+            if tickets and tickets[0].weight > self._limits.group_weight and self._waiting.has_others(tickets[0]):
+                ended_at = time.monotonic()
+                self._rests_until = ended_at + RESTS * (ended_at - began_at)
+
+    async def _roused(self, within_s: float | None = None) -> None:
+        """Waits until something comes, or for so long."""
+        idle = self._idle = self._loop.create_future()
+        timer = None if within_s is None else self._loop.call_later(within_s, wake, idle)
+        try:
+            await idle
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     def _take(self) -> list[Ticket]:
         """The next group."""
-        tickets = self._waiting.take(self._limits.group_weight)
+        rests = not self._is_closing and time.monotonic() < self._rests_until
+        tickets = self._waiting.take(self._limits.group_weight, without_heavy=rests)
         if self._standing:
             tickets += self._called_for(tickets)
         return tickets

@@ -51,6 +51,10 @@ class FairQueue:
         line = self._lines.get(account_id)
         return 0 if line is None else line.weight
 
+    def has_others(self, ticket: Ticket) -> bool:
+        """Whether tickets of other accounts wait."""
+        return self.weight > self.weight_of(ticket.account_id)
+
     def append(self, ticket: Ticket) -> None:
         self._numbers += 1
         ticket.number = self._numbers
@@ -61,11 +65,13 @@ class FairQueue:
         line.weight += ticket.weight
         self.weight += ticket.weight
 
-    def take(self, most: int) -> list[Ticket]:
+    def take(self, most: int, *, without_heavy: bool = False) -> list[Ticket]:
         """The next tickets, at most so heavy together, in the order they came. Whoever stopped waiting is left out.
 
         Where not all fit, each account gets an equal share, and what some leave over goes to the others by turns. The
         first in turn always gets its first ticket in, however heavy that is; who got nothing keeps their turn.
+        `without_heavy`: but for a ticket that is heavier than all that may be taken; it waits, and its account's with
+        it.
         """
         if self.weight <= most:
             tickets = [ticket for line in self._lines.values() for ticket in line.tickets]
@@ -79,7 +85,10 @@ class FairQueue:
         for allowance in (max(1, most // len(self._lines)), most):
             for account_id, line in list(self._lines.items()):
                 before, left = line.weight, min(allowance, room)
-                while line.tickets and (not taken or line.tickets[0].weight <= left):
+                while line.tickets:
+                    weight = line.tickets[0].weight
+                    if weight > left and (taken or (without_heavy and weight > most)):
+                        break
                     ticket = line.tickets.popleft()
                     line.weight -= ticket.weight
                     if not ticket.future.done():

@@ -40,6 +40,21 @@ async def account(store: PostgresStore, name: str = "ana") -> Account:
     return found
 
 
+async def test_a_submit_of_very_many_jobs_takes_the_plain_path_and_leaves_the_cached_rows_to_others(
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written late, it would be refused for its old time, and all cached accounts would be dropped with it."""
+    monkeypatch.setattr(layer, "MOST_JOBS", 3)
+    async with two(migrated_url) as (mine, _):
+        await prepare(mine)
+        await run(mine, submit())
+        for count, is_guarded in ((3, True), (4, False), (1, True)):
+            made = [submit().jobs[0] for _ in range(count)]
+            many = c.Submit("ana", tuple(made), batch_id=str(uuid4()) if count > 1 else None)
+            [outcome], texts = await sent(mine, many)
+            assert (outcome.jobs, "guarded" in texts) == (count, is_guarded)
+
+
 async def test_what_is_remembered_costs_one_round_trip_and_what_is_not_two(migrated_url: str) -> None:
     async with two(migrated_url) as (mine, other):
         await prepare(mine)

@@ -30,6 +30,8 @@ MOST_SEEN: Final = 20
 the round trips saved."""
 MOST_SKIPPED: Final = 64
 """After repeated misses on accounts just read, how many groups in a row skip the optimistic attempt, at most."""
+MOST_JOBS: Final = 1_000
+"""The most jobs that a group writes so: with many more, the time that it was decided by is too old by then."""
 
 _NOBODY: Final[frozenset[str]] = frozenset()
 
@@ -82,8 +84,8 @@ class OptimisticLayer(Layer):
         if guess is None:
             return None
         changes, outcomes = group.decide(guess.snapshot)
-        if not changes:
-            return Committed(changes, outcomes) if guess.tells_all else None
+        if not changes or len(changes.jobs) > MOST_JOBS:
+            return Committed(changes, outcomes) if guess.tells_all and not changes else None
         committed = Committed(changes, outcomes, group.hints(changes))
         unchanged = guess.unchanged
         if guess.ready:
