@@ -40,9 +40,11 @@ class Running:
 
 
 @asynccontextmanager
-async def serving(url: str, processes: int = 1) -> AsyncIterator[tuple[Running, int]]:
+async def serving(
+    url: str, processes: int = 1, *, application: str = f"{__package__}.application:app"
+) -> AsyncIterator[tuple[Running, int]]:
     """The server, and the port that it listens on."""
-    arguments = ("serve", "--port", "0", "--processes", str(processes))
+    arguments = ("serve", "--port", "0", "--processes", str(processes), "--app", application)
     async with _running(arguments, url, _PORT) as server:
         yield server, int(server.said)
 
@@ -50,7 +52,8 @@ async def serving(url: str, processes: int = 1) -> AsyncIterator[tuple[Running, 
 @asynccontextmanager
 async def working(url: str, pool: str, handlers: int) -> AsyncIterator[Running]:
     """A worker for one pool."""
-    async with _running(("worker", "--pools", pool, "--concurrency", str(handlers)), url, _WORKS) as worker:
+    arguments = ("worker", "--pools", pool, "--concurrency", str(handlers), "--app", f"{__package__}.application:app")
+    async with _running(arguments, url, _WORKS) as worker:
         yield worker
 
 
@@ -62,7 +65,7 @@ async def _running(arguments: tuple[str, ...], url: str, ready: re.Pattern[str])
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *("-m", "ficha.cli", *arguments, "--log", "json"),
-                *("--app", f"{__package__}.application:app", "--database", url),
+                *("--database", url),
                 env={**os.environ, "FICHA_SECRET": secrets.token_urlsafe(32)},
                 stderr=lines,
                 cwd=ROOT,
