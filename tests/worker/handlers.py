@@ -97,6 +97,16 @@ async def typed_step(job: JobContext, store: Path) -> Sketch:
     return sketch
 
 
+async def echoes(job: JobContext, numbers: list[Any]) -> Any:
+    """Fails after it has stored the numbers, and returns them as it finds them when it is resumed."""
+    if job.attempt == 1:
+        await job.checkpoint("HALF", data=numbers)
+    same = await job.step("same", lambda: numbers)
+    if job.attempt == 1:
+        raise TimeoutError("try again")
+    return [numbers, job.payload["numbers"], job.resume_data, same]
+
+
 def unstorable_step(job: Any, store: Path) -> None:
     job.step("pixels", lambda: [paint(store, 2), b"pixels"])
 
@@ -319,7 +329,7 @@ async def tries(job: JobContext, act: str, size: int = 0) -> Any:
 def declare(app: Ficha, **options: Any) -> Ficha:
     """The handlers above that the tests run by a worker."""
     some = (pid, dies, resumes, coroutine_steps, plain_steps, sleeps, loops, ignores, raises, fills, values)
-    for handler in (*some, typed_step, unstorable_step):
+    for handler in (*some, typed_step, unstorable_step, echoes):
         app.tool(isolation="process", cost=5, **options)(handler)
     return app
 

@@ -377,6 +377,8 @@ async def test_a_child_process_stores_and_returns_the_same(url: str, tmp_path: P
         assert (bad.status, bad.attempts, bad.refunded) == ("failed", 1, 5)
         assert "cannot be stored" in bad.error
         assert file.read_text() == "1\n2\n", "paid once, though there are attempts left"
+        numbers = await run_to_end(app, "echoes", numbers=[1e16, -0.0, 1.0, 100, 1e308, 5e-324])
+        assert bytes(numbers.result_json) == b"[" + b",".join([b"[1e16,-0.0,1.0,100,1e308,5e-324]"] * 4) + b"]"
 
 
 def paid_bytes() -> Any:
