@@ -15,6 +15,7 @@ import pytest
 from ficha import Accepted, Cancel, Partial, Retry
 from ficha.core.outcomes import Refusal
 from ficha.worker import process_pool as module
+from ficha.worker.child_main import LogLine, framed, log_line, to_worker
 from ficha.worker.failure import Failure
 from ficha.worker.process_pool import ProcessPool
 from tests.support.waiting import until
@@ -29,6 +30,13 @@ async def processes() -> AsyncIterator[ProcessPool]:
 
 
 # What a handler gets and says
+
+
+def test_what_a_child_logs_stays_text_until_it_is_logged() -> None:
+    """The worker's loop reads the message: numbers that are slow to read must not cost it anything."""
+    told = to_worker.decode(framed(log_line({"msg": "drawn", "numbers": [1e308]}))[4:])
+    assert isinstance(told, LogLine)
+    assert bytes(told.fields) == b'{"msg":"drawn","numbers":[1e308]}'
 
 
 async def test_typed_arguments_arrive_in_a_plain_function(processes: ProcessPool) -> None:

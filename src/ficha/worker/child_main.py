@@ -132,15 +132,19 @@ class RunEnded(Struct, tag=True):
 
 
 class LogLine(Struct, tag=True):
-    """A log line, with its fields."""
+    """A log line, with its fields as an object."""
 
-    fields: dict[str, Any]
+    fields: Raw
 
 
 KINDS: Final = {kind.__name__: kind for kind in (Failure, *ENDINGS)}
 to_child: Final = msgspec.json.Decoder(BeginRun | StopRun | ParentReply)
 to_worker: Final = msgspec.json.Decoder(ChildReady | ChildCall | RunEnded | LogLine)
 _encoder: Final = msgspec.json.Encoder(enc_hook=repr)
+
+
+def log_line(fields: dict[str, Any]) -> LogLine:
+    return LogLine(Raw(_encoder.encode(fields)))
 
 
 def framed(message: Struct) -> bytes:
@@ -413,10 +417,10 @@ class _ForwardHandler(logging.handlers.QueueHandler):
         self._pipe = pipe
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        line = LogLine(record.__dict__)
+        line = log_line(record.__dict__)
         if (size := len(framed(line))) > self._pipe.value_bytes:
             kept = {name: record.__dict__[name] for name in ("name", "levelno", "levelname", "created", "msecs")}
-            line = LogLine({**kept, "msg": f"a log line of {size} bytes is too long to be passed on", "args": None})
+            line = log_line({**kept, "msg": f"a log line of {size} bytes is too long to be passed on", "args": None})
         self._pipe.send(line)
 
 

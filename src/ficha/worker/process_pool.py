@@ -335,7 +335,7 @@ class ChildProcess:
                     self.close_pipe()
                 settle(self._outcome, value if kind is None else KINDS[kind](*value))
             case LogLine(fields):
-                record = logging.makeLogRecord(fields)
+                record = logging.makeLogRecord(read_json(fields))
                 logger = logging.getLogger(record.name)
                 if logger.isEnabledFor(record.levelno):
                     logger.handle(record)
