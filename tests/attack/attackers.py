@@ -17,6 +17,7 @@ ATTACKERS: Final[dict[str, Callable[[Attack], Awaitable[None]]]] = {
     "splitting quotes": shared_parts.splitting_quotes,
     "refused finishes": shared_parts.refused_finishes,
     "streams by the hundred": shared_parts.streams,
+    "streams opened again and again": shared_parts.reopened_streams,
     "slow bodies": shared_parts.slow_bodies,
     "answers never read": shared_parts.unread_answers,
     "foreign ids in all spellings": foreign_things.foreign_ids,

@@ -112,6 +112,19 @@ async def streams(attack: Attack) -> None:
         await asyncio.sleep(attack.left_s)
 
 
+async def reopened_streams(attack: Attack) -> None:
+    """One key opens streams and drops them as fast as it can: each has to find its place among all events first."""
+    _, key = await attack.site.account()
+
+    async def reopen(_: int) -> None:
+        while attack.goes_on:
+            async with attack.connected(key) as caller:
+                status = await caller.stream("/api/account/events")
+                attack.must(status in (200, 429, 503), f"a stream got {status}")
+
+    await attack.together(2 * CALLERS, reopen)
+
+
 async def slow_bodies(attack: Attack) -> None:
     """Headers and bodies that arrive byte by byte: each connection is ended in time."""
     _, key = await attack.site.account()
