@@ -129,7 +129,7 @@ def checked(request: Submitting) -> Submitting:
     return replace(request, run_at=request.run_at.replace(tzinfo=UTC))
 
 
-def _payload(given: Any) -> dict[str, Any]:
+def _payload(given: Any) -> Mapping[str, Any]:
     payload = arg.payload(given)
     arg.json(payload, "the payload", _ANY_SIZE.payload_bytes, _ANY_SIZE)
     return payload
