@@ -74,13 +74,14 @@ class Behind(NamedTuple):
 
 @asynccontextmanager
 async def behind(
-    app: ASGIApp, *, most: int = 32_768, within_s: float = 10.0, keep_alive_s: int = 5
+    app: ASGIApp, *, most: int = 32_768, within_s: float = 10.0, keep_alive_s: int = 5, taken_s: float = 30.0
 ) -> AsyncIterator[Behind]:
     """Serves the application on this test's own loop."""
 
     class Bounded(Protocol):
         header_bytes = most
         header_s = within_s
+        write_s = taken_s
 
     config = uvicorn.Config(
         app,

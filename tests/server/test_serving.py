@@ -412,3 +412,19 @@ def test_a_worker_that_waits_for_work_does_not_hold_up_a_stop(database: str) -> 
         assert server.stop() == 0
         assert waiting.result().json() == {"leases": []}
         assert time.monotonic() - began < 15
+
+
+def test_a_stream_that_nobody_reads_ends_also_while_the_sockets_hold_all_of_it(database: str) -> None:
+    """What is in the socket's own buffer is no longer seen by the server, but by the system."""
+    with served(database, FICHA_WRITE_S="0.5") as server, socket.socket() as deaf:
+        key = server.account("ana")
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        with server.client(key) as user, server.client(server.service) as service:
+            job = user.post("/api/jobs", json={"tool": "embed", "payload": {"text": "x"}}).json()["job_id"]
+            deaf.connect(("127.0.0.1", httpx.URL(server.url).port))
+            head = f"GET /api/jobs/{job}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n"
+            deaf.sendall(head.encode())
+            lease = server.take(job)
+            for _ in range(30):
+                service.post("/api/worker/log", json={**lease, "text": "a" * 2_000}).raise_for_status()
+            until_sync(lambda: any(f"/api/jobs/{job}/events" in line for line in server.lines))

@@ -20,7 +20,11 @@ from ficha import Ficha, Lease, Plan, Pool, Refused
 from ficha.engine import event_tail, position_watch
 from ficha.engine.views import owner_event_view
 from ficha.server import streams
+from ficha.server.guard import Call
+from ficha.server.identity import Caller
+from ficha.server.settings import Settings
 from ficha.server.streams import KEEP_ALIVE, RECONNECT, EventStream, await_end, follow_account, follow_job
+from ficha.server.usage import UnderWay, Usage
 from ficha.store import base
 from ficha.store.base import Store, Unavailable
 from ficha.store.commits import commit_of
@@ -30,6 +34,7 @@ from ficha.store.sqlite import SqliteStore
 from tests.engine.instrumented_store import InstrumentedStore
 from tests.support.postgres_databases import emptied
 
+SECRET = "TgYQ3MvH0sTzB5kqjXw1c9fRrL8uZeNd"  # noqa: S105 (for the tests alone)
 NEVER = 3_600.0
 """A time that no test waits for."""
 
@@ -455,16 +460,23 @@ async def test_a_database_that_is_away_does_not_turn_a_submit_into_an_error(memo
 class Wire:
     """What a server does with an answer: takes what is sent, and tells when the client is gone."""
 
-    def __init__(self, app: Ficha, *, most: int = 10) -> None:
-        state = SimpleNamespace(settings=SimpleNamespace(streams=most), ficha=app)
+    def __init__(self, app: Ficha, *, most: int = 10, **limits: int) -> None:
+        settings = Settings(secret=SECRET, streams=most, **limits)
+        self.under_way = UnderWay(settings)
+        state = SimpleNamespace(settings=settings)
         self.scope: dict[str, Any] = {"type": "http", "headers": [], "app": SimpleNamespace(state=state)}
+        self.app = app
+        self.caller = Caller("user", "ana")
         self.sent: asyncio.Queue[Message] = asyncio.Queue()
         self.is_gone = asyncio.Event()
         self.takes = asyncio.Event()
         self.takes.set()
 
     def answer(self, stream: AsyncGenerator[bytes, None]) -> EventStream:
-        return EventStream(Request(self.scope), stream)
+        usage = Usage(self.under_way)
+        usage.begin(self.caller)
+        scope = {**self.scope, "state": {"usage": usage}}
+        return EventStream(Call(Request(scope), self.app, self.caller), stream)
 
     def begin(self, stream: AsyncGenerator[bytes, None]) -> asyncio.Task[None]:
         return asyncio.create_task(self.answer(stream)(self.scope, self._receive, self._send))
@@ -517,19 +529,24 @@ async def test_a_stream_ends_when_its_client_is_gone(memory: Ficha) -> None:
         assert memory.engine.live._followers() == []
 
 
-async def test_a_client_that_takes_nothing_is_given_up(memory: Ficha, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "TAKES_NOTHING_S", 0.01)
-    lease = await talking(memory)
-    wire = Wire(memory)
-    answering = wire.begin(follow_job(memory, lease.job_id))
-    await wire.next()
-    await wire.next()
-    wire.takes.clear()
-    await memory.note(lease, "too much")
-    async with asyncio.timeout(20):
-        await answering
-    assert EventStream.running == 0
-    assert memory.engine.live._followers() == []
+async def test_an_account_has_so_many_streams_and_an_operator_others(memory: Ficha) -> None:
+    wire = Wire(memory, most=100, account_streams=2, operator_streams=3)
+    open_streams = []
+    for caller, most in ((Caller("user", "ana"), 2), (Caller("user", "bob"), 2), (Caller("service", key_id="k"), 3)):
+        wire.caller = caller
+        for _ in range(most):
+            open_streams.append(wire.begin(follow_account(memory, "ana")))
+            await wire.next()
+        with pytest.raises(Refused, match=f"may have {most} live streams") as caught:
+            wire.answer(follow_account(memory, "ana"))
+        assert (caught.value.code, caught.value.retryable) == ("RATE_LIMITED", True)
+        assert caught.value.retry_after_s is not None
+    # Other tokens of an account are the same account.
+    wire.caller = Caller("job", "ana", "a job", key_id="another")
+    with pytest.raises(Refused, match="this account may have 2 live streams"):
+        wire.answer(follow_account(memory, "ana"))
+    wire.is_gone.set()
+    await asyncio.gather(*open_streams)
 
 
 async def test_a_process_that_is_told_to_stop_its_answers_leaves_nothing_behind(memory: Ficha) -> None:

@@ -63,7 +63,9 @@ CODES: Final[dict[AnyCode, CodeFacts]] = {
     "NOT_FOUND": CodeFacts("there is no such thing, or it is somebody else's", 404),
     "OVERLOADED": CodeFacts("too many calls wait already, or the database cannot be reached", 503, retryable=True),
     "QUOTA_EXCEEDED": CodeFacts("the account has as many active jobs and reservations as its plan allows", 429),
-    "RATE_LIMITED": CodeFacts("as many submits this hour as the plan allows, or too many log-ins", 429, retryable=True),
+    "RATE_LIMITED": CodeFacts(
+        "as many submits this hour as the plan allows, too many log-ins, or too much under way", 429, retryable=True
+    ),
     "TOO_LARGE": CodeFacts("more than a limit allows", 413),
     "UNAUTHENTICATED": CodeFacts("no valid credential was sent", 401),
     "UNKNOWN_TOOL": CodeFacts("no tool of that name is declared", 404),

@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from ..errors import Refused
 from ..store.base import StoreError
+from .answer_limits import AnswerLimits
 from .body_thread import BodyThread
 from .cursors import Cursors
 from .guard import correlation_id
@@ -161,6 +162,7 @@ def _add_handlers(server: FastAPI) -> None:
 def _add_middlewares(server: FastAPI, settings: Settings) -> None:
     """The last one is outermost: it sees every response, those of the other middlewares included."""
     server.add_middleware(BodyLimits, settings=settings)
+    server.add_middleware(AnswerLimits, settings=settings)
     if settings.cors_origins:
         server.add_middleware(
             CORSMiddleware,

@@ -21,6 +21,7 @@ from .settings import Settings
 if TYPE_CHECKING:
     from ..app import Ficha
     from ..operations import BoundOperations
+    from .usage import Usage
 
 
 ONCE: Final = frozenset(
@@ -101,6 +102,12 @@ class Call:
         if self.caller.job is not None and (asked := arg.job_id(job_id)) != self.caller.job:
             raise Refused.of(no_job(asked))
 
+    @property
+    def usage(self) -> Usage:
+        """What the request has of its caller's share."""
+        usage: Usage = self.request.state.usage
+        return usage
+
     def cursor(self, name: str, given: str | None) -> str | None:
         return self._cursors.open(name, given)
 
@@ -142,6 +149,7 @@ class Guard:
         if caller.scope not in self.scopes:
             allowed = ", ".join(sorted(self.scopes))
             raise Refused.of(Refusal("FORBIDDEN", f"this is for {allowed} keys; yours is a {caller.scope} key."))
+        request.state.usage.begin(caller)
         return Call(request, app, caller)
 
 

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..core.codes import AnyCode
 from .problems import problem_response
 from .settings import Settings
+from .usage import Usage
 
 BATCHES: Final = "/api/batches"
 """The one route that takes many jobs at once, and therefore a larger body."""
@@ -55,6 +56,7 @@ class _Body:
         self._within_s = within_s
         self._deadline: float | None = None
         self._bytes = 0
+        self._held_bytes = 0
         self._is_whole = False
         self._is_answered = False
         self.is_refused = False
@@ -66,8 +68,10 @@ class _Body:
             # From here on, `receive` only waits for the caller to disconnect, without a time limit.
             return await self._receive()
         if self._deadline is None:
-            # The time starts when the application first reads: until then the caller is not the slow one.
+            # The time starts when the application first reads: until then the caller is not the slow one. Who it is has
+            # been found out by then, so the bytes are counted as theirs.
             self._deadline = asyncio.get_running_loop().time() + self._within_s
+            self._hold(_length(self._scope) or 0)
         try:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
@@ -75,11 +79,19 @@ class _Body:
             await self._refuse("TIMEOUT", f"the body did not arrive within {self._within_s:g} s")
             return {"type": "http.disconnect"}
         self._bytes += len(message.get("body", b""))
+        self._hold(self._bytes - self._held_bytes)
         self._is_whole = not message.get("more_body", False)
         if self._bytes > self._max_bytes:
             await self.refuse_size()
             return {"type": "http.disconnect"}
         return message
+
+    def _hold(self, more: int) -> None:
+        """Counts bytes until the request ends; raises RATE_LIMITED if its caller has too many under way."""
+        usage: Usage | None = self._scope.get("state", {}).get("usage")
+        if usage is not None and more > 0:
+            usage.take("bytes", more)
+            self._held_bytes += more
 
     async def send(self, message: Message) -> None:
         if self.is_refused:

@@ -1,7 +1,8 @@
 """uvicorn's HTTP protocol with limits: by itself it waits for headers without end and keeps all of them.
 
 A connection is always either being answered or has a timer: for the headers of a request, for a body that is no longer
-read, or uvicorn's own timer for a connection idle between requests.
+read, or uvicorn's own timer for a connection idle between requests. While something waits to be written, another timer
+runs, also after the answer is complete or the connection was told to close.
 """
 
 from __future__ import annotations
@@ -37,10 +38,12 @@ _HOST: Final = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]*|\[[0-9A-Za-z:._-]+\
 
 
 class Protocol(HttpToolsProtocol):
-    """One connection. `header_bytes`: the most for request line and headers together; `header_s`: their time limit."""
+    """One connection. `header_bytes`: the most for request line and headers together; `header_s`: their time limit;
+    `write_s`: how long the client may take for what was last written."""
 
     header_bytes: ClassVar[int] = 32_768
     header_s: ClassVar[float] = 10.0
+    write_s: ClassVar[float] = 30.0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         # Called by the parser for each part of a body, and there may be one for each byte; uvicorn's own method would
@@ -49,6 +52,7 @@ class Protocol(HttpToolsProtocol):
         self.on_body = self._parts.append  # type: ignore[method-assign, assignment]
         super().__init__(*args, **kwargs)
         self._timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
         self._is_in_head = False
         self._is_in_body = False
         self._is_refused = False
@@ -60,11 +64,24 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        # Pauses as soon as the socket does not take all, so that no unsent byte is without a timer.
+        transport.set_write_buffer_limits(high=0)
         self._set_timer(self.header_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_timer()
+        self._cancel_write_timer()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._cancel_write_timer()
+        # To close would wait for the client, and hold what it does not take.
+        self._write_timer = self.loop.call_later(self.write_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._cancel_write_timer()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
@@ -189,6 +206,11 @@ class Protocol(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _cancel_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
 
     def _timed_out(self) -> None:
         self._timer = None

@@ -60,6 +60,7 @@ class ServerProcess(uvicorn.Server):
         class Bounded(Protocol):
             header_bytes = settings.header_bytes
             header_s = settings.header_s
+            write_s = settings.write_s
 
         config = uvicorn.Config(
             _without_cancellation(asgi(app, settings)),
@@ -80,6 +81,7 @@ class ServerProcess(uvicorn.Server):
         )
         super().__init__(config)
         self._app = app
+        self._write_s = settings.write_s
         self._opened = False
         self._started = started
         self._stopped = asyncio.Event()
@@ -107,6 +109,8 @@ class ServerProcess(uvicorn.Server):
         if self.should_exit:
             await self._close()
             return
+        for found in sockets or ():
+            _limit_unread(found, self._write_s)
         try:
             await super().startup(sockets)
         except OSError as error:
@@ -144,6 +148,13 @@ class ServerProcess(uvicorn.Server):
     async def _close(self) -> None:
         if self._opened:
             await self._app.close(CLOSE_S)
+
+
+def _limit_unread(found: socket.socket, seconds: float) -> None:
+    """Lets the system end connections accepted here whose client takes nothing for so long. It alone knows what waits
+    in the socket's own buffer, which holds the messages of a quiet stream for hours. Only Linux has it."""
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, min(int(seconds * 1_000), 2**31 - 1))
 
 
 def _freeze_objects() -> None:

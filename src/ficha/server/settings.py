@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import fields
 
 from ..store.database_url import hidden
 from .identity.settings import setting_problem
@@ -44,7 +45,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     wait_s: FICHA_WAIT_S. The longest `Prefer: wait`, and the longest that a claim waits for work. Defaults to 30.
     attempts_per_hour: FICHA_ATTEMPTS_PER_HOUR. Failed attempts to authenticate per address, and per key. Defaults to
         100.
+    write_s: FICHA_WRITE_S. How long a client may take for each 256 KiB of an answer. Defaults to 30.
     streams: FICHA_STREAMS. Open live streams per process. Defaults to 5,000.
+    account_streams: FICHA_ACCOUNT_STREAMS. Open live streams per account and process. Defaults to 50.
+    account_requests: FICHA_ACCOUNT_REQUESTS. Requests under way per account and process. Defaults to 100.
+    account_bytes: FICHA_ACCOUNT_BYTES. Bytes of bodies and large answers under way per account and process. Defaults to
+        64 MiB.
+    operator_streams, operator_requests, operator_bytes: FICHA_OPERATOR_STREAMS, FICHA_OPERATOR_REQUESTS,
+        FICHA_OPERATOR_BYTES. The same per service or admin key. Default to 4,000, 2,000 and 512 MiB.
     """
 
     secret: str
@@ -61,7 +69,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     header_s: float = 10.0
     wait_s: float = 30.0
     attempts_per_hour: int = 100
+    write_s: float = 30.0
     streams: int = 5_000
+    account_streams: int = 50
+    account_requests: int = 100
+    account_bytes: int = 67_108_864
+    operator_streams: int = 4_000
+    operator_requests: int = 2_000
+    operator_bytes: int = 536_870_912
 
     def __post_init__(self) -> None:
         if len(set(self.secret)) < MIN_DISTINCT or self.secret.lower().startswith(WEAK_PREFIXES):
@@ -136,8 +151,7 @@ def _list(text: str) -> tuple[str, ...]:
 _CONVERTERS: Final[dict[str, Callable[[str], Any]]] = {
     "cors_origins": _list,
     "trusted_proxies": _list,
-    **dict.fromkeys(("body_bytes", "batch_body_bytes", "header_bytes", "attempts_per_hour", "streams"), int),
-    **dict.fromkeys(("body_s", "header_s", "wait_s"), float),
+    **{field.name: field.type for field in fields(Settings) if field.type in (int, float)},
 }
 
 

@@ -13,9 +13,8 @@ from contextlib import aclosing, suppress
 from typing import Any, ClassVar, Final
 
 import msgspec
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from ..core.outcomes import Refusal
 from ..engine.event_tail import Closed
@@ -24,12 +23,11 @@ from ..errors import Refused
 from ..operations import AllOperations
 from ..operations.following import happenings
 from ..store.base import StoreError
+from .guard import Call
 from .hosting import ending_with_host
 
 KEEP_ALIVE_S = 15.0
 """A stream in which nothing happens says so this often, so that nobody on the way takes it for dead."""
-TAKES_NOTHING_S = 30.0
-"""A client that takes nothing for so long is given up."""
 KEEP_ALIVE: Final = b": keep-alive\n\n"
 RECONNECT: Final = b"event: reconnect\nretry: 1000\ndata: {}\n\n"
 """The last word of a stream that another process, or this one a little later, can go on with."""
@@ -94,17 +92,18 @@ async def await_end(app: AllOperations, job_id: str, timeout_s: float) -> JobVie
 
 
 class EventStream(Response):
-    """A stream as an answer. It ends when its client goes away, or takes nothing for a while."""
+    """A stream as an answer. It ends when its client goes away, or takes nothing for a while (`answer_limits`)."""
 
     media_type = "text/event-stream"
     running: ClassVar[int] = 0
     """How many there are in this process."""
 
-    def __init__(self, request: Request, stream: AsyncGenerator[bytes, None]) -> None:
-        most = request.app.state.settings.streams
+    def __init__(self, call: Call, stream: AsyncGenerator[bytes, None]) -> None:
+        most = call.settings.streams
         if EventStream.running >= most:
             words = f"this process has {most} live streams already; nothing was changed. Try again, or ask for JSON."
             raise Refused.of(Refusal("OVERLOADED", words, retry_after_s=5.0))
+        call.usage.become_stream()
         self._stream = stream
         self.status_code = 200
         self.background = None
@@ -126,10 +125,10 @@ class EventStream(Response):
             await self._stream.aclose()
 
     async def _send(self, send: Send) -> None:
-        await _give(send, {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         async for text in self._stream:
-            await _give(send, {"type": "http.response.body", "body": text, "more_body": True})
-        await _give(send, {"type": "http.response.body", "body": b"", "more_body": False})
+            await send({"type": "http.response.body", "body": text, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _leave(receive: Receive, stay: asyncio.Timeout) -> None:
@@ -137,11 +136,6 @@ async def _leave(receive: Receive, stay: asyncio.Timeout) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     stay.reschedule(asyncio.get_running_loop().time())
-
-
-async def _give(send: Send, message: Message) -> None:
-    async with asyncio.timeout(TAKES_NOTHING_S):
-        await send(message)
 
 
 def _events(found: Iterable[EventView], sees_all: bool) -> bytes:

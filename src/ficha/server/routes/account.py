@@ -68,5 +68,5 @@ async def events(
     found = await call.app.account(call.account(account))
     if wants_stream(call.request):
         start = resume_after(last_event_id, after)
-        return EventStream(call.request, follow_account(call.app, found.id, start, sees_all=call.sees_all))
+        return EventStream(call, follow_account(call.app, found.id, start, sees_all=call.sees_all))
     return answer(await history(call, after, limit, account=found.id))

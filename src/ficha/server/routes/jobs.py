@@ -192,7 +192,7 @@ async def events(
     job = await call.job(job_id)
     if wants_stream(call.request):
         start = resume_after(last_event_id, after)
-        return EventStream(call.request, follow_job(call.app, job.id, start, sees_all=call.sees_all))
+        return EventStream(call, follow_job(call.app, job.id, start, sees_all=call.sees_all))
     return answer(await history(call, after, limit, job=job.id))
 
 

@@ -1,0 +1,113 @@
+"""Limits on answers: how long a client may take for each part of one, and how many bytes a caller's answers may hold.
+
+Pure ASGI, so that it holds under any server. Under our own, `protocol` also drops what the socket does not take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..errors import Refused
+from .problems import refused_response
+from .settings import Settings
+from .usage import UnderWay, Usage
+
+PART_BYTES: Final = 262_144
+"""A larger answer is sent in parts of this size, each with the time limit, and its bytes are counted."""
+OTHERS_FIRST_S: Final = 1.0
+"""So much later than the server that owns the socket, which can also drop what is in its buffer."""
+
+
+class TakesNothing(TimeoutError):
+    """The client did not take a part of an answer in time."""
+
+
+class AnswerLimits:
+    """Middleware that gives up an answer which its client does not take, and counts what a request has under way."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app = app
+        self.under_way = UnderWay(settings)
+        self._within_s = settings.write_s + OTHERS_FIRST_S
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        usage = scope.setdefault("state", {})["usage"] = Usage(self.under_way)
+        answer = _Answer(scope, receive, send, usage, self._within_s)
+        try:
+            await self.app(scope, receive, answer.send)
+        except TakesNothing:
+            # There is nobody to answer. Without its end, the server closes the connection.
+            pass
+        finally:
+            usage.end()
+
+
+class _Answer:
+    """One answer as it is sent."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, usage: Usage, within_s: float) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._usage = usage
+        self._within_s = within_s
+        self._has_length = False
+        self._is_refused = False
+
+    async def send(self, message: Message) -> None:
+        if self._is_refused:
+            return
+        if message["type"] == "http.response.start":
+            if (size := _length(message)) > PART_BYTES and not await self._is_counted_whole(size):
+                return
+            await self._send(message)
+        elif len(message.get("body", b"")) > PART_BYTES:
+            await self._send_parts(message)
+        elif message.get("more_body"):
+            await self._part(message)
+        else:
+            await self._send(message)
+
+    async def _is_counted_whole(self, size: int) -> bool:
+        """Counts an answer until the request ends, or refuses it. Only a question is refused when its answer is known
+        already: what has changed something is told in any case."""
+        try:
+            if self._scope["method"] == "GET":
+                self._usage.take("bytes", size)
+            else:
+                self._usage.add("bytes", size)
+        except Refused as refused:
+            response = refused_response(refused, self._scope["state"].get("correlation_id"))
+            await response(self._scope, self._receive, self._send)
+            self._is_refused = True
+            return False
+        self._has_length = True
+        return True
+
+    async def _send_parts(self, message: Message) -> None:
+        body = memoryview(message["body"])
+        # A message of a stream is held only while it is sent.
+        held = 0 if self._has_length else len(body)
+        self._usage.add("bytes", held)
+        for start in range(0, len(body), PART_BYTES):
+            more = message.get("more_body", False) or start + PART_BYTES < len(body)
+            await self._part({**message, "body": bytes(body[start : start + PART_BYTES]), "more_body": more})
+        self._usage.give_back("bytes", held)
+
+    async def _part(self, message: Message) -> None:
+        try:
+            async with asyncio.timeout(self._within_s):
+                await self._send(message)
+        except TimeoutError:
+            raise TakesNothing from None
+
+
+def _length(message: Message) -> int:
+    given = next((value for name, value in message.get("headers", ()) if name == b"content-length"), b"0")
+    return int(given)
