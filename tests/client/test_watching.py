@@ -248,3 +248,11 @@ def test_submit_and_wait_is_one_request_for_a_short_job() -> None:
     )
     assert longer.result.status == "completed"
     assert len({body["idempotency_key"] for body in longer.bodies()}) == 1
+
+
+def test_a_stream_whose_credential_has_ended_is_not_opened_again() -> None:
+    ended = {"code": "UNAUTHENTICATED", "detail": "the credential has expired; get a new one", "retryable": False}
+    trial = FlowDriver().drive(Client.watch, JOB_ID, replies=[LIVE, told(1) + message("refused", ended)])
+    assert isinstance(trial.error, Refused)
+    assert (trial.error.code, str(trial.error)) == ("UNAUTHENTICATED", ended["detail"])
+    assert (len(trial.opened), trial.sent) == (1, [])

@@ -6,6 +6,7 @@ import base64
 import json
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import jwt
 import pytest
 
 from tests.server.test_bad_input import refused
+from tests.server.test_following import messages
 from tests.support.server_process import Served, served
 
 KEY = "a-key-for-tokens-of-the-tests-0123456789"
@@ -47,6 +49,27 @@ def test_whoever_the_token_names_is_let_in_as_that_account(server: Served) -> No
         assert user.get("/api/account").json()["id"] == "ana"
         refused(user.get("/api/admin/accounts"), 403, "FORBIDDEN")
         refused(user.get("/api/account", params={"account": "ben"}), 403, "FORBIDDEN")
+
+
+def test_a_stream_ends_when_its_token_expires(server: Served) -> None:
+    with server.client(token()) as user:
+        job = user.post("/api/jobs", json={"tool": "embed", "payload": {"text": "x"}}).json()["job_id"]
+    for path in (f"/api/jobs/{job}/events", "/api/account/events"):
+        short = token(exp=int(time.time()) + 2)
+        with server.client(short) as user, user.stream("GET", path) as stream:
+            *_, (number, kind, data) = messages(stream.iter_lines())
+            assert (number, kind) == (None, "refused")
+            assert isinstance(data, dict)
+            assert data["code"] == "UNAUTHENTICATED"
+            assert "expired" in data["detail"]
+
+
+def test_a_job_token_expires_no_later_than_what_it_was_made_with(server: Served) -> None:
+    ends_at = int(time.time()) + 60
+    with server.client(token(exp=ends_at)) as user:
+        job = user.post("/api/jobs", json={"tool": "embed", "payload": {"text": "y"}}).json()["job_id"]
+        made = user.post(f"/api/jobs/{job}/token", json={"ttl_s": 3_600}).json()
+        assert datetime.fromisoformat(made["expires_at"]).timestamp() == ends_at
 
 
 @pytest.mark.parametrize(

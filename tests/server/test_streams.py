@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec import Struct
@@ -21,7 +22,7 @@ from ficha.engine import event_tail, position_watch
 from ficha.engine.views import owner_event_view
 from ficha.server import streams
 from ficha.server.guard import Call
-from ficha.server.identity import Caller
+from ficha.server.identity import Caller, Identity, api_keys
 from ficha.server.settings import Settings
 from ficha.server.streams import KEEP_ALIVE, RECONNECT, EventStream, await_end, follow_account, follow_job
 from ficha.server.usage import UnderWay, Usage
@@ -33,6 +34,7 @@ from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from tests.engine.instrumented_store import InstrumentedStore
 from tests.support.postgres_databases import emptied
+from tests.support.waiting import until
 
 SECRET = "TgYQ3MvH0sTzB5kqjXw1c9fRrL8uZeNd"  # noqa: S105 (for the tests alone)
 NEVER = 3_600.0
@@ -461,9 +463,10 @@ class Wire:
     """What a server does with an answer: takes what is sent, and tells when the client is gone."""
 
     def __init__(self, app: Ficha, *, most: int = 10, **limits: int) -> None:
+        self.identity = Identity(app, Settings(secret=SECRET))
         settings = Settings(secret=SECRET, streams=most, **limits)
         self.under_way = UnderWay(settings)
-        state = SimpleNamespace(settings=settings)
+        state = SimpleNamespace(settings=settings, identity=self.identity)
         self.scope: dict[str, Any] = {"type": "http", "headers": [], "app": SimpleNamespace(state=state)}
         self.app = app
         self.caller = Caller("user", "ana")
@@ -527,6 +530,100 @@ async def test_a_stream_ends_when_its_client_is_gone(memory: Ficha) -> None:
             await answering
         assert EventStream.running == 0
         assert memory.engine.live._followers() == []
+
+
+async def ended(wire: Wire, answering: asyncio.Task[None]) -> Heard:
+    """The last message of a stream that has ended in good order."""
+    async with asyncio.timeout(20):
+        await answering
+    sent = [wire.sent.get_nowait() for _ in range(wire.sent.qsize())]
+    assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
+    return read(sent[-2]["body"])[-1]
+
+
+@pytest.mark.parametrize("of", ["job", "account"])
+async def test_a_stream_ends_when_its_credential_expires(memory: Ficha, of: str) -> None:
+    lease = await talking(memory)
+    wire = Wire(memory)
+    wire.caller = Caller("user", "ana", expires_at=time.time() + 0.2)
+    answering = wire.begin(follow_job(memory, lease.job_id) if of == "job" else follow_account(memory, "ana"))
+    await wire.next()
+    told = await ended(wire, answering)
+    assert (told.kind, told.data["code"], told.data["retryable"]) == ("refused", "UNAUTHENTICATED", False)
+    assert "expired" in told.data["detail"]
+    assert memory.engine.live._followers() == []
+
+
+async def test_a_credential_that_expired_within_the_leeway_opens_no_stream(memory: Ficha) -> None:
+    wire = Wire(memory)
+    wire.caller = Caller("user", "ana", expires_at=time.time() - 1)
+    with pytest.raises(Refused, match="expired") as caught:
+        wire.answer(follow_account(memory, "ana"))
+    assert caught.value.code == "UNAUTHENTICATED"
+
+
+@pytest.mark.parametrize("scope", ["user", "job"])
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+async def test_a_stream_ends_when_its_key_is_revoked(
+    app: Ficha, where: str, scope: Literal["user", "job"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job token ends with the key that it was made with. Elsewhere, only the database tells of the revocation."""
+    monkeypatch.setattr(api_keys, "WATCH_S", 0.02)
+    monkeypatch.setattr(api_keys, "WATCH_NEW_S", 0.01)
+    lease = await talking(app)
+    key, other = [(await app.create_api_key(name, account="ana")).key for name in ("one", "other")]
+    wire, beside = Wire(app), Wire(app)
+    wire.caller = Caller(scope, "ana", key_id=key.id)
+    beside.caller = Caller(scope, "ana", key_id=other.id)
+    answering, going_on = (one.begin(follow_job(app, lease.job_id)) for one in (wire, beside))
+    await wire.next()
+    await app.revoke_api_key(key.id)
+    if where == "here":
+        wire.identity.forget(key.id)
+    told = await ended(wire, answering)
+    assert (told.kind, told.data["code"]) == ("refused", "UNAUTHENTICATED")
+    assert "revoked" in told.data["detail"]
+    assert not going_on.done()
+    beside.is_gone.set()
+    await going_on
+    await asyncio.gather(wire.identity.close(), beside.identity.close())
+
+
+async def test_many_streams_cost_one_question_about_their_keys(memory: Ficha, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_keys, "WATCH_S", 0.02)
+    monkeypatch.setattr(api_keys, "WATCH_NEW_S", 0.01)
+    store: Any = memory.engine.store
+    wire = Wire(memory, most=100)
+    keys = [(await memory.create_api_key(f"key {number}", account="ana")).key.id for number in range(20)]
+    answering = []
+    for key in keys:
+        wire.caller = Caller("user", "ana", key_id=key)
+        answering.append(wire.begin(follow_account(memory, "ana")))
+    for _ in keys:
+        await wire.next()
+    before = store.reads["GetRevokedApiKeys"]
+    await store.until(lambda: store.reads["GetRevokedApiKeys"] >= before + 5)
+    store.read_fault = Unavailable("gone")
+    await store.until(lambda: store.reads["GetRevokedApiKeys"] >= before + 8)
+    store.read_fault = None
+    assert store.reads["GetRevokedApiKeys"] < before + 20
+    wire.is_gone.set()
+    await asyncio.gather(*answering)
+    await until(lambda: wire.identity._keys._watching is None)
+
+
+async def test_a_stream_whose_credential_ends_in_the_middle_of_a_message_is_cut_off(memory: Ficha) -> None:
+    lease = await talking(memory)
+    wire = Wire(memory)
+    wire.caller = Caller("user", "ana", expires_at=time.time() + 0.2)
+    answering = wire.begin(follow_job(memory, lease.job_id))
+    await wire.next()
+    wire.takes.clear()
+    await memory.note(lease, "a message that nobody takes")
+    async with asyncio.timeout(20):
+        await answering
+    assert not any(b"refused" in message["body"] for message in wire.sent._queue)  # type: ignore[attr-defined]
+    assert EventStream.running == 0
 
 
 async def test_an_account_has_so_many_streams_and_an_operator_others(memory: Ficha) -> None:

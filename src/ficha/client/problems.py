@@ -23,7 +23,7 @@ def trouble_of(answer: Answer, server: str) -> Refused | ServerError:
     """What to raise for an answer that is no success."""
     problem = _problem(answer)
     if problem is not None:
-        return _refusal(problem)
+        return refusal_of(problem)
     if answer.status in _AWAY:
         return Unreachable(
             f"the server at {server} is away ({answer.status}); try again later",
@@ -47,7 +47,8 @@ def _problem(answer: Answer) -> dict[str, Any] | None:
     return problem if isinstance(problem, dict) and isinstance(problem.get("code"), str) else None
 
 
-def _refusal(problem: Mapping[str, Any]) -> Refused:
+def refusal_of(problem: Mapping[str, Any]) -> Refused:
+    """The refusal that a problem tells."""
     refused = Refused.of(
         Refusal(
             cast(Code, problem["code"]),

@@ -10,7 +10,7 @@ from ..engine.views import EventView, Happening, JobView, Page, Wait
 from ..errors import Refused
 from .effects import Answer, Emit, Flow, Open, Pause, Read, Ride, Send, Step
 from .errors import Unreachable
-from .problems import trouble_of
+from .problems import refusal_of, trouble_of
 from .sending import RequestMethods, fields
 from .sse import Message, Parser
 
@@ -140,6 +140,9 @@ class JobWatch:
                 job = self._calls.read(message.data, JobView)
                 if job.status not in FINAL:  # Or its end is told next.
                     yield from self._tell_job(job)
+            case "refused":
+                # The credential has ended; to connect again with it would be in vain.
+                raise refusal_of(self._calls.read(message.data, dict[str, Any]))
             case "end":
                 yield Emit(self._calls.read(message.data, JobView))
             case _ if message.id:

@@ -167,6 +167,10 @@ class Queries:
         items = [v.api_key_view(row, found.now) for row in found.keys]
         return v.Page(items, items[-1].id if len(items) == limit else None)
 
+    async def revoked_api_keys(self, ids: tuple[str, ...]) -> list[str]:
+        """Those of these keys that are revoked."""
+        return await self._reader.read(q.GetRevokedApiKeys(ids))
+
     async def audit(self, before: int | None, limit: int) -> v.Page[v.AuditView]:
         """A page of the audit log, newest first."""
         items = [v.audit_view(line) for line in await self._reader.read(q.ListAudit(before, limit))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin
 
 from fastapi import Depends
@@ -21,6 +22,7 @@ from .settings import Settings
 if TYPE_CHECKING:
     from ..app import Ficha
     from ..operations import BoundOperations
+    from .identity import Identity
     from .usage import Usage
 
 
@@ -102,11 +104,20 @@ class Call:
         if self.caller.job is not None and (asked := arg.job_id(job_id)) != self.caller.job:
             raise Refused.of(no_job(asked))
 
+    def while_valid(self) -> AbstractAsyncContextManager[None]:
+        """A block that ends with UNAUTHENTICATED as soon as the caller's credential expires or is revoked."""
+        return self.identity.while_valid(self.caller)
+
     @property
     def usage(self) -> Usage:
         """What the request has of its caller's share."""
         usage: Usage = self.request.state.usage
         return usage
+
+    @property
+    def identity(self) -> Identity:
+        identity: Identity = self.request.app.state.identity
+        return identity
 
     def cursor(self, name: str, given: str | None) -> str | None:
         return self._cursors.open(name, given)

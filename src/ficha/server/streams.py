@@ -25,6 +25,7 @@ from ..operations.following import happenings
 from ..store.base import StoreError
 from .guard import Call
 from .hosting import ending_with_host
+from .problems import problem
 
 KEEP_ALIVE_S = 15.0
 """A stream in which nothing happens says so this often, so that nobody on the way takes it for dead."""
@@ -92,7 +93,8 @@ async def await_end(app: AllOperations, job_id: str, timeout_s: float) -> JobVie
 
 
 class EventStream(Response):
-    """A stream as an answer. It ends when its client goes away, or takes nothing for a while (`answer_limits`)."""
+    """A stream as an answer. It ends when its client goes away or takes nothing for a while (`answer_limits`), and when
+    the credential that it was opened with expires or is revoked: then with the message `refused`."""
 
     media_type = "text/event-stream"
     running: ClassVar[int] = 0
@@ -103,7 +105,9 @@ class EventStream(Response):
         if EventStream.running >= most:
             words = f"this process has {most} live streams already; nothing was changed. Try again, or ask for JSON."
             raise Refused.of(Refusal("OVERLOADED", words, retry_after_s=5.0))
+        call.identity.check_unexpired(call.caller)
         call.usage.become_stream()
+        self._call = call
         self._stream = stream
         self.status_code = 200
         self.background = None
@@ -126,8 +130,19 @@ class EventStream(Response):
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        async for text in self._stream:
-            await send({"type": "http.response.body", "body": text, "more_body": True})
+        is_sending = False
+        try:
+            async with self._call.while_valid():
+                async for text in self._stream:
+                    is_sending = True
+                    await send({"type": "http.response.body", "body": text, "more_body": True})
+                    is_sending = False
+        except Refused as refused:
+            if is_sending:
+                # A part of a message may have gone out; another one would be taken for the rest of it.
+                return
+            last = _message("refused", problem(refused.code, refused.message))
+            await send({"type": "http.response.body", "body": last, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -476,6 +476,12 @@ class ListApiKeys(Query[ApiKeyList], frozen=True):
     limit: int = 50
 
 
+class GetRevokedApiKeys(Query[list[str]], frozen=True):
+    """Those of these API keys that are revoked, in no particular order."""
+
+    ids: tuple[str, ...]
+
+
 class NumberedLine(Struct, frozen=True):
     number: int
     line: AuditLine

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from ficha.errors import Refused
 from ficha.server.identity import Caller, Identity
@@ -13,7 +14,8 @@ PEER = "192.0.2.1"
 
 
 async def shown(identity: Identity, text: str, *, peer: str = PEER) -> Caller:
-    return await identity.caller(f"Bearer {text}", peer=peer)
+    """The caller, without the time at which the credential expires."""
+    return replace(await identity.caller(f"Bearer {text}", peer=peer), expires_at=None)
 
 
 async def refusal(identity: Identity, text: str, *, peer: str = PEER) -> Refused:

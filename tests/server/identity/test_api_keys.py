@@ -131,6 +131,16 @@ async def test_an_answer_from_before_the_revocation_is_not_remembered(
     assert "revoked" in (await refusal(identity, secret)).message
 
 
+async def test_a_caller_has_the_time_at_which_the_key_expires(place: Place, identity_with: Make) -> None:
+    app, _ = await place.open()
+    identity = identity_with(app)
+    for ttl_s in (60, None):
+        made = await app.create_api_key(f"for {ttl_s}", scope="service", ttl_s=ttl_s)
+        caller = await identity.caller(f"Bearer {made.secret}", peer=PEER)
+        assert caller.expires_at == (None if made.key.expires_at is None else made.key.expires_at.timestamp())
+        assert (caller.expires_at is None) == (ttl_s is None)
+
+
 async def test_an_expired_key_is_refused(place: Place, identity_with: Make, seconds: Seconds) -> None:
     app, _ = await place.open()
     identity = identity_with(app)

@@ -5,12 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 import jwt
 import pytest
+from msgspec.structs import replace
 
 from ficha.errors import InvalidArgument, Refused
 from ficha.server.identity import Caller, Identity
 from ficha.server.identity.job_tokens import KIND, JobTokens
 from ficha.server.identity.settings import JOB_AUDIENCE
-from tests.server.identity.conftest import Make
+from tests.server.identity.conftest import Make, Place, Seconds
 from tests.server.identity.refusing import PEER, refusal, shown
 from tests.server.identity.signing import AUDIENCE, ISSUER, JWT_SECRET, SERVER_SECRET, claims, shared_token
 
@@ -22,7 +23,8 @@ async def test_a_token_is_for_its_job_in_the_header_and_in_the_address(shared: I
     issued = shared.job_tokens.issue(JOB, "ana")
     text, expires_at = issued.token, issued.expires_at
     assert await shown(shared, text) == HOLDER
-    assert await shared.caller(None, token=text, peer=PEER) == HOLDER
+    caller = await shared.caller(None, token=text, peer=PEER)
+    assert (replace(caller, expires_at=None), caller.expires_at) == (HOLDER, expires_at.timestamp())
     assert abs(expires_at - datetime.now(UTC) - timedelta(minutes=15)) < timedelta(seconds=5)
 
 
@@ -30,6 +32,36 @@ async def test_every_process_with_the_secret_takes_it_and_no_other(identity_with
     text = identity_with().job_tokens.issue(JOB, "ana").token
     assert await shown(identity_with(), text) == HOLDER
     await refusal(identity_with(secret=SERVER_SECRET[::-1]), text)
+
+
+async def test_it_ends_with_the_key_that_it_was_made_with(place: Place, identity_with: Make, seconds: Seconds) -> None:
+    (here, store), (elsewhere, _) = await place.open(), await place.open()
+    identities = identity_with(here), identity_with(elsewhere)
+    key = (await here.create_api_key("ci", scope="service")).key
+    by = Caller("service", key_id=key.id)
+    text = identities[0].job_tokens.issue(JOB, "ana", by=by).token
+    for identity in identities:
+        assert (await shown(identity, text)).key_id == key.id
+    store.reads.clear()
+    await shown(identities[0], text)
+    assert store.reads.total() == 0, "the key is cached"
+    await here.revoke_api_key(key.id)
+    identities[0].forget(key.id)
+    assert "revoked" in (await refusal(identities[0], text)).message
+    seconds.advance(2.0)
+    assert "revoked" in (await refusal(identities[1], text)).message
+    with pytest.raises(Refused, match="revoked"):
+        await identities[1].caller(None, token=text, peer=PEER)
+
+
+async def test_it_expires_no_later_than_what_it_was_made_with(shared: Identity) -> None:
+    ends_at = int(time.time()) + 60
+    bounded, unbounded = (
+        shared.job_tokens.issue(JOB, "ana", by=Caller("user", "ana", expires_at=expires_at)).expires_at.timestamp()
+        for expires_at in (ends_at + 0.5, None)
+    )
+    assert bounded == ends_at
+    assert unbounded > ends_at + 700
 
 
 @pytest.mark.parametrize("ttl_s", [0, -1, 86_400.1, float("nan"), float("inf")])

@@ -15,7 +15,7 @@ from ficha.server.identity import Caller, Identity
 from ficha.server.identity.tokens import parsed
 from tests.server.identity.conftest import Make
 from tests.server.identity.issuer import Issuer
-from tests.server.identity.refusing import refusal, shown
+from tests.server.identity.refusing import PEER, refusal, shown
 from tests.server.identity.signing import (
     AUDIENCE,
     ISSUER,
@@ -56,6 +56,11 @@ TAKEN: dict[str, Made] = {
 @pytest.mark.parametrize("made", TAKEN.values(), ids=TAKEN)
 async def test_a_good_token_is_its_subject_and_a_user_whatever_else_it_claims(shared: Identity, made: Made) -> None:
     assert await shown(shared, made()) == ANA
+
+
+async def test_a_caller_has_the_time_at_which_the_token_expires(shared: Identity) -> None:
+    for exp in (now() + 600, now() + 600.5):
+        assert (await shared.caller(f"Bearer {shared_token(exp=exp)}", peer=PEER)).expires_at == exp
 
 
 ALGORITHMS: dict[str, Made] = {

@@ -2,16 +2,22 @@
 
 So a key that another process revoked is refused after two seconds at most, one revoked by this process at once. Keys
 that are unknown, expired or revoked are not cached: they are read at each use, which counts as a failed attempt.
+
+Whoever stays longer than that, on a live stream or waiting, watches the key meanwhile. One read a second tells which of
+all watched keys were revoked.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from ...api_key_text import digest_of, is_well_formed
+from ...errors import Refused
+from ...store.base import StoreError
 from .callers import Caller, unauthenticated
 from .recent import Recent
 
@@ -24,8 +30,20 @@ log = logging.getLogger("ficha.server")
 MAX_KEYS: Final = 10_000
 CACHE_S: Final = 2.0
 """How long a live key is cached."""
+WATCH_S: Final = 1.0
+"""How often watched keys are read: often enough that a revocation is seen within two seconds."""
+WATCH_NEW_S: Final = 0.1
+"""The same while new ones come to be watched: a key that was cached may have been revoked already."""
 USE_RECORDED_S: Final = 60.0
 """The shortest time between two records of a key's use."""
+
+
+Ended = Callable[[Refused], None]
+"""What is called when a credential ends, with the refusal that it would get now."""
+
+
+def revoked() -> Refused:
+    return unauthenticated("the API key was revoked; ask for a new one")
 
 
 class ApiKeyAuthenticator:
@@ -36,6 +54,12 @@ class ApiKeyAuthenticator:
         self._reads: dict[str, asyncio.Task[ApiKeyView | None]] = {}
         self._use_recorded_at: Recent[str, float] = Recent(MAX_KEYS)
         self._use_tasks: set[asyncio.Task[None]] = set()
+        self._not_revoked: Recent[str, float] = Recent(MAX_KEYS)
+        self._forgotten = 0
+        """How often a key was forgotten: what was read before that is not cached."""
+        self._watched: dict[str, set[Ended]] = {}
+        self._is_watched_anew = asyncio.Event()
+        self._watching: asyncio.Task[None] | None = None
 
     async def caller(self, text: str) -> Caller:
         if not is_well_formed(text):
@@ -46,16 +70,45 @@ class ApiKeyAuthenticator:
         if key.state != "live":
             raise unauthenticated(f"the API key {key.hint} is {key.state}; ask for a new one")
         self._record_use_if_due(key.id)
-        return Caller(key.scope, key.account, name=f"key {key.hint}", key_id=key.id)
+        expires_at = None if key.expires_at is None else key.expires_at.timestamp()
+        return Caller(key.scope, key.account, name=f"key {key.hint}", key_id=key.id, expires_at=expires_at)
+
+    async def check(self, key_id: str) -> None:
+        """Refuses what was made with a key that is revoked by now."""
+        if self._clock() < self._not_revoked.get(key_id, 0.0):
+            return
+        until, forgotten = self._clock() + CACHE_S, self._forgotten
+        if await self._app.queries.revoked_api_keys((key_id,)):
+            raise revoked()
+        if forgotten == self._forgotten:
+            self._not_revoked.put(key_id, until)
+
+    @contextmanager
+    def watch(self, key_id: str, ended: Ended) -> Iterator[None]:
+        """Calls `ended` if the key is revoked meanwhile."""
+        self._watched.setdefault(key_id, set()).add(ended)
+        self._is_watched_anew.set()
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch(), name="ficha api key watch")
+        try:
+            yield
+        finally:
+            watching = self._watched.get(key_id, set())
+            watching.discard(ended)
+            if not watching:
+                self._watched.pop(key_id, None)
 
     def forget(self, key_id: str) -> None:
-        """Drops the key from the cache, and ignores reads under way."""
+        """Drops the key, which was revoked, from the cache, ignores reads under way, and tells those who watch it."""
         for digest in [digest for digest, (key, _) in self._cache.items() if key.id == key_id]:
             del self._cache[digest]
         self._reads.clear()
+        self._forgotten += 1
+        self._not_revoked.pop(key_id, None)
+        self._tell(key_id)
 
     async def close(self) -> None:
-        tasks = [*self._reads.values(), *self._use_tasks]
+        tasks = [*self._reads.values(), *self._use_tasks, *([self._watching] if self._watching else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -85,6 +138,22 @@ class ApiKeyAuthenticator:
         finally:
             if self._is_current(digest):
                 del self._reads[digest]
+
+    async def _watch(self) -> None:
+        while self._watched:
+            self._is_watched_anew.clear()
+            with suppress(StoreError):  # Nothing is told of the job either while the database is away.
+                for key_id in await self._app.queries.revoked_api_keys(tuple(self._watched)):
+                    self.forget(key_id)
+            await asyncio.sleep(WATCH_NEW_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WATCH_S - WATCH_NEW_S):
+                    await self._is_watched_anew.wait()
+        self._watching = None
+
+    def _tell(self, key_id: str) -> None:
+        for ended in self._watched.pop(key_id, set()):
+            ended(revoked())
 
     def _is_current(self, digest: str) -> bool:
         """Whether this read still counts: not if `forget` was called meanwhile."""

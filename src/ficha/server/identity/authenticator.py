@@ -3,26 +3,32 @@ logged or sent back."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from ...api_key_text import hint_of, is_well_formed
 from ...core.outcomes import Refusal
 from ...errors import Refused
-from .api_keys import ApiKeyAuthenticator
+from .api_keys import ApiKeyAuthenticator, Ended
 from .attempts import Attempts
 from .callers import Caller, unauthenticated
 from .job_tokens import KIND, JobTokens
 from .jwts import Jwts
 from .settings import IdentitySettings, setting_problem
-from .tokens import parsed
+from .tokens import Token, parsed
 
 if TYPE_CHECKING:
     from ...app import Ficha
 
 _BEARER: Final = re.compile(r"bearer +([!-~]+) *", re.IGNORECASE | re.ASCII)
+
+
+def expired() -> Refused:
+    return unauthenticated("the credential has expired; get a new one")
 
 
 class Identity:
@@ -48,7 +54,7 @@ class Identity:
         credential = _BEARER.fullmatch(authorization or "")
         try:
             if token is not None:
-                return self._by_address(authorization, token)
+                return await self._by_address(authorization, token)
             if credential is None:
                 raise unauthenticated("the header Authorization must be `Bearer`, a space, and an API key or a token")
             return await self._by_header(credential[1])
@@ -67,6 +73,44 @@ class Identity:
             )
         )
 
+    def check_unexpired(self, caller: Caller) -> None:
+        """Refuses a credential that has expired, without the leeway for clocks that a single request has: whoever means
+        to stay would be sent away at once."""
+        if caller.expires_at is not None and caller.expires_at <= time.time():
+            raise expired()
+
+    @contextmanager
+    def watch(self, caller: Caller, ended: Ended) -> Iterator[None]:
+        """Calls `ended` when the caller's credential expires or is revoked while the block runs."""
+        with ExitStack() as stack:
+            if caller.expires_at is not None:
+                left_s = max(0.0, caller.expires_at - time.time())
+                timer = asyncio.get_running_loop().call_later(left_s, ended, expired())
+                stack.callback(timer.cancel)
+            if caller.key_id is not None:
+                stack.enter_context(self._keys.watch(caller.key_id, ended))
+            yield
+
+    @asynccontextmanager
+    async def while_valid(self, caller: Caller) -> AsyncIterator[None]:
+        """Runs the block while the caller's credential is valid; ends it with UNAUTHENTICATED as soon as it is not."""
+        found: list[Refused] = []
+        stay = asyncio.timeout(None)
+
+        def end(refused: Refused) -> None:
+            if not found:
+                stay.reschedule(asyncio.get_running_loop().time())
+            found.append(refused)
+
+        try:
+            async with stay:
+                with self.watch(caller, end):
+                    yield
+        except TimeoutError:
+            if found and stay.expired():
+                raise found[0] from None
+            raise
+
     def forget(self, key_id: str) -> None:
         """Refuses a key that was revoked here from now on, instead of in two seconds."""
         self._keys.forget(key_id)
@@ -81,9 +125,9 @@ class Identity:
         if text.count(".") != 2:
             raise unauthenticated("the credential is neither an API key (ficha_…) nor a token with three parts")
         token = parsed(text)
-        return self.job_tokens.caller(token) if token.kind == KIND else await self._jwts.caller(token)
+        return await self._by_job_token(token) if token.kind == KIND else await self._jwts.caller(token)
 
-    def _by_address(self, authorization: str | None, text: str) -> Caller:
+    async def _by_address(self, authorization: str | None, text: str) -> Caller:
         """URLs are kept in logs and histories, so only a job token, short-lived and weak, may be in them."""
         if authorization is not None:
             raise unauthenticated("send the header Authorization or ?token=, not both")
@@ -92,4 +136,10 @@ class Identity:
             raise unauthenticated(
                 "only a job token may be sent as ?token=; send any other credential in the header Authorization"
             )
-        return self.job_tokens.caller(token)
+        return await self._by_job_token(token)
+
+    async def _by_job_token(self, token: Token) -> Caller:
+        caller = self.job_tokens.caller(token)
+        if caller.key_id is not None:
+            await self._keys.check(caller.key_id)
+        return caller

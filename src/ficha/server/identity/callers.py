@@ -20,7 +20,8 @@ class Caller(Struct, frozen=True, gc=False):
     account: the account of a `user` or `job` caller; None for the others.
     job: the one job of a `job` caller.
     name: for the audit log and the request log. It never holds a secret.
-    key_id: the API key's id; None for tokens.
+    key_id: the API key's id; for a job token, the id of the key that it was made with, if any; None for JWTs.
+    expires_at: when the credential expires, in seconds since 1970; None if it does not.
     """
 
     scope: Scope
@@ -28,6 +29,7 @@ class Caller(Struct, frozen=True, gc=False):
     job: str | None = None
     name: str = ""
     key_id: str | None = None
+    expires_at: float | None = None
 
 
 def unauthenticated(problem: str) -> Refused:

@@ -32,12 +32,14 @@ class JobTokens:
     def __init__(self, secret: str) -> None:
         self._key = hmac.new(secret.encode(), _LABEL, hashlib.sha256).hexdigest()
 
-    def issue(self, job_id: str, account: str, ttl_s: float = TTL_S) -> JobToken:
-        """A token for this job. The caller must have checked that the job is the account's."""
+    def issue(self, job_id: str, account: str, ttl_s: float = TTL_S, *, by: Caller | None = None) -> JobToken:
+        """A token for this job, valid no longer than the credential of `by`, who asked for it and may see the job."""
         if not 0 < ttl_s <= MAX_TTL_S:
             raise invalid(f"ttl_s must be a number of seconds above 0 and up to {MAX_TTL_S:.0f}")
         issued_at = int(time.time())
         expires_at = issued_at + math.ceil(ttl_s)
+        if by is not None and by.expires_at is not None:
+            expires_at = min(expires_at, int(by.expires_at))
         claims = {
             "iss": _ISSUER,
             "aud": JOB_AUDIENCE,
@@ -46,9 +48,12 @@ class JobTokens:
             "iat": issued_at,
             "exp": expires_at,
         }
+        if by is not None and by.key_id is not None:
+            claims["key"] = by.key_id
         text = jwt.encode(claims, self._key, algorithm="HS256", headers={"typ": KIND})
         return JobToken(text, datetime.fromtimestamp(expires_at, UTC))
 
     def caller(self, token: Token) -> Caller:
         claims = verified(token, self._key, algorithm="HS256", audience=JOB_AUDIENCE, issuer=_ISSUER, needed=("job",))
-        return Caller("job", claims["sub"], claims["job"], name=f"job token {claims['job']}")
+        name = f"job token {claims['job']}"
+        return Caller("job", claims["sub"], claims["job"], name, claims.get("key"), claims["exp"])

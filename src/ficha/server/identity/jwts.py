@@ -33,10 +33,11 @@ class Jwts:
         if token.kind not in _KINDS:
             raise unauthenticated("the token has a type (typ) that is not for authentication")
         key, algorithm = await self._key(token)
-        account = verified(token, key, algorithm=algorithm, audience=audience, issuer=issuer)["sub"]
+        claims = verified(token, key, algorithm=algorithm, audience=audience, issuer=issuer)
+        account = claims["sub"]
         if (problem := name_problem(account, "the token's subject (sub)")) is not None:
             raise unauthenticated(f"{problem}, because it names the account")
-        return Caller("user", account, name=f"jwt {account}")
+        return Caller("user", account, name=f"jwt {account}", expires_at=claims["exp"])
 
     async def close(self) -> None:
         if self._jwks is not None:

@@ -221,7 +221,7 @@ async def create_api_key(call: Admin, asked: Annotated[s.ApiKeyBody, body(s.ApiK
 async def revoke_api_key(call: Admin, key_id: str) -> Response:
     """The key is refused from now on; by other processes within two seconds."""
     revoked = await call.acting.revoke_api_key(key_id)
-    call.request.app.state.identity.forget(revoked.id)
+    call.identity.forget(revoked.id)
     return answer(revoked)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Header, Query
@@ -14,6 +15,7 @@ from ... import validation as arg
 from ...core.commands import CancelJob, Submit
 from ...core.records import Status
 from ...engine.views import EventView, FinishView, JobToken, JobView, Page, Quote, Receipt
+from ...errors import Refused
 from ...requests import BatchRequest, SubmitRequest
 from .. import wire as s
 from ..guard import Account, Call, OneJob, Stream
@@ -64,7 +66,10 @@ async def submitted(call: Call, receipt: Receipt, prefer: str | None) -> Respons
     job: JobView | None = None
     headers = {"Location": location(call.request, receipt), **rate_headers(receipt.rate)}
     if (wait_s := _wait_s(prefer, call.settings.wait_s)) is not None:
-        job = await await_end(call.app, receipt.job_id, wait_s)
+        # Whose credential has ended meanwhile is told of the submit, but no more of the job.
+        with suppress(Refused):
+            async with call.while_valid():
+                job = await await_end(call.app, receipt.job_id, wait_s)
         headers["Preference-Applied"] = f"wait={wait_s:g}"
     if job is not None:
         receipt = replace(receipt, status=job.status, position=job.position)
@@ -176,7 +181,7 @@ async def token(
 ) -> Response:
     """A short-lived token with which a browser can see, follow and cancel this job, and nothing else."""
     job = await call.job(job_id)
-    return answer(call.request.app.state.identity.job_tokens.issue(job.id, job.account, asked.ttl_s), 201)
+    return answer(call.identity.job_tokens.issue(job.id, job.account, asked.ttl_s, by=call.caller), 201)
 
 
 @routes.get("/jobs/{job_id}/events", summary="Follow a job")

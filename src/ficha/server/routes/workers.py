@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from typing import Annotated
 
 from fastapi import APIRouter
@@ -32,8 +32,15 @@ async def claim(call: Service, asked: Annotated[s.ClaimBody, body(s.ClaimBody)])
     """Takes up to `limit` jobs, best first, and starts them; waits up to `wait_s` seconds if there is none."""
     loop = asyncio.get_running_loop()
     until = loop.time() + min(asked.wait_s, call.settings.wait_s)
-    with ending_with_host(call.app.engine.live) if asked.wait_s else nullcontext():
+    ended: list[Refused] = []
+    with ExitStack() as stack:
+        if asked.wait_s:
+            stack.enter_context(ending_with_host(call.app.engine.live))
+            stack.enter_context(call.identity.watch(call.caller, ended.append))
         while True:
+            if ended:
+                # Not cut off in the middle of a claim: its jobs would be held by nobody.
+                raise ended[0]
             heard = call.app.work_heard(asked.pools)
             found = await claimed(call, asked.pools, asked.worker, asked.limit)
             left_s = until - loop.time()

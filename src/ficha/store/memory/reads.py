@@ -279,6 +279,11 @@ def _list_api_keys(store: MemoryStore, query: q.ListApiKeys) -> q.ApiKeyList:
     return q.ApiKeyList(store.clock(), found)
 
 
+def _get_revoked_api_keys(store: MemoryStore, query: q.GetRevokedApiKeys) -> list[str]:
+    found = (store.state.api_keys.get(key_id) for key_id in set(query.ids))
+    return [key.id for key in found if key is not None and key.revoked_at is not None]
+
+
 def _api_key_row(state: State, key: ApiKey) -> q.ApiKeyRow:
     use = state.api_key_uses.get(key.id)
     return q.ApiKeyRow(key, None if use is None else use.at)
@@ -363,6 +368,7 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.GetStats: _get_stats,
     q.GetApiKey: _get_api_key,
     q.ListApiKeys: _list_api_keys,
+    q.GetRevokedApiKeys: _get_revoked_api_keys,
     q.ListAudit: _list_audit,
     q.ListHooks: _list_hooks,
     q.GetSnapshot: _get_snapshot,

@@ -1,7 +1,4 @@
-"""The queries whose SQL is the same in every database, apart from its dialect.
-
-A query that reads one page of one table is one line of `PAGES`.
-"""
+"""The queries whose SQL is the same in every database but for its dialect; a page of one table is a line of `PAGES`."""
 
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
 from __future__ import annotations
@@ -143,6 +140,12 @@ def list_api_keys(sql: Dialect, query: q.ListApiKeys, now: int | None) -> Asking
     return (yield from _api_keys(sql, now, ("id", "<", query.before, "uuid"), query.limit))
 
 
+def get_revoked_api_keys(sql: Dialect, query: q.GetRevokedApiKeys, now: int | None) -> Asking[list[str]]:
+    text = f"SELECT {sql.read('id', 'uuid')} FROM ficha.api_keys WHERE revoked_at IS NOT NULL AND "
+    rows = yield Statement(text + sql.among("id", 1, "uuid"), (sql.values({*query.ids}, "uuid"),))
+    return [row[0] for row in rows]
+
+
 def _api_keys(sql: Dialect, now: int | None, condition: tuple[str, str, Any, Kind], limit: int) -> Asking[q.ApiKeyList]:
     page = Select(sql, "SELECT * FROM ficha.api_keys")
     names = {"now": page.given(now, "number"), "clock": sql.clock, "used_at": sql.read("u.at", "instant")}
@@ -251,6 +254,7 @@ QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {
     q.ListPools: list_pools,
     q.GetApiKey: get_api_key,
     q.ListApiKeys: list_api_keys,
+    q.GetRevokedApiKeys: get_revoked_api_keys,
     q.GetDue: get_due,
     q.GetStats: get_stats,
     q.GetState: get_state,

@@ -7,7 +7,16 @@ from ...core.needs import needs
 from ...core.outcomes import ApiKeyChanged, Refusal
 from ...core.records import ApiKey, AuditLine
 from ...core.snapshot import Changes
-from ...store.base import ApiKeyList, Decision, GetApiKey, GetSnapshot, ListApiKeys, ListAudit, NumberedLine
+from ...store.base import (
+    ApiKeyList,
+    Decision,
+    GetApiKey,
+    GetRevokedApiKeys,
+    GetSnapshot,
+    ListApiKeys,
+    ListAudit,
+    NumberedLine,
+)
 from ..comparing import comparable
 from ..driver import Driver
 from .scenes import api_key, new_job, one_in_each_place, open_house
@@ -58,6 +67,17 @@ class IdentityConformance:
         listed = await driver.read(ListApiKeys())
         assert listed.now == driver.clock()
         assert [row.last_used_at is not None for row in listed.keys] == [row.key.id == ids[3] for row in listed.keys]
+
+    async def test_it_is_told_which_of_some_keys_are_revoked(self, driver: Driver) -> None:
+        ids = [driver.new_id() for _ in range(4)]
+        await driver.run(*(api_key(key_id, f"key {number}", ttl_ms=1) for number, key_id in enumerate(ids)))
+        await driver.run(c.RevokeApiKey(ids[1]), c.RevokeApiKey(ids[2]))
+        driver.clock.advance(1)
+        asked = (ids[0], ids[1], ids[1], driver.new_id())
+        assert await driver.read(GetRevokedApiKeys(asked)) == [ids[1]], "an expired one is not revoked"
+        found = await driver.read(GetRevokedApiKeys(tuple(ids)))
+        assert sorted(found) == sorted(ids[1:3])
+        assert await driver.read(GetRevokedApiKeys(())) == []
 
     async def test_a_name_is_loaded_with_all_keys_that_were_not_revoked(self, driver: Driver) -> None:
         ids = [driver.new_id() for _ in range(4)]
