@@ -385,7 +385,7 @@ class Ficha(AllOperations):
             await store.close()
             raise
         engine = Engine(store, self.policy, self._commit_limits, sweep_interval_s=self._sweep_s, on_work=self._on_work)
-        self._engine, self._queries = engine, Queries(engine, engine.positions)
+        self._engine, self._queries = engine, Queries(engine, engine.positions, self.limits.page_bytes)
         try:
             await engine.start(sweep=self._sweeps)
             for pool in self._pools.values():

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 
 from . import validation as arg
 from .core.records import Status
+from .engine.views import JobText
 from .store.base import ListJobs
 from .validation import Limits
 
@@ -115,12 +116,14 @@ class JobNames(TypedDict, total=False):
 
 
 class JobFilter(JobNames, total=False):
-    """Which jobs are listed: those for which all of it is so. `after` is the `next` of the page before."""
+    """Which jobs are listed: those for which all of it is so. `after` is the `next` of the page before; `include` names
+    the texts that are not to be left out."""
 
     account: str | None
     statuses: Iterable[Status]
     after: str | None
     limit: int
+    include: Iterable[JobText]
 
 
 def jobs_query(asked: JobFilter, limits: Limits) -> ListJobs:

@@ -14,7 +14,7 @@ from .core.outcomes import Refusal
 from .core.payload import CheckedJson, canonical
 from .core.records import Status
 from .declarations import LONGEST_S, name_problem
-from .engine.views import instant, moment
+from .engine.views import PAGE_BYTES, STORED_TEXTS, JobText, instant, moment
 from .errors import Refused
 from .json_values import stored_json
 
@@ -33,6 +33,7 @@ class Limits(Struct, frozen=True):
         which has the rest of the payload. Defaults to 16 MiB.
     claim_jobs: jobs in one claim. Defaults to 1,000.
     page_items: items in one page of a list. Defaults to 1,000.
+    page_bytes: bytes of JSON in one page of a list; it has fewer items then, but always one. Defaults to 4 MiB.
     job_events: events of one job, beyond which its handler's progress and log lines are not kept and further steps are
         refused. Defaults to 100,000.
     late_bytes: what is kept of a finish that came too late, of the first for each job. Defaults to 4 KiB.
@@ -47,6 +48,7 @@ class Limits(Struct, frozen=True):
     batch_bytes: int = 16_777_216
     claim_jobs: int = 1_000
     page_items: int = 1_000
+    page_bytes: int = PAGE_BYTES
     job_events: int = 100_000
     late_bytes: int = 4_096
     child_message_bytes: int = 67_108_864
@@ -196,6 +198,14 @@ def statuses(values: Any) -> tuple[Status, ...]:
     found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
     if isinstance(values, str) or not all(isinstance(value, str) and value in known for value in found):
         raise invalid(f"statuses must be a list of {', '.join(known)}, not {values!r}")
+    return found
+
+
+def job_texts(values: Any) -> tuple[JobText, ...]:
+    """The texts that a list of jobs is to have; empty for none."""
+    found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
+    if isinstance(values, str) or not all(isinstance(value, str) and value in STORED_TEXTS for value in found):
+        raise invalid(f"include must be a list of {', '.join(STORED_TEXTS)}, not {values!r}")
     return found
 
 

@@ -290,7 +290,7 @@ async def test_names_of_any_language_are_taken(app: Ficha) -> None:
     for name in ("x" * 255, "José", "李雷", "🎫", "a'b\"c;--", "%_\\", "[/bold]", " ", "null", "NaN"):
         await app.open_account(name, plan="open", credits=10)
         receipt = await app.submit("upscale", {"image": name}, account=name, session=name, idempotency_key="k")
-        job = (await app.jobs(account=name, session=name)).items[0]
+        job = (await app.jobs(account=name, session=name, include=["payload"])).items[0]
         assert (job.id, job.account, job.session, job.payload) == (receipt.job_id, name, name, {"image": name})
     assert await app.verify() == []
 

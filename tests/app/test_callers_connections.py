@@ -84,7 +84,7 @@ async def test_every_call_commits_with_the_callers_rows(
             await app.account("bob")
     assert (await balance(app, "bob"), await balance(app)) == (15, 92)
     assert await own.fetchval("select count(*) from orders") == 1
-    jobs = (await app.jobs(statuses=("queued",))).items
+    jobs = (await app.jobs(statuses=("queued",), include=["payload"])).items
     assert sorted(f"{job.account} {job.tool}" for job in jobs) == ["ana images", "ana upscale", "bob upscale"]
     assert [job.payload for job in jobs if job.account == "bob"] == [{"image": 'a "quoted" \\ ü'}]
     assert [hold.state for hold in (await app.reservations()).items] == ["consumed"]

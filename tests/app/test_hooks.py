@@ -96,7 +96,7 @@ async def test_a_hook_may_submit_and_the_burst_runs_that_too(world: World) -> No
     await app.open_account("ana", plan="open", credits=100)
     job_id = (await app.submit("upscale", {"image": "x"}, account="ana")).job_id
     assert await app.run_worker(burst=True) == 2
-    [embedded] = (await app.jobs(tool="embed")).items
+    [embedded] = (await app.jobs(tool="embed", include=["payload"])).items
     assert (embedded.payload, embedded.status) == ({"text": job_id}, "completed")
 
 

@@ -36,7 +36,7 @@ async def test_a_large_request_is_split_into_even_jobs_as_one_batch(app: Ficha) 
     receipt = await app.submit("images", {"n": 10, "prompt": "cat"}, account="ana", idempotency_key="k")
     assert (receipt.jobs, receipt.cost, receipt.new_balance) == (3, 10, 990)
     assert receipt.batch_id is not None
-    jobs = (await app.jobs(batch=receipt.batch_id)).items[::-1]
+    jobs = (await app.jobs(batch=receipt.batch_id, include=["payload"])).items[::-1]
     assert [(job.payload, job.units, job.cost) for job in jobs] == [
         ({"n": 4, "prompt": "cat"}, 4, 4),
         ({"n": 3, "prompt": "cat"}, 3, 3),

@@ -236,8 +236,8 @@ class Load:
         while time.monotonic() < began_at + most_s:
             with suppress(StoreError):
                 if ids is None:
-                    rows = await self.store.read(ListJobs(statuses=("queued", "starting", "running"), limit=10_000))
-                    ids = tuple(row.job.id for row in rows)
+                    active = await self.store.read(ListJobs(statuses=("queued", "starting", "running"), limit=10_000))
+                    ids = tuple(job.id for job in active)
                 rows = await self.store.read(GetJobs(ids))
                 if all(row.job.finished_at is not None for row in rows):
                     return time.monotonic() - began_at
@@ -284,8 +284,8 @@ class Load:
 
     async def holds(self, worker: str) -> bool:
         """Whether a job is in the hands of that worker."""
-        rows = await self.store.read(ListJobs(statuses=("starting", "running"), limit=1_000))
-        return any(isinstance(row.job.place, Leased) and row.job.place.worker == worker for row in rows)
+        held = await self.store.read(ListJobs(statuses=("starting", "running"), limit=1_000))
+        return any(isinstance(job.place, Leased) and job.place.worker == worker for job in held)
 
     async def is_locked(self) -> bool:
         """Whether a process that does not move keeps a transaction open; on PostgreSQL it is ended, and no more is."""

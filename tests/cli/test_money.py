@@ -160,7 +160,10 @@ async def test_a_batch_goes_in_whole_and_is_followed_resumed_and_cancelled(
 
     split = ficha("submit", "images", "--field", "n=10", "--account", "ana")
     assert split.err.startswith("3 jobs, the first is queued")
-    assert ficha("jobs", "--batch", split.out.strip(), "--status", "queued", "--json").items[0]["payload"] == {"n": 3}
+    listing = ("jobs", "--batch", split.out.strip(), "--status", "queued", "--json")
+    assert ficha(*listing, "--include", "payload,result").items[0]["payload"] == {"n": 3}
+    assert "payload" not in ficha(*listing).items[0]
+    assert "include must be" in ficha(*listing, "--include", "everything", expect=1).err
     poor = ficha("batch", "submit", "jobs.jsonl", "--tool", "images", "--account", "ana", expect=1)
     assert "[INVALID_PAYLOAD]" in poor.err, "with --tool each line is a payload"
     assert ficha("batch", "status", "nonsense", expect=1).err.endswith("[NOT_FOUND]\n")

@@ -117,7 +117,7 @@ def test_the_workflow_pays_once_for_a_commit_however_often_it_is_built(
     for _ in range(2):
         run_workflow(tmp_path, context, GITHUB_SHA=sha, GITHUB_REPOSITORY="me/site")
     with Client(server.url, token) as me:
-        (job,) = me.jobs().items
+        (job,) = me.jobs(include=["payload"]).items
         assert (job.status, me.account().balance) == ("completed", 15)
         assert job.payload["image"] == f"https://raw.githubusercontent.com/me/site/{sha}/cover.png"
     summary = (tmp_path / "summary.md").read_text()

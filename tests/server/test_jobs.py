@@ -205,3 +205,37 @@ def test_tools_are_listed_with_schema_and_price(server: Served, name: str) -> No
         assert tools["images"]["price"] is None
         assert tools["upscale"]["schema"]["required"] == ["image"]
         assert "stroke by stroke" in tools["paint"]["description"]
+
+
+def test_a_list_leaves_payloads_and_results_out_unless_they_are_asked_for(server: Served, name: str) -> None:
+    texts = {"payload", "result", "resume_data", "partial"}
+    with server.client(server.account(name)) as user:
+        job = user.post("/api/jobs", json=SUBMIT).json()["job_id"]
+        whole = user.get(f"/api/jobs/{job}").json()
+        [listed] = user.get("/api/jobs").json()["items"]
+        assert whole.keys() - listed.keys() == texts
+        [listed] = user.get("/api/jobs", params={"include": "payload,result"}).json()["items"]
+        assert (listed["payload"], listed["result"]) == (SUBMIT["payload"], None)
+        assert texts - listed.keys() == {"resume_data", "partial"}
+        refused(user.get("/api/jobs", params={"include": "payload,everything"}), 422, "INVALID_ARGUMENT")
+        assert user.get("/api/jobs/active").json()["job"]["payload"] == SUBMIT["payload"]
+    with server.client(server.admin) as admin:
+        for path in ("/api/admin/dead", "/api/system/stuck"):
+            assert admin.get(path, params={"include": "payload"}).status_code == 200
+            refused(admin.get(path, params={"include": "secrets"}), 422, "INVALID_ARGUMENT")
+
+
+def test_a_page_of_large_jobs_ends_early_and_goes_on(server: Served, name: str) -> None:
+    large = {"tool": "anything", "payload": {"a": "x" * 200_000}}
+    with server.client(server.account(name)) as user:
+        ids = [user.post("/api/jobs", json=large).json()["job_id"] for _ in range(23)]
+        found: list[str] = []
+        sizes: list[int] = []
+        cursor: dict[str, str] = {}
+        while cursor is not None:
+            page = user.get("/api/jobs", params={"include": "payload", "limit": 1_000, **cursor})
+            assert len(page.content) <= 4 * 2**20 + 1_000
+            found += [job["id"] for job in page.json()["items"]]
+            sizes.append(len(page.json()["items"]))
+            cursor = {"cursor": page.json()["next"]} if page.json()["next"] else None
+        assert (found, len(sizes)) == (ids[::-1], 2)

@@ -101,7 +101,7 @@ async def leased(store: PostgresStore) -> tuple[str, int]:
 
 async def jobs(store: PostgresStore) -> list[Job]:
     """All jobs, newest first."""
-    return [row.job for row in await store.read(ListJobs())]
+    return await store.read(ListJobs())
 
 
 @asynccontextmanager

@@ -368,7 +368,7 @@ async def test_equal_jobs_are_run_once_however_many_workers_there_are(world: Wor
         workers = (one.run_worker(concurrency=3, burst=True, worker=f"w{n}") for n, one in enumerate(apps))
         assert sum(await asyncio.gather(*workers)) == 8
     assert sorted(runs) == [0, 0, 1, 1, 2, 2, 3, 3], "once for each account"
-    jobs = (await app.jobs(limit=100)).items
+    jobs = (await app.jobs(limit=100, include=["payload", "result"])).items
     assert {(job.status, job.result == job.payload["number"] ** 2) for job in jobs} == {("completed", True)}
     assert await balance(app) + await balance(app, "ben") == 200 - 8 * 2
     assert await app.verify() == []

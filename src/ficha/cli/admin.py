@@ -15,7 +15,7 @@ from ..operations import BoundOperations
 from ..store.base import Stats
 from .backend import Backend, on_backend
 from .listing import list_on_backend
-from .options import LIMIT, Account, After, App, AsJson, Database, Limit
+from .options import LIMIT, Account, After, App, AsJson, Database, Include, Limit, texts
 from .output import credits, data, details, duration, echo
 
 STUCK: Final[dict[str, Callable[[JobView], Any]]] = {
@@ -65,6 +65,7 @@ def stats(app: App = None, database: Database = None, as_json: AsJson = False) -
 
 
 def stuck(
+    include: Include = None,
     limit: Limit = LIMIT,
     after: After = None,
     app: App = None,
@@ -75,7 +76,7 @@ def stuck(
     list_on_backend(
         app,
         database,
-        lambda backend, cursor, most: backend.stuck(after=cursor, limit=most),
+        lambda backend, cursor, most: backend.stuck(after=cursor, limit=most, include=texts(include)),
         STUCK,
         after=after,
         limit=limit,

@@ -12,7 +12,7 @@ from ..core.outcomes import Discarded
 from ..engine.views import JobView
 from .backend import Backend, on_backend
 from .listing import each, list_on_backend
-from .options import LIMIT, Account, After, App, AsJson, Database, JobIds, Limit
+from .options import LIMIT, Account, After, App, AsJson, Database, Include, JobIds, Limit, texts
 from .output import text
 
 app = typer.Typer(help="Dead letters: list, requeue or discard them.", no_args_is_help=True)
@@ -37,6 +37,7 @@ class RequeuedAs(Struct):
 @app.command(name="list")
 def list_(
     account: Account = None,
+    include: Include = None,
     limit: Limit = LIMIT,
     after: After = None,
     app: App = None,
@@ -47,7 +48,9 @@ def list_(
     list_on_backend(
         app,
         database,
-        lambda backend, cursor, most: backend.dead_letters(account=account, after=cursor, limit=most),
+        lambda backend, cursor, most: backend.dead_letters(
+            account=account, after=cursor, limit=most, include=texts(include)
+        ),
         COLUMNS,
         after=after,
         limit=limit,

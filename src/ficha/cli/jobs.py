@@ -12,7 +12,21 @@ from ..core.records import Status
 from ..engine.views import EventView, FinishView, JobView
 from .backend import Backend, on_backend, page_items
 from .listing import each, list_on_backend
-from .options import LIMIT, Account, After, App, AsJson, Database, JobId, JobIds, Limit, Reason, tools
+from .options import (
+    LIMIT,
+    Account,
+    After,
+    App,
+    AsJson,
+    Database,
+    Include,
+    JobId,
+    JobIds,
+    Limit,
+    Reason,
+    texts,
+    tools,
+)
 from .output import credits, data, details, duration, table
 
 STATUSES: Final = get_args(Status)
@@ -88,6 +102,7 @@ def jobs(
     pool: Annotated[str | None, typer.Option("--pool", help="Only those of this pool.")] = None,
     batch: Annotated[str | None, typer.Option("--batch", help="Only those of this batch.")] = None,
     session: Annotated[str | None, typer.Option("--session", help="Only those of this session.")] = None,
+    include: Include = None,
     limit: Limit = LIMIT,
     after: After = None,
     app: App = None,
@@ -107,6 +122,7 @@ def jobs(
             session=session,
             after=cursor,
             limit=most,
+            include=texts(include),
         ),
         COLUMNS,
         after=after,
@@ -144,9 +160,9 @@ async def _events(backend: Backend, job_id: str) -> list[EventView]:
     most = page_items(backend)
     while True:
         page = await backend.events(job=job_id, after=events[-1].number if events else 0, limit=most)
-        events += page
-        if len(page) < most:
+        if not page:
             return events
+        events += page
 
 
 def cancel(

@@ -22,6 +22,11 @@ def _set_error_form(value: bool) -> bool:
     return value
 
 
+def texts(include: str | None) -> tuple[Any, ...]:
+    """What `--include` names; the operation checks it."""
+    return tuple(include.split(",")) if include else ()
+
+
 def tools(ctx: Any, incomplete: str) -> list[str]:
     """The tools of the application, for completion; none if it cannot be loaded."""
     from .load_app import DEFAULT_APP, AppNotLoaded, load
@@ -64,6 +69,10 @@ AsJson = Annotated[
 Account = Annotated[str | None, typer.Option("--account", help="Only those of this account.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, help="How many at most.")]
 After = Annotated[str | None, typer.Option("--after", help="Continue after this one: the last of the previous list.")]
+Include = Annotated[
+    str | None,
+    typer.Option("--include", help="With --json, also these: payload, result, resume_data, partial; with commas."),
+]
 Key = Annotated[str | None, typer.Option("--key", help="Idempotency key: a repeat with the same key changes nothing.")]
 Reason = Annotated[str | None, typer.Option("--reason", help="The reason, which is recorded.")]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job.")]

@@ -196,7 +196,7 @@ def _job_ended(job: JobView, *, as_json: bool) -> int:
     elif job.status == "completed":
         refund = f"; {credits(job.refunded)} refunded" if job.refunded else ""
         echo(f" in {_ran(job)}{refund}", "completed", STYLES["completed"])
-        result(job.result_json)
+        result(job.stored("result"))
     else:
         echo(f": {job.error or 'no reason given'}; {credits(job.refunded)} refunded", job.status, STYLES[job.status])
     return {"completed": 0, "failed": FAILED}.get(job.status, CANCELLED)

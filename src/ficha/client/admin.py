@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Raw
 
 from .. import validation as arg
 from ..core.outcomes import Discarded, Recovered
 from ..engine.sweeper import SweepReport
-from ..engine.views import JobView, KeyView, Page, PoolView, Requeued, Whole, WorkerView
+from ..engine.views import JobText, JobView, KeyView, Page, PoolView, Requeued, Whole, WorkerView
 from ..store.base import Stats
 from .effects import Flow
 from .operation import operation
-from .sending import RequestMethods, segment
+from .sending import RequestMethods, joined, segment
 
 
 class AdminMethods(RequestMethods):
@@ -26,9 +28,11 @@ class AdminMethods(RequestMethods):
         return self.post(f"/api/system/recover/{arg.job_id(job_id)}", Recovered, harmless=True)
 
     @operation
-    def stuck(self, *, after: str | None = None, limit: int = 50) -> Flow[Page[JobView]]:
-        """Held jobs that have been silent for longer than the stuck time, newest first."""
-        return self.get("/api/system/stuck", Page[JobView], cursor=after, limit=limit)
+    def stuck(
+        self, *, after: str | None = None, limit: int = 50, include: Iterable[JobText] = ()
+    ) -> Flow[Page[JobView]]:
+        """Held jobs that have been silent for longer than the stuck time, newest first; `include` as in `jobs`."""
+        return self.get("/api/system/stuck", Page[JobView], cursor=after, limit=limit, include=joined(include))
 
     @operation
     def stats(self) -> Flow[Stats]:
@@ -37,10 +41,17 @@ class AdminMethods(RequestMethods):
 
     @operation
     def dead_letters(
-        self, *, account: str | None = None, after: str | None = None, limit: int = 50
+        self,
+        *,
+        account: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+        include: Iterable[JobText] = (),
     ) -> Flow[Page[JobView]]:
-        """Failed jobs that nobody has dealt with, newest first."""
-        return self.get("/api/admin/dead", Page[JobView], account=account, cursor=after, limit=limit)
+        """Failed jobs that nobody has dealt with, newest first; `include` as in `jobs`."""
+        return self.get(
+            "/api/admin/dead", Page[JobView], account=account, cursor=after, limit=limit, include=joined(include)
+        )
 
     @operation
     def requeue(self, job_id: str) -> Flow[str]:

@@ -27,7 +27,7 @@ from ..ids import new_id
 from ..requests import BatchRequest, JobFilter, SubmitOptions, SubmitRequest
 from .effects import READ_S, Flow, Send, Stream
 from .operation import iteration, operation
-from .sending import RequestMethods, checked, posted
+from .sending import RequestMethods, checked, joined, posted
 from .watching import JobWatch
 
 OWN_KEY_HOURS: Final = 1.0
@@ -139,10 +139,14 @@ class JobMethods(RequestMethods):
 
     @operation
     def jobs(self, **asked: Unpack[JobFilter]) -> Flow[Page[JobView]]:
-        """A page of jobs, newest first; `after` is the `next` of the page before."""
+        """A page of jobs, newest first; `after` is the `next` of the page before.
+
+        Payloads, results and what checkpoints hold are left out, except for those that `include` names.
+        """
         query: dict[str, Any] = {**asked}
-        statuses, after = query.pop("statuses", ()), query.pop("after", None)
-        return self.get("/api/jobs", Page[JobView], status=list(statuses), cursor=after, **query)
+        statuses, after, include = query.pop("statuses", ()), query.pop("after", None), query.pop("include", ())
+        query |= {"status": list(statuses), "cursor": after, "include": joined(include)}
+        return self.get("/api/jobs", Page[JobView], **query)
 
     @operation
     def active_job(self, *, account: str | None = None) -> Flow[JobView | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC
 from itertools import count
 from typing import Any, Final, TypeVar
@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from .. import validation as arg
+from ..engine.views import JobText
 from ..errors import Refused
 from ..requests import BatchRequest, Body, SubmitRequest
 from .effects import Answer, Flow, Pause, Send
@@ -114,6 +115,11 @@ def fields(query: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         for value in (given if isinstance(given, list | tuple) else [given])
         if value is not None
     )
+
+
+def joined(include: Iterable[JobText]) -> str | None:
+    """The texts that a list is to have, as its parameter."""
+    return ",".join(arg.job_texts(include)) or None
 
 
 def checked(request: Submitting) -> Submitting:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from typing import Final, TypeVar
 
 from ..core.invariants import violations
 from ..core.pools import WaitReason, why_not_yet, why_waiting
@@ -19,15 +19,23 @@ from .event_tail import account_events, first_place, job_events
 from .position_watch import PositionWatch
 from .positions import Placed, Positions, QueueStanding
 
+T = TypeVar("T")
+
 POOLS_S: Final = 0.1
 """How long an answer about pools is good for others who ask."""
+TEXTS_AT_ONCE: Final = 8
+"""Of how many jobs payloads and results are read at once: a page may be full after the first of them."""
 
 
 class Queries:
-    """Asks the reader, an engine or a store, and makes views of what it answers."""
+    """Asks the reader, an engine or a store, and makes views of what it answers.
 
-    def __init__(self, reader: q.Reader, positions: Positions) -> None:
+    page_bytes: the size at which a page of a list ends.
+    """
+
+    def __init__(self, reader: q.Reader, positions: Positions, page_bytes: int = v.PAGE_BYTES) -> None:
         self._reader = reader
+        self._page_bytes = page_bytes
         self._positions = positions
         self._pools: dict[str, q.PoolCounts] = {}
         self._pools_at = float("-inf")
@@ -50,11 +58,29 @@ class Queries:
                 return await self._view(row)
         return None
 
-    async def jobs(self, query: q.ListJobs) -> v.Page[v.JobView]:
-        """A page of jobs, newest first."""
-        rows = await self._reader.read(query)
-        items = [await self._view(row) for row in rows]
-        return v.Page(items, items[-1].id if len(items) == query.limit else None)
+    async def jobs(self, query: q.ListJobs, include: Collection[v.JobText] = ()) -> v.Page[v.JobView]:
+        """A page of jobs, newest first, with those of their stored texts that `include` names."""
+        found = await self._reader.read(query)
+        filler = v.PageFiller[v.JobView](self._page_bytes)
+        async for row in self._with_texts(found) if include else _without_texts(found):
+            if not filler.add(await self._view(row, include)):
+                break
+        return filler.page(query.limit, lambda job: job.id)
+
+    async def _with_texts(self, jobs: list[Job]) -> AsyncIterator[q.JobRow]:
+        """The jobs of a list as they are now, a few at a time: all texts of a page could be gigabytes."""
+        for start in range(0, len(jobs), TEXTS_AT_ONCE):
+            ids = tuple(job.id for job in jobs[start : start + TEXTS_AT_ONCE])
+            rows = {row.job.id: row for row in await self._reader.read(q.GetJobs(ids))}
+            for job_id in ids:
+                yield rows[job_id]
+
+    def _page(self, items: Iterable[T], limit: int, cursor: Callable[[T], str]) -> v.Page[T]:
+        filler = v.PageFiller[T](self._page_bytes)
+        for item in items:
+            if not filler.add(item):
+                break
+        return filler.page(limit, cursor)
 
     async def standing(self, job_id: str) -> QueueStanding | None:
         """Where a job stands, from the shared look: what a client may ask every few seconds."""
@@ -67,11 +93,11 @@ class Queries:
         slots = await self._slots() if placed else {}
         return {job_id: _wait(one, slots.get(one.pool)) for job_id, one in placed.items()}
 
-    async def _view(self, row: q.JobRow) -> v.JobView:
+    async def _view(self, row: q.JobRow, include: Collection[v.JobText] = v.STORED_TEXTS) -> v.JobView:
         if row.job.status != "queued":
-            return v.job_view(row, q.wall_clock())
+            return v.job_view(row, q.wall_clock(), include=include)
         standing = await self._positions.of_job(row.job)
-        return v.job_view(row, q.wall_clock(), standing, await self._why_waiting(row.job))
+        return v.job_view(row, q.wall_clock(), standing, await self._why_waiting(row.job), include=include)
 
     async def _why_waiting(self, job: Job) -> WaitReason | None:
         if not isinstance(job.place, Ready):
@@ -110,23 +136,24 @@ class Queries:
     async def accounts(self, after: str | None, limit: int) -> v.Page[v.AccountView]:
         """A page of accounts, by id."""
         found = await self._reader.read(q.ListAccounts(after, limit))
-        items = [v.account_view(account, q.wall_clock()) for account in found]
-        return v.Page(items, items[-1].id if len(items) == limit else None)
+        now = q.wall_clock()
+        return self._page((v.account_view(account, now) for account in found), limit, lambda account: account.id)
 
     async def ledger(self, account_id: str, before: int | None, limit: int) -> v.Page[v.EntryView]:
         """A page of ledger lines, newest first."""
-        items = [v.entry_view(entry) for entry in await self._reader.read(q.ListEntries(account_id, before, limit))]
-        return v.Page(items, str(items[-1].number) if len(items) == limit else None)
+        found = await self._reader.read(q.ListEntries(account_id, before, limit))
+        return self._page(map(v.entry_view, found), limit, _number)
 
-    async def history(self, job_id: str, account_id: str | None, after: int, limit: int) -> list[v.EventView]:
+    async def history(self, job_id: str, account_id: str | None, after: int, limit: int) -> v.Page[v.EventView]:
         """A part of a job's history; none if it is not of that account."""
         found = await job_events(self._reader, job_id, after, limit)
-        return [v.event_view(one) for one in found if account_id in (None, one.event.account_id)]
+        theirs = (one for one in found if account_id in (None, one.event.account_id))
+        return self._page(map(v.event_view, theirs), limit, _number)
 
-    async def events(self, account_id: str | None, after: int, limit: int) -> list[v.EventView]:
+    async def events(self, account_id: str | None, after: int, limit: int) -> v.Page[v.EventView]:
         """A part of what happened to all jobs of an account, or of all, as far back as that is searched."""
         found, _ = await account_events(self._reader, account_id, await first_place(self._reader, after), limit)
-        return [v.event_view(one) for one in found]
+        return self._page(map(v.event_view, found), limit, _number)
 
     async def steps(self, job_id: str) -> list[Step]:
         return await self._reader.read(q.ListSteps(job_id))
@@ -134,8 +161,8 @@ class Queries:
     async def reservations(self, account_id: str | None, before: str | None, limit: int) -> v.Page[v.Hold]:
         """A page of reservations, newest first."""
         found = await self._reader.read(q.ListReservations(account_id, before, limit))
-        items = [v.hold_view(reservation, q.wall_clock()) for reservation in found]
-        return v.Page(items, items[-1].id if len(items) == limit else None)
+        now = q.wall_clock()
+        return self._page((v.hold_view(reservation, now) for reservation in found), limit, lambda hold: hold.id)
 
     async def keys(self, account_id: str | None, after: tuple[str, str, str] | None, limit: int) -> list[v.KeyView]:
         return [v.key_view(key) for key in await self._reader.read(q.ListKeys(account_id, after, limit))]
@@ -154,8 +181,8 @@ class Queries:
     async def workers(self, stuck_ms: int, after: str | None, limit: int) -> v.Page[v.WorkerView]:
         """A page of workers, by name."""
         found = await self._reader.read(q.ListWorkers(stuck_ms, after, limit))
-        items = [v.worker_view(counts, found.now) for counts in found.workers]
-        return v.Page(items, items[-1].name if len(items) == limit else None)
+        views = (v.worker_view(counts, found.now) for counts in found.workers)
+        return self._page(views, limit, lambda worker: worker.name)
 
     async def api_key(self, digest: str) -> v.ApiKeyView | None:
         found = await self._reader.read(q.GetApiKey(digest))
@@ -164,8 +191,7 @@ class Queries:
     async def api_keys(self, before: str | None, limit: int) -> v.Page[v.ApiKeyView]:
         """A page of API keys, newest first."""
         found = await self._reader.read(q.ListApiKeys(before, limit))
-        items = [v.api_key_view(row, found.now) for row in found.keys]
-        return v.Page(items, items[-1].id if len(items) == limit else None)
+        return self._page((v.api_key_view(row, found.now) for row in found.keys), limit, lambda key: key.id)
 
     async def revoked_api_keys(self, ids: tuple[str, ...]) -> list[str]:
         """Those of these keys that are revoked."""
@@ -173,8 +199,8 @@ class Queries:
 
     async def audit(self, before: int | None, limit: int) -> v.Page[v.AuditView]:
         """A page of the audit log, newest first."""
-        items = [v.audit_view(line) for line in await self._reader.read(q.ListAudit(before, limit))]
-        return v.Page(items, str(items[-1].number) if len(items) == limit else None)
+        found = await self._reader.read(q.ListAudit(before, limit))
+        return self._page(map(v.audit_view, found), limit, _number)
 
     async def hooks(self, limit: int) -> list[v.HookView]:
         return [v.hook_view(hook) for hook in await self._reader.read(q.ListHooks(limit=limit))]
@@ -191,13 +217,13 @@ class Queries:
         ids: list[str] = []
         before: str | None = None
         while True:
-            rows = await self._reader.read(
+            found = await self._reader.read(
                 q.ListJobs(batch_id=batch_id, statuses=statuses, dead=dead, before=before, limit=1_000)
             )
-            ids += [row.job.id for row in rows]
-            if len(rows) < 1_000:
+            ids += [job.id for job in found]
+            if len(found) < 1_000:
                 return ids
-            before = rows[-1].job.id
+            before = found[-1].id
 
     async def verify(self, *, accounts_at_once: int = 200, histories: bool = True) -> list[str]:
         """Checks every invariant over the whole database, a part at a time; each part is one consistent view."""
@@ -209,6 +235,15 @@ class Queries:
             if len(state.accounts) < accounts_at_once:
                 return found
             after = max(state.accounts)
+
+
+async def _without_texts(jobs: list[Job]) -> AsyncIterator[q.JobRow]:
+    for job in jobs:
+        yield q.JobRow(job, q.LEFT_OUT, None)
+
+
+def _number(item: v.EntryView | v.EventView | v.AuditView) -> str:
+    return str(item.number)
 
 
 def _wait(placed: Placed, counts: q.PoolCounts | None) -> v.Wait:

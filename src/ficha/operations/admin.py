@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .. import validation as arg
 from ..core import commands as c
 from ..core.outcomes import Discarded, PoolChanged, Recovered, Submitted
 from ..core.policy import MILLISECOND
 from ..core.records import Pool
 from ..engine.sweeper import SweepReport
-from ..engine.views import AuditView, Hold, JobView, KeyView, Page, PoolView, WorkerView
+from ..engine.views import AuditView, Hold, JobText, JobView, KeyView, Page, PoolView, WorkerView
 from ..ids import new_id
 from ..store.base import ListJobs, Stats
 from .submits import SubmitOperations
@@ -23,25 +25,32 @@ class AdminOperations(SubmitOperations):
         """Does whatever is due for one job by now; nothing, if nothing is."""
         return await self._ask(c.Recover(arg.job_id(job_id)), Recovered)
 
-    async def stuck(self, *, after: str | None = None, limit: int = 50) -> Page[JobView]:
-        """Held jobs that have been silent for longer than the stuck time, newest first."""
+    async def stuck(
+        self, *, after: str | None = None, limit: int = 50, include: Iterable[JobText] = ()
+    ) -> Page[JobView]:
+        """Held jobs that have been silent for longer than the stuck time, newest first; `include` as in `jobs`."""
         before = None if after is None else arg.job_id(after)
         most = arg.count(limit, "limit", self.limits.page_items)
         silent_since = await self.queries.now() - self.engine.policy.stuck_ms * MILLISECOND
-        return await self.queries.jobs(ListJobs(stuck_before_at=silent_since, before=before, limit=most))
+        asked = ListJobs(stuck_before_at=silent_since, before=before, limit=most)
+        return await self.queries.jobs(asked, arg.job_texts(include))
 
     async def dead_letters(
-        self, *, account: str | None = None, after: str | None = None, limit: int = 50
+        self,
+        *,
+        account: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+        include: Iterable[JobText] = (),
     ) -> Page[JobView]:
-        """Failed jobs that nobody has dealt with, newest first."""
-        return await self.queries.jobs(
-            ListJobs(
-                account_id=arg.optional_name(account, "an account"),
-                dead=True,
-                before=None if after is None else arg.job_id(after),
-                limit=arg.count(limit, "limit", self.limits.page_items),
-            )
+        """Failed jobs that nobody has dealt with, newest first; `include` as in `jobs`."""
+        asked = ListJobs(
+            account_id=arg.optional_name(account, "an account"),
+            dead=True,
+            before=None if after is None else arg.job_id(after),
+            limit=arg.count(limit, "limit", self.limits.page_items),
         )
+        return await self.queries.jobs(asked, arg.job_texts(include))
 
     async def requeue(self, job_id: str) -> str:
         """Runs a dead letter's work again, as a new job that is charged anew; returns the new job's id."""

@@ -78,7 +78,7 @@ class BoundOperations(AllOperations):
         self.default_plan = default_plan
         self.actor = actor
         self._engine = engine
-        self._queries = queries or Queries(engine, engine.positions)
+        self._queries = queries or Queries(engine, engine.positions, limits.page_bytes)
 
     @property
     def engine(self) -> Engine:

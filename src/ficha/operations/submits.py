@@ -299,8 +299,11 @@ class SubmitOperations(Operations):
         return view
 
     async def jobs(self, **asked: Unpack[JobFilter]) -> Page[JobView]:
-        """A page of jobs, newest first; `after` is the `next` of the page before."""
-        return await self.queries.jobs(jobs_query(asked, self.limits))
+        """A page of jobs, newest first; `after` is the `next` of the page before.
+
+        Payloads, results and what checkpoints hold are left out, except for those that `include` names.
+        """
+        return await self.queries.jobs(jobs_query(asked, self.limits), arg.job_texts(asked.get("include", ())))
 
     async def position(self, job_id: str) -> QueueStanding | None:
         """Where a waiting job stands, from a shared look at the queue: cheap however many ask and wait."""
@@ -311,6 +314,8 @@ class SubmitOperations(Operations):
     ) -> list[EventView]:
         """The history of a job, or what happened to all jobs of an account or of all, oldest first, after `after`.
 
+        There may be fewer than `limit` although more follow: their size is limited too. None are left when none come.
+
         A job's events are numbered from 1, and kept as long as the job. Others are numbered by where they stand among
         all that was committed: of that the newest 100,000 events are searched, while they are kept (`commits_kept_s`).
         """
@@ -318,8 +323,8 @@ class SubmitOperations(Operations):
         account_id = arg.optional_name(account, "an account")
         start, most = arg.cursor(after, "after") or 0, arg.count(limit, "limit", self.limits.page_items)
         if job_id is not None:
-            return await self.queries.history(job_id, account_id, start, most)
-        return await self.queries.events(account_id, start, most)
+            return (await self.queries.history(job_id, account_id, start, most)).items
+        return (await self.queries.events(account_id, start, most)).items
 
     async def cancel(
         self, job_id: str, *, account: str | None = None, reason: str | None = None, connection: Any = None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.dataset import State
 from ..core.needs import KeyName, Needs
@@ -196,8 +197,20 @@ class GetJobs(Query[list[JobRow]], frozen=True):
     ids: tuple[str, ...]
 
 
-class ListJobs(Query[list[JobRow]], frozen=True):
-    """Newest first (by id, descending), all conditions together; `before` is the id after which the page starts."""
+LEFT_OUT: Final = "null"
+
+
+def without_texts(job: Job) -> Job:
+    """The job as a list has it: `LEFT_OUT` stands for the data and the partial result of its checkpoint."""
+    point = job.checkpoint
+    return job if point is None else replace(job, checkpoint=replace(point, data=LEFT_OUT, partial=LEFT_OUT))
+
+
+class ListJobs(Query[list[Job]], frozen=True):
+    """Newest first (by id, descending), all conditions together; `before` is the id after which the page starts.
+
+    Without the texts, which may be large: payloads and results, and what checkpoints hold (see `without_texts`).
+    """
 
     account_id: str | None = None
     statuses: tuple[Status, ...] = ()

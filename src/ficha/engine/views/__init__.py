@@ -20,8 +20,10 @@ from .batches import BatchCancelled, BatchResumed, BatchView, batch_view
 from .dates import instant, moment, moment_if_any
 from .hooks import HookView, hook_view
 from .jobs import (
+    STORED_TEXTS,
     EventView,
     Happening,
+    JobText,
     JobToken,
     JobView,
     ToolView,
@@ -32,12 +34,14 @@ from .jobs import (
     owner_job_view,
 )
 from .leases import Lease
-from .lists import Page, Whole
+from .lists import PAGE_BYTES, Page, PageFiller, Whole
 from .pools import PoolView, pool_view
 from .submits import FinishView, Quote, Receipt, Requeued, finish_view, receipt
 from .workers import WorkerView, worker_view
 
 __all__ = [
+    "PAGE_BYTES",
+    "STORED_TEXTS",
     "AccountView",
     "ApiKeyView",
     "AuditView",
@@ -51,12 +55,14 @@ __all__ = [
     "Happening",
     "Hold",
     "HookView",
+    "JobText",
     "JobToken",
     "JobView",
     "KeyView",
     "Lease",
     "NewApiKey",
     "Page",
+    "PageFiller",
     "PoolView",
     "Quote",
     "Receipt",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, get_args
 
-from msgspec import Raw, Struct, field
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 from msgspec.structs import fields, replace
 
 from ...core.payload import Dedupe, read_json
@@ -19,6 +20,9 @@ from ..positions import QueueStanding
 from .dates import moment, moment_if_any
 
 NULL: Final = Raw("null")
+JobText = Literal["payload", "result", "resume_data", "partial"]
+STORED_TEXTS: Final[tuple[JobText, ...]] = get_args(JobText)
+"""The stored JSON of a job, which may be large: lists leave it out unless it is asked for."""
 
 
 class JobView(Struct, frozen=True, kw_only=True, dict=True):
@@ -56,9 +60,9 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     refunded: int
     units: int
     delivered: int | None
-    # Stored JSON, which is sent as it is. In Python the name without `_json` gives the value.
-    payload_json: Raw = field(name="payload")
-    result_json: Raw = field(name="result")
+    # Stored JSON, which is sent as it is. In Python the name without `_json` gives the value. A list leaves it out.
+    payload_json: Raw | UnsetType = field(default=UNSET, name="payload")
+    result_json: Raw | UnsetType = field(default=UNSET, name="result")
     error: str | None
     user_error: str | None
     attempts: int
@@ -68,8 +72,8 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     epoch: int
     checkpoint: str | None
     progress: int
-    resume_data_json: Raw = field(name="resume_data")
-    partial_json: Raw = field(name="partial")
+    resume_data_json: Raw | UnsetType = field(default=UNSET, name="resume_data")
+    partial_json: Raw | UnsetType = field(default=UNSET, name="partial")
     locked_by: str | None
     locked_at: datetime | None
     lock_expires_at: datetime | None
@@ -87,19 +91,27 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def payload(self) -> Any:
-        return read_json(self.payload_json)
+        return read_json(self.stored("payload"))
 
     @cached_property
     def result(self) -> Any:
-        return read_json(self.result_json)
+        return read_json(self.stored("result"))
 
     @cached_property
     def resume_data(self) -> Any:
-        return read_json(self.resume_data_json)
+        return read_json(self.stored("resume_data"))
 
     @cached_property
     def partial(self) -> Any:
-        return read_json(self.partial_json)
+        return read_json(self.stored("partial"))
+
+    def stored(self, name: JobText) -> Raw:
+        """One of the texts as it is stored; AttributeError if the list that this job comes from left it out."""
+        found: Raw | UnsetType = getattr(self, f"{name}_json")
+        if isinstance(found, UnsetType):
+            words = f"{name} was left out of this list; list with include=[{name!r}], or ask for the job by itself"
+            raise AttributeError(words)
+        return found
 
     def __repr__(self) -> str:
         """With JSON as its text: `Raw` has no words of its own."""
@@ -111,8 +123,14 @@ def _words(value: Any) -> str:
 
 
 def job_view(
-    row: JobRow, now: int, standing: QueueStanding | None = None, waiting_for: WaitReason | None = None
+    row: JobRow,
+    now: int,
+    standing: QueueStanding | None = None,
+    waiting_for: WaitReason | None = None,
+    *,
+    include: Collection[JobText] = STORED_TEXTS,
 ) -> JobView:
+    """The job with those of its texts that `include` names."""
     job = row.job
     lease = job.place if isinstance(job.place, Leased) else None
     point = job.checkpoint
@@ -136,8 +154,8 @@ def job_view(
         refunded=job.refunded,
         units=job.spec.units,
         delivered=job.delivered,
-        payload_json=Raw(row.payload),
-        result_json=NULL if row.result is None else Raw(row.result),
+        payload_json=Raw(row.payload) if "payload" in include else UNSET,
+        result_json=_json(row.result) if "result" in include else UNSET,
         error=job.error,
         user_error=error_for_owner(job),
         attempts=job.attempts,
@@ -147,8 +165,10 @@ def job_view(
         epoch=job.epoch,
         checkpoint=None if point is None else point.name or None,
         progress=100 if job.status == "completed" else 0 if point is None else point.progress,
-        resume_data_json=Raw(point.data) if point is not None and point.name else NULL,
-        partial_json=NULL if point is None or point.partial is None else Raw(point.partial),
+        resume_data_json=_json(point.data if point is not None and point.name else None)
+        if "resume_data" in include
+        else UNSET,
+        partial_json=_json(None if point is None else point.partial) if "partial" in include else UNSET,
         locked_by=None if lease is None else lease.worker,
         locked_at=None if lease is None else moment(lease.leased_at),
         lock_expires_at=None if lease is None else moment(lease.expires_at),
@@ -168,6 +188,10 @@ def job_view(
     )
 
 
+def _json(text: str | None) -> Raw:
+    return NULL if text is None else Raw(text)
+
+
 def _deadline_at(job: Job) -> int | None:
     if isinstance(job.place, HELD):
         return job.place.deadline_at
@@ -183,7 +207,8 @@ _HIDDEN: Final[dict[str, Any]] = {
 
 def owner_job_view(view: JobView) -> JobView:
     """The job as its owner may see it."""
-    return replace(view, error=view.user_error, **_HIDDEN)
+    hidden = {name: value for name, value in _HIDDEN.items() if getattr(view, name) is not UNSET}
+    return replace(view, error=view.user_error, **hidden)
 
 
 class Wait(Struct, frozen=True):

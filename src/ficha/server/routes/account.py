@@ -69,4 +69,4 @@ async def events(
     if wants_stream(call.request):
         start = resume_after(last_event_id, after)
         return EventStream(call, follow_account(call.app, found.id, start, sees_all=call.sees_all))
-    return answer(await history(call, after, limit, account=found.id))
+    return answer(await history(call, call.app.queries.events(found.id, after, limit)))

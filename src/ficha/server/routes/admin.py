@@ -39,7 +39,7 @@ from ..request_body import body
 from ..responses import answer
 from .account import ledger_page, told
 from .jobs import one_key
-from .parameters import Cursor, ForAccount, Key, Limit
+from .parameters import Cursor, ForAccount, Include, Key, Limit, texts
 
 routes = APIRouter(prefix="/api/admin", tags=["admin"])
 
@@ -148,9 +148,13 @@ async def _pool(call: Call, name: str) -> Response:
 
 @routes.get("/dead", summary="List dead letters")
 @gives(Page[JobView])
-async def dead(call: Admin, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50) -> Response:
+async def dead(
+    call: Admin, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50, include: Include = None
+) -> Response:
     """Failed jobs that nobody has dealt with, newest first."""
-    page = await call.app.dead_letters(account=account, after=call.cursor("dead", cursor), limit=limit)
+    page = await call.app.dead_letters(
+        account=account, after=call.cursor("dead", cursor), limit=limit, include=texts(include)
+    )
     return answer(call.page("dead", page))
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable
 from contextlib import suppress
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from fastapi import APIRouter, Header, Query
 from msgspec.structs import asdict, replace
@@ -14,7 +15,7 @@ from starlette.responses import Response
 from ... import validation as arg
 from ...core.commands import CancelJob, Submit
 from ...core.records import Status
-from ...engine.views import EventView, FinishView, JobToken, JobView, Page, Quote, Receipt
+from ...engine.views import STORED_TEXTS, EventView, FinishView, JobToken, JobView, Page, Quote, Receipt
 from ...errors import Refused
 from ...requests import BatchRequest, SubmitRequest
 from .. import wire as s
@@ -24,7 +25,7 @@ from ..problems import EdgeError
 from ..request_body import body
 from ..responses import answer, job_answer, rate_headers
 from ..streams import EventStream, await_end, follow_job
-from .parameters import Cursor, ForAccount, Key, Limit, Names
+from .parameters import Cursor, ForAccount, Include, Key, Limit, Names, texts
 
 routes = APIRouter(prefix="/api", tags=["jobs"])
 
@@ -112,6 +113,7 @@ async def jobs(
     account: ForAccount = None,
     cursor: Cursor = None,
     limit: Limit = 50,
+    include: Include = None,
 ) -> Response:
     """A page of jobs, newest first: a user's own, or for a service those of one account or of all."""
     page = await call.app.jobs(
@@ -120,6 +122,7 @@ async def jobs(
         **names,
         after=call.cursor("jobs", cursor),
         limit=limit,
+        include=texts(include),
     )
     return answer(call.page("jobs", Page([call.shown(job) for job in page.items], page.next)))
 
@@ -146,7 +149,8 @@ async def active_job(call: Call, named: str | None) -> s.ActiveAnswer:
 async def _latest_active(call: Call, account: str, latest: str | None) -> JobView | None:
     if latest is not None:
         return await call.app.job(latest)
-    page = await call.app.jobs(account=account, statuses=("queued", "starting", "running"), limit=1)
+    statuses: tuple[Status, ...] = ("queued", "starting", "running")
+    page = await call.app.jobs(account=account, statuses=statuses, limit=1, include=STORED_TEXTS)
     return page.items[0] if page.items else None
 
 
@@ -198,12 +202,13 @@ async def events(
     if wants_stream(call.request):
         start = resume_after(last_event_id, after)
         return EventStream(call, follow_job(call.app, job.id, start, sees_all=call.sees_all))
-    return answer(await history(call, after, limit, job=job.id))
+    return answer(await history(call, call.app.queries.history(job.id, None, after, limit)))
 
 
-async def history(call: Call, after: int, limit: int, **of: Any) -> Page[EventView]:
-    found = await call.app.events(after=after, limit=limit, **of)
-    return Page([call.shown_event(event) for event in found], str(found[-1].number) if len(found) == limit else None)
+async def history(call: Call, asked: Awaitable[Page[EventView]]) -> Page[EventView]:
+    """A part of a history as the caller may see it."""
+    page = await asked
+    return Page([call.shown_event(event) for event in page.items], page.next)
 
 
 def resume_after(last_event_id: str | None, after: int) -> int:

@@ -7,16 +7,29 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query
 
+from ... import validation as arg
+from ...engine.views import STORED_TEXTS, JobText
 from ...requests import JobNames
 
 Limit = Annotated[int, Query(ge=1, le=1_000, description="How many at most.")]
 Cursor = Annotated[str | None, Query(max_length=2_000, description="The `next` of the page before.")]
+Include = Annotated[
+    str | None,
+    Query(
+        max_length=200,
+        description=f"What is not to be left out of the jobs, separated by commas: {', '.join(STORED_TEXTS)}.",
+    ),
+]
 ForAccount = Annotated[
     str | None, Query(min_length=1, max_length=255, description="Whose. For service and admin keys.")
 ]
 Key = Annotated[
     str | None, Header(alias="Idempotency-Key", description="Your own name for this call: a repeat changes nothing.")
 ]
+
+
+def texts(include: str | None) -> tuple[JobText, ...]:
+    return arg.job_texts(include.split(",") if include else ())
 
 
 def _job_names(**given: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from .. import wire as s
 from ..guard import Call, Service
 from ..openapi import gives
 from ..responses import answer
-from .parameters import Cursor, Limit
+from .parameters import Cursor, Include, Limit, texts
 
 routes = APIRouter(prefix="/api/system", tags=["system"])
 
@@ -51,9 +51,9 @@ async def processing_stats(call: Service) -> Response:
 
 @routes.get("/stuck", summary="List stuck jobs")
 @gives(Page[JobView])
-async def stuck(call: Service, cursor: Cursor = None, limit: Limit = 50) -> Response:
+async def stuck(call: Service, cursor: Cursor = None, limit: Limit = 50, include: Include = None) -> Response:
     """Held jobs that have been silent for longer than the stuck time, newest first."""
-    page = await call.app.stuck(after=call.cursor("stuck", cursor), limit=limit)
+    page = await call.app.stuck(after=call.cursor("stuck", cursor), limit=limit, include=texts(include))
     return answer(call.page("stuck", page))
 
 

@@ -52,7 +52,7 @@ def _get_jobs(store: MemoryStore, query: q.GetJobs) -> list[q.JobRow]:
     return [_row(store.state, store.state.jobs[key]) for key in dict.fromkeys(query.ids) if key in store.state.jobs]
 
 
-def _list_jobs(store: MemoryStore, query: q.ListJobs) -> list[q.JobRow]:
+def _list_jobs(store: MemoryStore, query: q.ListJobs) -> list[Job]:
     def fits(job: Job) -> bool:
         return (
             (query.before is None or job.id < query.before)
@@ -67,7 +67,7 @@ def _list_jobs(store: MemoryStore, query: q.ListJobs) -> list[q.JobRow]:
         )
 
     found = sorted((job for job in store.state.jobs.values() if fits(job)), key=lambda job: job.id, reverse=True)
-    return [_row(store.state, job) for job in found[: query.limit]]
+    return [q.without_texts(job) for job in found[: query.limit]]
 
 
 def _is_silent(job: Job, before_at: int) -> bool:

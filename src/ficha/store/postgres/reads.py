@@ -10,13 +10,14 @@ from contextlib import nullcontext
 from typing import Any, Final, TypeVar
 
 from ...core.policy import MILLISECOND
-from ...core.records import Tally
+from ...core.records import Job, Tally
 from ...core.snapshot import Snapshot
 from ...core.states import ACTIVE
 from .. import base as q
 from ..base import Clock
 from ..sql.dialect import Asking, Select, sql_file
-from ..sql.questions import QUESTIONS, SEVERAL, TALLY_SUMS, job_row, job_rows_text
+from ..sql.jobs import HOT_ROWS, job_columns, job_of
+from ..sql.questions import QUESTIONS, SEVERAL, TALLY_SUMS
 from ..sql.tables import WORKERS
 from ..waiting_columns import Lines
 from .connections import BEGIN_READING, Connection, transaction
@@ -58,8 +59,8 @@ async def ask(connection: Connection, asking: Asking[T]) -> T:
         return answer
 
 
-async def _list_jobs(connection: Connection, query: q.ListJobs, clock: Clock | None) -> list[q.JobRow]:
-    page = Select(SQL, job_rows_text(SQL))
+async def _list_jobs(connection: Connection, query: q.ListJobs, clock: Clock | None) -> list[Job]:
+    page = Select(SQL, f"SELECT {job_columns(SQL, texts=False)} FROM ficha.jobs j {HOT_ROWS}")  # noqa: S608 (only names)
     page.matches("j.account_id", "=", query.account_id)
     if query.statuses:
         statuses = ", ".join(page.given(status, "text") for status in query.statuses)
@@ -69,16 +70,15 @@ async def _list_jobs(connection: Connection, query: q.ListJobs, clock: Clock | N
             held = "SELECT job_id FROM ficha.leases"
             waiting = " UNION ALL SELECT job_id FROM ficha.ready UNION ALL SELECT job_id FROM ficha.parked"
             page.where(f"j.id IN ({held}{waiting if 'queued' in query.statuses else ''})")
-    page.matches("j.tool", "=", query.tool)
-    page.matches("j.pool", "=", query.pool)
-    page.matches("j.session", "=", query.session)
+    for name in ("tool", "pool", "session"):
+        page.matches(f"j.{name}", "=", getattr(query, name))
     page.matches("j.batch_id", "=", query.batch_id, "uuid")
     if query.dead:
         page.where("j.dead_at IS NOT NULL")
     page.matches("l.heartbeat_at", "<", query.stuck_before_at, "instant")
     page.matches("j.id", "<", query.before, "uuid")
     listed = page.statement("ORDER BY j.id DESC", query.limit)
-    return [*map(job_row, map(tuple, await connection.fetch(listed.text, *listed.values)))]
+    return [*map(job_of, map(tuple, await connection.fetch(listed.text, *listed.values)))]
 
 
 async def _get_horizon(connection: Connection, query: q.GetHorizon, clock: Clock | None) -> q.Horizon:

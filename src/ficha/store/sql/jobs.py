@@ -15,6 +15,7 @@ from msgspec.structs import astuple, replace
 
 from ...core.records import Awaiting, Checkpoint, Job, JobSpec, Leased, Parked, Place, Ready
 from ...core.snapshot import JobChange
+from ..base import LEFT_OUT
 from .dialect import Dialect
 from .tables import Column, Row, Table, Values, columns, kinds
 
@@ -107,8 +108,10 @@ JOB_WIDTH: Final = _CHECKPOINT_AT + len(Checkpoint.__struct_fields__)
 """How many columns `job_columns` has."""
 
 
-def job_columns(sql: Dialect, hot: str = "lrp") -> str:
-    """All columns of a job, from `jobs j`, `checkpoints c` and the hot tables with these aliases (see `HOT_ROWS`)."""
+def job_columns(sql: Dialect, hot: str = "lrp", *, texts: bool = True) -> str:
+    """All columns of a job, from `jobs j`, `checkpoints c` and the hot tables with these aliases (see `HOT_ROWS`).
+
+    texts: whether to read those of the checkpoint, or to leave them out as lists do."""
     found = {name: f"j.{name}" for name in _KINDS}
     if "l" in hot:
         found["status"] = "coalesce(l.status, j.status)"
@@ -121,7 +124,10 @@ def job_columns(sql: Dialect, hot: str = "lrp") -> str:
         for alias, found_there in _PLACES.items()
         for column in found_there
     ]
-    checkpoint = [sql.read(f"c.{column.name}", column.kind) for column in CHECKPOINTS.columns[1:]]
+    checkpoint = [
+        sql.read(f"c.{column.name}", column.kind) if texts or column.kind != "json" else f"'{LEFT_OUT}'"
+        for column in CHECKPOINTS.columns[1:]
+    ]
     return ", ".join([*flat, *place, *checkpoint])
 
 

@@ -17,7 +17,7 @@ from ..commits import account_mark, decoded
 from . import tables as t
 from .dialect import Asking, Dialect, Select, Statement, sql_file
 from .jobs import HOT_ROWS, JOB_WIDTH, job_columns, job_of
-from .tables import Kind, Row, Table
+from .tables import Kind, Table
 
 Answer = Callable[[Dialect, Any, int | None], Asking[Any]]
 """The last argument is the time; None for the database's clock."""
@@ -52,17 +52,10 @@ def get_account(sql: Dialect, query: q.GetAccount, now: int | None) -> Asking[Ac
 
 
 def get_jobs(sql: Dialect, query: q.GetJobs, now: int | None) -> Asking[list[q.JobRow]]:
-    text = f"{job_rows_text(sql)} WHERE {sql.among('j.id', 1, 'uuid')}"
-    return [*map(job_row, (yield Statement(text, (sql.values({*query.ids}, "uuid"),))))]
-
-
-def job_rows_text(sql: Dialect) -> str:
     texts = f"{sql.read('j.payload', 'json')}, {sql.read('j.result', 'json')}"
-    return f"SELECT {job_columns(sql)}, {texts} FROM ficha.jobs j {HOT_ROWS}"
-
-
-def job_row(row: Row) -> q.JobRow:
-    return q.JobRow(job_of(row), row[JOB_WIDTH], row[JOB_WIDTH + 1])
+    text = f"SELECT {job_columns(sql)}, {texts} FROM ficha.jobs j {HOT_ROWS} WHERE {sql.among('j.id', 1, 'uuid')}"
+    rows = yield Statement(text, (sql.values({*query.ids}, "uuid"),))
+    return [q.JobRow(job_of(row), row[JOB_WIDTH], row[JOB_WIDTH + 1]) for row in rows]
 
 
 def get_history(sql: Dialect, query: q.GetHistory, now: int | None) -> Asking[list[Event]]:

@@ -9,13 +9,13 @@ import apsw
 from msgspec import json
 
 from ...core.policy import MILLISECOND
-from ...core.records import Status
+from ...core.records import Job, Status
 from ...core.snapshot import Snapshot
 from ...core.states import FINAL, HOLDS_SLOT
 from .. import base as q
 from ..schema_name import in_schema
-from ..sql.jobs import HOT_ROWS, job_columns
-from ..sql.questions import QUESTIONS, SEVERAL, job_row
+from ..sql.jobs import HOT_ROWS, job_columns, job_of
+from ..sql.questions import QUESTIONS, SEVERAL
 from ..sql.tables import TALLIES, WORKERS
 from ..waiting_columns import Lines
 from .dialect import SQL
@@ -27,7 +27,7 @@ from .row_cache import SqliteRowCache
 T = TypeVar("T")
 
 _HOT_ROWS: Final = in_schema(HOT_ROWS, "")
-_JOB: Final = f"{job_columns(SQL)}, j.payload, j.result"
+_JOB: Final = job_columns(SQL, texts=False)
 LAST_COMMIT: Final = "SELECT coalesce(max(number), 0) FROM commits"
 WORKER_NAMES: Final = (
     "SELECT name FROM (SELECT name FROM workers UNION SELECT worker FROM worker_counts) WHERE name > ? "
@@ -71,13 +71,13 @@ def answer(db: apsw.Connection, query: q.Query[T], now: int) -> T:
         return result
 
 
-def _list_jobs(db: apsw.Connection, query: q.ListJobs, now: int) -> list[q.JobRow]:
+def _list_jobs(db: apsw.Connection, query: q.ListJobs, now: int) -> list[Job]:
     values = {
         **{"account_id": query.account_id, "tool": query.tool, "pool": query.pool, "batch_id": query.batch_id},
         **{"session": query.session, "before": query.before, "stuck": query.stuck_before_at, "limit": query.limit},
         **{f"status{number}": status for number, status in enumerate(query.statuses)},
     }
-    return list(map(job_row, db.execute(job_list(query), values)))
+    return list(map(job_of, db.execute(job_list(query), values)))
 
 
 def job_list(query: q.ListJobs) -> str:
