@@ -170,17 +170,16 @@ class Tool(Struct, frozen=True, kw_only=True):
             yield payload, units, 1
             return
         asked = self._asked(self.items, payload, value)
-        sizes = split(units, self.max_items)
+        is_list = isinstance(asked, list | tuple)
         start = 0
-        if not isinstance(asked, list | tuple) or by_size:
-            for size, jobs in Counter(sizes).items():
-                share = asked[start : start + size] if isinstance(asked, list | tuple) else size
-                yield {**payload, self.items: share}, size, jobs
+        for size, jobs in split(units, self.max_items):
+            if not is_list or by_size:
+                yield {**payload, self.items: asked[start : start + size] if is_list else size}, size, jobs
                 start += size * jobs
-            return
-        for size in sizes:
-            yield {**payload, self.items: asked[start : start + size]}, size, 1
-            start += size
+                continue
+            for _ in range(jobs):
+                yield {**payload, self.items: asked[start : start + size]}, size, 1
+                start += size
 
 
 def _short(value: Any) -> str:

@@ -93,17 +93,17 @@ def test_without_ageing_a_rank_stands_still() -> None:
 
 @pytest.mark.req("D6")
 def test_ten_by_four_is_four_three_three() -> None:
-    assert split(10, 4) == [4, 3, 3]
-    assert split(8, 4) == [4, 4]
-    assert split(4, 4) == [4]
-    assert split(5, 4) == [3, 2]
-    assert split(1, 4) == [1]
+    assert split(10, 4) == [(4, 1), (3, 2)]
+    assert split(8, 4) == [(4, 2)]
+    assert split(4, 4) == [(4, 1)]
+    assert split(5, 4) == [(3, 1), (2, 1)]
+    assert split(1, 4) == [(1, 1)]
 
 
 @given(st.integers(1, 10_000), st.integers(1, 100))
 @pytest.mark.req("D6")
 def test_a_split_adds_up_is_as_short_as_can_be_and_even(count: int, at_most: int) -> None:
-    parts = split(count, at_most)
+    parts = [size for size, parts in split(count, at_most) for _ in range(parts)]
     assert sum(parts) == count
     assert len(parts) == -(-count // at_most)
     assert max(parts) <= at_most

@@ -143,10 +143,12 @@ def hook_backoff_ms(attempts: int) -> int:
     return min(300_000, 1_000 << min(max(attempts, 1) - 1, 20))
 
 
-def split(count: int, at_most: int) -> list[int]:
-    """A count as parts of at most `at_most`, as even as can be: 10 by 4 is 4, 3, 3."""
+def split(count: int, at_most: int) -> list[tuple[int, int]]:
+    """A count as parts of at most `at_most`, as even as can be: each size, and how many parts have it. 10 by 4 is 4, 3,
+    3: one of 4, two of 3."""
     parts = -(-count // at_most)
-    return [count // parts + (1 if part < count % parts else 0) for part in range(parts)]
+    size, larger = divmod(count, parts)
+    return [*([(size + 1, larger)] if larger else []), (size, parts - larger)]
 
 
 def hour_of(at: int) -> int:

@@ -64,6 +64,7 @@ class _Answer:
         if self._is_refused:
             return
         if message["type"] == "http.response.start":
+            self._usage.leave_turn()
             if (size := _length(message)) > PART_BYTES and not await self._is_counted_whole(size):
                 return
             await self._send(message)

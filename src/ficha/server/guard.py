@@ -161,6 +161,7 @@ class Guard:
             allowed = ", ".join(sorted(self.scopes))
             raise Refused.of(Refusal("FORBIDDEN", f"this is for {allowed} keys; yours is a {caller.scope} key."))
         request.state.usage.begin(caller)
+        await request.state.usage.take_turn()
         return Call(request, app, caller)
 
 

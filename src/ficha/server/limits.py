@@ -72,12 +72,17 @@ class _Body:
             # been found out by then, so the bytes are counted as theirs.
             self._deadline = asyncio.get_running_loop().time() + self._within_s
             self._hold(_length(self._scope) or 0)
+        usage: Usage | None = self._scope.get("state", {}).get("usage")
+        # Whoever sends slowly does not keep their account's other requests waiting.
+        had_turn = usage is not None and usage.leave_turn()
         try:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:
             await self._refuse("TIMEOUT", f"the body did not arrive within {self._within_s:g} s")
             return {"type": "http.disconnect"}
+        if usage is not None and had_turn:
+            await usage.take_turn()
         self._bytes += len(message.get("body", b""))
         self._hold(self._bytes - self._held_bytes)
         self._is_whole = not message.get("more_body", False)

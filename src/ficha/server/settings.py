@@ -49,6 +49,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     streams: FICHA_STREAMS. Open live streams per process. Defaults to 5,000.
     account_streams: FICHA_ACCOUNT_STREAMS. Open live streams per account and process. Defaults to 50.
     account_requests: FICHA_ACCOUNT_REQUESTS. Requests under way per account and process. Defaults to 100.
+    account_turns: FICHA_ACCOUNT_TURNS. Requests of one account that a process works on at a time; the others wait for
+        their turn. Defaults to 4.
     account_bytes: FICHA_ACCOUNT_BYTES. Bytes of bodies and large answers under way per account and process. Defaults to
         64 MiB.
     operator_streams, operator_requests, operator_bytes: FICHA_OPERATOR_STREAMS, FICHA_OPERATOR_REQUESTS,
@@ -73,6 +75,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     streams: int = 5_000
     account_streams: int = 50
     account_requests: int = 100
+    account_turns: int = 4
     account_bytes: int = 67_108_864
     operator_streams: int = 4_000
     operator_requests: int = 2_000

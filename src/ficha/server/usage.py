@@ -2,11 +2,16 @@
 
 An account is counted as one, whichever of its keys, JWTs and job tokens a request came with. A service or admin key is
 counted by itself, with limits of its own: it acts for many accounts. Each process counts for itself.
+
+Of an account's requests only a few are worked on at a time, and the others wait for their turn. So another account's
+request never waits for more than those few, however many one account sends at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final, Literal
+from weakref import WeakValueDictionary
 
 from ..core.outcomes import Refusal
 from ..errors import Refused
@@ -38,6 +43,17 @@ class UnderWay:
             "streams": settings.operator_streams,
             "bytes": settings.operator_bytes,
         }
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._at_a_time = settings.account_turns
+
+    def turns(self, caller: Caller) -> asyncio.Semaphore | None:
+        """The turns that the requests of this account take; a service or admin key waits for none."""
+        if caller.account is None:
+            return None
+        found = self._turns.get(caller.account)
+        if found is None:
+            found = self._turns[caller.account] = asyncio.Semaphore(self._at_a_time)
+        return found
 
     def count(self, who: str, what: What) -> int:
         return self._counts.get((who, what), 0)
@@ -66,6 +82,24 @@ class Usage:
         self._caller: Caller | None = None
         self._who = ""
         self._taken: dict[What, int] = {}
+        self._turns: asyncio.Semaphore | None = None
+        """Those of its account, while it has one of them."""
+
+    async def take_turn(self) -> None:
+        """Waits until the request may be worked on."""
+        if self._caller is not None and self._turns is None:
+            turns = self._under_way.turns(self._caller)
+            if turns is not None:
+                await turns.acquire()
+            self._turns = turns
+
+    def leave_turn(self) -> bool:
+        """Lets the account's next request be worked on: this one is answered, or waits for something. False if it had
+        no turn."""
+        turns, self._turns = self._turns, None
+        if turns is not None:
+            turns.release()
+        return turns is not None
 
     def begin(self, caller: Caller) -> None:
         """Counts the request as its caller's; refused if the caller has too many under way."""
@@ -76,6 +110,7 @@ class Usage:
     def become_stream(self) -> None:
         """Counts the request as a live stream from now on."""
         self.take("streams")
+        self.leave_turn()
         self.give_back("requests", self._taken.get("requests", 0))
 
     def take(self, what: What, amount: int = 1) -> None:
@@ -104,6 +139,7 @@ class Usage:
 
     def end(self) -> None:
         """Gives all of it back."""
+        self.leave_turn()
         for what, amount in self._taken.items():
             self._under_way.change(self._who, what, -amount)
         self._taken = {}

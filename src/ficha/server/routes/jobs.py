@@ -67,6 +67,7 @@ async def submitted(call: Call, receipt: Receipt, prefer: str | None) -> Respons
     job: JobView | None = None
     headers = {"Location": location(call.request, receipt), **rate_headers(receipt.rate)}
     if (wait_s := _wait_s(prefer, call.settings.wait_s)) is not None:
+        call.usage.leave_turn()
         # Whose credential has ended meanwhile is told of the submit, but no more of the job.
         with suppress(Refused):
             async with call.while_valid():
