@@ -82,6 +82,21 @@ async def test_work_that_fails_ends_its_turn(clock: Clock) -> None:
     assert await long.all_of("ana", clock.work([], "ana")) == list(range(STEPS))
 
 
+async def test_work_gives_way_to_a_busy_event_loop(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pause that ends late is followed by a longer one."""
+    pauses: list[float] = []
+    for late_s, longer in ((0.0, []), (0.002, [0.008]), (1.0, [slices.REST_MAX_S])):
+
+        async def sleep(seconds: float, late_s: float = late_s) -> None:
+            pauses.append(seconds)
+            clock.now += seconds + late_s
+
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        pauses.clear()
+        await Slices().all_of("ana", clock.work([], "ana", 5))
+        assert pauses == [0, *map(pytest.approx, longer)]
+
+
 async def test_who_stops_waiting_leaves_the_turn_to_others(clock: Clock) -> None:
     long = Slices()
     given_up = asyncio.create_task(long.all_of("ana", clock.work([], "ana", 1_000)))

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Generator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -22,7 +23,7 @@ from ficha import Ficha, JobContext, Limits, Plan, Pool, Refused
 from ficha.core.payload import CheckedJson
 from ficha.json_values import uncollected
 from ficha.requests import BatchRequest, SubmitRequest
-from ficha.server import Settings, batch_body
+from ficha.server import Settings, batch_body, body_thread
 from ficha.server.body_thread import BodyThread
 from ficha.server.body_values import converted
 from ficha.server.problems import EdgeError
@@ -240,8 +241,9 @@ def test_no_more_items_are_read_than_a_batch_may_have() -> None:
 class Caller:
     """A request whose caller leaves after so many questions whether they are there."""
 
-    def __init__(self, leaves_after: int) -> None:
+    def __init__(self, leaves_after: int, account_id: str | None = None) -> None:
         self.left = leaves_after
+        self.state = SimpleNamespace(account_id=account_id)
 
     async def is_disconnected(self) -> bool:
         self.left -= 1
@@ -288,6 +290,40 @@ async def test_large_bodies_take_turns() -> None:
         thread.close()
     assert names == ["a", "b"]
     assert order == list("ababab")
+
+
+async def test_one_accounts_large_bodies_have_a_fifth_of_the_time_and_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = SimpleNamespace(now=1_000.0)
+    clock.monotonic = lambda: clock.now
+    monkeypatch.setattr(body_thread, "time", clock)
+    rested: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        rested.append(round(seconds, 6))
+        clock.now += seconds
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    thread = BodyThread()
+
+    def read() -> Generator[None, None, None]:
+        clock.now += 0.01
+        yield
+        clock.now += 0.02
+
+    try:
+        await thread.run(Caller(9, "ana"), read)
+        assert rested == [0.04]
+        await thread.run(Caller(9, "bob"), read)
+        await thread.run(Caller(9), read)
+        assert rested == [0.04, 0.04]
+        clock.now += 0.01
+        await thread.run(Caller(9, "bob"), read)
+        # What went by meanwhile counts: 0.03 s for the key of no account, and 0.01 s.
+        assert rested == [0.04, 0.04, 0.04, 0.04]
+    finally:
+        thread.close()
 
 
 async def test_a_large_body_is_submitted_as_it_was_sent() -> None:

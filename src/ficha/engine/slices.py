@@ -14,10 +14,14 @@ from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 
-SLICE_S: Final = 0.002
+SLICE_S: Final = 0.001
 """How long a slice lasts."""
-REST_S: Final = 0.001
+REST_S: Final = 0.0005
 """The least pause after a slice. Without it the threads that wait for the interpreter would not get it."""
+GIVES_WAY: Final = 4
+REST_MAX_S: Final = 0.05
+"""A pause that ended late shows that the event loop has other work: so many times as long a pause follows, at most this
+long. So long work takes what the others leave."""
 
 
 class Slices:
@@ -42,4 +46,11 @@ class Slices:
                             break
                     else:
                         return done
-                    await asyncio.sleep(REST_S)
+                    await self._rest()
+
+    async def _rest(self) -> None:
+        due_at = time.perf_counter() + REST_S
+        await asyncio.sleep(REST_S)
+        late_s = time.perf_counter() - due_at
+        if late_s > REST_S:
+            await asyncio.sleep(min(REST_MAX_S, GIVES_WAY * late_s))

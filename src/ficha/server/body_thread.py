@@ -4,15 +4,21 @@ more of that time from the event loop."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
 from ..json_values import uncollected
 
 T = TypeVar("T")
+RESTS: Final = 4
+"""After a slice, the next one of the same account waits so many times as long as it took: one account's bodies have a
+fifth of the time at most."""
+KEPT: Final = 1_000
+"""Accounts that are kept; beyond it those that do not rest are forgotten."""
 
 
 class BodyThread:
@@ -22,22 +28,52 @@ class BodyThread:
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._pool: ThreadPoolExecutor | None = None
+        self._accounts: dict[str, _Account] = {}
 
     async def run(self, request: Request, read: Callable[[], Generator[None, None, T]]) -> T:
         """What the generator returns. It yields after each slice."""
         reading = _Reading(read())
+        account = self._account(getattr(request.state, "account_id", None))
         while not reading.result:
-            async with self._turn:
-                if await request.is_disconnected():
-                    raise ClientDisconnect
-                self._pool = self._pool or ThreadPoolExecutor(1, "ficha body")
-                await asyncio.get_running_loop().run_in_executor(self._pool, reading.advance)
+            async with account.turn:
+                if (left_s := account.rests_until - time.monotonic()) > 0:
+                    await asyncio.sleep(left_s)
+                async with self._turn:
+                    if await request.is_disconnected():
+                        raise ClientDisconnect
+                    began_at = time.monotonic()
+                    self._pool = self._pool or ThreadPoolExecutor(1, "ficha body")
+                    await asyncio.get_running_loop().run_in_executor(self._pool, reading.advance)
+                account.spent(time.monotonic() - began_at)
         return reading.result[0]
+
+    def _account(self, account_id: str | None) -> _Account:
+        """Where the account's requests meet; a request of a service or admin key is by itself, and never rests."""
+        if account_id is None:
+            return _Account(rests=0)
+        if len(self._accounts) >= KEPT:
+            now = time.monotonic()
+            self._accounts = {
+                key: one for key, one in self._accounts.items() if one.turn.locked() or one.rests_until > now
+            }
+        return self._accounts.setdefault(account_id, _Account())
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=False)
             self._pool = None
+
+
+class _Account:
+    """One account's turn for a slice, and until when it rests."""
+
+    def __init__(self, rests: int = RESTS) -> None:
+        self.turn = asyncio.Lock()
+        self.rests_until = 0.0
+        self._rests = rests
+
+    def spent(self, seconds: float) -> None:
+        self.rests_until = time.monotonic() + self._rests * seconds
 
 
 class _Reading(Generic[T]):

@@ -157,6 +157,7 @@ class Guard:
             peer=request.client.host if request.client is not None else "",
         )
         request.state.caller_name = caller.name
+        request.state.account_id = caller.account
         if caller.scope not in self.scopes:
             allowed = ", ".join(sorted(self.scopes))
             raise Refused.of(Refusal("FORBIDDEN", f"this is for {allowed} keys; yours is a {caller.scope} key."))

@@ -8,6 +8,7 @@ import errno
 import gc
 import logging
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +35,9 @@ CLOSE_S: Final = 2.0
 BACKLOG: Final = 2_048
 GC_THRESHOLDS: Final = (20_000, 20, 100)
 """The garbage collector's thresholds: new objects until a young collection, then collections until an older one."""
+SWITCH_S: Final = 0.000_5
+"""How long a thread keeps the interpreter while the event loop wants it. With Python's own 5 ms, a request waits many
+times that while a large body is read: once for each step on the event loop and on SQLite's thread."""
 KEEP_ALIVE_S: Final = 75
 """How long a connection may be idle: longer than proxies and clients allow, so that they close it and no request is
 sent on a connection that is being closed."""
@@ -118,6 +122,7 @@ class ServerProcess(uvicorn.Server):
             assert sockets
             raise _listen_error(error, *sockets[0].getsockname()[:2]) from error
         _freeze_objects()
+        sys.setswitchinterval(SWITCH_S)
         self._started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
