@@ -69,6 +69,7 @@ bench: setup ## measure Ficha and its peers
 	$(BIN)/python -m benchmarks.endurance
 	$(BIN)/python -m benchmarks.serving
 	$(BIN)/python -m benchmarks.gpu
+	$(BIN)/python -m benchmarks.hostile
 
 simulate: setup ## run SEEDS seeds (default 1000) of the simulator, from START on
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --start $(START)

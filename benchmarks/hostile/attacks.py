@@ -56,7 +56,7 @@ def _numbered(key: str, connection: int) -> Iterator[bytes]:
 
 
 _BATCH: Final = {"items": [{"tool": "note", "payload": {"n": n}} for n in range(MANY)]}
-_NUMBERS: Final = {"tool": "note", "payload": {"numbers": [1e300] * (BODY // 7)}}
+_NUMBERS: Final = {"tool": "note", "payload": {"numbers": [1e300] * (BODY // 8 - 100)}}
 _KEYS: Final = b'{"tool": "note", "payload": {%s, "k1": 1}}' % b",".join(b'"k%d": 1' % n for n in range(BODY // 13))
 _DEEP: Final = b'{"tool": "note", "payload": {"a": %s%s}}' % (b"[" * 400_000, b"]" * 400_000)
 

@@ -17,8 +17,8 @@ class Size:
     rate: int = 150
     lanes: int = 32
     warm_up_s: float = 3.0
-    alone_s: float = 6.0
-    attack_s: float = 6.0
+    alone_s: float = 5.0
+    attack_s: float = 5.0
     pause_s: float = 1.0
 
 
