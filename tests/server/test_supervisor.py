@@ -17,6 +17,7 @@ from ficha.server.serving import bound
 from ficha.server.stand_in import StandIn
 from ficha.server.supervisor import Supervisor
 from tests.server.light_child import serve
+from tests.support.server_process import NO_TLS
 from tests.support.waiting import until_sync
 
 
@@ -50,7 +51,7 @@ class Running:
         """What a new caller gets; None where the child that had taken the connection died."""
         host, port = self.address
         try:
-            return httpx.get(f"http://{host}:{port}/healthz", trust_env=False, timeout=20)
+            return httpx.get(f"http://{host}:{port}/healthz", trust_env=False, timeout=20, verify=NO_TLS)
         except (httpx.ReadError, httpx.RemoteProtocolError):
             return None
 
