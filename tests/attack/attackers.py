@@ -30,3 +30,5 @@ ATTACKERS: Final[dict[str, Callable[[Attack], Awaitable[None]]]] = {
     "workers killed": faults.kill_workers,
     "database connections cut": faults.cut_connections,
 }
+FAULTS: Final = ("children killed", "workers killed", "database connections cut")
+"""Those that take a part of the server away: its users have to wait until it is back."""
