@@ -11,7 +11,8 @@ import pytest
 from ficha import client as module
 from ficha.client import Client, Retries
 from tests.client.test_walk import finish
-from tests.support.server_process import ROOT, Served
+from tests.support.processes import ROOT
+from tests.support.server_process import Served
 
 GUIDE = (ROOT / "docs/clients.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
