@@ -203,9 +203,7 @@ async def test_a_client_cut_again_and_again_at_random_sees_every_event_once_and_
 
     def stream() -> AsyncGenerator[bytes, None]:
         after = seen[-1].number or 0 if seen else 0
-        if of == "job":
-            return follow_job(app, lease.job_id, after, sees_all=True)
-        return follow_account(app, "ana", after, sees_all=True)
+        return follow_job(app, lease.job_id, after) if of == "job" else follow_account(app, "ana", after)
 
     def is_done() -> bool:
         return writing.done() and sum(one.kind == "completed" for one in seen) == (1 if of == "job" else 2)
