@@ -36,7 +36,7 @@ SEEN = {
 }
 """What must be noticed, as a pattern: not that something breaks, but that the right sentence is said."""
 
-STARTS = {"lock order": 20, "pool lock": 90, "nothing is ready": 80}
+STARTS = {"content of an account": 50, "lock order": 20, "pool lock": 90, "nothing is ready": 80}
 """Where the first seeds are known to be of no use."""
 
 
