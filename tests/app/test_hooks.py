@@ -1,10 +1,7 @@
 """Hooks: called once for each job that ended, after the commit, whoever ended it and whatever dies."""
 
 import asyncio
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +9,7 @@ import pytest
 from ficha import Ficha, JobView
 from ficha.testing import Sandbox
 from ficha.worker import hook_runner
+from tests.support import processes
 from tests.support.shop import World, declare, shop
 from tests.support.waiting import until
 
@@ -245,8 +243,7 @@ async def test_a_hook_whose_process_was_killed_before_its_end_was_recorded_is_ca
     called = tmp_path / "called"
 
     def run(how: str) -> int:
-        command = [sys.executable, "-c", DYING, url, str(called), how]
-        return subprocess.run(command, env=os.environ, timeout=60, check=False).returncode
+        return processes.run("tests.support.program", DYING, url, str(called), how).returncode
 
     assert await asyncio.to_thread(run, "dies") == -signal.SIGKILL
     assert len(called.read_text().split()) == 1

@@ -2,8 +2,6 @@
 
 import asyncio
 import inspect
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +17,7 @@ from ficha import EventView, Ficha, InsufficientCredits, NotFound, Page, SyncFic
 from ficha.operations import AllOperations
 from ficha.store.base import StoreError
 from ficha.testing import FakeTransaction
+from tests.support import processes
 from tests.support.callers_connections import sqlalchemy_url
 from tests.support.shop import shop
 
@@ -115,7 +114,8 @@ def test_what_is_interrupted_leaves_the_others_alone(ficha: SyncFicha, monkeypat
 
 
 PROGRAM = """
-import os, sys
+import os, sys, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
 from ficha import SyncFicha
 from tests.support.shop import shop
 
@@ -138,10 +138,7 @@ def test_a_forked_process_opens_its_own_and_both_end_well(
     kind: str, before: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     url = f"sqlite:///{tmp_path / 'ficha.db'}" if kind == "sqlite" else request.getfixturevalue("migrated_url")
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM, url, before],
-        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    done = processes.run("tests.support.program", PROGRAM, url, before)
     names = ["before", "child", "parent"] if before == "opened" else ["child", "parent"]
     assert (done.stdout, done.stderr, done.returncode) == (f"{names} []\n", "", 0)
 

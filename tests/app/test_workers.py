@@ -5,8 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ from msgspec.structs import replace
 
 from ficha import Accepted, Cancel, Ficha, FinalError, InvalidArgument, JobContext, Pool, Retry, WorkerView
 from ficha.core.commands import RegisterWorker
+from tests.support.processes import ForkedProcess
 from tests.support.shop import World, claim_one
 
 WORD = RegisterWorker("w1", "host", 7, ("gpu",), 4, "1.0", heartbeat_ms=10_000)
@@ -173,14 +172,9 @@ asyncio.run(main())
 """
 
 
-def start_worker(url: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", PROGRAM, url], stdout=subprocess.PIPE, text=True)
-
-
 @pytest.mark.req("B8")
-async def test_the_figures_of_a_worker_that_was_killed_are_exact(url: str, tmp_path: Path) -> None:
-    if url == "memory:":
-        url = f"sqlite:///{tmp_path / 'other.db'}"
+@pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
+async def test_the_figures_of_a_worker_that_was_killed_are_exact(url: str) -> None:
     app = Ficha(url, lease_s=1, sweep_s=0.05)
 
     @app.tool()
@@ -190,7 +184,7 @@ async def test_the_figures_of_a_worker_that_was_killed_are_exact(url: str, tmp_p
     async with app:
         await app.open_account("ana")
         jobs = [(await app.submit("hang", {}, account="ana")).job_id for _ in range(3)]
-        process = start_worker(url)
+        process = ForkedProcess("tests.support.program", [PROGRAM, url], stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
             lines = [await asyncio.to_thread(process.stdout.readline) for _ in jobs]

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -91,10 +90,9 @@ def start_writer(*arguments: object) -> ForkedProcess:
     return ForkedProcess("tests.stores.sqlite_writer", options, stdout=subprocess.PIPE, text=True)
 
 
-def start_program(text: str, *arguments: object) -> subprocess.Popen[str]:
+def start_program(text: str, *arguments: object) -> ForkedProcess:
     """A Python process whose output the test reads."""
-    command = [sys.executable, "-c", text, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return ForkedProcess("tests.support.program", [text, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
 
 
 async def on_writer(store: SqliteStore, work: Callable[[apsw.Connection], Any]) -> Any:
