@@ -9,7 +9,6 @@ from pathlib import Path
 import asyncpg
 import psycopg
 import pytest
-from mypy import api
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
@@ -182,6 +181,8 @@ ficha.job(1)
 
 
 def test_a_type_checker_sees_the_real_types(tmp_path: Path) -> None:
+    from mypy import api  # Not above: it takes its time, and every process of a run collects every test.
+
     program = tmp_path / "program.py"
     program.write_text(TYPES)
     told, _, _ = api.run(
