@@ -72,7 +72,7 @@ class World:
         self.database = Database(self.loop, self.faults, stream("database"), kind)
         self.database.is_optimistic = is_optimistic(seed)
         self.duties = stream("duties")
-        self.has_hooks = stream("hooks").random() < 0.3
+        self.has_hooks = has_hooks(seed)
         """In the other worlds there is less to do between claims, and other faults are found sooner."""
         self.decisions = Decisions()
         self._seed = seed
@@ -305,6 +305,15 @@ def _kind(random: Random) -> Kind:
 def is_optimistic(seed: int) -> bool:
     """Whether PostgreSQL's optimistic layer runs in this seed: in half of those that are PostgreSQL's."""
     return HAS_LAYER and _kind(_stream(seed, "world")) == "postgres" and _stream(seed, "layer").random() < 0.5
+
+
+def is_plain(seed: int) -> bool:
+    """Whether the database is PostgreSQL without the layer, where locks alone keep commit groups apart."""
+    return _kind(_stream(seed, "world")) == "postgres" and not is_optimistic(seed)
+
+
+def has_hooks(seed: int) -> bool:
+    return _stream(seed, "hooks").random() < 0.3
 
 
 class _Nobody:
