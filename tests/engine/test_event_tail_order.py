@@ -203,7 +203,7 @@ async def test_with_many_who_write_at_once_nothing_is_lost_or_told_twice(
         is_over.set()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(20, 60))])
 async def test_in_whatever_order_transactions_commit_everybody_is_told_in_order(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
