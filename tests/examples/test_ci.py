@@ -13,7 +13,8 @@ import yaml
 
 from ficha.client import Client
 from tests.client.scripted_server import HANG_UP, http, wire
-from tests.support.server_process import ROOT, Served, served
+from tests.support.processes import ROOT
+from tests.support.server_process import Served, served
 
 SCRIPT = ROOT / "examples/ci/submit.sh"
 WORKFLOW = yaml.safe_load((ROOT / "examples/ci/github-actions.yml").read_text())

@@ -10,7 +10,8 @@ import pytest
 
 from ficha import EventView
 from ficha.client import Client, Wait
-from tests.support.server_process import ROOT, Served, served
+from tests.support.processes import ROOT
+from tests.support.server_process import Served, served
 
 SCRIPT = ROOT / "examples/shell_worker/worker.sh"
 LEASE_MS = "3000"
