@@ -3,6 +3,8 @@
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
@@ -42,33 +44,41 @@ def _is_field(part: ast.stmt) -> bool:
     return isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name) and "ClassVar" not in ast.dump(part)
 
 
-CLASSES = list(declared())
-BY_NAME = {kind.name: kind for kind in CLASSES}
+@cache
+def classes() -> dict[str, list[Declared]]:
+    """All that the source declares, by name. Read only where it is used: every process of a run collects every test."""
+    found = defaultdict(list)
+    for kind in declared():
+        found[kind.name].append(kind)
+    return dict(found)
 
 
-def is_struct(name: str) -> bool:
-    return name == "Struct" or (name in BY_NAME and any(map(is_struct, BY_NAME[name].bases)))
+def bases(kind: Declared) -> list[Declared]:
+    return [classes()[name][-1] for name in kind.bases if name in classes()]
+
+
+def is_struct(kind: Declared) -> bool:
+    return "Struct" in kind.bases or any(map(is_struct, bases(kind)))
 
 
 def fields(kind: Declared) -> frozenset[str]:
     """Its own fields and those of its bases."""
-    return frozenset(kind.fields).union(*(fields(BY_NAME[base]) for base in kind.bases if base in BY_NAME))
+    return frozenset(kind.fields).union(*map(fields, bases(kind)))
 
 
 def test_no_two_structs_have_the_same_fields() -> None:
     """A struct of one field or none is a name with a value: what it means is in its class, as with commands."""
     shapes = defaultdict(list)
-    for kind in CLASSES:
-        if any(map(is_struct, kind.bases)) and len(fields(kind)) > 1:
+    for kind in chain.from_iterable(classes().values()):
+        if is_struct(kind) and len(fields(kind)) > 1:
             shapes[fields(kind)].append(f"{kind.place}: {kind.name}")
     assert len(shapes) > 100
     assert [twins for twins in shapes.values() if len(twins) > 1] == []
 
 
 def test_no_class_has_the_name_of_another() -> None:
-    places = defaultdict(list)
-    for kind in CLASSES:
-        places[kind.name].append(kind.place)
+    places = {name: [kind.place for kind in found] for name, found in classes().items()}
+    assert len(places) > 100
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
