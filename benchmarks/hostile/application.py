@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,18 +15,18 @@ from ..endurance.application import migrate
 from ..ficha_side import PLENTY, POOL
 from ..workload import ACCOUNTS, COST, RESULT, account
 
-TIGHT: Final = "mallory"
-"""The hostile account, on a plan that refuses nearly all that it asks for."""
-RICH: Final = "mallory-rich"
-"""The same on a plan without limits, with credits to spend."""
+TIGHT: Final = "tight"
+"""A plan that refuses nearly all that is asked for."""
+RICH: Final = "pro"
+"""A plan without limits that matter."""
 LISTED: Final = 1_000
-"""Jobs that it has, each with a payload of so many characters."""
+"""Jobs that a hostile account on it has, each with a payload of so many characters."""
 LISTED_CHARS: Final = 2_000
 
 
 def application(url: str | None = None) -> Ficha:
-    pro = Plan("pro", priority=10, max_running=PLENTY, max_active=PLENTY, per_hour=PLENTY, daily_limit=PLENTY)
-    tight = Plan("tight", priority=50, max_running=1, max_active=5, per_hour=10)
+    pro = Plan(RICH, priority=10, max_running=PLENTY, max_active=PLENTY, per_hour=PLENTY, daily_limit=PLENTY)
+    tight = Plan(TIGHT, priority=50, max_running=1, max_active=5, per_hour=10)
     made = Ficha(url, plans=[pro, tight], pools=[Pool(POOL)])
 
     @made.tool(pool=POOL, cost=COST)
@@ -54,7 +54,7 @@ app: Final = application()
 
 @dataclass(frozen=True)
 class Prey:
-    """A database with honest accounts, `keys[n]` being of `account(n)`, and the keys of the hostile ones."""
+    """A database with honest accounts, `keys[n]` being of `account(n)`, and the keys of the hostile ones, by attack."""
 
     url: str
     keys: list[str]
@@ -62,15 +62,17 @@ class Prey:
 
 
 @asynccontextmanager
-async def opened(kind: Kind) -> AsyncIterator[Prey]:
+async def opened(kind: Kind, attacks: Mapping[str, str]) -> AsyncIterator[Prey]:
+    """The accounts, and a hostile one for each attack, on its plan: what one attack leaves behind is not another's."""
     async with kind.fresh() as url:
         await migrate(url)
         async with application(url) as behind:
             names = [account(number) for number in range(ACCOUNTS)]
-            await asyncio.gather(*(behind.open_account(name, plan="pro", credits=PLENTY) for name in (*names, RICH)))
-            await behind.open_account(TIGHT, plan="tight", credits=PLENTY)
-            made = await asyncio.gather(*(behind.create_api_key(name, account=name) for name in (*names, RICH, TIGHT)))
-            long = ("note", {"text": "x" * LISTED_CHARS})
-            await behind.submit_batch([long] * LISTED, account=RICH)
+            await asyncio.gather(*(behind.open_account(name, plan=RICH, credits=PLENTY) for name in names))
+            for name, plan in attacks.items():
+                await behind.open_account(name, plan=plan, credits=PLENTY)
+                if plan == RICH:
+                    await behind.submit_batch([("note", {"text": "x" * LISTED_CHARS})] * LISTED, account=name)
+            made = await asyncio.gather(*(behind.create_api_key(name, account=name) for name in (*names, *attacks)))
         secrets = [one.secret for one in made]
-        yield Prey(url, secrets[:-2], {RICH: secrets[-2], TIGHT: secrets[-1]})
+        yield Prey(url, secrets[:ACCOUNTS], dict(zip(attacks, secrets[ACCOUNTS:], strict=True)))

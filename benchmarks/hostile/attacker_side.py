@@ -87,7 +87,7 @@ class Attacker:
     def __init__(self, port: int) -> None:
         self._port = port
 
-    async def attack(self, name: str, keys: dict[str, str], seconds: float) -> dict[str, Any]:
+    async def attack(self, name: str, key: str, seconds: float) -> dict[str, Any]:
         """Attacks for so long, and tells what it was answered."""
         attack = ATTACKS[name]
         statuses: Counter[int] = Counter()
@@ -121,10 +121,7 @@ class Attacker:
             if taker is not None:
                 taker.close()
 
-        tasks = [
-            asyncio.create_task(one(attack.requests(keys[attack.whose], number)))
-            for number in range(attack.connections)
-        ]
+        tasks = [asyncio.create_task(one(attack.requests(key, number))) for number in range(attack.connections)]
         _, late = await asyncio.wait(tasks, timeout=seconds + 5)
         for task in late:
             task.cancel()

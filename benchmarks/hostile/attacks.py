@@ -21,15 +21,15 @@ BODY: Final = 1_000_000
 class Attack:
     """
     what: what is sent.
-    whose: the account.
+    plan: that of the account that attacks; each attack has an account of its own.
     requests: makes the requests of one connection, from the account's key and the connection's number.
     connections: how many send at once.
     holds: the connection stays open with a stream, instead of being asked again.
-    target: whether the targets hold for it; else it is measured to say what bound remains.
+    is_target: whether the targets are for it; else it is measured to say what bound remains.
     """
 
     what: str
-    whose: str
+    plan: str
     requests: Callable[[str, int], Iterator[bytes]]
     connections: int = 16
     holds: bool = False

@@ -29,9 +29,8 @@ async def take(kinds: Sequence[Kind], size: Size, say: Say, only: Sequence[str] 
             f"{size.lanes} connections, first alone for {size.alone_s:g} s, then beside each attack for "
             f"{size.attack_s:g} s. A submit's time counts from when it was due; *submits/s* are those that were "
             "answered with 201, divided by the time until the last answer.",
-            "An attack is one account with one key, from one process with as many connections as the table of "
-            "attacks says, each with its next request as soon as the last is answered. Its requests are made "
-            "beforehand.",
+            "An attack is an account of its own with one key, from one process with 2 to 64 connections, each with its "
+            "next request as soon as the last is answered. Its requests are made beforehand.",
             "Server, database, honest clients and attacker share the cores of one machine. The attacker's process has "
             "the lowest priority (nice 19), so that what it uses itself is taken from nobody; what the server and the "
             "database do for it has the priority of all that they do.",
@@ -46,7 +45,7 @@ async def take(kinds: Sequence[Kind], size: Size, say: Say, only: Sequence[str] 
 async def _measure(findings: Findings, kind: Kind, size: Size, say: Say, names: Sequence[str]) -> None:
     rows: list[list[str]] = [[*HEADER]]
     figures: dict[str, Any] = {}
-    async with opened(kind) as prey:
+    async with opened(kind, {name: ATTACKS[name].plan for name in names}) as prey:
         database = await postmaster(prey.url) if prey.url.startswith("postgresql:") else None
         async with (
             serving(prey.url, application="benchmarks.hostile.application:app") as (server, port),
@@ -62,7 +61,7 @@ async def _measure(findings: Findings, kind: Kind, size: Size, say: Say, names: 
             figures["alone"] = alone
             for name in names:
                 told, felt = await asyncio.gather(
-                    attacker.ask("attack", name=name, keys=prey.hostile, seconds=size.attack_s + 0.5),
+                    attacker.ask("attack", name=name, key=prey.hostile[name], seconds=size.attack_s + 0.5),
                     _felt(load, size.attack_s, size, pids, database, after_s=0.5),
                 )
                 say(_words(name, felt) + f"; {told['statuses']}")
