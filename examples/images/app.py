@@ -52,7 +52,7 @@ def thumbnail(
     return {"picture": data_url(small), "width": small.width, "height": small.height}
 
 
-@app.tool(pool="studio", cost=lambda pages: 4 * pages, timeout=120, isolation="process")
+@app.tool(pool="studio", cost=lambda pages: 4 * pages, timeout=120, isolation="process", environment=["PAID_CALLS"])
 def storybook(
     job: ThreadJobContext,
     title: Annotated[str, Field(max_length=60)] = "The lighthouse",
