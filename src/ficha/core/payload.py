@@ -27,7 +27,7 @@ class CheckedJson(Mapping[str, Any]):
 
     text: the canonical text; empty if there is a problem.
     problem: what is wrong with it, as words that follow its name.
-    An object reads as a mapping. It is parsed when it is first asked for something.
+    An object reads as a mapping, one with a problem as an empty one. It is parsed when it is first asked for something.
     """
 
     __slots__ = ("_members", "problem", "text")
@@ -48,7 +48,7 @@ class CheckedJson(Mapping[str, Any]):
 
     def _read(self) -> dict[str, Any]:
         if self._members is None:
-            self._members = read_json(self.text)
+            self._members = read_json(self.text) if self.problem is None else {}
         return self._members
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin
+from urllib.parse import unquote_to_bytes
 
 from fastapi import Depends
 from fastapi.routing import APIRoute
@@ -147,6 +148,7 @@ class Guard:
     async def __call__(self, request: Request) -> Call:
         state = request.app.state
         _check_headers(request)
+        _check_text(request)
         _check_query(request)
         if not self.scopes:
             return Call(request, state.ficha, ANONYMOUS)
@@ -172,6 +174,16 @@ def _check_headers(request: Request) -> None:
     if len(names) > len(set(names)):
         [(repeated, _)] = Counter(names).most_common(1)
         raise arg.invalid(f"the header {repeated.decode()} was sent more than once")
+
+
+def _check_text(request: Request) -> None:
+    """Refuses a URL whose encoded bytes are no UTF-8, as half a surrogate pair is: another text would be read."""
+    for part in (request.scope.get("raw_path") or b"", request.scope["query_string"]):
+        if b"%" in part:
+            try:
+                unquote_to_bytes(part).decode()
+            except UnicodeDecodeError:
+                raise arg.invalid("the URL is not UTF-8 text") from None
 
 
 def _check_query(request: Request) -> None:
