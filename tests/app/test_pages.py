@@ -153,7 +153,8 @@ async def test_every_list_is_bounded_in_bytes(small: Ficha) -> None:
     assert [entry.number for entry in entries] == list(range(len(entries), 0, -1))
     assert len(entries) >= 25
     lines = await walked(small.audit, MOST)
-    assert [line.number for line in lines] == list(range(len(lines), 0, -1))
+    numbers = [line.number for line in lines]
+    assert numbers == sorted(set(numbers), reverse=True)
     assert len(lines) >= 12
     assert len(await walked(small.accounts, MOST)) == 13
     assert len(await walked(small.api_keys, MOST)) == 12
