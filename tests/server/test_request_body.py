@@ -293,20 +293,22 @@ async def test_large_bodies_take_turns() -> None:
     assert order == list("ababab")
 
 
-async def test_one_accounts_large_bodies_have_a_fifth_of_the_time_and_others_go_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock = SimpleNamespace(now=1_000.0)
-    clock.monotonic = lambda: clock.now
-    monkeypatch.setattr(body_thread, "time", clock)
-    rested: list[float] = []
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock for the thread that reads bodies: it moves when somebody rests, and it is known for how long they did."""
+    clock = SimpleNamespace(now=1_000.0, monotonic=lambda: clock.now, rested=[])
 
     async def sleep(seconds: float) -> None:
-        rested.append(round(seconds, 6))
+        clock.rested.append(round(seconds, 6))
         clock.now += seconds
 
+    monkeypatch.setattr(body_thread, "time", clock)
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    thread = BodyThread()
+    return clock
+
+
+async def test_one_accounts_large_bodies_have_a_fifth_of_the_time_and_others_go_on(clock: SimpleNamespace) -> None:
+    rested, thread = clock.rested, BodyThread()
 
     def read() -> Generator[None, None, None]:
         clock.now += 0.01
@@ -323,6 +325,24 @@ async def test_one_accounts_large_bodies_have_a_fifth_of_the_time_and_others_go_
         await thread.run(Caller(9, "bob"), read)
         # What went by meanwhile counts: 0.03 s for the key of no account, and 0.01 s.
         assert rested == [0.04, 0.04, 0.04, 0.04]
+    finally:
+        thread.close()
+
+
+async def test_after_a_body_that_is_refused_the_accounts_next_one_waits_a_hundred_times_as_long(
+    clock: SimpleNamespace,
+) -> None:
+    rested, thread = clock.rested, BodyThread()
+
+    def refused() -> Generator[None, None, None]:
+        clock.now += 0.01
+        yield from strict_json(b'{"a": 1, "a": 2}')
+
+    try:
+        for expected in ([], [1.0], [1.0, 1.0]):
+            with pytest.raises(EdgeError, match="repeated"):
+                await thread.run(Caller(9, "ana"), refused)
+            assert rested == expected
     finally:
         thread.close()
 

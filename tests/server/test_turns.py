@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from ficha import Ficha, JobContext
+from ficha.server import usage
+from ficha.server.answer_limits import in_steps
 from ficha.server.identity import Caller
 from ficha.server.settings import Settings
 from ficha.server.usage import UnderWay, Usage
@@ -49,6 +53,73 @@ async def test_so_many_requests_of_one_account_are_worked_on_at_a_time_in_the_or
     await until(lambda: order == [0, 1, 2, 4])
     assert requests[4].leave_turn()
     assert not requests[4].leave_turn()
+
+
+async def test_an_account_that_kept_the_event_loop_for_long_rests_and_then_has_one_turn_at_a_time() -> None:
+    under_way = UnderWay(Settings(secret=SECRET, account_turns=4))
+    begun(under_way, ANA).spent(usage.LONG_STEP_S)
+    requests = [begun(under_way, ANA) for _ in range(3)]
+    rests_until = time.monotonic() + usage.RESTS * usage.LONG_STEP_S * 0.9
+    order: list[int] = []
+
+    async def work(number: int) -> None:
+        await requests[number].take_turn()
+        order.append(number)
+        if number == 0:
+            assert time.monotonic() >= rests_until
+
+    tasks = [asyncio.create_task(work(number)) for number in range(3)]
+    # Others do not wait for it.
+    await begun(under_way, replace(ANA, account="bob")).take_turn()
+    assert order == []
+    await tasks[0]
+    assert order == [0]
+    # Who stops waiting has taken nothing.
+    tasks[1].cancel()
+    requests[0].leave_turn()
+    await tasks[2]
+    assert order == [0, 2]
+    requests[2].leave_turn()
+
+
+async def test_a_short_step_costs_no_rest() -> None:
+    under_way = UnderWay(Settings(secret=SECRET, account_turns=2))
+    begun(under_way, ANA).spent(usage.LONG_STEP_S * 0.99)
+    requests = [begun(under_way, ANA) for _ in range(2)]
+    for request in requests:
+        await request.take_turn()
+    assert all(request.leave_turn() for request in requests)
+
+
+async def test_each_step_of_a_request_is_timed() -> None:
+    told: list[float] = []
+
+    async def request() -> None:
+        time.sleep(0.02)  # noqa: ASYNC251 (it is what is measured)
+        await asyncio.sleep(0)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+        raise ValueError("the request's own")
+
+    with pytest.raises(ValueError, match="the request's own"):
+        await in_steps(request(), told.append)
+    assert told[0] >= 0.02
+    assert len(told) == 3
+
+    waiting = asyncio.create_task(_forever(told))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert len(told) == 5
+
+
+async def _forever(told: list[float]) -> None:
+    async def request() -> None:
+        await asyncio.Event().wait()
+
+    await in_steps(request(), told.append)
 
 
 async def test_service_and_admin_keys_wait_for_no_turn() -> None:

@@ -6,7 +6,11 @@ Pure ASGI, so that it holds under any server. Under our own, `protocol` also dro
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import time
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from types import coroutine
+from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -40,12 +44,33 @@ class AnswerLimits:
         usage = scope.setdefault("state", {})["usage"] = Usage(self.under_way)
         answer = _Answer(scope, receive, send, usage, self._within_s)
         try:
-            await self.app(scope, receive, answer.send)
+            await in_steps(self._answered(scope, receive, answer.send), usage.spent)
         except TakesNothing:
             # There is nobody to answer. Without its end, the server closes the connection.
             pass
         finally:
             usage.end()
+
+    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+
+@coroutine
+def in_steps(request: Coroutine[Any, Any, None], told: Callable[[float], None]) -> Generator[Any, Any, None]:
+    """Runs a request, and tells how long each of its steps, from one wait to the next, kept the event loop."""
+    step = partial(request.send, None)
+    while True:
+        began_at = time.perf_counter()
+        try:
+            awaited = step()
+        except StopIteration:
+            return
+        finally:
+            told(time.perf_counter() - began_at)
+        try:
+            step = partial(request.send, (yield awaited))
+        except BaseException as error:
+            step = partial(request.throw, error)
 
 
 class _Answer:

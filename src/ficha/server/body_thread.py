@@ -17,6 +17,8 @@ T = TypeVar("T")
 RESTS: Final = 4
 """After a slice, the next one of the same account waits so many times as long as it took: one account's bodies have a
 fifth of the time at most."""
+RESTS_AFTER_REFUSAL: Final = 100
+"""The same after a slice that found the body to be no acceptable JSON: who sends such bodies has a hundredth."""
 KEPT: Final = 1_000
 """Accounts that are kept; beyond it those that do not rest are forgotten."""
 
@@ -43,14 +45,18 @@ class BodyThread:
                         raise ClientDisconnect
                     began_at = time.monotonic()
                     self._pool = self._pool or ThreadPoolExecutor(1, "ficha body")
-                    await asyncio.get_running_loop().run_in_executor(self._pool, reading.advance)
-                account.spent(time.monotonic() - began_at)
+                    try:
+                        await asyncio.get_running_loop().run_in_executor(self._pool, reading.advance)
+                    except Exception:
+                        account.spent(time.monotonic() - began_at, RESTS_AFTER_REFUSAL)
+                        raise
+                    account.spent(time.monotonic() - began_at, RESTS)
         return reading.result[0]
 
     def _account(self, account_id: str | None) -> _Account:
         """Where the account's requests meet; a request of a service or admin key is by itself, and never rests."""
         if account_id is None:
-            return _Account(rests=0)
+            return _Account(is_bound=False)
         if len(self._accounts) >= KEPT:
             now = time.monotonic()
             self._accounts = {
@@ -67,13 +73,14 @@ class BodyThread:
 class _Account:
     """One account's turn for a slice, and until when it rests."""
 
-    def __init__(self, rests: int = RESTS) -> None:
+    def __init__(self, *, is_bound: bool = True) -> None:
         self.turn = asyncio.Lock()
         self.rests_until = 0.0
-        self._rests = rests
+        self._is_bound = is_bound
 
-    def spent(self, seconds: float) -> None:
-        self.rests_until = time.monotonic() + self._rests * seconds
+    def spent(self, seconds: float, rests: int) -> None:
+        if self._is_bound:
+            self.rests_until = time.monotonic() + rests * seconds
 
 
 class _Reading(Generic[T]):

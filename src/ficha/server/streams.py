@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from ..core.outcomes import Refusal
 from ..engine.event_tail import Closed
@@ -69,11 +69,12 @@ async def follow_account(
         with ending_with_host(app.engine.live):
             async with app.engine.live.follow(account_id=account_id, after=after) as follower:
                 await follower.start()
+                found = await follower.next(0)
                 if follower.has_missed:
                     yield MISSED
                 while True:
-                    found = await follower.next(KEEP_ALIVE_S)
                     yield _events(map(event_view, found), sees_all) if found else KEEP_ALIVE
+                    found = await follower.next(KEEP_ALIVE_S)
     except (Closed, Refused, StoreError):
         yield RECONNECT
 
@@ -129,20 +130,30 @@ class EventStream(Response):
             await self._stream.aclose()
 
     async def _send(self, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        is_sending = False
+        start: Message = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        is_started = is_sending = False
         try:
             async with self._call.while_valid():
                 async for text in self._stream:
                     is_sending = True
+                    # Not before there is something to send: until then the request has a turn of its account's, and a
+                    # long history is read.
+                    if not is_started:
+                        await send(start)
+                    is_started = True
                     await send({"type": "http.response.body", "body": text, "more_body": True})
                     is_sending = False
         except Refused as refused:
             if is_sending:
                 # A part of a message may have gone out; another one would be taken for the rest of it.
                 return
+            if not is_started:
+                await send(start)
+            is_started = True
             last = _message("refused", problem(refused.code, refused.message))
             await send({"type": "http.response.body", "body": last, "more_body": True})
+        if not is_started:
+            await send(start)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -4,12 +4,14 @@ An account is counted as one, whichever of its keys, JWTs and job tokens a reque
 counted by itself, with limits of its own: it acts for many accounts. Each process counts for itself.
 
 Of an account's requests only a few are worked on at a time, and the others wait for their turn. So another account's
-request never waits for more than those few, however many one account sends at once.
+request never waits for more than those few, however many one account sends at once. An account whose requests keep the
+event loop for long, such as with large pages, rests after each and then has one turn at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Final, Literal
 from weakref import WeakValueDictionary
 
@@ -21,11 +23,57 @@ from .settings import Settings
 What = Literal["requests", "streams", "bytes"]
 
 RETRY_AFTER_S: Final = 1.0
+LONG_STEP_S: Final = 0.005
+"""A request that keeps the event loop for so long, without giving others a chance, is paid for by a rest."""
+RESTS: Final = 4
+"""The rest is so many times as long: one account's long steps have a fifth of the time at most."""
+ONE_BY_ONE_S: Final = 1.0
+"""How long after its rest an account's requests are worked on one at a time."""
 _WORDS: Final[dict[What, str]] = {
     "requests": "requests under way",
     "streams": "live streams",
     "bytes": "bytes of bodies and answers under way",
 }
+
+
+class Turns:
+    """The turns of one account's requests."""
+
+    def __init__(self, at_a_time: int) -> None:
+        self._free = asyncio.Semaphore(at_a_time)
+        self._alone = asyncio.Lock()
+        self._rests_until = 0.0
+
+    async def take(self) -> bool:
+        """Waits for a turn; whether it is one that nobody of the account shares."""
+        await self._free.acquire()
+        try:
+            if not self._alone.locked() and time.monotonic() >= self._rests_until + ONE_BY_ONE_S:
+                return False
+            await self._alone.acquire()
+        except BaseException:
+            self._free.release()
+            raise
+        try:
+            await asyncio.sleep(max(0.0, self._rests_until - time.monotonic()))
+        except BaseException:
+            self.leave(is_alone=True)
+            raise
+        return True
+
+    def leave(self, *, is_alone: bool) -> None:
+        if is_alone:
+            self._alone.release()
+        self._free.release()
+
+    def spent(self, seconds: float) -> None:
+        """A request of the account kept the event loop for so long."""
+        now = time.monotonic()
+        self._rests_until = max(now, self._rests_until) + RESTS * seconds
+        asyncio.get_running_loop().call_later(self._rests_until + ONE_BY_ONE_S - now, self._is_rested)
+
+    def _is_rested(self) -> None:
+        """Nothing is to be done. Until it is called, the account's turns are kept, also while it has no request."""
 
 
 class UnderWay:
@@ -43,16 +91,16 @@ class UnderWay:
             "streams": settings.operator_streams,
             "bytes": settings.operator_bytes,
         }
-        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[str, Turns] = WeakValueDictionary()
         self._at_a_time = settings.account_turns
 
-    def turns(self, caller: Caller) -> asyncio.Semaphore | None:
+    def turns(self, caller: Caller) -> Turns | None:
         """The turns that the requests of this account take; a service or admin key waits for none."""
         if caller.account is None:
             return None
         found = self._turns.get(caller.account)
         if found is None:
-            found = self._turns[caller.account] = asyncio.Semaphore(self._at_a_time)
+            found = self._turns[caller.account] = Turns(self._at_a_time)
         return found
 
     def count(self, who: str, what: What) -> int:
@@ -82,35 +130,40 @@ class Usage:
         self._caller: Caller | None = None
         self._who = ""
         self._taken: dict[What, int] = {}
-        self._turns: asyncio.Semaphore | None = None
-        """Those of its account, while it has one of them."""
+        self._turns: Turns | None = None
+        """Those of its account; None for a caller who waits for none."""
+        self._has_turn = self._is_alone = False
 
     async def take_turn(self) -> None:
         """Waits until the request may be worked on."""
-        if self._caller is not None and self._turns is None:
-            turns = self._under_way.turns(self._caller)
-            if turns is not None:
-                await turns.acquire()
-            self._turns = turns
+        if self._turns is not None and not self._has_turn:
+            self._is_alone = await self._turns.take()
+            self._has_turn = True
 
     def leave_turn(self) -> bool:
         """Lets the account's next request be worked on: this one is answered, or waits for something. False if it had
         no turn."""
-        turns, self._turns = self._turns, None
-        if turns is not None:
-            turns.release()
-        return turns is not None
+        if self._turns is None or not self._has_turn:
+            return False
+        self._has_turn = False
+        self._turns.leave(is_alone=self._is_alone)
+        return True
+
+    def spent(self, seconds: float) -> None:
+        """The request kept the event loop for so long."""
+        if seconds >= LONG_STEP_S and self._turns is not None:
+            self._turns.spent(seconds)
 
     def begin(self, caller: Caller) -> None:
         """Counts the request as its caller's; refused if the caller has too many under way."""
         self._caller = caller
         self._who = f"key {caller.key_id}" if caller.account is None else f"account {caller.account}"
+        self._turns = self._under_way.turns(caller)
         self.take("requests")
 
     def become_stream(self) -> None:
-        """Counts the request as a live stream from now on."""
+        """Counts the request as a live stream from now on. It keeps its turn until it begins to be sent."""
         self.take("streams")
-        self.leave_turn()
         self.give_back("requests", self._taken.get("requests", 0))
 
     def take(self, what: What, amount: int = 1) -> None:
