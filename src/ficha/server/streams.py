@@ -8,6 +8,7 @@ missed without harm: it says how things are, not what happened.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing, suppress
 from typing import Any, ClassVar, Final
@@ -132,13 +133,15 @@ class EventStream(Response):
     async def _send(self, send: Send) -> None:
         start: Message = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         is_started = is_sending = False
+        began_at = time.monotonic()
         try:
             async with self._call.while_valid():
                 async for text in self._stream:
                     is_sending = True
-                    # Not before there is something to send: until then the request has a turn of its account's, and a
-                    # long history is read.
+                    # Not before there is something to send: until then the request has a turn of its account's, and
+                    # pays for the time in which its history was searched, mostly elsewhere than on the event loop.
                     if not is_started:
+                        self._call.usage.spent(time.monotonic() - began_at)
                         await send(start)
                     is_started = True
                     await send({"type": "http.response.body", "body": text, "more_body": True})

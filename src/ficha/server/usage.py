@@ -25,8 +25,8 @@ What = Literal["requests", "streams", "bytes"]
 RETRY_AFTER_S: Final = 1.0
 LONG_STEP_S: Final = 0.005
 """A request that keeps the event loop for so long, without giving others a chance, is paid for by a rest."""
-RESTS: Final = 4
-"""The rest is so many times as long: one account's long steps have a fifth of the time at most."""
+RESTS: Final = 9
+"""The rest is so many times as long: one account's long steps have a tenth of the time at most."""
 ONE_BY_ONE_S: Final = 1.0
 """How long after its rest an account's requests are worked on one at a time."""
 _WORDS: Final[dict[What, str]] = {
