@@ -427,6 +427,7 @@ class AllSeen(Exception):
     """Nothing more is needed."""
 
 
+@pytest.mark.long
 def test_these_workloads_are_eventful() -> None:
     """A property that nothing ever puts to the test proves nothing."""
     missing = {kind.__name__ for kind in c.Command.__subclasses__()} | {*EVENTS.split(), *CODES.split()}
