@@ -38,8 +38,9 @@ class Attack:
 
     @property
     def goes_on(self) -> bool:
-        """Whether there is time for another request, and it may be sent."""
-        return time.monotonic() < self.ends_at and self.sent < MOST_REQUESTS
+        """Whether there is time for another request, and it may be sent. One is always sent: to prepare an attack may
+        take all of a short time."""
+        return (time.monotonic() < self.ends_at or self.sent == 0) and self.sent < MOST_REQUESTS
 
     @property
     def left_s(self) -> float:
