@@ -33,14 +33,16 @@ class Attack:
         self.seconds = seconds
         self.ends_at = time.monotonic() + seconds
         self.sent = 0
+        self._is_connected = False
         self.got: Counter[str] = Counter()
         self.wrong: list[str] = []
 
     @property
     def goes_on(self) -> bool:
-        """Whether there is time for another request, and it may be sent. One is always sent: to prepare an attack may
-        take all of a short time."""
-        return (time.monotonic() < self.ends_at or self.sent == 0) and self.sent < MOST_REQUESTS
+        """Whether there is time for another request, and it may be sent. Who is connected sends one at least: to
+        prepare an attack may take all of a short time."""
+        is_first = self._is_connected and self.sent == 0
+        return (time.monotonic() < self.ends_at or is_first) and self.sent < MOST_REQUESTS
 
     @property
     def left_s(self) -> float:
@@ -54,6 +56,7 @@ class Attack:
     async def connected(self, key: str | None = None) -> AsyncIterator[Caller]:
         reader, writer = await asyncio.open_connection(self.site.host, self.site.port)
         caller = Caller(self, Wire(reader, writer), key)
+        self._is_connected = True
         try:
             yield caller
         finally:

@@ -343,6 +343,12 @@ async def test_after_a_body_that_is_refused_the_accounts_next_one_waits_a_hundre
             with pytest.raises(EdgeError, match="repeated"):
                 await thread.run(Caller(9, "ana"), refused)
             assert rested == expected
+        # Who would wait for longer than two seconds is refused.
+        clock.now -= 1.001
+        with pytest.raises(Refused) as limited:
+            await thread.run(Caller(9, "ana"), refused)
+        assert (limited.value.code, rested) == ("RATE_LIMITED", expected)
+        assert limited.value.retry_after_s == pytest.approx(2.001)
     finally:
         thread.close()
 

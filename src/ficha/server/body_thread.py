@@ -11,6 +11,8 @@ from typing import Final, Generic, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
+from ..core.outcomes import Refusal
+from ..errors import Refused
 from ..json_values import uncollected
 
 T = TypeVar("T")
@@ -19,6 +21,8 @@ RESTS: Final = 4
 fifth of the time at most."""
 RESTS_AFTER_REFUSAL: Final = 100
 """The same after a slice that found the body to be no acceptable JSON: who sends such bodies has a hundredth."""
+REST_MAX_S: Final = 2.0
+"""Who would have to wait for longer is refused."""
 KEPT: Final = 1_000
 """Accounts that are kept; beyond it those that do not rest are forgotten."""
 
@@ -38,7 +42,10 @@ class BodyThread:
         account = self._account(getattr(request.state, "account_id", None))
         while not reading.result:
             async with account.turn:
-                if (left_s := account.rests_until - time.monotonic()) > 0:
+                if (left_s := account.rests_until - time.monotonic()) > REST_MAX_S:
+                    words = "this account's last large bodies took long; nothing was changed. Try again later."
+                    raise Refused.of(Refusal("RATE_LIMITED", words, retry_after_s=left_s))
+                if left_s > 0:
                     await asyncio.sleep(left_s)
                 async with self._turn:
                     if await request.is_disconnected():
