@@ -62,7 +62,7 @@ async def test_it_rolls_back_with_the_callers_rows(app: Ficha, connection: async
     await app.submit("upscale", {"image": "x"}, account="ana", idempotency_key="k", connection=connection)
     await transaction.rollback()
     after = await state(app)
-    after.leaders = before.leaders
+    after.keyed = before.keyed
     assert after == before
     assert await connection.fetchval("select count(*) from orders") == 0
     assert not (await app.submit("upscale", {"image": "x"}, account="ana", idempotency_key="k")).idempotent_hit

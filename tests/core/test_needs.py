@@ -51,7 +51,7 @@ NEW = new_job("j9", "upscale", "gpu", "{}", cost=1)
         (c.DeclarePool("gpu", 1), Needs(pools={"gpu"}, changed_pools={"gpu"})),
         (c.PausePool("gpu"), Needs(pools={"gpu"}, changed_pools={"gpu"})),
         (c.ResizePool("gpu", 1), Needs(pools={"gpu"}, changed_pools={"gpu"})),
-        (c.Elect("sweeper", "n1", 1), Needs(leaders={"sweeper"})),
+        (c.Elect("sweeper", "n1", 1), Needs(keyed={("Leader", "sweeper")})),
         (c.RegisterWorker("w1", "host", 1, ("gpu",), 1, "1.0", 10_000), Needs()),
         (c.Submit("ana", (NEW,), batch_id="b1"), Needs(accounts={"ana"}, reservations_of={"ana"})),
         (

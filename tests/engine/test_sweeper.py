@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.outcomes import Refusal, Submitted
-from ficha.core.records import Leased, Parked, Ready
+from ficha.core.records import Leader, Leased, Parked, Ready
 from ficha.engine import sweeper
 from ficha.engine.engine import Engine
 from ficha.engine.queries import Queries
@@ -364,7 +364,7 @@ async def test_one_of_two_engines_leads_and_the_other_takes_over_when_it_stops_r
     asked = second.groups
     await second.until(lambda: second.groups >= asked + 5)
     assert turns(second) == 0
-    owner = (await setup.state()).leaders[sweeper.DUTY].owner
+    owner = (await setup.state()).of(Leader)[sweeper.DUTY].owner
     # The leader vanishes without a word.
     vanished = engines[id(first)].sweeper._task
     assert vanished is not None
@@ -374,10 +374,10 @@ async def test_one_of_two_engines_leads_and_the_other_takes_over_when_it_stops_r
     assert turns(second) == 0
     setup.clock.advance(sweeper.LEAD_MS / 1_000)
     await second.until(lambda: turns(second) >= 3)
-    assert (await setup.state()).leaders[sweeper.DUTY].owner != owner
+    assert (await setup.state()).of(Leader)[sweeper.DUTY].owner != owner
     # One that ends in good order leaves the duty free when its next turn would be, and not only after its lease.
     await engines[id(second)].sweeper.stop()
-    assert (await setup.state()).leaders[sweeper.DUTY].expires_at < setup.clock() + 1_000_000
+    assert (await setup.state()).of(Leader)[sweeper.DUTY].expires_at < setup.clock() + 1_000_000
 
 
 async def test_the_leader_lets_the_store_tidy_up_at_first_and_now_and_then(

@@ -93,7 +93,7 @@ class Database(MemoryStore):
         return transaction
 
     def lock_order(self, needs: Needs) -> Iterable[tuple[str, ...]]:
-        """What to lock, one after the other: accounts, rows of jobs that are not parked, pools, leaders, API keys."""
+        """What to lock, one after the other: accounts, hot rows of jobs, pools, keyed records, API keys."""
         if self.kind == "sqlite":
             yield ("file",)
             return
@@ -105,8 +105,8 @@ class Database(MemoryStore):
         for name in sorted(needs.pools):
             if name in self.state.pools and self._is_locked_by(needs, name):
                 yield "pool", name
-        for name in sorted(needs.leaders & self.state.leaders.keys()):
-            yield "leader", name
+        for name in sorted(needs.keyed & self.state.keyed.keys()):
+            yield name
         if needs.api_keys or needs.api_keys_of:
             yield ("api keys",)
 
@@ -195,7 +195,7 @@ class Database(MemoryStore):
         for known, now, keys in (
             (seen.accounts, state.accounts, [row.id for row in changes.accounts]),
             (seen.pools, state.pools, [row.name for row in changes.pools]),
-            (seen.leaders, state.leaders, [row.name for row in changes.leaders]),
+            (seen.keyed, state.keyed, [*(row.name_in_state for row in changes.keyed), *changes.removed_keyed]),
             (seen.api_keys, state.api_keys, [row.id for row in changes.api_keys]),
             (seen.reservations, state.reservations, [row.id for row in changes.reservations]),
             (seen.contents, state.contents, [(row.tool, row.content_hash) for row in changes.begun_contents]),

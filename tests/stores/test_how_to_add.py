@@ -25,7 +25,7 @@ TABLE = {
         "CREATE TABLE audit",
         "CREATE TABLE notes (\n    id TEXT PRIMARY KEY, account_id TEXT, text TEXT, written_at INTEGER\n) STRICT;\n\n",
     ),
-    "store/postgres/write.py": ('    "audit": _insert("audit_new", t.AUDIT),', '    "notes": _insert("n", t.NOTES),\n'),
+    "store/postgres/write.py": ('    "audit": insert("audit_new", t.AUDIT),', '    "notes": insert("n", t.NOTES),\n'),
     "store/postgres/migrations/0001_foundation.up.sql": (
         "CREATE TABLE ficha.audit",
         "CREATE TABLE ficha.notes (id uuid PRIMARY KEY, written_at timestamptz, account_id text, text text);\n\n",

@@ -15,6 +15,7 @@ from ficha.store.base import SchemaMismatch, StoreError
 from ficha.store.postgres import PostgresStore, load_statements, reads, write
 from ficha.store.postgres.connections import BEGIN
 from ficha.store.postgres.dialect import Layout
+from ficha.store.postgres.keyed_rows import LOCK_KEYED
 from ficha.store.sql.questions import QUESTIONS as SHARED_QUESTIONS
 from tests.stores.postgres_setup import connected, leased, opened, prepare, run, submit
 
@@ -91,7 +92,7 @@ async def test_a_heartbeat_touches_no_index(postgres_url: str) -> None:
 
 def statements() -> Iterator[str]:
     """Every text that is not put together from a question's conditions; those are asked below."""
-    for order in (load_statements.LOCKS, load_statements.READS):
+    for order in ((*load_statements.LOCKS, *LOCK_KEYED.values()), load_statements.READS):
         yield load_statements.statement(order)
         yield load_statements.statement(order, locks=False)
         # A part that reads what another one found cannot stand alone.
@@ -177,7 +178,7 @@ async def test_no_commit_group_ever_reads_a_whole_table(postgres_url: str) -> No
     await PostgresStore(postgres_url).migrate()
     async with connected(postgres_url) as connection:
         await connection.execute(BEGIN)
-        loads = map(load_statements.statement, (load_statements.LOCKS, load_statements.READS))
+        loads = map(load_statements.statement, ((*load_statements.LOCKS, *LOCK_KEYED.values()), load_statements.READS))
         nothing = {"text": "{}", "int8": 0, "uuid": str(uuid4())}
         for text in (*loads, write.statement(write.PARTS, False)):
             parameters = (await connection.prepare(text)).get_parameters()

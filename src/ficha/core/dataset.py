@@ -5,10 +5,13 @@ Tests and the memory store hold all rows; `ficha verify` reads a live database i
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from msgspec import Struct, field
 
 from .records import (
     Account,
+    AnyKeyed,
     ApiKey,
     ApiKeyUse,
     AuditLine,
@@ -19,8 +22,9 @@ from .records import (
     HookName,
     Job,
     Key,
+    Keyed,
+    KeyedName,
     KeyName,
-    Leader,
     PendingHook,
     Pool,
     Reservation,
@@ -29,6 +33,8 @@ from .records import (
     TallyKind,
     Worker,
 )
+
+R = TypeVar("R", bound=Keyed)
 
 
 class State(Struct):
@@ -45,7 +51,7 @@ class State(Struct):
     batches: dict[str, Batch] = field(default_factory=dict)
     pools: dict[str, Pool] = field(default_factory=dict)
     contents: dict[tuple[str, str], Content] = field(default_factory=dict)
-    leaders: dict[str, Leader] = field(default_factory=dict)
+    keyed: dict[KeyedName, AnyKeyed] = field(default_factory=dict)
     workers: dict[str, Worker] = field(default_factory=dict)
     tallies: dict[tuple[str, TallyKind], Tally] = field(default_factory=dict)
     entries: list[Entry] = field(default_factory=list)
@@ -54,3 +60,7 @@ class State(Struct):
     api_key_uses: dict[str, ApiKeyUse] = field(default_factory=dict)
     audit: list[AuditLine] = field(default_factory=list)
     hooks: dict[HookName, PendingHook] = field(default_factory=dict)
+
+    def of(self, kind: type[R]) -> dict[str, R]:
+        """The keyed records of a kind, by their key."""
+        return {name[1]: record for name, record in self.keyed.items() if isinstance(record, kind)}

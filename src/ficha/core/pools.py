@@ -53,11 +53,11 @@ def _refuse_slots(slots: int | None) -> Refusal | None:
 
 def elect(ws: Workspace, command: Elect) -> Elected:
     """Gives a shared duty to the caller if it is free, expired or already the caller's."""
-    leader = ws.leader(command.name)
+    leader = ws.find(Leader, command.name)
     if leader is not None and leader.owner != command.owner and leader.expires_at > ws.now:
         return Elected(leader.owner, False, leader.expires_at, -(-(leader.expires_at - ws.now) // MILLISECOND))
     expires_at = ws.now + command.ttl_ms * MILLISECOND
-    ws.put_leader(Leader(command.name, command.owner, expires_at))
+    ws.put(Leader(command.name, command.owner, expires_at))
     return Elected(command.owner, True, expires_at, command.ttl_ms)
 
 
@@ -91,7 +91,7 @@ def _needs_pool(wanted: Needs, command: DeclarePool | PausePool | ResizePool) ->
 
 
 def _needs_leader(wanted: Needs, command: Elect) -> None:
-    wanted.leaders.add(command.name)
+    wanted.find(Leader, command.name)
 
 
 def _audit_declaration(command: DeclarePool, _: PoolChanged) -> Audited:

@@ -8,7 +8,7 @@ Payloads and results are JSON text that no rule reads; they are passed beside th
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
@@ -286,12 +286,138 @@ HookName = tuple[str, str]
 """A hook's name and a job."""
 
 
-class Leader(Record, frozen=True):
+class Keyed(Record, frozen=True):
+    """The base of records of rare kinds. Each is found by its first field, which is text; stores load, lock, write and
+    delete all of these kinds alike.
+
+    belongs_to: the field that holds the id of the account that it belongs to; None if it is shared by all.
+    """
+
+    belongs_to: ClassVar[str | None] = None
+
+    @property
+    def name_in_state(self) -> KeyedName:
+        return type(self).__name__, getattr(self, self.__struct_fields__[0])
+
+
+KeyedName = tuple[str, str]
+"""The name of a kind of keyed record, and its key."""
+
+
+class Leader(Keyed, frozen=True, tag=True):
     """Which of many processes has a shared duty, and until when."""
 
     name: str
     owner: str
     expires_at: int
+
+
+class ProviderState(Keyed, frozen=True, tag=True):
+    """What all processes share of an external provider: when the next request may go out, which are out now, and
+    whether its circuit breaker is open."""
+
+    name: str
+    next_at: int = 0
+    """When the next request may go out."""
+    turns: tuple[tuple[str, int], ...] = ()
+    """The requests that are out: the id of each, and when its caller is taken for dead."""
+    failures: int = 0
+    """Requests in a row that failed."""
+    trips: int = 0
+    """How often in a row the breaker has opened."""
+    open_until_at: int | None = None
+    """While the breaker is open, when it lets a probe through."""
+
+
+class Endpoint(Struct, frozen=True, gc=False):
+    """An address that is told of events. Of several secrets each has signed since it was made, and until it expires."""
+
+    id: str
+    url: str
+    events: tuple[str, ...]
+    secrets: tuple[tuple[str, int | None], ...]
+    created_at: int
+    description: str = ""
+    failing_since_at: int | None = None
+    disabled_at: int | None = None
+    disabled_reason: str | None = None
+
+
+class WebhookEndpoints(Keyed, frozen=True, tag=True):
+    """The endpoints of an account, or (owner "") the operator's own, which are told of every account."""
+
+    belongs_to: ClassVar[str | None] = "owner"
+
+    owner: str
+    endpoints: tuple[Endpoint, ...] = ()
+
+
+DeliveryState = Literal["pending", "delivered", "failed"]
+
+
+class Delivery(Keyed, frozen=True, tag=True):
+    """One event on its way to one endpoint. `body` is the JSON text that is signed and sent."""
+
+    belongs_to: ClassVar[str | None] = "account_id"
+
+    id: str
+    owner: str
+    endpoint_id: str
+    event: str
+    account_id: str
+    job_id: str | None
+    body: str
+    created_at: int
+    due_at: int
+    """When it may be sent next; while somebody sends it, when they are taken for dead."""
+    state: DeliveryState = "pending"
+    attempts: int = 0
+    answered: int | None = None
+    """The HTTP status of the last answer."""
+    error: str | None = None
+    ended_at: int | None = None
+
+
+FileState = Literal["uploading", "stored", "removed"]
+FileRole = Literal["input", "result"]
+
+
+class File(Keyed, frozen=True, tag=True):
+    """A file of an account. Its bytes lie in the file storage, under its id."""
+
+    belongs_to: ClassVar[str | None] = "account_id"
+
+    id: str
+    account_id: str
+    name: str
+    """What its owner calls it; never a path."""
+    state: FileState
+    role: FileRole
+    created_at: int
+    expires_at: int | None = None
+    """When it is removed, if no job has taken it by then."""
+    media_type: str = ""
+    size: int = 0
+    """Bytes; while it is uploaded, the most that it may have."""
+    digest: str = ""
+    job_id: str | None = None
+    """The job that made it, or the first that took it."""
+    uses: int = 0
+    """How many jobs have taken it as an input."""
+    reservation_id: str | None = None
+
+
+class FileUsage(Keyed, frozen=True, tag=True):
+    """How many files an account has that are not removed, and their bytes together."""
+
+    belongs_to: ClassVar[str | None] = "account_id"
+
+    account_id: str
+    files: int = 0
+    size: int = 0
+
+
+AnyKeyed = Leader | ProviderState | WebhookEndpoints | Delivery | File | FileUsage
 
 
 class Tally(Record, frozen=True):

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from .codes import Code
 from .commands import Command
 from .outcomes import Outcome
-from .records import ContentName, KeyName
+from .records import ContentName, Keyed, KeyedName, KeyName
 from .snapshot import Snapshot
 from .workspace import Workspace
 
@@ -44,7 +44,7 @@ class Needs(Struct):
         pool's occupied slots; rows that another transaction holds are skipped.
     contents: (tool, content hash), with the result; and those of all loaded jobs that may be claimed
         (`Snapshot.add_contents`).
-    leaders: by name, locked.
+    keyed: records of rare kinds, by kind and key, locked (`find` adds one).
     batches: by id; an account's batches change only under its lock.
     api_keys: by id, under the one lock that all changes of API keys share.
     api_keys_of: names of which all keys that were not revoked are wanted, under the same lock.
@@ -64,11 +64,15 @@ class Needs(Struct):
     changed_pools: set[str] = field(default_factory=set)
     ready: dict[str, int] = field(default_factory=dict)
     contents: set[ContentName] = field(default_factory=set)
-    leaders: set[str] = field(default_factory=set)
+    keyed: set[KeyedName] = field(default_factory=set)
     batches: set[str] = field(default_factory=set)
     api_keys: set[str] = field(default_factory=set)
     api_keys_of: set[str] = field(default_factory=set)
     hooks_of: set[str] = field(default_factory=set)
+
+    def find(self, kind: type[Keyed], *keys: str) -> None:
+        """Adds keyed records of this kind."""
+        self.keyed.update((kind.__name__, key) for key in keys)
 
     def nothing(self, now: int) -> Snapshot:
         """The snapshot in which none of these rows was found."""
@@ -86,7 +90,7 @@ class Needs(Struct):
             occupied=dict.fromkeys(self.ready, 0),
             ready={pool: [] for pool in self.ready},
             contents=dict.fromkeys(self.contents),
-            leaders=dict.fromkeys(self.leaders),
+            keyed=dict.fromkeys(self.keyed),
             batches=dict.fromkeys(self.batches),
             api_keys=dict.fromkeys(self.api_keys),
             api_keys_of={name: [] for name in self.api_keys_of},

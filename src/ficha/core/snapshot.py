@@ -8,6 +8,7 @@ from msgspec.structs import astuple
 from .records import (
     HELD,
     Account,
+    AnyKeyed,
     ApiKey,
     ApiKeyUse,
     AuditLine,
@@ -19,8 +20,8 @@ from .records import (
     HookName,
     Job,
     Key,
+    KeyedName,
     KeyName,
-    Leader,
     PendingHook,
     Pool,
     Reservation,
@@ -49,7 +50,7 @@ class Snapshot(Struct):
     occupied: dict[str, int] = field(default_factory=dict)
     ready: dict[str, list[str]] = field(default_factory=dict)
     contents: dict[ContentName, Content | None] = field(default_factory=dict)
-    leaders: dict[str, Leader | None] = field(default_factory=dict)
+    keyed: dict[KeyedName, AnyKeyed | None] = field(default_factory=dict)
     batches: dict[str, Batch | None] = field(default_factory=dict)
     api_keys: dict[str, ApiKey | None] = field(default_factory=dict)
     api_keys_of: dict[str, list[ApiKey]] = field(default_factory=dict)
@@ -98,7 +99,8 @@ class Changes(Struct):
     contents: list[Content] = field(default_factory=list)
     begun_contents: list[Content] = field(default_factory=list)
     forgotten_contents: list[ContentName] = field(default_factory=list)
-    leaders: list[Leader] = field(default_factory=list)
+    keyed: list[AnyKeyed] = field(default_factory=list)
+    removed_keyed: list[KeyedName] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
     tallies: list[Tally] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)

@@ -17,6 +17,7 @@ from .policy import Plan, Policy
 from .records import (
     WAITING,
     Account,
+    AnyKeyed,
     ApiKey,
     ApiKeyUse,
     AuditLine,
@@ -30,8 +31,9 @@ from .records import (
     Job,
     JobSpec,
     Key,
+    Keyed,
+    KeyedName,
     KeyName,
-    Leader,
     Leased,
     Parked,
     PendingHook,
@@ -48,6 +50,7 @@ from .snapshot import Changes, JobChange, Snapshot
 from .worker_counts import ending
 
 K = TypeVar("K")
+R = TypeVar("R", bound=Keyed)
 V = TypeVar("V")
 
 
@@ -84,7 +87,7 @@ class Workspace:
         self._pools = _Loaded(snapshot.pools)
         self._occupied = _Loaded(snapshot.occupied)
         self._contents = _Loaded(snapshot.contents)
-        self._leaders = _Loaded(snapshot.leaders)
+        self._keyed = _Loaded(snapshot.keyed)
         self._batches = _Loaded(snapshot.batches) if snapshot.batches else _NOTHING
         self._api_keys = _Loaded(snapshot.api_keys) if snapshot.api_keys else _NOTHING
         self._api_keys_of = _by_id(snapshot.api_keys_of) if snapshot.api_keys_of else _NOTHING
@@ -100,7 +103,7 @@ class Workspace:
         self._changed_keys: dict[KeyName, None] = {}
         self._changed_reservations: dict[str, None] = {}
         self._changed_pools: dict[str, None] = {}
-        self._changed_leaders: dict[str, None] = {}
+        self._changed_keyed: dict[KeyedName, None] = {}
         self._contents_before: dict[ContentName, bool] = {}
         """Of those that were changed, whether there was a row before."""
         self._changed_api_keys: dict[str, None] = {}
@@ -129,7 +132,11 @@ class Workspace:
         changes.pools = [self._known(self._pools[key]) for key in self._changed_pools]
         changes.workers = [*self._workers.values()]
         changes.tallies = [Tally(*name, *counts) for name, counts in self._tallies.items()]
-        changes.leaders = [self._known(self._leaders[key]) for key in self._changed_leaders]
+        for name in self._changed_keyed:
+            if (record := self._keyed[name]) is None:
+                changes.removed_keyed.append(name)
+            else:
+                changes.keyed.append(record)
         if self._contents_before:
             self._list_contents(changes)
         if self._changed_api_keys:
@@ -373,15 +380,25 @@ class Workspace:
         self._contents_before.setdefault(name, was_there)
         self._contents[name] = content
 
-    def leader(self, name: str) -> Leader | None:
-        return self._leaders[name]
+    def find(self, kind: type[R], key: str) -> R | None:
+        """A record of a rare kind."""
+        found = self._keyed[kind.__name__, key]
+        assert found is None or isinstance(found, kind)
+        return found
+
+    def put(self, record: AnyKeyed) -> None:
+        name = record.name_in_state
+        assert name in self._keyed, f"{name} was not loaded"
+        self._keyed[name] = record
+        self._changed_keyed[name] = None
+
+    def remove(self, record: AnyKeyed) -> None:
+        name = record.name_in_state
+        self._keyed[name] = None
+        self._changed_keyed[name] = None
 
     def put_worker(self, worker: Worker) -> None:
         self._workers[worker.name] = worker
-
-    def put_leader(self, leader: Leader) -> None:
-        self._leaders[leader.name] = leader
-        self._changed_leaders[leader.name] = None
 
     def api_key(self, key_id: str) -> ApiKey | None:
         return self._api_keys[key_id]

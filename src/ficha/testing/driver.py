@@ -92,7 +92,7 @@ class Driver:
             keys={(key.account_id, key.scope, key.key) for key in changes.keys},
             reservations={held.id for held in changes.reservations},
             pools={pool.name for pool in changes.pools},
-            leaders={leader.name for leader in changes.leaders},
+            keyed={record.name_in_state for record in changes.keyed} | {*changes.removed_keyed},
             api_keys={key.id for key in changes.api_keys},
         )
         await self._transact(wanted, lambda snapshot: (changes, []))
@@ -184,7 +184,7 @@ class Driver:
                 reservations=set(expected.reservations),
                 pools=set(expected.pools),
                 contents=set(expected.contents),
-                leaders=set(expected.leaders),
+                keyed=set(expected.keyed),
                 batches=set(expected.batches),
                 api_keys=set(expected.api_keys),
                 api_keys_of={key.name for key in expected.api_keys.values()},
@@ -193,7 +193,7 @@ class Driver:
         )
         # Jobs that may be claimed bring their content along, also where there is none.
         snapshot.contents = {name: content for name, content in snapshot.contents.items() if content is not None}
-        for part in ("accounts", "jobs", "keys", "reservations", "pools", "contents", "leaders", "batches", "api_keys"):
+        for part in ("accounts", "jobs", "keys", "reservations", "pools", "contents", "keyed", "batches", "api_keys"):
             assert comparable(getattr(snapshot, part)) == comparable(getattr(expected, part)), part
         named = [key for keys in snapshot.api_keys_of.values() for key in keys]
         unrevoked = {key.id: key for key in expected.api_keys.values() if key.revoked_at is None}
@@ -228,7 +228,9 @@ def apply(state: State, changes: Changes) -> None:
         state.contents[content.tool, content.content_hash] = content
     for content_name in changes.forgotten_contents:
         state.contents.pop(content_name, None)
-    state.leaders.update({leader.name: leader for leader in changes.leaders})
+    state.keyed.update({record.name_in_state: record for record in changes.keyed})
+    for removed in changes.removed_keyed:
+        state.keyed.pop(removed, None)
     state.workers.update({worker.name: worker for worker in changes.workers})
     for tally in changes.tallies:
         state.tallies[tally.worker, tally.kind] = added(state.tallies.get((tally.worker, tally.kind)), tally)

@@ -22,6 +22,7 @@ from ...core.records import (
     Event,
     Job,
     Key,
+    Keyed,
     Leased,
     Parked,
     PendingHook,
@@ -331,7 +332,7 @@ def _get_state(store: MemoryStore, query: q.GetState) -> State:
         batches=_of(mine, state.batches.items()),
         pools=dict(state.pools),
         contents={key: content for key, content in state.contents.items() if content.job_id in jobs},
-        leaders=dict(state.leaders),
+        keyed={name: record for name, record in state.keyed.items() if _owner(record) in (None, "", *mine)},
         workers=dict(state.workers),
         tallies=dict(state.tallies),
         entries=[entry for key in ids for entry in entries[key]],
@@ -340,6 +341,10 @@ def _get_state(store: MemoryStore, query: q.GetState) -> State:
         api_key_uses={key: use for key, use in state.api_key_uses.items() if key in api_keys},
         hooks={name: hook for name, hook in state.hooks.items() if hook.job_id in jobs},
     )
+
+
+def _owner(record: Keyed) -> str | None:
+    return None if record.belongs_to is None else getattr(record, record.belongs_to)
 
 
 def _of(accounts: set[str], items: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:

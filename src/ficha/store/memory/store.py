@@ -108,7 +108,7 @@ class MemoryStore:
             occupied={pool: len(self.held[pool]) for pool in needs.ready},
             ready=ready,
             contents={key: state.contents.get(key) for key in needs.contents},
-            leaders={key: state.leaders.get(key) for key in needs.leaders},
+            keyed={name: state.keyed.get(name) for name in needs.keyed},
             batches={key: state.batches.get(key) for key in needs.batches},
             api_keys={key: state.api_keys.get(key) for key in needs.api_keys},
             api_keys_of={
@@ -163,7 +163,9 @@ class MemoryStore:
             state.contents[content.tool, content.content_hash] = content
         for content_name in changes.forgotten_contents:
             state.contents.pop(content_name, None)
-        state.leaders.update({leader.name: leader for leader in changes.leaders})
+        state.keyed.update({record.name_in_state: record for record in changes.keyed})
+        for removed in changes.removed_keyed:
+            state.keyed.pop(removed, None)
         state.workers.update({worker.name: worker for worker in changes.workers})
         for tally in changes.tallies:
             state.tallies[tally.worker, tally.kind] = added(state.tallies.get((tally.worker, tally.kind)), tally)

@@ -7,6 +7,7 @@ from typing import Final
 import asyncpg
 
 from ..base import Committed, CommitUnknown, SchemaMismatch, StoreError, Transient, Unavailable
+from ..keyed.tables import KEYED
 
 _CONFLICTS: Final = {
     "40001": "the transaction conflicts with a concurrent one",
@@ -26,7 +27,8 @@ _GONE_CLASSES: Final = ("08", "53", "57P", "58", "25P")
 """Connection errors, lack of resources, an operator's action, system errors, and time-outs that end a connection."""
 
 _RACES: Final = (
-    *("account_ids_pkey", "contents_pkey", "entries_pkey", "keys_pkey", "leaders_pkey"),
+    *("account_ids_pkey", "contents_pkey", "entries_pkey", "keys_pkey"),
+    *(f"{table.name}_pkey" for table in KEYED.values()),
     *("pools_pkey", "reservations_pkey", "steps_pkey"),
 )
 """Keys that two transactions may insert at once, because a row that does not exist yet cannot be locked. A new account

@@ -1,6 +1,6 @@
 """Loads what a group needs: first takes every lock that may have to be waited for, then reads the rest in one view.
 
-Stage 1 locks in a fixed order: accounts, hot rows of the named jobs, pools, leaders (each in key order), API keys.
+Stage 1 locks in a fixed order: accounts, hot rows of the named jobs, pools, keyed records (each by key), API keys.
 Stage 2 waits for nothing. Its view is newer than every lock, so it sees keys, steps, reservations, checkpoints and
 slots as the previous holder of the locks left them. It locks claim candidates, and skips rows that others have locked.
 Each stage is one statement, built from those parts in `load_statements.py` that the group needs.
@@ -16,12 +16,14 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from ...core.needs import PROMOTIONS_PER_SLOT, Needs
-from ...core.records import Account, Awaiting, Job, Leader, Leased, Ready
+from ...core.records import Account, AnyKeyed, Awaiting, Job, KeyedName, Leased, Ready
 from ...core.snapshot import Snapshot
 from ..base import Clock, Transient
+from ..keyed.tables import KEYED
 from ..sql.jobs import job_of
 from . import load_statements as s
 from .dialect import Fetcher, uuids
+from .keyed_rows import lock_keyed
 from .layer import Layer, Stretches
 from .load_statements import PART, PAYLOAD, REST, LoadPart, LoadStatement
 
@@ -33,7 +35,7 @@ class Locked(Struct):
     """What stage 1 has locked."""
 
     accounts: dict[str, Account] = field(default_factory=dict)
-    leaders: dict[str, Leader] = field(default_factory=dict)
+    keyed: dict[KeyedName, AnyKeyed] = field(default_factory=dict)
     ready: set[str] = field(default_factory=set)
     leases: set[str] = field(default_factory=set)
     pools: set[str] = field(default_factory=set)
@@ -69,7 +71,7 @@ async def lock(connection: Fetcher, needs: Needs, free: Set[str] = frozenset(), 
     # A claim locks the pool only if it has a limit, because then slots are counted; a change of the pool always does.
     claimed = needs.ready.keys() - (free & needs.pools)
     asked.add(s.LOCK_POOLS, sorted(needs.pools - needs.ready.keys() | needs.changed_pools), sorted(claimed))
-    asked.add(s.LOCK_LEADERS, sorted(needs.leaders))
+    lock_keyed(asked, needs)
     if locks and (needs.api_keys or needs.api_keys_of):
         asked.add(s.LOCK_API_KEYS)
     locked = Locked()
@@ -79,12 +81,12 @@ async def lock(connection: Fetcher, needs: Needs, free: Set[str] = frozenset(), 
         match what:
             case "account":
                 locked.accounts[account[0]] = Account(*account)
-            case "leader":
-                locked.leaders[rest[0]] = Leader(*rest)
             case "owners":
                 locked.owned.update(names)
             case "ready" | "leases" | "pools":
                 getattr(locked, what).update(names)
+            case kind if kind in KEYED:
+                locked.keyed[kind, rest[0]] = KEYED[kind].record(rest)
     return locked
 
 
@@ -145,7 +147,7 @@ def snapshot_of(
     """Puts the rows found into a snapshot. The last row is the time."""
     snapshot = needs.nothing(found[-1][REST][0] if clock is None else clock())
     snapshot.accounts.update(locked.accounts)
-    snapshot.leaders.update(locked.leaders)
+    snapshot.keyed.update(locked.keyed)
     snapshot.parked.update({account: [] for account in locked.accounts})
     for row in found:
         part = parts[row[PART]]

@@ -96,11 +96,11 @@ def looked_up(table: str, alias: str, condition: str, *, if_any: bool = False) -
 
 # Stage 1: locks. Columns: the kind of row, those of an account, names, rest.
 
-_NO_ACCOUNT: Final = ", ".join(["NULL"] * len(t.ACCOUNTS.columns))
+NO_ACCOUNT: Final = ", ".join(["NULL"] * len(t.ACCOUNTS.columns))
 
 
 def _names(what: str, found: str) -> str:
-    return f"SELECT '{what}', {_NO_ACCOUNT}, ARRAY({found}), NULL::record"
+    return f"SELECT '{what}', {NO_ACCOUNT}, ARRAY({found}), NULL::record"
 
 
 LOCK_ACCOUNTS: Final = load_part(
@@ -134,17 +134,12 @@ LOCK_POOLS: Final = load_part(
         "OR name = ANY ({1}) AND coalesce(resized, slots) IS NOT NULL ORDER BY name {lock}",
     ),
 )
-LOCK_LEADERS: Final = load_part(
-    "text[]",
-    f"SELECT 'leader', {_NO_ACCOUNT}, NULL::text[], ROW({SQL.selected(t.LEADERS, 'e')}) "
-    "FROM (SELECT * FROM ficha.leaders WHERE name = ANY ({0}) ORDER BY name {lock}) e",
-)
 # One lock for all changes of API keys, which are rare: no single row says how many keys of a name there are.
 LOCK_API_KEYS: Final = load_part(
     "", _names("api keys", "SELECT 'held' FROM pg_advisory_xact_lock(hashtext('ficha api keys'))")
 )
-LOCKS: Final = (LOCK_ACCOUNTS, LOCK_JOBS, LOCK_POOLS, LOCK_LEADERS, LOCK_API_KEYS)
-"""Every part of stage 1, in the order of the locks."""
+LOCKS: Final = (LOCK_ACCOUNTS, LOCK_JOBS, LOCK_POOLS, LOCK_API_KEYS)
+"""Every part of stage 1, in the order of the locks; those of keyed records come before the last."""
 
 
 # Stage 2: the rest. Columns: those of a job, the part's number, payload, rest. Selects of jobs come first.

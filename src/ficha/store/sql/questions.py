@@ -14,6 +14,7 @@ from ...core.policy import MILLISECOND, SECOND
 from ...core.records import Account, Content, Event, Tally
 from .. import base as q
 from ..commits import account_mark, decoded
+from ..keyed.questions import keyed_between
 from . import tables as t
 from .dialect import Asking, Dialect, Select, Statement, sql_file
 from .jobs import HOT_ROWS, JOB_WIDTH, job_columns, job_of
@@ -212,11 +213,11 @@ def get_state(sql: Dialect, query: q.GetState, now: int | None) -> Asking[State]
     used = f"{whole(t.API_KEY_USES)} JOIN ficha.api_keys k ON k.id = t.key_id"
     uses = yield theirs(used, "k.account_id", or_nobodys="k.account_id IS NULL OR ")
     state.api_key_uses = {row[0]: t.API_KEY_USES.record(row) for row in uses}
-    hooks = yield theirs(f"{whole(t.HOOKS)} JOIN ficha.jobs j ON j.id = t.job_id", "j.account_id")
+    hooks = yield theirs(whole(t.HOOKS) + joined, "j.account_id")
     state.hooks = {(row[0], row[1]): t.HOOKS.record(row) for row in hooks}
-    for table, shared in ((t.POOLS, state.pools), (t.LEADERS, state.leaders), (t.WORKERS, state.workers)):
-        rows = yield Statement(whole(table))
-        shared.update({row[0]: table.record(row) for row in rows})
+    for table, shared in ((t.POOLS, state.pools), (t.WORKERS, state.workers)):
+        shared.update({row[0]: table.record(row) for row in (yield Statement(whole(table)))})
+    state.keyed = yield from keyed_between(sql, after, last)
     state.tallies = {(row[0], row[1]): Tally(*row) for row in (yield Statement(TALLY_SUMS))}
     if not query.texts:
         return state

@@ -105,7 +105,6 @@ KEYS: Final = table("keys", r.Key, "account_id", "scope", "key", uuids="job_id b
 RESERVATIONS: Final = table("reservations", r.Reservation, "id", uuids="id job_id")
 BATCHES: Final = table("batches", r.Batch, "id", uuids="id")
 POOLS: Final = table("pools", r.Pool, "name")
-LEADERS: Final = table("leaders", r.Leader, "name")
 STEPS: Final = table("steps", r.Step, "job_id", "name", uuids="job_id", texts_of_json="result")
 WORKERS: Final = table("workers", r.Worker, "name", values_as_json="pools")
 TALLIES: Final = table("worker_counts", r.Tally, "worker", "kind")

@@ -16,6 +16,7 @@ from ..sql import tables as t
 from ..sql.jobs import HOT_ROWS, JOB_WIDTH, job_columns, job_of
 from ..sql.tables import Table
 from .dialect import SQL
+from .keyed_rows import load_keyed
 from .row_cache import SqliteRowCache
 
 # ruff: noqa: S608 (all that is put into these statements are names from this package)
@@ -44,7 +45,7 @@ API_KEYS_OF = f"SELECT {SQL.selected(t.API_KEYS, 'k')} FROM api_keys k WHERE nam
 
 NAMED = {
     table.name: f"SELECT {SQL.selected(table, 't')} FROM {table.name} t WHERE {table.key[0]} = ?"
-    for table in (t.RESERVATIONS, t.POOLS, t.LEADERS, t.BATCHES, t.API_KEYS)
+    for table in (t.RESERVATIONS, t.POOLS, t.BATCHES, t.API_KEYS)
 }
 """Records by their key, for the field of the snapshot that has the table's name."""
 
@@ -69,8 +70,9 @@ def load(db: apsw.Connection, needs: Needs, now: int, remembered: SqliteRowCache
     if needs.steps:
         for job_id, name, result in db.executemany(STEPS, needs.steps):
             snapshot.steps[job_id, name] = result
-    for table in (t.LEADERS, t.POOLS, t.BATCHES, t.API_KEYS):
+    for table in (t.POOLS, t.BATCHES, t.API_KEYS):
         _load_named(db, needs, snapshot, table)
+    load_keyed(db, needs, snapshot)
     if needs.api_keys_of:
         for row in db.executemany(API_KEYS_OF, _singles(needs.api_keys_of)):
             snapshot.api_keys_of[row[1]].append(t.API_KEYS.record(row))

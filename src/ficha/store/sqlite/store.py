@@ -12,6 +12,7 @@ import apsw
 
 from ...core.needs import Needs
 from ...core.policy import MILLISECOND
+from ...core.records import AnyKeyed, Leader
 from ...core.snapshot import Changes
 from .. import base, migrations
 from ..base import Clock, Committed, CommitUnknown, Decide, Hints, Query, StoreError, Unavailable, no_hints, wall_clock
@@ -179,13 +180,12 @@ class SqliteStore:
         db.execute("BEGIN IMMEDIATE")
         try:
             now = self._clock()
-            if needs != Needs(leaders=needs.leaders):
+            if needs != Needs(keyed=needs.keyed):
                 self._remembered.check(db)
             committed = Committed(*decide(load(db, needs, now, self._remembered)))
             changes = committed.changes
-            is_sign = changes == Changes(
-                leaders=changes.leaders, workers=changes.workers, api_key_uses=changes.api_key_uses
-            )
+            leaders: list[AnyKeyed] = [record for record in changes.keyed if type(record) is Leader]
+            is_sign = changes == Changes(keyed=leaders, workers=changes.workers, api_key_uses=changes.api_key_uses)
             if changes:
                 write(db, changes)
                 if not is_sign:

@@ -13,6 +13,7 @@ from ..sql import jobs as j
 from ..sql import tables as t
 from ..sql.tables import Table, Values
 from .dialect import delete, insert, update, upsert
+from .keyed_rows import write_keyed
 
 Write = tuple[str, Callable[[Any], Values]]
 
@@ -52,7 +53,6 @@ OTHERS: Final = {
     "contents": _by(upsert, t.CONTENTS),
     "begun_contents": _by(insert, t.CONTENTS),
     "forgotten_contents": (delete(t.CONTENTS), tuple),
-    "leaders": _by(upsert, t.LEADERS),
     "workers": _by(upsert, t.WORKERS),
     "tallies": _by(
         insert,
@@ -82,6 +82,7 @@ def write(db: apsw.Connection, changes: Changes) -> None:
             _write(db, statement, rows.places.get(name, ()))
     for name, statement in OTHERS.items():
         _write(db, statement, getattr(changes, name))
+    write_keyed(db, changes)
 
 
 def _write(db: apsw.Connection, statement: Write, records: Sequence[Any]) -> None:

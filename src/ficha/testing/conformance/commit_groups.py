@@ -18,7 +18,7 @@ class _Refused(Exception):
 
 
 def _led_by(owner: str) -> Decide:
-    return lambda snapshot: (Changes(leaders=[Leader("duty", owner, 1)]), [])
+    return lambda snapshot: (Changes(keyed=[Leader("duty", owner, 1)]), [])
 
 
 class CommitGroupConformance:
@@ -49,7 +49,7 @@ class CommitGroupConformance:
         late = Event(job_id, "ana", 2, "late", driver.clock())
         twice = Changes(
             accounts=[Account("new", "pro", driver.clock())],
-            leaders=[Leader("duty", "owner", driver.clock())],
+            keyed=[Leader("duty", "owner", driver.clock())],
             events=[late],
             history=[late],
             # The job is charged already: a second charge must be impossible, even with a bug.
@@ -80,7 +80,7 @@ class CommitGroupConformance:
         await driver.check()
 
     async def test_a_transaction_is_marked_as_committed_by_its_committer(self, driver: Driver) -> None:
-        store, duty = driver.store, Needs(leaders={"duty"})
+        store, duty = driver.store, Needs(keyed={("Leader", "duty")})
         one, two = driver.new_id(), driver.new_id()
         assert not await store.committed(one, 1)
         await store.transact(one, 1, duty, _led_by("a"))
@@ -95,11 +95,15 @@ class CommitGroupConformance:
         assert not await store.committed(two, 8)
 
     async def test_what_was_committed_is_returned(self, driver: Driver) -> None:
-        decision: Decision = Changes(leaders=[Leader("duty", "a", 1)]), [Refusal("NOT_FOUND", "nothing is there")]
-        done = await driver.store.transact(driver.new_id(), 1, Needs(leaders={"duty"}), lambda snapshot: decision)
+        decision: Decision = Changes(keyed=[Leader("duty", "a", 1)]), [Refusal("NOT_FOUND", "nothing is there")]
+        done = await driver.store.transact(
+            driver.new_id(), 1, Needs(keyed={("Leader", "duty")}), lambda snapshot: decision
+        )
         assert (done.changes, done.outcomes, list(done.hints)) == (*decision, [])
         nothing: Decision = Changes(), [Refusal("NOT_FOUND", "still nothing")]
-        done = await driver.store.transact(driver.new_id(), 1, Needs(leaders={"duty"}), lambda snapshot: nothing)
+        done = await driver.store.transact(
+            driver.new_id(), 1, Needs(keyed={("Leader", "duty")}), lambda snapshot: nothing
+        )
         assert (done.changes, done.outcomes, list(done.hints)) == (*nothing, [])
 
     async def test_a_group_sees_what_the_one_before_it_wrote(self, driver: Driver) -> None:

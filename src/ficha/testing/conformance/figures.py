@@ -88,7 +88,7 @@ class FigureConformance:
             while (part := await driver.read(GetState(after, limit, texts=True))).accounts:
                 assert len(part.accounts) <= limit
                 assert violations(part) == []
-                for name in ("pools", "leaders", "workers", "tallies"):
+                for name in ("pools", "keyed", "workers", "tallies"):
                     assert comparable(getattr(part, name)) == comparable(getattr(whole, name)), name
                 _join(joined, part)
                 assert after is None or min(part.accounts) > after
@@ -138,6 +138,6 @@ def _join(whole: State, part: State) -> None:
         if isinstance(mine, list):
             mine += other
         else:
-            nobodys = ("pools", "leaders", "workers", "tallies", "api_keys", "api_key_uses")
+            nobodys = ("pools", "keyed", "workers", "tallies", "api_keys", "api_key_uses")
             assert name in nobodys or not mine.keys() & other.keys(), f"{name} repeat themselves"
             mine.update(other)

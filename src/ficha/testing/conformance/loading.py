@@ -45,7 +45,7 @@ class LoadingConformance:
                 pools={"nowhere"},
                 ready={"nowhere": 5},
                 contents={("upscale", "unknown")},
-                leaders={"duty"},
+                keyed={("Leader", "duty")},
             ),
             Snapshot(
                 driver.clock(),
@@ -60,7 +60,7 @@ class LoadingConformance:
                 occupied={"nowhere": 0},
                 ready={"nowhere": []},
                 contents={("upscale", "unknown"): None},
-                leaders={"duty": None},
+                keyed={("Leader", "duty"): None},
             ),
         )
 

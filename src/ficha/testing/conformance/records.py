@@ -12,17 +12,24 @@ from ...core.outcomes import Claimed, PoolChanged, Submitted
 from ...core.policy import MAX_AMOUNT, MAX_BALANCE, PRIORITY_MAX, PRIORITY_MIN, HookTerms
 from ...core.records import (
     Account,
+    AnyKeyed,
     Awaiting,
     Batch,
+    Delivery,
+    Endpoint,
     Entry,
+    File,
+    FileUsage,
     Key,
     Leader,
     Leased,
     Parked,
     Pool,
+    ProviderState,
     Ready,
     Reservation,
     Status,
+    WebhookEndpoints,
 )
 from ...core.snapshot import Changes
 from ...store.base import GetAccount, GetJobs, GetWaiting, ListHooks
@@ -152,7 +159,7 @@ class RecordConformance:
                     Entry("big", big, "adjust", -MAX_AMOUNT, MAX_BALANCE - MAX_AMOUNT, big, reason="why"),
                 ],
                 pools=[Pool("big", 1_000_000, 1_000_000)],
-                leaders=[Leader("big", "owner", big)],
+                keyed=[Leader("big", "owner", big)],
                 batches=[Batch(driver.new_id(), "big", big, big)],
                 keys=[Key("big", "grant", "big", "print", big, big, None, None, big, big, big)],
                 reservations=[Reservation(driver.new_id(), "big", "active", big, big, driver.new_id())],
@@ -278,7 +285,7 @@ class RecordConformance:
         driver.clock.advance(1)
         await driver.run(c.Elect("sweeper", "b", 1_000))
         await driver.check()
-        assert driver.expected.leaders["sweeper"].owner == "b"
+        assert driver.expected.of(Leader)["sweeper"].owner == "b"
 
     async def test_hooks_read_back_after_every_change_and_those_that_are_due_are_found(self, driver: Driver) -> None:
         await open_house(driver)
@@ -366,3 +373,46 @@ class RecordConformance:
             assert {getattr(outcome, "code", None) for outcome in outcomes} == {"NOT_FOUND"}, odd
             assert await driver.read(GetJobs((odd,))) == []
         await driver.check()
+
+    async def test_keyed_records_of_every_kind_read_back_after_every_change(self, driver: Driver) -> None:
+        """Every kind is written, changed and removed by its key, and read with the account that it belongs to."""
+        await driver.run(c.OpenAccount("ana", "pro"), c.OpenAccount("bob", "pro"))
+        now, ids = driver.clock(), [driver.new_id() for _ in range(4)]
+        address = Endpoint(ids[0], "https://a.test/é", ("job.failed",), (("whsec_1", None), ("whsec_2", now)), now)
+        sent = Delivery(ids[1], "ana", ids[0], "job.failed", "bob", None, '{"a": 1e16}', now, now)
+        upload = File(ids[2], "ana", 'it\'s "mine".png', "uploading", "input", now)
+        made: list[AnyKeyed] = [
+            Leader("duty", "a", now),
+            ProviderState("rh"),
+            WebhookEndpoints(""),
+            WebhookEndpoints("ana", (address,)),
+            sent,
+            upload,
+            FileUsage("bob"),
+        ]
+        await driver.write(Changes(keyed=made))
+        await driver.check()
+        changed: list[AnyKeyed] = [
+            Leader("duty", "b", now + 1),
+            ProviderState("rh", now, ((ids[3], now), ("x", now + 1)), 3, 2, now + 5),
+            WebhookEndpoints("", (replace(address, disabled_at=now, disabled_reason="410"), address)),
+            WebhookEndpoints("ana"),
+            replace(sent, state="failed", attempts=2, answered=500, error="no", ended_at=now, job_id=ids[3]),
+            replace(
+                upload,
+                state="stored",
+                media_type="image/png",
+                size=2**40,
+                digest="d",
+                expires_at=now,
+                job_id=ids[3],
+                uses=2,
+                reservation_id=ids[0],
+            ),
+            FileUsage("bob", 7, 2**40),
+        ]
+        await driver.write(Changes(keyed=changed))
+        await driver.check()
+        await driver.write(Changes(removed_keyed=[record.name_in_state for record in changed]))
+        await driver.check()
+        assert driver.expected.keyed == {}

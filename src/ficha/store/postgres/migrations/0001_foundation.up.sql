@@ -375,6 +375,71 @@ CREATE TABLE ficha.hooks (
 
 CREATE INDEX hooks_due ON ficha.hooks (due_at);
 
+-- Of each external provider, what all processes share.
+CREATE TABLE ficha.provider_states (
+    name           text COLLATE "C" PRIMARY KEY,
+    next_at        timestamptz NOT NULL,
+    open_until_at  timestamptz,
+    failures       bigint NOT NULL,
+    trips          bigint NOT NULL,
+    turns          json NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Addresses that are told of events: those of an account in one row; the operator's own have the owner ''.
+CREATE TABLE ficha.webhook_endpoints (
+    owner      text COLLATE "C" PRIMARY KEY,
+    endpoints  json NOT NULL
+);
+
+-- Events on their way to endpoints, and for a while those that have arrived.
+CREATE TABLE ficha.deliveries (
+    id           uuid PRIMARY KEY,
+    endpoint_id  uuid NOT NULL,
+    job_id       uuid,
+    created_at   timestamptz NOT NULL,
+    due_at       timestamptz NOT NULL,
+    ended_at     timestamptz,
+    attempts     bigint NOT NULL,
+    answered     bigint,
+    owner        text COLLATE "C" NOT NULL,
+    account_id   text COLLATE "C" NOT NULL,
+    event        text NOT NULL,
+    state        text NOT NULL,
+    error        text,
+    body         json NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+CREATE INDEX deliveries_due ON ficha.deliveries (due_at) WHERE state = 'pending';
+CREATE INDEX deliveries_of_owner ON ficha.deliveries (owner, id);
+CREATE INDEX deliveries_ended ON ficha.deliveries (ended_at) WHERE ended_at IS NOT NULL;
+
+-- Files of accounts. Their bytes lie elsewhere.
+CREATE TABLE ficha.files (
+    id              uuid PRIMARY KEY,
+    job_id          uuid,
+    reservation_id  uuid,
+    created_at      timestamptz NOT NULL,
+    expires_at      timestamptz,
+    size            bigint NOT NULL CHECK (size >= 0),
+    uses            bigint NOT NULL CHECK (uses >= 0),
+    account_id      text COLLATE "C" NOT NULL,
+    state           text NOT NULL,
+    role            text NOT NULL,
+    name            text NOT NULL,
+    media_type      text NOT NULL,
+    digest          text NOT NULL
+);
+
+CREATE INDEX files_of_account ON ficha.files (account_id, id);
+CREATE INDEX files_of_job ON ficha.files (job_id) WHERE job_id IS NOT NULL;
+CREATE INDEX files_expiring ON ficha.files (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE TABLE ficha.file_usage (
+    account_id  text COLLATE "C" PRIMARY KEY,
+    files       bigint NOT NULL CHECK (files >= 0),
+    size        bigint NOT NULL CHECK (size >= 0)
+) WITH (fillfactor = 50);
+
 -- Who did what. A line is written in the transaction of what it tells of, and never changed.
 CREATE TABLE ficha.audit (
     number   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -450,6 +515,8 @@ CREATE POLICY own_rows ON ficha.events FOR SELECT USING (account_id = (SELECT fi
 CREATE POLICY own_rows ON ficha.keys FOR SELECT USING (account_id = (SELECT ficha.current_account()));
 CREATE POLICY own_rows ON ficha.reservations FOR SELECT USING (account_id = (SELECT ficha.current_account()));
 CREATE POLICY own_rows ON ficha.batches FOR SELECT USING (account_id = (SELECT ficha.current_account()));
+CREATE POLICY own_rows ON ficha.files FOR SELECT USING (account_id = (SELECT ficha.current_account()));
+CREATE POLICY own_rows ON ficha.file_usage FOR SELECT USING (account_id = (SELECT ficha.current_account()));
 
 -- These belong to whom their job belongs to. The reader needs the right to read jobs.id and jobs.account_id.
 CREATE POLICY own_rows ON ficha.checkpoints FOR SELECT USING (EXISTS (

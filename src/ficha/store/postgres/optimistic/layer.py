@@ -236,7 +236,7 @@ def _is_simple(needs: Needs) -> bool:
         or needs.payloads
         or needs.parked_of
         or needs.changed_pools
-        or needs.leaders
+        or needs.keyed
         or needs.batches
         or needs.api_keys
         or needs.api_keys_of

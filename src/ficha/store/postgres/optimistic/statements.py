@@ -23,8 +23,8 @@ from .. import load_statements as s
 from ..connections import Connection, committing, speaking
 from ..dialect import SQL, Layout, joined, quoted
 from ..load import Locked, candidate_values, snapshot_of
-from ..load_statements import PART, REST
-from ..write import NEW_OR_CHANGED, Filled, Part, answer, changed, filled_parts
+from ..parts import Filled, Part, changed
+from ..write import NEW_OR_CHANGED, answer, filled_parts
 from .row_access import AccountsSeen, CachedAccount, ReadySeen, Unchanged, Written
 from .row_cache import CLOCK_SLACK_US
 from .scan_start import ScanStarts
@@ -50,7 +50,7 @@ SEEN_POOLS: Final = s.load_part(
 )
 SEEN_NOW: Final = s.load_part("", f"{s.NOW.selects[0]}, NULL")
 SEEN: Final = (SEEN_READY, SEEN_POOLS, SEEN_NOW)
-_VERSION: Final = REST + 1
+_VERSION: Final = s.REST + 1
 
 
 class Check(Struct, frozen=True, eq=False):
@@ -187,7 +187,7 @@ class PostgresRowAccess:
         snapshot = snapshot_of(needs, Locked(), SEEN, found, self._clock)
         self._scans.saw(stretches, snapshot, took_s)
         ready = {row[0]: row[_VERSION] for row in found if row[0] is not None}
-        pools = {row[REST][0]: row[_VERSION] for row in found if SEEN[row[PART]] is SEEN_POOLS}
+        pools = {row[s.REST][0]: row[_VERSION] for row in found if SEEN[row[s.PART]] is SEEN_POOLS}
         return ReadySeen(snapshot, ready, pools)
 
     async def write_if(

@@ -1,4 +1,9 @@
 DROP VIEW job_states;
+DROP TABLE file_usage;
+DROP TABLE files;
+DROP TABLE deliveries;
+DROP TABLE webhook_endpoints;
+DROP TABLE provider_states;
 DROP TABLE audit;
 DROP TABLE hooks;
 DROP TABLE api_key_uses;

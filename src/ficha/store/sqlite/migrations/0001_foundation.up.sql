@@ -333,6 +333,71 @@ CREATE TABLE hooks (
 
 CREATE INDEX hooks_due ON hooks (due_at);
 
+-- Of each external provider, what all processes share.
+CREATE TABLE provider_states (
+    name TEXT PRIMARY KEY NOT NULL,
+    next_at INTEGER NOT NULL,
+    open_until_at INTEGER,
+    failures INTEGER NOT NULL,
+    trips INTEGER NOT NULL,
+    turns TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Addresses that are told of events: those of an account in one row; the operator's own have the owner ''.
+CREATE TABLE webhook_endpoints (
+    owner TEXT PRIMARY KEY NOT NULL,
+    endpoints TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Events on their way to endpoints, and for a while those that have arrived.
+CREATE TABLE deliveries (
+    id TEXT PRIMARY KEY NOT NULL,
+    endpoint_id TEXT NOT NULL,
+    job_id TEXT,
+    created_at INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    attempts INTEGER NOT NULL,
+    answered INTEGER,
+    owner TEXT NOT NULL,
+    account_id TEXT NOT NULL,
+    event TEXT NOT NULL,
+    state TEXT NOT NULL,
+    error TEXT,
+    body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX deliveries_due ON deliveries (due_at) WHERE state = 'pending';
+CREATE INDEX deliveries_of_owner ON deliveries (owner, id);
+CREATE INDEX deliveries_ended ON deliveries (ended_at) WHERE ended_at IS NOT NULL;
+
+-- Files of accounts. Their bytes lie elsewhere.
+CREATE TABLE files (
+    id TEXT PRIMARY KEY NOT NULL,
+    job_id TEXT,
+    reservation_id TEXT,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    size INTEGER NOT NULL CHECK (size >= 0),
+    uses INTEGER NOT NULL CHECK (uses >= 0),
+    account_id TEXT NOT NULL,
+    state TEXT NOT NULL,
+    role TEXT NOT NULL,
+    name TEXT NOT NULL,
+    media_type TEXT NOT NULL,
+    digest TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX files_of_account ON files (account_id, id);
+CREATE INDEX files_of_job ON files (job_id) WHERE job_id IS NOT NULL;
+CREATE INDEX files_expiring ON files (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE TABLE file_usage (
+    account_id TEXT PRIMARY KEY NOT NULL,
+    files INTEGER NOT NULL CHECK (files >= 0),
+    size INTEGER NOT NULL CHECK (size >= 0)
+) STRICT, WITHOUT ROWID;
+
 -- Who did what. A line is written in the transaction of the act itself, and never changed.
 CREATE TABLE audit (
     number INTEGER PRIMARY KEY AUTOINCREMENT,

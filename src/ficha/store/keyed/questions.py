@@ -1,0 +1,21 @@
+"""Queries over the tables of keyed records, the same for both databases."""
+
+# ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
+from __future__ import annotations
+
+from ...core.records import AnyKeyed, KeyedName
+from ..sql.dialect import Asking, Dialect, Select
+from .tables import KEYED, OWNERS
+
+
+def keyed_between(sql: Dialect, after: str, last: str) -> Asking[dict[KeyedName, AnyKeyed]]:
+    """All records of the accounts from beyond one to another, and those that belong to no account."""
+    found: dict[KeyedName, AnyKeyed] = {}
+    for kind, table in KEYED.items():
+        page = Select(sql, f"SELECT {sql.selected(table, 't')} FROM ficha.{table.name} t")
+        if (owner := OWNERS[kind]) is not None:
+            page.where(
+                f"({owner} = '' OR {owner} > {page.given(after, 'text')} AND {owner} <= {page.given(last, 'text')})"
+            )
+        found |= {(kind, row[0]): table.record(row) for row in (yield page.statement())}
+    return found

@@ -1,0 +1,20 @@
+"""The tables of keyed records, each declared once for both databases."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...core import records as r
+from ..sql.tables import Table, table
+
+KEYED: Final[dict[str, Table]] = {
+    "Leader": table("leaders", r.Leader, "name"),
+    "ProviderState": table("provider_states", r.ProviderState, "name", values_as_json="turns"),
+    "WebhookEndpoints": table("webhook_endpoints", r.WebhookEndpoints, "owner", values_as_json="endpoints"),
+    "Delivery": table("deliveries", r.Delivery, "id", uuids="id job_id endpoint_id", texts_of_json="body"),
+    "File": table("files", r.File, "id", uuids="id job_id reservation_id"),
+    "FileUsage": table("file_usage", r.FileUsage, "account_id"),
+}
+"""The tables of keyed records, by their kind; the order in which PostgreSQL locks them."""
+OWNERS: Final[dict[str, str | None]] = {kind: getattr(r, kind).belongs_to for kind in KEYED}
+"""The column that holds a keyed record's account; None where all share it."""
