@@ -34,7 +34,9 @@ from .engine.committer import CommitLimits
 from .engine.engine import Engine
 from .engine.queries import Queries
 from .engine.trigger import OnWork
+from .environment import listed, setting
 from .operations import AllOperations, BoundOperations
+from .signing import LEAST_BYTES, Signer
 from .store.base import COMMITS_KEPT_MS_MIN, Store
 from .store.connect import connect, store_for
 from .store.schema_name import DEFAULT_SCHEMA, schema_problem
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from .server import Settings
 
 DEFAULT_URL: Final = "sqlite:///ficha.db"
+DEFAULT_FILES_URL: Final = "file:ficha-files"
 DEFAULT_POOL: Final = "default"
 CLOSE_GRACE_S: Final = 2.0
 
@@ -93,6 +96,14 @@ class Ficha(AllOperations):
         jobs ready, so that it can start a worker. Defaults to none.
     limits: the largest sizes accepted (see `Limits`).
     commit_limits: how calls share a commit and how long they wait (see `CommitLimits`).
+    secret: signs the addresses that providers call back and links to files; at least 32 characters, the same in every
+        process of a deployment. Defaults to FICHA_SECRET; without one there are no such addresses and links.
+    public_url: where the server is reached from outside, such as `https://api.example.com`. Defaults to
+        FICHA_PUBLIC_URL; without one, providers are asked for their results and cannot call back.
+    files: where uploads and results are kept: `file:folder`, or `s3://bucket/prefix`. Defaults to FICHA_FILES_URL, then
+        to `file:ficha-files`.
+    allow_addresses: hosts and networks that may be called although they are not public, such as `10.0.0.0/8`, where a
+        user or a provider gives the address. Defaults to FICHA_ALLOW_ADDRESSES, then to none.
     store: a custom store, in place of a database's URL.
     """
 
@@ -122,6 +133,10 @@ class Ficha(AllOperations):
         on_work: OnWork | None = None,
         limits: Limits | None = None,
         commit_limits: CommitLimits | None = None,
+        secret: str | None = None,
+        public_url: str | None = None,
+        files: str | None = None,
+        allow_addresses: Iterable[str] | None = None,
         store: Store | None = None,
     ) -> None:
         if not isinstance(database, str | None):
@@ -130,6 +145,13 @@ class Ficha(AllOperations):
         self.schema = schema or os.environ.get("FICHA_SCHEMA") or DEFAULT_SCHEMA
         if (problem := schema_problem(self.schema)) is not None:
             raise ValueError(problem)
+        found = setting(os.environ, "FICHA_SECRET") or ""
+        # (A weak secret in the environment is refused by the server, which says so.)
+        self.signer = Signer(secret) if secret else Signer(found) if len(found.encode()) >= LEAST_BYTES else None
+        self.public_url = (public_url or os.environ.get("FICHA_PUBLIC_URL") or "").rstrip("/") or None
+        self.files_url = files or os.environ.get("FICHA_FILES_URL") or DEFAULT_FILES_URL
+        allowed = listed(os.environ.get("FICHA_ALLOW_ADDRESSES", "")) if allow_addresses is None else allow_addresses
+        self.allow_addresses = tuple(allowed)
         self.limits = limits or Limits()
         self.lease_s = lease_s if lease_s is not None else _milliseconds("JOB_LOCK_TTL_MS", 60_000) / 1_000
         lease_ms = _milliseconds_of(self.lease_s, "lease_s")

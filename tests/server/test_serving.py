@@ -18,8 +18,9 @@ import httpx
 import pytest
 
 from ficha import Ficha
+from ficha.environment import SettingError
 from ficha.server.serving import ServerProcess, listening
-from ficha.server.settings import SettingError, Settings
+from ficha.server.settings import Settings
 from tests.support import processes
 from tests.support.server_process import SECRET, Served, served
 from tests.support.waiting import until_sync

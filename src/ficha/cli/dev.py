@@ -51,8 +51,9 @@ def dev(
 
     The data is in a throw-away SQLite file, unless --database names a database.
     """
+    from ..environment import SettingError
     from ..server.serving import NotServed
-    from ..server.settings import SettingError, Settings
+    from ..server.settings import Settings
     from .backend import application
 
     found, _ = application(app, database, "tools")

@@ -50,8 +50,9 @@ def serve(
 
     Exits with 0 when stopped.
     """
+    from ..environment import SettingError
     from ..server.serving import NotServed, bound, url_of
-    from ..server.settings import SettingError, Settings
+    from ..server.settings import Settings
     from ..server.stand_in import StandIn
     from ..server.supervisor import Supervisor
     from .backend import application

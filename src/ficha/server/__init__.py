@@ -3,7 +3,8 @@
 from ..extras import needs_extra
 
 with needs_extra("server"):
+    from ..environment import SettingError
     from .application import asgi
-    from .settings import SettingError, Settings
+    from .settings import Settings
 
 __all__ = ["SettingError", "Settings", "asgi"]

@@ -15,7 +15,9 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ..environment import SettingError
 from ..errors import Refused
+from ..signing import Signer
 from ..store.base import StoreError
 from .answer_limits import AnswerLimits
 from .body_thread import BodyThread
@@ -28,7 +30,7 @@ from .openapi import document
 from .problems import EdgeError, problem_response, refused_response
 from .request_log import RequestLog
 from .routes import ROUTERS
-from .settings import SettingError, Settings
+from .settings import Settings
 
 if TYPE_CHECKING:
     from ..app import Ficha
@@ -58,6 +60,7 @@ def asgi(app: Ficha, settings: Settings | None = None) -> FastAPI:
     state.ficha = app
     state.settings = chosen
     state.identity = Identity(app, chosen)
+    app.signer = app.signer or Signer(chosen.secret)
     state.cursors = Cursors(chosen.secret)
     state.body_thread = BodyThread()
     state.opening = _Opening(app, process_secret)

@@ -20,8 +20,9 @@ from msgspec import Struct
 
 from ..core.commands import Elect
 from ..core.outcomes import Elected
+from ..environment import SettingError
 from ..store.base import StoreError
-from .settings import HINT, SettingError
+from .settings import HINT
 
 if TYPE_CHECKING:
     from ..app import Ficha

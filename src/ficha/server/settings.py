@@ -7,12 +7,12 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import fields
 
+from ..environment import SettingError, listed, setting
 from ..store.database_url import hidden
 from .identity.settings import setting_problem
 
@@ -20,10 +20,6 @@ WEAK_PREFIXES: Final = ("secret", "changeme", "password", "example")
 MIN_DISTINCT: Final = 8
 """A secret must not begin with one of these words, and must have at least so many different characters."""
 HINT: Final = "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(32))'"
-
-
-class SettingError(ValueError):
-    """A setting is missing or invalid; the message says what to set."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -101,7 +97,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         found: dict[str, Any] = {}
         for name in cls.__struct_fields__:
             variable = f"FICHA_{name.upper()}"
-            if (text := _text(source, variable)) is not None:
+            if (text := setting(source, variable)) is not None:
                 found[name] = _converted(name, variable, text)
         found |= given
         if "secret" not in found:
@@ -118,24 +114,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     @staticmethod
     def has_secret() -> bool:
         """Whether the environment sets FICHA_SECRET."""
-        return _text(os.environ, "FICHA_SECRET") is not None
+        return setting(os.environ, "FICHA_SECRET") is not None
 
 
 @cache
 def _process_secret() -> str:
     """One for all servers of this process."""
     return secrets.token_urlsafe(32)
-
-
-def _text(source: Mapping[str, str], variable: str) -> str | None:
-    if value := source.get(variable):
-        return value
-    if path := source.get(f"{variable}_FILE"):
-        try:
-            return Path(path).read_text("utf-8").strip()
-        except (OSError, UnicodeError) as error:
-            raise SettingError(f"{variable}_FILE: {error}") from None
-    return None
 
 
 def _check_network(text: str) -> None:
@@ -147,13 +132,9 @@ def _check_network(text: str) -> None:
         ) from None
 
 
-def _list(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
 _CONVERTERS: Final[dict[str, Callable[[str], Any]]] = {
-    "cors_origins": _list,
-    "trusted_proxies": _list,
+    "cors_origins": listed,
+    "trusted_proxies": listed,
     **{field.name: field.type for field in fields(Settings) if field.type in (int, float)},
 }
 
