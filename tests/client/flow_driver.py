@@ -8,8 +8,9 @@ import msgspec
 
 from ficha import Refused
 from ficha.client import Client, Retries, ServerError, Unreachable
-from ficha.client.effects import Answer, Emit, Open, Pause, Ride, Send
+from ficha.client.effects import Emit, Open, Pause, Ride, Send
 from ficha.client.retries import STANDARD
+from ficha.outbound import Answer
 
 JOB_ID = "0190f2c4-0000-7000-8000-000000000001"
 

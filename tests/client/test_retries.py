@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ficha import InsufficientCredits, Overloaded, RateLimited, Refused
 from ficha.client import BadAnswer, Client, Retries, Unreachable
-from ficha.client.effects import Answer
 from ficha.client.retries import pause_s
+from ficha.outbound import Answer
 from tests.client.flow_driver import (
     JOB_ID,
     LOST,

@@ -8,7 +8,8 @@ import pytest
 
 from ficha import EventView, JobView, NotFound, Refused
 from ficha.client import Client, Wait
-from ficha.client.effects import Answer, Open, Read
+from ficha.client.effects import Open, Read
+from ficha.outbound import Answer
 from tests.client.flow_driver import JOB_ID, LOST, REFUSED, FlowDriver, Trial, event, job, ok, problem, receipt
 
 LIVE = Answer(200, {"content-type": "text/event-stream; charset=utf-8"})

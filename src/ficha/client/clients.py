@@ -16,10 +16,11 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from ..outbound import Answer
 from .accounts import AccountMethods
 from .admin import AdminMethods
 from .batches import BatchMethods
-from .effects import Answer, Emit, Flow, Open, Pause, Read, Ride, Send, Step, Stream
+from .effects import Emit, Flow, Open, Pause, Read, Ride, Send, Step, Stream
 from .errors import ServerError, Unreachable
 from .operation import AsyncDriver, SyncDriver
 from .retries import STANDARD, Retries

@@ -62,12 +62,6 @@ Stream: TypeAlias = Generator[Step | Emit[T], Any, None]
 """An iteration: what it emits are its items."""
 
 
-class Answer(Struct, frozen=True):
-    status: int
-    headers: Mapping[str, str]
-    body: bytes = b""
-
-
 S = TypeVar("S")
 
 

@@ -10,7 +10,7 @@ import msgspec
 from ..core.codes import Code
 from ..core.outcomes import Refusal
 from ..errors import Refused
-from .effects import Answer
+from ..outbound import Answer
 from .errors import BadAnswer, ServerError, Unreachable
 
 _OF_EVERY_PROBLEM: Final = frozenset(

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from .. import validation as arg
 from ..engine.views import JobText
 from ..errors import Refused
+from ..outbound import Answer
 from ..requests import BatchRequest, Body, SubmitRequest
-from .effects import Answer, Flow, Pause, Send
+from .effects import Flow, Pause, Send
 from .errors import BadAnswer, ServerError, Unreachable
 from .problems import trouble_of
 from .retries import Retries, pause_s

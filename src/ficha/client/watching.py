@@ -8,7 +8,8 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 from ..core.states import FINAL
 from ..engine.views import EventView, Happening, JobView, Page, Wait
 from ..errors import Refused
-from .effects import Answer, Emit, Flow, Open, Pause, Read, Ride, Send, Step
+from ..outbound import Answer
+from .effects import Emit, Flow, Open, Pause, Read, Ride, Send, Step
 from .errors import Unreachable
 from .problems import refusal_of, trouble_of
 from .sending import RequestMethods, fields
