@@ -1,0 +1,435 @@
+"""What a provider is: a class of five small methods over HTTP, and the values that they take and return.
+
+A provider knows one API: how to start work there, ask for its state, fetch its result, cancel it, and whether to
+believe a call-back. It holds no job and no credits, makes no retry and keeps nothing between calls. Whatever it returns
+is data; the worker decides what becomes of the job.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, ClassVar, Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+RATE: Final = re.compile(r"([1-9][0-9]{0,8})/(s|m|h)")
+PERIODS_S: Final = {"s": 1, "m": 60, "h": 3_600}
+NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+ANSWER_BYTES: Final = 8_388_608
+"""The largest answer that is read from a provider."""
+WORDS_LENGTH: Final = 2_000
+"""How much of a provider's own error text is kept."""
+OPERATORS_STATUSES: Final = frozenset({401, 402, 403, 407})
+"""The provider refuses the operator, not the user: a wrong key, no credits there. What it says is not for the user."""
+AGAIN_STATUSES: Final = frozenset({408, 409, 423, 425})
+"""The same request may work a moment later."""
+BUSY_S: Final = 5.0
+"""How long a request waits that the provider refused as one too many, where it does not say itself."""
+LONGEST_PAUSE_S: Final = 3_600.0
+"""The longest pause that a provider may ask for."""
+
+
+class ProviderCall(Struct, frozen=True):
+    """What a provider tool's function returns: which model or workflow to call, and with what.
+
+    target: the provider's name for it, such as `owner/model` or a workflow's id.
+    input: what it gets, as the provider's documentation describes it.
+    options: further fields of the request, such as the kind of machine; each provider says which it knows.
+    """
+
+    target: str
+    input: dict[str, Any]
+    options: dict[str, Any] = {}
+
+
+class RemoteFile(Struct, frozen=True):
+    """A file that the provider made, at the provider's own address, which will soon be gone."""
+
+    url: str
+    name: str | None = None
+    media_type: str | None = None
+
+
+class ProviderResult(Struct, frozen=True):
+    """What the provider made.
+
+    output: JSON. files: to be copied into our own storage. cost: what the provider charges for it, in the operator's
+    currency; None if it does not say.
+    """
+
+    output: Any
+    files: tuple[RemoteFile, ...] = ()
+    cost: float | None = None
+
+
+class ProviderWorking(Struct, frozen=True, tag="working"):
+    """The work is not done. progress: percent. position: how many are before it in the provider's queue."""
+
+    progress: int | None = None
+    position: int | None = None
+
+
+class ProviderSucceeded(Struct, frozen=True, tag="succeeded"):
+    """The work is done. result: None if it must be asked for (`Provider.result`)."""
+
+    result: ProviderResult | None = None
+
+
+class ProviderFailed(Struct, frozen=True, tag="failed"):
+    """The provider gave up. error: its own words, which the job's owner reads. final: another try cannot help. cost:
+    what it charges all the same."""
+
+    error: str
+    final: bool = True
+    cost: float | None = None
+
+
+ProviderStatus = ProviderWorking | ProviderSucceeded | ProviderFailed
+
+
+class ReceivedCallback(Struct, frozen=True):
+    """A call-back as it came. Names of headers are in lower case; `received_at` is UNIX time in seconds."""
+
+    headers: Mapping[str, str]
+    body: bytes
+    received_at: float
+
+
+class BadCallback(Exception):
+    """A call-back that is not to be believed: no signature, a wrong one, or one that is too old."""
+
+
+class ProviderError(Exception):
+    """A request to a provider did not work.
+
+    final: another try cannot help. was_sent: whether the provider may have received the request; False only where that
+    is certain. retry_after_s: when to try again, where the provider said so. is_fault: whether it counts as a failure
+    of the provider, which opens its breaker. for_user: the message is the provider's own, about the user's request.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        final: bool = False,
+        was_sent: bool = True,
+        retry_after_s: float | None = None,
+        is_fault: bool = True,
+        for_user: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.final = final
+        self.was_sent = was_sent
+        self.retry_after_s = retry_after_s
+        self.is_fault = is_fault
+        self.for_user = for_user
+
+
+class ProviderBusy(ProviderError):
+    """The request was not served because there were too many, or because the breaker is open: nothing was done, and the
+    same request is to be made again after `retry_after_s`. That is nobody's failure."""
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message, was_sent=False, retry_after_s=retry_after_s, is_fault=False)
+        self.retry_after_s: float = retry_after_s
+
+
+class Breaker(Struct, frozen=True):
+    """When a provider counts as down: after so many failures in a row, for so many seconds; then one request tries."""
+
+    failures: int = 5
+    open_s: float = 30.0
+
+
+class HttpAnswer(Protocol):
+    """What a provider answered."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def body(self) -> bytes: ...
+
+
+class HttpSender(Protocol):
+    """What sends requests; `ficha.outbound.Outbound` is one."""
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] = ...,
+        json: Any = ...,
+        content: bytes | None = ...,
+        timeout_s: float = ...,
+        most_bytes: int = ...,
+        guarded: bool = ...,
+    ) -> HttpAnswer: ...
+
+
+class RequestTurn(Protocol):
+    """A provider's leave to make one request. Set `is_fault` if the provider failed."""
+
+    is_fault: bool
+
+
+class FreeTurn:
+    """The turn of a provider without limits."""
+
+    is_fault = False
+
+
+TakeTurn = Callable[[], AbstractAsyncContextManager[RequestTurn]]
+"""Waits for a turn; raises ProviderBusy if there is none soon, or if the provider counts as down."""
+
+
+def free_turn() -> AbstractAsyncContextManager[RequestTurn]:
+    return nullcontext(FreeTurn())
+
+
+class ProviderHttp:
+    """HTTP as a provider's methods use it: every request takes a turn of the provider's limits, has its time-out, and
+    ends in an answer with a status of 200 to 299 or in a `ProviderError` with the provider's own words.
+
+    sender: the shared HTTP client. errors: exceptions of the sender, each with `was_sent`.
+    """
+
+    def __init__(
+        self,
+        sender: HttpSender,
+        *,
+        timeout_s: float = 30.0,
+        turn: TakeTurn = free_turn,
+        errors: tuple[type[Exception], ...] = (OSError, TimeoutError),
+        correlation_id: str | None = None,
+    ) -> None:
+        self._sender = sender
+        self._timeout_s = timeout_s
+        self._turn = turn
+        self._errors = errors
+        self._correlation_id = correlation_id
+
+    async def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        json: Any = None,
+        content: bytes | None = None,
+        timeout_s: float | None = None,
+        most_bytes: int = ANSWER_BYTES,
+        guarded: bool = False,
+    ) -> HttpAnswer:
+        """Makes one request. guarded: only to public addresses, for a URL that the operator did not configure.
+
+        The job's correlation id goes with it as `X-Correlation-ID`.
+        """
+        sent = {"accept": "application/json", **{name.lower(): value for name, value in (headers or {}).items()}}
+        if self._correlation_id is not None:
+            sent.setdefault("x-correlation-id", self._correlation_id)
+        body: dict[str, Any] = {} if json is None else {"json": json}
+        if content is not None:
+            body["content"] = content
+        async with self._turn() as turn:
+            try:
+                answer = await self._sender.request(
+                    method,
+                    url,
+                    headers=sent,
+                    timeout_s=self._timeout_s if timeout_s is None else timeout_s,
+                    most_bytes=most_bytes,
+                    guarded=guarded,
+                    **body,
+                )
+                check(answer)
+            except ProviderError as error:
+                turn.is_fault = error.is_fault
+                raise
+            except self._errors as error:
+                turn.is_fault = True
+                words = str(error) or type(error).__name__
+                raise ProviderError(words, was_sent=bool(getattr(error, "was_sent", True))) from error
+            return answer
+
+    async def json(self, method: str, url: str, **options: Any) -> Any:
+        """The same, and the answer's body as JSON. Anything else, such as an HTML page, is an error of the provider."""
+        return read_json(await self.request(method, url, **options))
+
+
+def check(answer: HttpAnswer) -> None:
+    """Raises the `ProviderError` of an answer that is not a success."""
+    status = answer.status
+    if 200 <= status < 300:
+        return
+    said = words_of(answer.body)
+    if status == 429:
+        pause_s = _pause_s(answer)
+        raise ProviderBusy(said or "the provider takes no more requests now", BUSY_S if pause_s is None else pause_s)
+    if status in AGAIN_STATUSES or status >= 500:
+        words = f"the provider answered {status}" + (f": {said}" if said else "")
+        raise ProviderError(words, retry_after_s=_pause_s(answer), is_fault=status >= 500)
+    if status >= 400:
+        for_user = bool(said) and status not in OPERATORS_STATUSES
+        words = said if for_user else f"the provider answered {status}" + (f": {said}" if said else "")
+        raise ProviderError(words, final=True, is_fault=False, for_user=for_user)
+    raise ProviderError(f"the provider answered {status}, a redirect, which is not followed")
+
+
+def read_json(answer: HttpAnswer) -> Any:
+    """An answer's body as JSON."""
+    try:
+        return msgspec.json.decode(answer.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        start = answer.body[:80].decode("utf-8", "replace")
+        raise ProviderError(f"the provider's answer is not JSON: {start!r}") from None
+
+
+def words_of(body: bytes) -> str:
+    """A provider's own words of an error, from the fields that usually hold them; empty if there are none."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    return _words(value, 0)[:WORDS_LENGTH].strip()
+
+
+def _words(value: Any, depth: int) -> str:
+    if isinstance(value, str):
+        return value
+    if depth > 4:
+        return ""
+    if isinstance(value, list):
+        return "; ".join(found for item in value[:5] if (found := _words(item, depth + 1)))
+    if isinstance(value, dict):
+        for name in ("detail", "error", "message", "msg", "errors", "title"):
+            if found := _words(value.get(name), depth + 1):
+                return found
+    return ""
+
+
+def _pause_s(answer: HttpAnswer) -> float | None:
+    """The answer's Retry-After in seconds: a number, or a date."""
+    given = next((value for name, value in answer.headers.items() if name.lower() == "retry-after"), None)
+    if given is None:
+        return None
+    try:
+        pause_s = float(given)
+    except ValueError:
+        try:
+            pause_s = (parsedate_to_datetime(given) - datetime.now(UTC)).total_seconds()
+        except (ValueError, TypeError):
+            return None
+    return min(max(pause_s, 0.0), LONGEST_PAUSE_S) if math.isfinite(pause_s) else None
+
+
+class Provider:
+    """One external provider. Subclass it, and give the object to `Ficha.provider_tool`.
+
+    name: what it is called in addresses of call-backs, in logs and in limits: lower-case letters, digits, - and _.
+    rate: requests per second, minute or hour, as in "60/m", over all processes. Defaults to no limit.
+    at_once: requests at a time, over all processes. Defaults to no limit.
+    timeout_s: for one request. Defaults to 30.
+    poll_s: how long after the start, or after the last answer, the provider is asked for the state of a job, if no
+        call-back came; ever later as the job takes longer. Defaults to 30.
+    breaker: when the provider counts as down. Defaults to five failures in a row, for 30 seconds.
+
+    takes_keys: whether the same `key` starts the work only once there. signs_callbacks: whether `verify` proves who
+    sent a call-back, so that what it says may move money without another question.
+
+    Every method may raise `ProviderError`; `http` raises it by itself.
+    """
+
+    takes_keys: ClassVar[bool] = False
+    signs_callbacks: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        rate: str | None = None,
+        at_once: int | None = None,
+        timeout_s: float = 30.0,
+        poll_s: float = 30.0,
+        breaker: Breaker | None = None,
+    ) -> None:
+        terms = Breaker() if breaker is None else breaker
+        for problem in _problems(name, rate, at_once, terms, timeout_s=timeout_s, poll_s=poll_s):
+            raise ValueError(f"provider {name!r}: {problem}")
+        self.name = name
+        self.rate = rate
+        self.at_once = at_once
+        self.timeout_s = timeout_s
+        self.poll_s = poll_s
+        self.breaker = terms
+
+    @property
+    def interval_s(self) -> float:
+        """The time between two requests at the highest rate; 0 for no limit."""
+        if self.rate is None or (found := RATE.fullmatch(self.rate)) is None:
+            return 0.0
+        return PERIODS_S[found[2]] / int(found[1])
+
+    async def start(
+        self,
+        http: ProviderHttp,
+        call: ProviderCall,
+        *,
+        callback_url: str | None,
+        key: str,
+        correlation_id: str | None,
+    ) -> str:
+        """Starts the work, and returns the provider's reference to it.
+
+        callback_url: where the provider should call back; None if it cannot reach this server. key: names this run of
+        the job: if the provider takes keys (`takes_keys`), the same key starts the work once. correlation_id: for the
+        provider's own logs, where it keeps such a thing; the header is sent anyway.
+        """
+        raise NotImplementedError
+
+    async def status(self, http: ProviderHttp, ref: str) -> ProviderStatus:
+        """How the work stands."""
+        raise NotImplementedError
+
+    async def result(self, http: ProviderHttp, ref: str) -> ProviderResult:
+        """What the work led to; asked once it has succeeded, where neither `status` nor a call-back had it."""
+        raise NotImplementedError
+
+    async def cancel(self, http: ProviderHttp, ref: str) -> None:
+        """Asks the provider to stop. Work that has ended already is no error."""
+        raise NotImplementedError
+
+    async def verify(self, http: ProviderHttp, callback: ReceivedCallback) -> ProviderStatus | None:
+        """What a call-back says, if it is the provider's; raises `BadCallback` if it is not, or is too old.
+
+        None: the provider signs nothing, so what it says is not believed: `status` is asked instead.
+        """
+        return None
+
+    def refs(self, callback: ReceivedCallback) -> str | None:
+        """The reference that a call-back names; None if it names none. Must not raise."""
+        return None
+
+
+def _problems(name: Any, rate: Any, at_once: Any, breaker: Any, **seconds: Any) -> Iterator[str]:
+    if not isinstance(name, str) or NAME.fullmatch(name) is None:
+        yield "its name must be 1 to 63 of the characters a-z 0-9 _ -, and begin with a letter or digit"
+    if rate is not None and (not isinstance(rate, str) or RATE.fullmatch(rate) is None):
+        yield f'rate must be a number per s, m or h, such as "60/m", not {rate!r}'
+    if at_once is not None and (isinstance(at_once, bool) or not isinstance(at_once, int) or at_once < 1):
+        yield f"at_once must be a whole number from 1 up or None, not {at_once!r}"
+    if not isinstance(breaker, Breaker) or isinstance(breaker.failures, bool) or not breaker.failures >= 1:
+        yield f"breaker must be Breaker(failures=…, open_s=…) with at least one failure, not {breaker!r}"
+        return
+    for option, value in (*seconds.items(), ("breaker.open_s", breaker.open_s)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0.001 <= value <= 86_400:
+            yield f"{option} must be a number of seconds from 0.001 to 86400, not {value!r}"
