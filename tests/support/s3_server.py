@@ -25,7 +25,7 @@ def s3_server() -> Iterator[S3Server]:
         try:
             yield S3Server(f"http://127.0.0.1:{int(process.stdout.readline())}")
         finally:
-            process.stdin.close()
+            process.kill()
 
 
 class S3Server:
