@@ -5,7 +5,7 @@ Refused                 a call was refused and changed nothing; `code` says why
 ├── CostLimit           ├── InvalidPayload     ├── Overloaded
 ├── IdempotencyMismatch ├── InvalidState       ├── QuotaExceeded
 ├── InsufficientCredits ├── LeaseLost          ├── RateLimited
-├── TooLarge            └── UnknownTool
+├── ProviderDown        ├── TooLarge           └── UnknownTool
 
 A class is named after its code, and the table of codes (`core/codes.py`) says what it means.
 """
@@ -28,6 +28,7 @@ __all__ = [
     "LeaseLost",
     "NotFound",
     "Overloaded",
+    "ProviderDown",
     "QuotaExceeded",
     "RateLimited",
     "Refused",
@@ -88,6 +89,9 @@ class NotFound(Refused, code="NOT_FOUND"): ...
 
 
 class Overloaded(Refused, code="OVERLOADED"): ...
+
+
+class ProviderDown(Refused, code="PROVIDER_DOWN"): ...
 
 
 class QuotaExceeded(Refused, code="QUOTA_EXCEEDED"): ...

@@ -33,6 +33,7 @@ class PayloadMismatch(Exception):
 class Tool(Struct, frozen=True, kw_only=True):
     """A kind of job. Its handler's signature is the schema of its payload; `Ficha.tool` describes the options.
 
+    down_with: the name of the provider whose outage refuses a submit; None if there is none, or its jobs wait.
     asked: the fields that a cost function has as parameters; None if it takes all.
     is_async: whether its handler is a coroutine function.
     setup_takes_device: whether `setup` is called with the device.
@@ -66,6 +67,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     stop_grace: float = 5.0
     audience: Audience = "user"
     plans: tuple[str, ...] | None = None
+    down_with: str | None = None
     asked: frozenset[str] | None = None
     is_async: bool = False
     setup_takes_device: bool = False

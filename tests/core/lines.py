@@ -13,9 +13,10 @@ _DURATION = re.compile(r"(-?\d+(?:\.\d+)?)(us|ms|s|m|h|d)")
 OPTIONS = frozenset(
     re.findall(
         r"\w+",
-        """account after as at attempts backoff backoff_max batch body by content correlation cost credits data delay
-        delivered error final jitter joins key limit lost max_wait of partial plans pool priority progress reason ref
-        reservation result scope session slots starts text timeout times tool ttl units""",
+        """account after as at at_once attempts backoff backoff_max batch body burst by content correlation cost credits
+        data delay declared delivered error every final jitter joins key limit lost max_wait of partial plans pool
+        priority progress provider provider_cost reason ref reservation result scope session slots starts text timeout
+        times tool ttl units""",
     )
 )
 """The options of commands; the settings take the names of the fields they set."""

@@ -15,12 +15,13 @@ be refused. After every line all invariants have to hold, and a refusal has to h
 Tuesday 2026-03-10 at 00:00 UTC with one pool, `gpu`, without a limit.
 
 settings    clock 10:00 | clock 2026-01-31T23:59 | +10s | -1h | plan NAME … | no-plan NAME | policy … | tool NAME … |
-            checkpoints A B C (a line) | checkpoints A>B,C B> C> (what may follow each)
+            checkpoints A B C (a line) | checkpoints A>B,C B> C> (what may follow each) | turns NAME=VALUE …
 commands    open, grant, adjust, change-plan, submit, submit-each, claim, start, beat, checkpoint, step, finish,
             webhook, cancel, reserve, consume, release, expire, recover, forget, requeue, discard, pool, pause, resume,
-            resize, elect, api-key, revoke, use; `as ACTOR` before any of them; lines indented below `together` are one
-            commit group
-questions   account, ledger, job, events, event JOB KIND, queue POOL, reservation, batch, why JOB, audit, audited NUMBER
+            resize, elect, api-key, revoke, use, turn, end-turn, open-breaker, close-breaker; `as ACTOR` before any of
+            them; lines indented below `together` are one commit group
+questions   account, ledger, job, events, event JOB KIND, queue POOL, reservation, batch, why JOB, provider NAME, audit,
+            audited NUMBER
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.checkpoints import Checkpoints
-from ficha.core.policy import Plan
+from ficha.core.policy import Plan, TurnTerms
 from ficha.core.pools import why_waiting
-from ficha.core.records import Awaiting, Job, Leased, Ready
+from ficha.core.records import Awaiting, Job, Leased, ProviderOutage, ProviderState, Ready
 from ficha.declarations import declared_checkpoints
 from tests.core.lines import OPTIONS, Line, duration, ending_of, epoch_of, is_duration, listed, slots_of
 from tests.core.telling import Told, told
@@ -72,6 +73,7 @@ class _ScenarioRun:
         self.world.declare_pools(gpu=None)
         self.tools: dict[str, dict[str, str]] = {}
         self.declared: Checkpoints | None = None
+        self.turn_terms = TurnTerms()
 
     def play(self, block: list[str], number: int) -> None:
         lines = [Line(text) for text in block if text.strip() != "together"]
@@ -164,6 +166,13 @@ class _ScenarioRun:
     def _set_tool(self, line: Line) -> None:
         self.tools[line.words[0]] = line.options
 
+    def _set_turns(self, line: Line) -> None:
+        """The terms of all turns from here on."""
+        for name, text in line.options.items():
+            us = duration(text) if name.endswith(("_ms", "_us")) else 0
+            value = us // 1_000 if name.endswith("_ms") else us if name.endswith("_us") else int(text)
+            self.turn_terms = replace(self.turn_terms, **{name: value})
+
     def _set_checkpoints(self, line: Line) -> None:
         parts = [word.partition(">") for word in line.words]
         branches = {name: after.split(",") if after else [] for name, _, after in parts}
@@ -248,6 +257,7 @@ class _ScenarioRun:
             int(line.options["cost"]),
             content_hash=contents[min(at, len(contents) - 1)],
             session=line.options.get("session"),
+            provider=line.options.get("provider"),
             correlation_id=line.options.get("correlation"),
             **numbers,
             **spans,  # type: ignore[arg-type]
@@ -325,7 +335,11 @@ class _ScenarioRun:
         """A requeue by the account's user, of a tool for all plans or for those that are named."""
         account, job = line.words
         plans = tuple(line.options["plans"].split(",")) if "plans" in line.options else None
-        tools = {line.options.get("tool", "video"): c.ToolTerms(int(line.options.get("priority", "0")), plans)}
+        tools = {
+            line.options.get("tool", "video"): c.ToolTerms(
+                int(line.options.get("priority", "0")), plans, line.options.get("provider")
+            )
+        }
         return c.Resubmit(account, job, line.options["as"], tools)
 
     def _do_discard(self, line: Line) -> c.Command:
@@ -358,7 +372,42 @@ class _ScenarioRun:
     def _do_use(self, line: Line) -> c.Command:
         return c.UseApiKey(line.words[0])
 
+    def _do_turn(self, line: Line) -> c.Command:
+        provider, turn_id = line.words
+        return c.TakeTurn(provider, turn_id, self._terms(line))
+
+    def _do_end_turn(self, line: Line) -> c.Command:
+        provider, turn_id, how = line.words
+        is_fault = {"worked": False, "failed": True, "unknown": None}[how]
+        return c.EndTurn(provider, turn_id, self._terms(line), is_fault, line.options.get("error"))
+
+    def _terms(self, line: Line) -> TurnTerms:
+        return replace(
+            self.turn_terms,
+            **{name: int(line.options[name]) for name in ("at_once", "burst") if name in line.options},
+            **({"interval_us": duration(line.options["every"])} if "every" in line.options else {}),
+        )
+
+    def _do_open_breaker(self, line: Line) -> c.Command:
+        declared = line.options.get("declared") == "yes"
+        return c.OpenBreaker(line.words[0], line.span("ttl") or 0, declared, line.options.get("reason"))
+
+    def _do_close_breaker(self, line: Line) -> c.Command:
+        return c.CloseBreaker(line.words[0], line.options.get("declared") == "yes")
+
     # Questions
+
+    def _ask_provider(self, name: str) -> Told:
+        """What is stored of a provider: its breaker, its failures in a row, and the turns that are held."""
+        state = self.world.state.of(ProviderState).get(name)
+        outage = self.world.state.of(ProviderOutage).get(name)
+        facts: dict[str, Any] = {} if outage is None else {"until": outage.until_at, "trips": outage.trips}
+        if outage is not None:
+            facts.update(probe=outage.probe, since=outage.since_at, error=outage.error)
+        if state is not None:
+            held = ",".join(turn_id for turn_id, _ in state.turns) or None
+            facts.update(failures=state.failures, turns=held, next=state.next_at)
+        return "closed" if outage is None else "open", facts
 
     def _ask_audit(self) -> Told:
         lines = self.world.state.audit

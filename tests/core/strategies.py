@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.checkpoints import Checkpoints
-from ficha.core.policy import HOUR, SECOND, HookTerms, Plan, Policy
+from ficha.core.policy import HOUR, SECOND, HookTerms, Plan, Policy, TurnTerms
 from ficha.core.records import Awaiting, Job, Leased
 from tests.core.world import World
 from tests.support.new_jobs import new_job
@@ -239,6 +239,7 @@ _NEW_JOBS = st.fixed_dictionaries(
         "max_wait_ms": _pick(None, None, 60_000),
         "max_attempts": _pick(1, 2, 3),
         "content_hash": _pick(None, None, "c1", "c2", "c2"),
+        "provider": _pick(None, None, None, "fal"),
     }
 ).map(lambda drawn: new_job("", payload='{"n": 1}', **drawn))
 
@@ -311,7 +312,10 @@ _RESUBMITS = _make(
     account_id=_ACCOUNTS,
     job_id=_DEAD,
     new_id=st.just(""),
-    tools=_pick({"image": c.ToolTerms(), "video": c.ToolTerms(10, tuple(POLICY.plans)[:1])}, {"image": c.ToolTerms(5)}),
+    tools=_pick(
+        {"image": c.ToolTerms(), "video": c.ToolTerms(10, tuple(POLICY.plans)[:1])},
+        {"image": c.ToolTerms(5, provider="fal")},
+    ),
 )
 _DISCARDS = _make(c.Discard, job_id=_DEAD)
 _RESERVES = _make(c.Reserve, reservation_id=st.just(""), account_id=_ACCOUNTS, ttl_ms=_TTLS_MS)
@@ -370,6 +374,27 @@ _API_KEYS = st.one_of(
 )
 _ELECTIONS = _make(c.Elect, name=_pick("sweeper"), owner=_pick("n1", "n2"), ttl_ms=_pick(0, 30_000))
 
+_TURN_TERMS = _pick(
+    TurnTerms(interval_us=SECOND, at_once=2, failures=2, open_ms=10_000, open_max_ms=30_000, longest_wait_ms=2_000),
+    TurnTerms(interval_us=20 * SECOND, burst=3, failures=1),
+    TurnTerms(at_once=1, hold_ms=5_000, failures=0),
+)
+_TURN_IDS = _pick("t1", "t2", "t3", "t4")
+_PROVIDERS = _pick("fal", "fal", "own")
+_TURNS = st.one_of(
+    _make(c.TakeTurn, provider=_PROVIDERS, turn_id=_TURN_IDS, terms=_TURN_TERMS),
+    _make(
+        c.EndTurn,
+        provider=_PROVIDERS,
+        turn_id=_TURN_IDS,
+        terms=_TURN_TERMS,
+        is_fault=_pick(True, True, False, None),
+        error=_pick(None, "502"),
+    ),
+    _make(c.OpenBreaker, provider=_PROVIDERS, open_ms=_pick(0, 1, 60_000), is_declared=_pick(False, True)),
+    _make(c.CloseBreaker, provider=_PROVIDERS, is_declared=_pick(False, True)),
+)
+
 _KINDS: list[SearchStrategy[Any]] = [
     *[_CLAIMS] * 9,
     *[_SUBMITS] * 7,
@@ -387,5 +412,6 @@ _KINDS: list[SearchStrategy[Any]] = [
     *(_HEARTBEATS, _HEARTBEATS, _CHECKPOINTS, _STEPS, _REPORTS, _NOTES),
     *(_DISCARDS, _OPENS, _FORGETS, _PAUSES, _RESIZES, _ELECTIONS, _WORDS),
     *(_JOINS, _API_KEYS, _API_KEYS, _HOOKS, _HOOKS, _HOOKS),
+    *[_TURNS] * 4,
 ]
 """Each kind of command as often as it makes for an eventful workload."""

@@ -65,6 +65,13 @@ def told(outcome: o.Outcome) -> Told:
             return "revoked" if key.revoked_at is not None else "made", {**facts, "changed": outcome.changed}
         case o.Used():
             return "used", {}
+        case o.TurnTaken():
+            return "probe" if outcome.is_probe else "taken", {"wait": f"{outcome.wait_ms}ms"}
+        case o.TurnEnded():
+            return "open" if outcome.is_open else "closed", {}
+        case o.BreakerChanged(outage):
+            facts = {"changed": outcome.changed, "until": None if outage is None else outage.until_at}
+            return "closed" if outage is None else "open", facts
         case o.Elected():
             return "leads" if outcome.leads else "follows", {"owner": outcome.owner, "until": outcome.expires_at}
     raise AssertionError(f"{outcome} has no words yet")

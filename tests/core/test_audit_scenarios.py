@@ -42,6 +42,8 @@ ACTS = """
     as boss resize cpu 3
     as boss api-key a1 ci
     as boss revoke a1
+    as boss open-breaker fal ttl=60s declared=yes
+    as boss close-breaker fal
 """
 
 
@@ -71,6 +73,8 @@ def test_every_act_of_a_person_leaves_its_line() -> None:
         ("resize_pool", "pool cpu"),
         ("create_api_key", "API key a1"),
         ("revoke_api_key", "API key a1"),
+        ("open_breaker", "provider fal"),
+        ("close_breaker", "provider fal"),
     ]
 
 

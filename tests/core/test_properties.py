@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.api_keys import state_of
+from ficha.core.audit import SYSTEM
 from ficha.core.dataset import State
 from ficha.core.decide import decide
 from ficha.core.invariants import overfull_pools, uncounted_runs, violations
@@ -151,7 +152,9 @@ def test_a_line_is_written_for_what_was_done_in_a_name_and_never_changed(workloa
     for world, before, command, outcome in one_by_one(workload):
         assert world.state.audit[: len(before.audit)] == before.audit
         new = world.state.audit[len(before.audit) :]
-        if not isinstance(command, c.ActingAs) or isinstance(outcome, Refusal):
+        if isinstance(c.unwrapped(command), c.EndTurn):
+            assert {line.actor for line in new} <= {SYSTEM}
+        elif not isinstance(command, c.ActingAs) or isinstance(outcome, Refusal):
             assert new == []
         elif isinstance(command.command, ACTS_OF_PEOPLE):
             assert [(line.actor, line.at) for line in new] == [(command.actor, world.now)]
@@ -163,6 +166,7 @@ ACTS_OF_PEOPLE = (
     *(c.OpenAccount, c.ChangePlan, c.Credit, c.Submit, c.Finish, c.CancelJob, c.Recover, c.Requeue),
     *(c.Resubmit, c.Discard),
     *(c.Reserve, c.EndReservation, c.DeclarePool, c.PausePool, c.ResizePool, c.CreateApiKey, c.RevokeApiKey),
+    *(c.OpenBreaker, c.CloseBreaker),
 )
 
 

@@ -1,4 +1,4 @@
-"""The audit log: the line that a command writes when it is given in somebody's name.
+"""The audit log: the line that a command writes when it is given in somebody's name, and those of Ficha itself.
 
 Each rule says what its line contains. A line is small whatever the command holds: no payload, no result, no digest of a
 key, and texts are cut.
@@ -17,6 +17,9 @@ from .workspace import Workspace
 TEXT_LENGTH: Final = 200
 """How many characters of a free text, such as a reason, a line keeps."""
 
+SYSTEM: Final = "system"
+"""The actor of lines that no caller's act caused."""
+
 _TOLD: Final = ("status", "refunded", "new_balance")
 """The fields of an outcome that a line contains, if the outcome has them."""
 
@@ -31,6 +34,12 @@ def record(ws: Workspace, actor: str, rule: Rule[Any], command: Command, outcome
     if _is_repeat(outcome):
         kept["changed"] = False
     ws.add_audit_line(AuditLine(ws.now, actor, said.act, said.target, kept))
+
+
+def record_of_system(ws: Workspace, act: str, target: str, **details: float | str | None) -> None:
+    """Writes the line for a change that Ficha made by itself and an operator should know of."""
+    kept = {name: _cut(value) for name, value in details.items() if value is not None}
+    ws.add_audit_line(AuditLine(ws.now, SYSTEM, act, target, kept))
 
 
 def _is_repeat(outcome: Any) -> bool:

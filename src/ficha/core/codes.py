@@ -22,6 +22,7 @@ Code = Literal[
     "LEASE_LOST",
     "NOT_FOUND",
     "OVERLOADED",
+    "PROVIDER_DOWN",
     "QUOTA_EXCEEDED",
     "RATE_LIMITED",
     "TOO_LARGE",
@@ -62,9 +63,12 @@ CODES: Final[dict[AnyCode, CodeFacts]] = {
     "LEASE_LOST": CodeFacts("the worker no longer holds the job, and must stop working on it", 409),
     "NOT_FOUND": CodeFacts("there is no such thing, or it is somebody else's", 404),
     "OVERLOADED": CodeFacts("too many calls wait already, or the database cannot be reached", 503, retryable=True),
+    "PROVIDER_DOWN": CodeFacts("the tool's external provider keeps failing; nothing was charged", 503, retryable=True),
     "QUOTA_EXCEEDED": CodeFacts("the account has as many active jobs and reservations as its plan allows", 429),
     "RATE_LIMITED": CodeFacts(
-        "as many submits this hour as the plan allows, too many log-ins, or too much under way", 429, retryable=True
+        "as many submits this hour as the plan allows, too many log-ins, too much under way, or a provider's own limit",
+        429,
+        retryable=True,
     ),
     "TOO_LARGE": CodeFacts("more than a limit allows", 413),
     "UNAUTHENTICATED": CodeFacts("no valid credential was sent", 401),

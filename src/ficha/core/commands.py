@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from .checkpoints import Checkpoints
+from .policy import TurnTerms
 from .records import ApiKeyScope, JobSpec, KeyScope
 
 
@@ -51,6 +52,8 @@ class NewJob(Struct, frozen=True, gc=False):
     max_wait_ms: int | None = None
     plans: tuple[str, ...] | None = None
     """The only plans that may submit it; None where any may, and where the application itself submits."""
+    provider: str | None = None
+    """The external provider whose outage refuses the submit; None if the job waits for the end of an outage."""
 
 
 class Submit(Command, frozen=True):
@@ -245,6 +248,7 @@ class ToolTerms(Struct, frozen=True, gc=False):
 
     priority: int = 0
     plans: tuple[str, ...] | None = None
+    provider: str | None = None
 
 
 class Resubmit(Command, frozen=True):
@@ -347,6 +351,44 @@ class EndHook(Command, frozen=True):
     error: str | None = None
 
 
+class TakeTurn(Command, frozen=True):
+    """Reserves one request to a provider: the caller waits for as long as the outcome says, then sends it."""
+
+    provider: str
+    turn_id: str
+    terms: TurnTerms = TurnTerms()
+
+
+class EndTurn(Command, frozen=True):
+    """The request is over. `is_fault`: whether the provider failed; None if nothing is known of that, as when the
+    caller was cancelled."""
+
+    provider: str
+    turn_id: str
+    terms: TurnTerms = TurnTerms()
+    is_fault: bool | None = False
+    error: str | None = None
+
+
+class OpenBreaker(Command, frozen=True):
+    """Keeps all requests from a provider for so long, whatever its requests say. Then a probe goes out.
+
+    is_declared: whether the application has a provider of that name; of any other there must be a state.
+    """
+
+    provider: str
+    open_ms: int
+    is_declared: bool = False
+    reason: str | None = None
+
+
+class CloseBreaker(Command, frozen=True):
+    """Lets requests go to a provider again, at once."""
+
+    provider: str
+    is_declared: bool = False
+
+
 class ActingAs(Command, frozen=True):
     """A command with the name of its caller: unless it is refused, it writes a line to the audit log."""
 
@@ -386,6 +428,10 @@ UnwrappedCommand = (
     | UseApiKey
     | HoldHook
     | EndHook
+    | TakeTurn
+    | EndTurn
+    | OpenBreaker
+    | CloseBreaker
 )
 AnyCommand = UnwrappedCommand | ActingAs
 

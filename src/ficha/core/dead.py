@@ -9,10 +9,10 @@ from . import ledger
 from .commands import Discard, Requeue, Resubmit
 from .outcomes import Discarded, Refusal, Submitted
 from .policy import priority_of
-from .records import WAITING, Account, Job
+from .records import WAITING, Account, Job, ProviderOutage
 from .refusals import lacks_credits, no_job, no_plan
 from .rule import Audited, Needs, Rule
-from .submit import counted, refuse_counts, waiting_place
+from .submit import counted, refuse_counts, refuse_outage, waiting_place
 from .visibility import is_for_plan, not_for_plan
 from .workspace import Workspace
 
@@ -46,6 +46,8 @@ def resubmit(ws: Workspace, command: Resubmit) -> Submitted | Refusal:
         return no_plan(account.plan, ws.policy)
     if tool.plans is not None and not is_for_plan(tool.plans, plan.name):
         return not_for_plan(job.spec.tool, tool.plans, plan.name)
+    if tool.provider is not None and (refusal := refuse_outage(ws, tool.provider, ws.now)) is not None:
+        return refusal
     if (refusal := refuse_counts(ws, account, plan, 1, 1, job.spec.cost)) is not None:
         return refusal
     priority = priority_of(plan, tool.priority, 0)
@@ -124,6 +126,8 @@ def _needs_quota(wanted: Needs, command: Resubmit) -> None:
     wanted.reservations_of.add(command.account_id)
     wanted.owned_jobs.add(command.job_id)
     wanted.payloads.add(command.job_id)
+    # The job's tool is not known yet.
+    wanted.find(ProviderOutage, *(tool.provider for tool in command.tools.values() if tool.provider is not None))
 
 
 def _audit_requeue(command: Requeue | Resubmit, _: Submitted) -> Audited:
@@ -157,6 +161,7 @@ RULES = (
             "INSUFFICIENT_CREDITS",
             "INVALID_STATE",
             "NOT_FOUND",
+            "PROVIDER_DOWN",
             "QUOTA_EXCEEDED",
             "RATE_LIMITED",
             "UNKNOWN_TOOL",

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from .codes import CODES, Code
-from .records import Account, ApiKey, Job, Parked, PendingHook, Pool, Reservation, Status, Worker
+from .records import Account, ApiKey, Job, Parked, PendingHook, Pool, ProviderOutage, Reservation, Status, Worker
 
 
 class Refusal(Struct, frozen=True, gc=False):
@@ -188,6 +188,28 @@ class HookEnded(Struct, frozen=True, gc=False):
     changed: bool
 
 
+class TurnTaken(Struct, frozen=True, gc=False):
+    """The turn is reserved. The caller waits so long, then sends its request."""
+
+    turn_id: str
+    wait_ms: int
+    is_probe: bool = False
+    """Whether this request finds out if the provider works again."""
+
+
+class TurnEnded(Struct, frozen=True, gc=False):
+    """Whether the circuit breaker is open now."""
+
+    is_open: bool
+
+
+class BreakerChanged(Struct, frozen=True, gc=False):
+    """The outage as it is now; None while the circuit breaker is closed."""
+
+    outage: ProviderOutage | None
+    changed: bool = True
+
+
 class Elected(Struct, frozen=True, gc=False):
     owner: str
     leads: bool
@@ -214,5 +236,8 @@ Outcome = (
     | Used
     | HookHeld
     | HookEnded
+    | TurnTaken
+    | TurnEnded
+    | BreakerChanged
     | Elected
 )

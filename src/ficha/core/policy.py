@@ -62,6 +62,31 @@ class HookTerms(Struct, frozen=True):
     tools: frozenset[str] | None = None
 
 
+class TurnTerms(Struct, frozen=True, gc=False):
+    """How many requests a provider takes, and when its circuit breaker opens.
+
+    interval_us: the time between two requests, in the long run; 0 for no limit. Defaults to no limit.
+    burst: how many may go out at once after a quiet time, before they are spaced. Defaults to 1.
+    slack_ms: how much later than planned a request may go out. `interval_us` allows for it. Defaults to 1 s.
+    at_once: how many may be out at once. Defaults to no limit.
+    hold_ms: how long a request may take before its caller is taken for dead. Defaults to a minute.
+    longest_wait_ms: the longest that a caller waits; beyond it a turn is refused. Defaults to 30 s.
+    failures: how many failures in a row open the breaker; 0 for never. Defaults to 5.
+    open_ms, open_max_ms: how long it stays open the first time, and at most: each probe that fails doubles the time.
+        Default to 30 s and 10 minutes.
+    """
+
+    interval_us: int = 0
+    burst: int = 1
+    slack_ms: int = 1_000
+    at_once: int | None = None
+    hold_ms: int = 60_000
+    longest_wait_ms: int = 30_000
+    failures: int = 5
+    open_ms: int = 30_000
+    open_max_ms: int = 600_000
+
+
 class Policy(Struct, frozen=True):
     """The configuration that the rules use.
 

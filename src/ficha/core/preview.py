@@ -57,7 +57,7 @@ def preview(
     jobs = sum(counts) + unknown
     queued = sum(count for kind, count in zip(kinds, counts, strict=True) if kind.id not in served)
     cost = sum(kind.spec.cost * count for kind, count in zip(kinds, counts, strict=True))
-    refusal = refuse_limits(ws, command, account, plan, kinds, jobs, queued, cost)
+    refusal = refuse_limits(ws, command, account, plan, kinds, served, jobs, queued, cost)
     if refusal is not None:
         return refusal
     first: Job | None = None

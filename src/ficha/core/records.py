@@ -313,20 +313,32 @@ class Leader(Keyed, frozen=True, tag=True):
 
 
 class ProviderState(Keyed, frozen=True, tag=True):
-    """What all processes share of an external provider: when the next request may go out, which are out now, and
-    whether its circuit breaker is open."""
+    """What all processes share of an external provider: when the next request may go out, and which are out now."""
 
     name: str
     next_at: int = 0
-    """When the next request may go out."""
+    """When the next request may go out, if requests are spaced evenly (see `turns.py`)."""
     turns: tuple[tuple[str, int], ...] = ()
-    """The requests that are out: the id of each, and when its caller is taken for dead."""
+    """The requests that are out, where their number is limited: the id of each, and when its caller is taken for
+    dead."""
     failures: int = 0
-    """Requests in a row that failed."""
-    trips: int = 0
-    """How often in a row the breaker has opened."""
-    open_until_at: int | None = None
-    """While the breaker is open, when it lets a probe through."""
+    """Requests in a row that failed, while the circuit breaker is closed."""
+
+
+class ProviderOutage(Keyed, frozen=True, tag=True):
+    """A provider's circuit breaker while it is not closed; the row goes when it closes. A submit reads this row and no
+    other, so that submits wait neither for requests nor for each other while the provider works."""
+
+    provider: str
+    since_at: int
+    until_at: int
+    """Until then no request goes out but the probe."""
+    trips: int = 1
+    """How often in a row it has opened; 0 if an operator opened it."""
+    probe: str | None = None
+    """The one request that is out to find out whether the provider works again."""
+    error: str | None = None
+    """What the last request that counted said."""
 
 
 class Endpoint(Struct, frozen=True, gc=False):
@@ -417,7 +429,7 @@ class FileUsage(Keyed, frozen=True, tag=True):
     size: int = 0
 
 
-AnyKeyed = Leader | ProviderState | WebhookEndpoints | Delivery | File | FileUsage
+AnyKeyed = Leader | ProviderState | ProviderOutage | WebhookEndpoints | Delivery | File | FileUsage
 
 
 class Tally(Record, frozen=True):

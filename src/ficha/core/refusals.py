@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .outcomes import Refusal
-from .policy import Policy
-from .records import Account, Job
+from .policy import SECOND, Policy
+from .records import Account, Job, ProviderOutage
 
 
 def no_account(account_id: str) -> Refusal:
@@ -37,6 +37,23 @@ def no_batch(batch_id: str) -> Refusal:
 
 def no_api_key(key_id: str) -> Refusal:
     return Refusal("NOT_FOUND", f"there is no API key {key_id}.")
+
+
+def no_provider(name: str) -> Refusal:
+    return Refusal(
+        "NOT_FOUND", f"there is no provider {name!r}: no tool has it, and none of its requests was ever counted."
+    )
+
+
+def provider_down(outage: ProviderOutage, now: int) -> Refusal:
+    wait_s = -(-(outage.until_at - now) // SECOND)
+    return Refusal(
+        "PROVIDER_DOWN",
+        f"provider {outage.provider} keeps failing, so nothing is sent to it for now; nothing was charged. "
+        f"Try again in {wait_s} s.",
+        retry_after_s=wait_s,
+        details={"provider": outage.provider},
+    )
 
 
 def lacks_credits(account: Account, need: int) -> Refusal:

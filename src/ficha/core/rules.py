@@ -19,6 +19,7 @@ from . import (
     quota,
     recover,
     submit,
+    turns,
     workers,
 )
 from .commands import ActingAs, Command
@@ -51,6 +52,7 @@ _MODULES: Final = (
     quota,
     recover,
     submit,
+    turns,
     workers,
 )
 

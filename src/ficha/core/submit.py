@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from msgspec.structs import replace
 
 from . import ledger
@@ -19,8 +21,8 @@ from .policy import (
     submits_this_hour,
 )
 from .quota import consumed, quota_warnings, refuse_quota, refuse_reservation
-from .records import WAITING, Account, Batch, Job, Key, KeyName, Parked, Ready
-from .refusals import lacks_credits, no_account, no_batch, no_plan
+from .records import WAITING, Account, Batch, Job, Key, KeyName, Parked, ProviderOutage, Ready
+from .refusals import lacks_credits, no_account, no_batch, no_plan, provider_down
 from .rule import Audited, Needs, Rule
 from .visibility import is_for_plan, not_for_plan
 from .workspace import Workspace
@@ -40,7 +42,9 @@ def submit(ws: Workspace, command: Submit) -> Submitted | Refusal:
     cost = 0
     for job in new_jobs:
         cost += job.spec.cost
-    refusal = refuse_limits(ws, command, account, plan, new_jobs, len(new_jobs), len(new_jobs) - len(served), cost)
+    refusal = refuse_limits(
+        ws, command, account, plan, new_jobs, served, len(new_jobs), len(new_jobs) - len(served), cost
+    )
     if refusal is not None:
         return refusal
     return _create(ws, command, account, plan, new_jobs, served, cost)
@@ -52,6 +56,7 @@ def refuse_limits(
     account: Account,
     plan: Plan,
     kinds: tuple[NewJob, ...],
+    served: Container[str],
     jobs: int,
     queued: int,
     cost: int,
@@ -59,7 +64,8 @@ def refuse_limits(
     """The refusal, if the account may not have so many jobs at this cost. The refusals are in order of precedence, and
     a submit that asks for more is refused too.
 
-    kinds: the jobs, or one of each kind. queued: those of them that no earlier result answers.
+    kinds: the jobs, or one of each kind. served: the ids of those that an earlier result answers. queued: how many it
+    does not.
     """
     return (
         _refuse_times(ws, command)
@@ -67,6 +73,7 @@ def refuse_limits(
         or (_refuse_batch(ws, command) if command.joins else None)
         or refuse_reservation(ws, command.reservation_id, account.id)
         or _refuse_cost(kinds, cost)
+        or _refuse_outage(ws, command, kinds, served)
         or refuse_counts(ws, account, plan, jobs, queued, cost, reserved=command.reservation_id is not None)
     )
 
@@ -208,6 +215,22 @@ def _refuse_cost(jobs: tuple[NewJob, ...], cost: int) -> Refusal | None:
     if cost > MAX_AMOUNT:
         return Refusal("INVALID_ARGUMENT", f"a submit may cost at most {MAX_AMOUNT} credits, this one costs {cost}.")
     return None
+
+
+def _refuse_outage(ws: Workspace, command: Submit, kinds: tuple[NewJob, ...], served: Container[str]) -> Refusal | None:
+    """A job that is to run later may find its provider working, and one that an earlier result answers needs none."""
+    for job in kinds:
+        if job.provider is not None and job.id not in served:
+            refusal = refuse_outage(ws, job.provider, due_at_of(command, ws.now))
+            if refusal is not None:
+                return refusal
+    return None
+
+
+def refuse_outage(ws: Workspace, provider: str, due_at: int) -> Refusal | None:
+    """The refusal, if the provider's circuit breaker is open when the job may start."""
+    outage = ws.find(ProviderOutage, provider)
+    return None if outage is None or outage.until_at <= due_at else provider_down(outage, ws.now)
 
 
 def _refuse_spending(account: Account, plan: Plan, cost: int, now: int) -> Refusal | None:
@@ -417,6 +440,8 @@ def _needs(wanted: Needs, command: Submit) -> None:
     for job in command.jobs:
         if job.spec.content_hash:
             wanted.contents.add((job.spec.tool, job.spec.content_hash))
+        if job.provider is not None:
+            wanted.find(ProviderOutage, job.provider)
     if command.joins and command.batch_id is not None:
         wanted.batches.add(command.batch_id)
 
@@ -447,6 +472,7 @@ RULES = (
             "INVALID_ARGUMENT",
             "INVALID_STATE",
             "NOT_FOUND",
+            "PROVIDER_DOWN",
             "QUOTA_EXCEEDED",
             "RATE_LIMITED",
         ),

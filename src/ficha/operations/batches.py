@@ -24,7 +24,7 @@ SLICE: Final = 100
 """So many dead letters are resumed at a time. Where a limit refuses all of them, the rest is not tried: a resume that
 the plan refuses costs no more the larger its batch is."""
 LIMIT_CODES: Final[frozenset[Code]] = frozenset(
-    {"ACTIVE_JOB_EXISTS", "COST_LIMIT", "INSUFFICIENT_CREDITS", "QUOTA_EXCEEDED", "RATE_LIMITED"}
+    {"ACTIVE_JOB_EXISTS", "COST_LIMIT", "INSUFFICIENT_CREDITS", "PROVIDER_DOWN", "QUOTA_EXCEEDED", "RATE_LIMITED"}
 )
 
 
@@ -122,7 +122,7 @@ class BatchOperations(SubmitOperations):
         if owner is None:
             return [c.Requeue(job_id, new_id()) for job_id in dead]
         tools = {
-            tool.name: c.ToolTerms(tool.priority, tool.plans)
+            tool.name: c.ToolTerms(tool.priority, tool.plans, tool.down_with)
             for tool in self.tools.values()
             if is_for_user(tool.audience)
         }

@@ -18,6 +18,7 @@ from .following import FollowOperations
 from .hooks import HookOperations
 from .leases import LeaseOperations
 from .quotes import QuoteOperations
+from .turns import TurnOperations
 
 MACHINERY: Final = frozenset(
     (
@@ -42,6 +43,7 @@ class AllOperations(
     QuoteOperations,
     FollowOperations,
     HookOperations,
+    TurnOperations,
 ):
     """Every operation there is."""
 

@@ -159,6 +159,7 @@ class SubmitOperations(Operations):
                 JobSpec(tool.name, tool.pool, 0 if callable(tool.cost) else tool.cost),
                 "{}",
                 plans=tool.plans if by_user else None,
+                provider=tool.down_with,
             )
             for tool, _ in sure
         )
@@ -276,7 +277,7 @@ class SubmitOperations(Operations):
             **labels,
         )
         max_wait_ms = None if tool.max_wait is None else int(tool.max_wait * 1_000)
-        return c.NewJob(new_id(), spec, text, tool.priority, max_wait_ms, plans)
+        return c.NewJob(new_id(), spec, text, tool.priority, max_wait_ms, plans, tool.down_with)
 
     async def job(self, job_id: str) -> JobView:
         """A job as it stands now, with its position while it waits."""

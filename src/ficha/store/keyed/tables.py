@@ -10,6 +10,7 @@ from ..sql.tables import Table, table
 KEYED: Final[dict[str, Table]] = {
     "Leader": table("leaders", r.Leader, "name"),
     "ProviderState": table("provider_states", r.ProviderState, "name", values_as_json="turns"),
+    "ProviderOutage": table("provider_outages", r.ProviderOutage, "provider"),
     "WebhookEndpoints": table("webhook_endpoints", r.WebhookEndpoints, "owner", values_as_json="endpoints"),
     "Delivery": table("deliveries", r.Delivery, "id", uuids="id job_id endpoint_id", texts_of_json="body"),
     "File": table("files", r.File, "id", uuids="id job_id reservation_id"),

@@ -377,13 +377,21 @@ CREATE INDEX hooks_due ON ficha.hooks (due_at);
 
 -- Of each external provider, what all processes share.
 CREATE TABLE ficha.provider_states (
-    name           text COLLATE "C" PRIMARY KEY,
-    next_at        timestamptz NOT NULL,
-    open_until_at  timestamptz,
-    failures       bigint NOT NULL,
-    trips          bigint NOT NULL,
-    turns          json NOT NULL
+    name      text COLLATE "C" PRIMARY KEY,
+    next_at   timestamptz NOT NULL,
+    failures  bigint NOT NULL,
+    turns     json NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- The providers whose circuit breaker is not closed. Submits read this table, and not the one above.
+CREATE TABLE ficha.provider_outages (
+    provider  text COLLATE "C" PRIMARY KEY,
+    since_at  timestamptz NOT NULL,
+    until_at  timestamptz NOT NULL,
+    trips     bigint NOT NULL,
+    probe     text,
+    error     text
+);
 
 -- Addresses that are told of events: those of an account in one row; the operator's own have the owner ''.
 CREATE TABLE ficha.webhook_endpoints (

@@ -3,6 +3,7 @@ DROP TABLE file_usage;
 DROP TABLE files;
 DROP TABLE deliveries;
 DROP TABLE webhook_endpoints;
+DROP TABLE provider_outages;
 DROP TABLE provider_states;
 DROP TABLE audit;
 DROP TABLE hooks;

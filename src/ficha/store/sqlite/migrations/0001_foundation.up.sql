@@ -337,10 +337,18 @@ CREATE INDEX hooks_due ON hooks (due_at);
 CREATE TABLE provider_states (
     name TEXT PRIMARY KEY NOT NULL,
     next_at INTEGER NOT NULL,
-    open_until_at INTEGER,
     failures INTEGER NOT NULL,
-    trips INTEGER NOT NULL,
     turns TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The providers whose circuit breaker is not closed. Submits read this table, and not the one above.
+CREATE TABLE provider_outages (
+    provider TEXT PRIMARY KEY NOT NULL,
+    since_at INTEGER NOT NULL,
+    until_at INTEGER NOT NULL,
+    trips INTEGER NOT NULL,
+    probe TEXT,
+    error TEXT
 ) STRICT, WITHOUT ROWID;
 
 -- Addresses that are told of events: those of an account in one row; the operator's own have the owner ''.

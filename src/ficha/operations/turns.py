@@ -1,0 +1,161 @@
+"""Turns: the leave to send one request to an external provider, within its limits; and its circuit breaker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import lru_cache
+from typing import Final, Protocol
+
+from msgspec.structs import replace
+
+from .. import validation as arg
+from ..core.commands import EndTurn, TakeTurn
+from ..core.outcomes import TurnEnded, TurnTaken
+from ..core.policy import MILLISECOND, TurnTerms
+from ..core.turns import spacing_us
+from ..errors import RateLimited, Refused
+from ..ids import new_id
+from ..store.base import StoreError
+from .base import Operations
+
+log = logging.getLogger("ficha.providers")
+
+LONGEST_WAIT_S: Final = 30.0
+"""How long a caller waits for its turn; beyond that it is told to come back."""
+GRACE_S: Final = 30.0
+"""How much longer than its time-out a request may take before its caller is taken for dead."""
+LOOK_AGAIN_S: Final = 0.2
+"""How long a caller waits, about, before it looks whether a request is over, where as many are out as may be."""
+SLACK_SHARE: Final = 60
+SLACK_MS: Final = (250, 5_000)
+"""A request may go out late by this part of the rate's period, within these bounds."""
+_RATE: Final = re.compile(r"([1-9][0-9]{0,8})/(s|m|h)")
+_PERIODS_S: Final = {"s": 1, "m": 60, "h": 3_600}
+
+
+class BreakerTerms(Protocol):
+    """When a provider counts as down: after so many failures in a row, and for how long at first."""
+
+    @property
+    def failures(self) -> int: ...
+    @property
+    def open_s(self) -> float: ...
+
+
+class LimitedProvider(Protocol):
+    """What a turn needs of a provider: `ficha.providers.Provider` is one."""
+
+    name: str
+    rate: str | None
+    at_once: int | None
+    timeout_s: float
+
+    @property
+    def breaker(self) -> BreakerTerms: ...
+
+
+class Turn:
+    """The leave to send one request. Set `is_fault` if the provider failed, and `error` to its words, for operators.
+
+    A request that was cancelled from outside counts neither way.
+    """
+
+    __slots__ = ("error", "is_fault", "is_probe", "turn_id", "waited_s")
+
+    def __init__(self, turn_id: str, *, waited_s: float, is_probe: bool) -> None:
+        self.turn_id = turn_id
+        self.waited_s = waited_s
+        self.is_probe = is_probe
+        self.is_fault = False
+        self.error: str | None = None
+
+
+class TurnOperations(Operations):
+    @asynccontextmanager
+    async def turn(self, provider: LimitedProvider, *, longest_wait_s: float = LONGEST_WAIT_S) -> AsyncIterator[Turn]:
+        """Waits until a request may go to the provider, over all processes, and says afterwards how it went:
+
+            async with app.turn(provider) as turn:
+                turn.is_fault = (await send()).status >= 500
+
+        Raises RateLimited if the turn would come later than `longest_wait_s`, and ProviderDown while the provider's
+        circuit breaker is open; both say when to come back.
+        """
+        terms = terms_of(provider)
+        turn = await self._take_turn(provider.name, terms, longest_wait_s)
+        try:
+            yield turn
+        except Exception:
+            await self._end_turn(provider.name, terms, turn, is_fault=turn.is_fault)
+            raise
+        except BaseException:
+            await self._end_turn(provider.name, terms, turn, is_fault=turn.is_fault or None)
+            raise
+        await self._end_turn(provider.name, terms, turn, is_fault=turn.is_fault)
+
+    async def _take_turn(self, provider: str, terms: TurnTerms, longest_wait_s: float) -> Turn:
+        """The turn, once its time has come. One whose time was missed is given back, and another taken: the limits hold
+        only if requests go out when they are planned, or little later."""
+        clock = asyncio.get_running_loop().time
+        began_at = clock()
+        gives_up_at = began_at + longest_wait_s
+        while True:
+            asked_at = clock()
+            left_ms = max(0, int((gives_up_at - asked_at) * 1_000))
+            command = TakeTurn(provider, new_id(), replace(terms, longest_wait_ms=left_ms))
+            try:
+                taken = await self._ask(command, TurnTaken)
+            except RateLimited as refused:
+                pause_s = LOOK_AGAIN_S * (0.5 + random.random())  # noqa: S311 (jitter, not a secret)
+                if "at_once" not in refused.details or clock() + pause_s > gives_up_at:
+                    raise
+                await asyncio.sleep(pause_s)
+                continue
+            turn = Turn(taken.turn_id, waited_s=0.0, is_probe=taken.is_probe)
+            try:
+                await asyncio.sleep(taken.wait_ms / 1_000)
+            except BaseException:
+                await self._end_turn(provider, terms, turn, is_fault=None)
+                raise
+            # The turn was planned for no earlier than this, so it is late by no more.
+            late_s = clock() - asked_at - taken.wait_ms / 1_000
+            if not terms.interval_us or late_s * 1_000 <= terms.slack_ms:
+                turn.waited_s = clock() - began_at
+                return turn
+            await self._end_turn(provider, terms, turn, is_fault=None)
+
+    async def _end_turn(self, provider: str, terms: TurnTerms, turn: Turn, *, is_fault: bool | None) -> None:
+        """What the provider said stands, whether or not this can be written: the turn expires by itself."""
+        error = None if turn.error is None or not is_fault else arg.text(turn.error)
+        try:
+            await self._ask(EndTurn(provider, turn.turn_id, terms, is_fault, error), TurnEnded)
+        except (StoreError, Refused) as failed:
+            log.warning("the end of a request to provider %s could not be written: %s", provider, failed)
+
+
+def terms_of(provider: LimitedProvider) -> TurnTerms:
+    """A provider's limits as the rules use them."""
+    breaker = provider.breaker
+    return _terms(provider.rate, provider.at_once, provider.timeout_s, breaker.failures, breaker.open_s)
+
+
+@lru_cache(maxsize=256)
+def _terms(rate: str | None, at_once: int | None, timeout_s: float, failures: int, open_s: float) -> TurnTerms:
+    terms = TurnTerms(
+        at_once=at_once, hold_ms=round((timeout_s + GRACE_S) * 1_000), failures=failures, open_ms=round(open_s * 1_000)
+    )
+    terms = replace(terms, open_max_ms=max(terms.open_max_ms, terms.open_ms))
+    if rate is None:
+        return terms
+    found = _RATE.fullmatch(rate)
+    if found is None:
+        raise ValueError(f'rate must be a number per second, minute or hour, such as "60/m", not {rate!r}')
+    period_ms = _PERIODS_S[found[2]] * 1_000
+    slack_ms = min(max(period_ms // SLACK_SHARE, SLACK_MS[0]), SLACK_MS[1])
+    interval_us = spacing_us(int(found[1]), period_ms * MILLISECOND, 1, slack_ms * MILLISECOND)
+    return replace(terms, interval_us=interval_us, slack_ms=slack_ms)
