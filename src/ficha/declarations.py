@@ -80,6 +80,10 @@ def _plan_problems(plan: Plan) -> Iterable[str]:
         value = getattr(plan, field)
         if value is not None and not is_whole(value, 0, MAX_BALANCE):
             yield f"{field} must be whole credits from 0 up or None, not {value!r}"
+    for field in ("file_bytes", "max_files", "storage_bytes"):
+        value = getattr(plan, field)
+        if value is not None and not is_whole(value, 0, MAX_BALANCE):
+            yield f"{field} must be a whole number from 0 up or None, not {value!r}"
     if plan.ageing_s is not None and not is_seconds(plan.ageing_s):
         yield f"ageing_s must be a number of seconds from a millisecond up or None, not {plan.ageing_s!r}"
 

@@ -1,11 +1,12 @@
 """The exceptions of the in-process face.
 
 Refused                 a call was refused and changed nothing; `code` says why
-├── ActiveJobExists     ├── InvalidArgument    ├── NotFound
-├── CostLimit           ├── InvalidPayload     ├── Overloaded
-├── IdempotencyMismatch ├── InvalidState       ├── QuotaExceeded
-├── InsufficientCredits ├── LeaseLost          ├── RateLimited
-├── ProviderDown        ├── TooLarge           └── UnknownTool
+├── ActiveJobExists     ├── InvalidPayload      ├── QuotaExceeded
+├── CostLimit           ├── InvalidState        ├── RateLimited
+├── IdempotencyMismatch ├── LeaseLost           ├── TooLarge
+├── InsufficientCredits ├── NotFound            └── UnknownTool
+├── InvalidArgument     ├── Overloaded
+├── InvalidFile         ├── ProviderDown
 
 A class is named after its code, and the table of codes (`core/codes.py`) says what it means.
 """
@@ -23,6 +24,7 @@ __all__ = [
     "IdempotencyMismatch",
     "InsufficientCredits",
     "InvalidArgument",
+    "InvalidFile",
     "InvalidPayload",
     "InvalidState",
     "LeaseLost",
@@ -74,6 +76,9 @@ class InsufficientCredits(Refused, code="INSUFFICIENT_CREDITS"): ...
 
 
 class InvalidArgument(Refused, code="INVALID_ARGUMENT"): ...
+
+
+class InvalidFile(Refused, code="INVALID_FILE"): ...
 
 
 class InvalidPayload(Refused, code="INVALID_PAYLOAD"): ...

@@ -130,6 +130,11 @@ def test_a_code_of_http_is_a_plain_refusal(code: Any) -> None:
             for field in ("daily_limit", "daily_warning", "monthly_limit", "monthly_warning")
             for value in (-1, 2.5, "3", True, 2**53)
         ),
+        *(
+            ([Plan("a", **{field: value})], f"{field} must be a whole number from 0 up or None")
+            for field in ("file_bytes", "max_files", "storage_bytes")
+            for value in (-1, 2.5, "3", True, 2**53)
+        ),
         *(([Plan("a", ageing_s=value)], "ageing_s must be") for value in (0, -1, NAN, INFINITE, "10", True, 1e12)),
     ],
     ids=str,
@@ -146,6 +151,7 @@ def test_plans_at_their_edges_are_taken() -> None:
             Plan("x" * 255, priority=1_000),
             Plan("b", priority=-1_000, max_running=1, max_active=1, per_hour=1, ageing_s=0.001),
             Plan("c", daily_limit=0, daily_warning=0, monthly_limit=2**53 - 1, monthly_warning=0),
+            Plan("d", file_bytes=0, max_files=0, storage_bytes=2**53 - 1),
         ],
     )
 

@@ -13,9 +13,10 @@ _DURATION = re.compile(r"(-?\d+(?:\.\d+)?)(us|ms|s|m|h|d)")
 OPTIONS = frozenset(
     re.findall(
         r"\w+",
-        """account after as at at_once attempts backoff backoff_max batch body burst by content correlation cost credits
-        data delay declared delivered error every final jitter joins key limit lost max_wait of partial plans pool
-        priority progress provider provider_cost reason ref reservation result scope session slots starts text timeout
+        """aborts account after as at at_once attempts backoff backoff_max batch body burst by content correlation cost
+        credits data delay declared delivered error every files final jitter joins key least limit lost max_wait most
+        name of partial plans pool priority progress provider provider_cost reason ref reservation result scope session
+        size slots starts text timeout
         times tool ttl units""",
     )
 )

@@ -18,10 +18,11 @@ settings    clock 10:00 | clock 2026-01-31T23:59 | +10s | -1h | plan NAME … | 
             checkpoints A B C (a line) | checkpoints A>B,C B> C> (what may follow each) | turns NAME=VALUE …
 commands    open, grant, adjust, change-plan, submit, submit-each, claim, start, beat, checkpoint, step, finish,
             webhook, cancel, reserve, consume, release, expire, recover, forget, requeue, discard, pool, pause, resume,
-            resize, elect, api-key, revoke, use, turn, end-turn, open-breaker, close-breaker; `as ACTOR` before any of
-            them; lines indented below `together` are one commit group
-questions   account, ledger, job, events, event JOB KIND, queue POOL, reservation, batch, why JOB, provider NAME, audit,
-            audited NUMBER
+            resize, elect, api-key, revoke, use, turn, end-turn, open-breaker, close-breaker, upload, save, copy, stored,
+            remove-file, expire-file, forget-file; `as ACTOR` before any of them; lines indented below `together` are
+            one commit group
+questions   account, file, files ACCOUNT, ledger, job, events, event JOB KIND, queue POOL, reservation, batch, why JOB,
+            provider NAME, audit, audited NUMBER
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from ficha.core import commands as c
 from ficha.core.checkpoints import Checkpoints
 from ficha.core.policy import Plan, TurnTerms
 from ficha.core.pools import why_waiting
-from ficha.core.records import Awaiting, Job, Leased, ProviderOutage, ProviderState, Ready
+from ficha.core.records import Awaiting, File, FileUsage, Job, Leased, ProviderOutage, ProviderState, Ready
 from ficha.declarations import declared_checkpoints
 from tests.core.lines import OPTIONS, Line, duration, ending_of, epoch_of, is_duration, listed, slots_of
 from tests.core.telling import Told, told
@@ -72,6 +73,8 @@ class _ScenarioRun:
         self.world = World()
         self.world.declare_pools(gpu=None)
         self.tools: dict[str, dict[str, str]] = {}
+        self.runs: dict[str, c.FileRun] = {}
+        """Of the files that are results, which run makes them."""
         self.declared: Checkpoints | None = None
         self.turn_terms = TurnTerms()
 
@@ -258,6 +261,7 @@ class _ScenarioRun:
             content_hash=contents[min(at, len(contents) - 1)],
             session=line.options.get("session"),
             provider=line.options.get("provider"),
+            files=tuple(line.options["files"].split(",")) if "files" in line.options else (),
             correlation_id=line.options.get("correlation"),
             **numbers,
             **spans,  # type: ignore[arg-type]
@@ -408,6 +412,71 @@ class _ScenarioRun:
             held = ",".join(turn_id for turn_id, _ in state.turns) or None
             facts.update(failures=state.failures, turns=held, next=state.next_at)
         return "closed" if outage is None else "open", facts
+
+    def _do_upload(self, line: Line) -> c.Command:
+        """`size` is what the upload says that it has; else it has from `least` to `most` bytes."""
+        account, file_id = line.words
+        least, most = (line.options.get("size", line.options.get(name)) for name in ("least", "most"))
+        return c.BeginFile(
+            file_id,
+            account,
+            line.options.get("name", f"{file_id}.png"),
+            int(least or 0),
+            None if most is None else int(most),
+            line.options.get("reservation"),
+        )
+
+    def _do_save(self, line: Line) -> c.Command:
+        """A handler begins a result: `save JOB EPOCH FILE`."""
+        job, _, file_id = line.words
+        return self._result(line, file_id, c.FileRun(job, epoch_of(line)))
+
+    def _do_copy(self, line: Line) -> c.Command:
+        """A provider's result begins to be copied: `copy JOB ATTEMPTS FILE`."""
+        job, attempts, file_id = line.words
+        return self._result(line, file_id, c.FileRun(job, attempts=int(attempts)))
+
+    def _result(self, line: Line, file_id: str, run: c.FileRun) -> c.Command:
+        owner = line.options.get("account", "ana")
+        self.runs[file_id] = run
+        return c.BeginFile(file_id, owner, f"{file_id}.png", int(line.options.get("size", 0)), run=run)
+
+    def _do_stored(self, line: Line) -> c.Command:
+        """The bytes of a file have come."""
+        file_id, size = line.words
+        account = line.options.get("by", self._owner_of(file_id))
+        return c.StoreFile(file_id, account, int(size), "image/png", f"digest of {file_id}", self.runs.get(file_id))
+
+    def _do_remove_file(self, line: Line) -> c.Command:
+        file_id = line.words[0]
+        return c.RemoveFile(
+            file_id, line.options.get("by", self._owner_of(file_id)), aborts=line.options.get("aborts") == "yes"
+        )
+
+    def _do_expire_file(self, line: Line) -> c.Command:
+        file = self.world.state.of(File).get(line.words[0])
+        return c.ExpireFile(line.words[0], self._owner_of(line.words[0]), None if file is None else file.job_id)
+
+    def _do_forget_file(self, line: Line) -> c.Command:
+        return c.ForgetFile(line.words[0])
+
+    def _owner_of(self, file_id: str) -> str:
+        file = self.world.state.of(File).get(file_id)
+        return "ana" if file is None else file.account_id
+
+    # Questions
+
+    def _ask_file(self, file_id: str) -> Told:
+        file = self.world.state.of(File).get(file_id)
+        if file is None:
+            return "gone", {}
+        facts = {name: getattr(file, name) for name in file.__struct_fields__}
+        return file.state, {**facts, "job": file.job_id, "until": file.expires_at}
+
+    def _ask_files(self, account_id: str) -> Told:
+        """How many files the account has, and their bytes together."""
+        used = self.world.state.of(FileUsage).get(account_id, FileUsage(account_id))
+        return f"{used.files} files {used.size} bytes", {}
 
     def _ask_audit(self) -> Told:
         lines = self.world.state.audit

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from ficha.core import commands as c
 from ficha.core.checkpoints import Checkpoints
 from ficha.core.policy import HOUR, SECOND, HookTerms, Plan, Policy, TurnTerms
-from ficha.core.records import Awaiting, Job, Leased
+from ficha.core.records import Awaiting, File, Job, Leased
 from tests.core.world import World
 from tests.support.new_jobs import new_job
 
@@ -39,7 +39,18 @@ POLICY = Policy(
     plans={
         plan.name: plan
         for plan in (
-            Plan("tight", priority=30, max_running=1, max_active=4, per_hour=4, daily_limit=25, daily_warning=10),
+            Plan(
+                "tight",
+                priority=30,
+                max_running=1,
+                max_active=4,
+                per_hour=4,
+                daily_limit=25,
+                daily_warning=10,
+                file_bytes=40,
+                max_files=3,
+                storage_bytes=60,
+            ),
             Plan("wide", priority=10, max_running=2, per_hour=5, monthly_limit=60, monthly_warning=30, ageing_s=45),
             Plan("single", priority=50, max_active=1),
             Plan("boundless", priority=50),
@@ -49,6 +60,7 @@ POLICY = Policy(
     key_ttl_ms=3_600_000,
     reservations_kept_ms=3_600_000,
     first_job_boost=20,
+    file_bytes=100,
     hooks=(
         HookTerms("told", frozenset({"completed", "failed", "cancelled"})),
         HookTerms("paid back", frozenset({"failed"}), frozenset({"image"})),
@@ -77,9 +89,11 @@ _OPENING: tuple[c.Command, ...] = (
     c.Finish("held 0", c.Failed("it broke"), epoch=0),
     c.Finish("held 0", c.Completed('"done"'), epoch=0),
     c.Reserve("", "bob"),
+    c.BeginFile("", "ana", "cat.png", most=20),
+    c.StoreFile("0", "", 10, "image/png", "digest"),
     c.ActingAs("boss", c.CreateApiKey("", "ci", "hint", "", "admin")),
 )
-"""From the beginning there are jobs ready, parked, completed and dead, a content, a reservation and an API key."""
+"""From the beginning there are jobs ready, parked, completed and dead; a content, reservation, file and API key."""
 
 
 def workloads(*, min_steps: int = 4, max_steps: int = 20, resizes: bool = True) -> SearchStrategy[Workload]:
@@ -106,8 +120,8 @@ def _told(drafts: list[tuple[int, list[c.Command]]]) -> Workload:
 class _Teller:
     """Runs the workload while it is made up, so that most commands are about something that is there.
 
-    In a draft a job is a word for where to look and a number, `held 2` or `dead 0`; a reservation, a batch or an API
-    key is a number; an epoch is how far it is from the right one.
+    In a draft a job is a word for where to look and a number, `held 2` or `dead 0`; a reservation, a batch, a file or
+    an API key is a number; an epoch is how far it is from the right one.
     """
 
     def __init__(self) -> None:
@@ -142,7 +156,9 @@ class _Teller:
                 batches = self._world.state.batches
                 return replace(
                     draft,
-                    jobs=tuple(replace(job, id=self._new_id()) for job in draft.jobs),
+                    jobs=tuple(
+                        replace(job, id=self._new_id(), files=tuple(map(self._file, job.files))) for job in draft.jobs
+                    ),
                     batch_id=self._one_of(batches, draft.batch_id or "9")
                     if draft.joins
                     else (self._new_id() if len(draft.jobs) > 1 else None),
@@ -156,6 +172,29 @@ class _Teller:
                 return replace(draft, reservation_id=self._new_id())
             case c.EndReservation() | c.ExpireReservation():
                 return replace(draft, reservation_id=self._reservation(draft.reservation_id))
+            case c.BeginFile():
+                known = self._file(draft.file_id) if draft.file_id else ""
+                run = None if draft.run is None else self._run(draft.run)
+                held = self._world.state.jobs.get(run.job_id) if run is not None else None
+                return replace(
+                    draft,
+                    file_id=known or self._new_id(),
+                    account_id=draft.account_id if held is None else held.account_id,
+                    reservation_id=None if draft.reservation_id is None else self._reservation(draft.reservation_id),
+                    run=run,
+                )
+            case c.StoreFile() | c.RemoveFile() | c.ExpireFile() | c.ForgetFile():
+                file = self._world.state.of(File).get(file_id := self._file(draft.file_id))
+                changes: dict[str, Any] = {"file_id": file_id}
+                if hasattr(draft, "account_id"):
+                    changes["account_id"] = draft.account_id or ("ana" if file is None else file.account_id)
+                if isinstance(draft, c.ExpireFile):
+                    changes["job_id"] = None if file is None else file.job_id
+                if isinstance(draft, c.StoreFile) and file is not None and file.role == "result":
+                    job = self._world.state.jobs[file.job_id or ""]
+                    is_away = isinstance(job.place, Awaiting)
+                    changes["run"] = c.FileRun(job.id, *((None, job.attempts) if is_away else (job.epoch, None)))
+                return replace(draft, **changes)
             case c.ClaimJob():
                 job = self._world.state.jobs.get(job_id := self._job(draft.job_id))
                 return replace(draft, job_id=job_id, pool=draft.pool or ("gpu" if job is None else job.spec.pool))
@@ -176,6 +215,15 @@ class _Teller:
         jobs = list(self._world.state.jobs.values())
         found = [job.id for job in jobs if _WHERE[where](job)] or [job.id for job in jobs] or [MISSING]
         return MISSING if where == "nowhere" else found[int(number) % len(found)]
+
+    def _run(self, draft: c.FileRun) -> c.FileRun:
+        job = self._world.state.jobs.get(job_id := self._job(draft.job_id))
+        if draft.attempts is None:
+            return c.FileRun(job_id, max(0, (draft.epoch or 0) + (job.epoch if job else 1)))
+        return c.FileRun(job_id, attempts=max(0, draft.attempts + (job.attempts if job else 1)))
+
+    def _file(self, draft: str) -> str:
+        return self._one_of(self._world.state.of(File), draft)
 
     def _reservation(self, draft: str) -> str:
         return self._one_of(self._world.state.reservations, draft)
@@ -240,6 +288,7 @@ _NEW_JOBS = st.fixed_dictionaries(
         "max_attempts": _pick(1, 2, 3),
         "content_hash": _pick(None, None, "c1", "c2", "c2"),
         "provider": _pick(None, None, None, "fal"),
+        "files": _pick(*[()] * 6, ("0",), ("0", "1"), ("0", "0"), ("9",)),
     }
 ).map(lambda drawn: new_job("", payload='{"n": 1}', **drawn))
 
@@ -372,6 +421,43 @@ _API_KEYS = st.one_of(
     _make(c.RevokeApiKey, key_id=_RESERVATIONS),
     _make(c.UseApiKey, key_id=_RESERVATIONS),
 )
+_SIZES = _pick(0, 5, 10, 10, 20, 40, 41)
+_FILES = st.one_of(
+    _make(
+        c.BeginFile,
+        file_id=_pick("", "", "", "", "0"),
+        account_id=_pick("ana", "ana", "bob", "nobody"),
+        name=_pick("cat.png"),
+        least=_SIZES,
+        most=_pick(None, 20, 40, 50),
+        reservation_id=_pick(None, None, None, "0", "9"),
+    ),
+    _make(
+        c.BeginFile,
+        file_id=_pick("", "", "0"),
+        account_id=_pick("ana"),
+        name=_pick("out.png"),
+        most=_pick(None, 20),
+        run=st.one_of(
+            _make(c.FileRun, job_id=_HELD, epoch=_EPOCHS),
+            _make(c.FileRun, job_id=_found("away", "held", "any"), attempts=_pick(0, 0, 0, -1)),
+        ),
+    ),
+    *[
+        _make(
+            c.StoreFile,
+            file_id=_RESERVATIONS,
+            account_id=_pick("", "", "", "bob"),
+            size=_SIZES,
+            media_type=_pick("image/png"),
+            digest=_pick("digest"),
+        )
+    ]
+    * 2,
+    _make(c.RemoveFile, file_id=_RESERVATIONS, account_id=_pick("", "", "", "bob"), aborts=_pick(False, False, True)),
+    _make(c.ExpireFile, file_id=_RESERVATIONS, account_id=_pick("")),
+    _make(c.ForgetFile, file_id=_RESERVATIONS),
+)
 _ELECTIONS = _make(c.Elect, name=_pick("sweeper"), owner=_pick("n1", "n2"), ttl_ms=_pick(0, 30_000))
 
 _TURN_TERMS = _pick(
@@ -413,5 +499,6 @@ _KINDS: list[SearchStrategy[Any]] = [
     *(_DISCARDS, _OPENS, _FORGETS, _PAUSES, _RESIZES, _ELECTIONS, _WORDS),
     *(_JOINS, _API_KEYS, _API_KEYS, _HOOKS, _HOOKS, _HOOKS),
     *[_TURNS] * 4,
+    *[_FILES] * 4,
 ]
 """Each kind of command as often as it makes for an eventful workload."""

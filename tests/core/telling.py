@@ -72,6 +72,9 @@ def told(outcome: o.Outcome) -> Told:
         case o.BreakerChanged(outage):
             facts = {"changed": outcome.changed, "until": None if outage is None else outage.until_at}
             return "closed" if outage is None else "open", facts
+        case o.FileChanged(file):
+            facts = {"size": file.size, "until": file.expires_at, "role": file.role, "changed": outcome.changed}
+            return file.state, facts
         case o.Elected():
             return "leads" if outcome.leads else "follows", {"owner": outcome.owner, "until": outcome.expires_at}
     raise AssertionError(f"{outcome} has no words yet")

@@ -44,6 +44,9 @@ ACTS = """
     as boss revoke a1
     as boss open-breaker fal ttl=60s declared=yes
     as boss close-breaker fal
+    upload ana f1 size=1
+    stored f1 1
+    as boss remove-file f1
 """
 
 
@@ -75,6 +78,7 @@ def test_every_act_of_a_person_leaves_its_line() -> None:
         ("revoke_api_key", "API key a1"),
         ("open_breaker", "provider fal"),
         ("close_breaker", "provider fal"),
+        ("remove_file", "file f1"),
     ]
 
 

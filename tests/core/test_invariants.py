@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ficha.core import invariants
 from ficha.core.dataset import State
 from ficha.core.invariants import overfull_pools, violations
-from ficha.core.records import Entry, Event, Parked, PendingHook, Pool
+from ficha.core.records import Entry, Event, File, Parked, PendingHook, Pool
 from tests.core.scenarios import play
 
 STORY = """
@@ -39,6 +39,11 @@ STORY = """
     reserve ana r1
     api-key a1 web scope=user account=ana
     api-key a2 ci scope=admin
+    upload ana f1 size=10
+    upload ana f2 size=20
+    stored f2 15
+    save held e1 f3 size=5
+    stored f3 5
 """
 """Some of everything. Jobs are created at the same instant, so they are claimed in the order of their names."""
 
@@ -94,6 +99,13 @@ def reservation(**fields: Any) -> Callable[[State], None]:
 def api_key(key_id: str, **fields: Any) -> Callable[[State], None]:
     def change(state: State) -> None:
         state.api_keys[key_id] = replace(state.api_keys[key_id], **fields)
+
+    return change
+
+
+def file(file_id: str, **fields: Any) -> Callable[[State], None]:
+    def change(state: State) -> None:
+        state.keyed["File", file_id] = replace(state.of(File)[file_id], **fields)
 
     return change
 
@@ -173,6 +185,15 @@ BROKEN: list[tuple[Callable[[State], None], str]] = [
     # Hooks
     (hook("held"), "the hook told is to be run for job held, which has not ended"),
     (hook("nothing"), "the hook told is to be run for job nothing, which has not ended"),
+    # Files
+    (file("f2", account_id="eva"), "file f2 belongs to account eva, which does not exist"),
+    (file("f1", expires_at=None), "file f1 is uploading and would stay so for ever"),
+    (file("f2", digest=""), "file f2 is stored without a digest or a type"),
+    (file("f3", job_id="done"), "file f3 is a result of job done, which is not its account's"),
+    (file("f3", job_id=None), "file f3 is a result of job None, which is not its account's"),
+    (file("f2", size=16), "account ana counts 3 files of 30 bytes, there are 3 of 31"),
+    (file("f2", state="removed"), "account ana counts 3 files of 30 bytes, there are 2 of 15"),
+    (file("f2", account_id="bob"), "account bob counts 0 files of 0 bytes, there are 1 of 15"),
     # The histories
     (one_more_event("done", "claimed", epoch=2), "the history of job done goes from completed to starting"),
     (one_more_event("ready", "completed"), "the history of job ready goes from queued to completed"),

@@ -17,6 +17,7 @@ Code = Literal[
     "IDEMPOTENCY_MISMATCH",
     "INSUFFICIENT_CREDITS",
     "INVALID_ARGUMENT",
+    "INVALID_FILE",
     "INVALID_PAYLOAD",
     "INVALID_STATE",
     "LEASE_LOST",
@@ -58,13 +59,19 @@ CODES: Final[dict[AnyCode, CodeFacts]] = {
     "IDEMPOTENCY_MISMATCH": CodeFacts("the key was used before, for something else", 422),
     "INSUFFICIENT_CREDITS": CodeFacts("the balance does not cover the cost", 402),
     "INVALID_ARGUMENT": CodeFacts("an argument is out of its range or of the wrong form", 422),
-    "INVALID_PAYLOAD": CodeFacts("the payload is not what the tool takes, or not JSON", 422),
+    "INVALID_FILE": CodeFacts("the file's content is not safe to keep, or its name is no name", 422),
+    "INVALID_PAYLOAD": CodeFacts(
+        "the payload is not what the tool takes, or not JSON, or names a file that the account does not have", 422
+    ),
     "INVALID_STATE": CodeFacts("the thing's present state does not allow it", 409),
     "LEASE_LOST": CodeFacts("the worker no longer holds the job, and must stop working on it", 409),
     "NOT_FOUND": CodeFacts("there is no such thing, or it is somebody else's", 404),
     "OVERLOADED": CodeFacts("too many calls wait already, or the database cannot be reached", 503, retryable=True),
     "PROVIDER_DOWN": CodeFacts("the tool's external provider keeps failing; nothing was charged", 503, retryable=True),
-    "QUOTA_EXCEEDED": CodeFacts("the account has as many active jobs and reservations as its plan allows", 429),
+    "QUOTA_EXCEEDED": CodeFacts(
+        "the account has as many active jobs and reservations, or as many files or bytes of files, as its plan allows",
+        429,
+    ),
     "RATE_LIMITED": CodeFacts(
         "as many submits this hour as the plan allows, too many log-ins, too much under way, or a provider's own limit",
         429,

@@ -54,6 +54,8 @@ class NewJob(Struct, frozen=True, gc=False):
     """The only plans that may submit it; None where any may, and where the application itself submits."""
     provider: str | None = None
     """The external provider whose outage refuses the submit; None if the job waits for the end of an outage."""
+    files: tuple[str, ...] = ()
+    """The files that its payload names."""
 
 
 class Submit(Command, frozen=True):
@@ -389,6 +391,64 @@ class CloseBreaker(Command, frozen=True):
     is_declared: bool = False
 
 
+class FileRun(Struct, frozen=True, gc=False):
+    """The run that makes a file as a result: one that holds its lease (`epoch`), or one that a provider works on, which
+    is known by how many runs failed before it (`attempts`)."""
+
+    job_id: str
+    epoch: int | None = None
+    attempts: int | None = None
+
+
+class BeginFile(Command, frozen=True):
+    """Takes the room for a file before its bytes come: at least `least` of them, and at most `most` (None: as many as
+    are allowed)."""
+
+    file_id: str
+    account_id: str
+    name: str
+    least: int = 0
+    most: int | None = None
+    reservation_id: str | None = None
+    run: FileRun | None = None
+    """None for an upload."""
+
+
+class StoreFile(Command, frozen=True):
+    """The bytes have come, and are kept under the file's id: how many they really are, of which type, and their
+    digest."""
+
+    file_id: str
+    account_id: str
+    size: int
+    media_type: str
+    digest: str
+    run: FileRun | None = None
+
+
+class RemoveFile(Command, frozen=True):
+    """Removes a file; its bytes are deleted soon after. One that is uploaded is only removed by its uploader, who has
+    stopped (`aborts`)."""
+
+    file_id: str
+    account_id: str
+    aborts: bool = False
+
+
+class ExpireFile(Command, frozen=True):
+    """Does what is due for a file by now (see `files.py`), if anything is. `job_id` is that of a result."""
+
+    file_id: str
+    account_id: str
+    job_id: str | None = None
+
+
+class ForgetFile(Command, frozen=True):
+    """Deletes the row of a removed file, once its bytes are deleted."""
+
+    file_id: str
+
+
 class ActingAs(Command, frozen=True):
     """A command with the name of its caller: unless it is refused, it writes a line to the audit log."""
 
@@ -432,6 +492,11 @@ UnwrappedCommand = (
     | EndTurn
     | OpenBreaker
     | CloseBreaker
+    | BeginFile
+    | StoreFile
+    | RemoveFile
+    | ExpireFile
+    | ForgetFile
 )
 AnyCommand = UnwrappedCommand | ActingAs
 

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from .dataset import State
-from .records import HELD, Account, Awaiting, Entry, Job, Leased, Parked, Ready, Status
+from .records import HELD, Account, Awaiting, Entry, File, FileUsage, Job, Leased, Parked, Ready, Status
 from .states import BIRTHS, FINAL, is_legal
 
 
@@ -23,6 +23,7 @@ def violations(state: State) -> list[str]:
         *_keys_and_reservations(state),
         *_api_keys(state),
         *_hooks(state),
+        *_files(state),
         *_histories(state),
     ]
 
@@ -187,6 +188,32 @@ def _hooks(state: State) -> Iterator[str]:
         job = state.jobs.get(hook.job_id)
         if job is None or job.place is not None:
             yield f"the hook {hook.name} is to be run for job {hook.job_id}, which has not ended"
+
+
+def _files(state: State) -> Iterator[str]:
+    """An account's usage is that of its files, and every file is whole, and belongs to somebody."""
+    counted: dict[str, Counter[str]] = defaultdict(Counter)
+    for file in state.of(File).values():
+        if file.account_id not in state.accounts:
+            yield f"file {file.id} belongs to account {file.account_id}, which does not exist"
+        if file.state != "removed":
+            counted[file.account_id].update(files=1, size=file.size)
+        if file.state != "stored" and file.expires_at is None:
+            yield f"file {file.id} is {file.state} and would stay so for ever"
+        if file.state == "stored" and not (file.digest and file.media_type):
+            yield f"file {file.id} is stored without a digest or a type"
+        if file.role == "result":
+            job = state.jobs.get(file.job_id or "")
+            if job is None or job.account_id != file.account_id:
+                yield f"file {file.id} is a result of job {file.job_id}, which is not its account's"
+    usages = state.of(FileUsage)
+    for account_id in sorted(counted.keys() | usages.keys()):
+        used, mine = usages.get(account_id, FileUsage(account_id)), counted[account_id]
+        if (used.files, used.size) != (mine["files"], mine["size"]):
+            yield (
+                f"account {account_id} counts {used.files} files of {used.size} bytes, there are {mine['files']} of "
+                f"{mine['size']}"
+            )
 
 
 _STATUS_AFTER: dict[str, Status] = {

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from .codes import CODES, Code
-from .records import Account, ApiKey, Job, Parked, PendingHook, Pool, ProviderOutage, Reservation, Status, Worker
+from .records import Account, ApiKey, File, Job, Parked, PendingHook, Pool, ProviderOutage, Reservation, Status, Worker
 
 
 class Refusal(Struct, frozen=True, gc=False):
@@ -147,7 +147,7 @@ class Recovered(Struct, frozen=True, gc=False):
 
 
 class Forgotten(Struct, frozen=True, gc=False):
-    """An expired key or reservation was removed (or had not expired, and stayed)."""
+    """Something that had expired was removed (or had not expired, and stayed)."""
 
     changed: bool
 
@@ -210,6 +210,13 @@ class BreakerChanged(Struct, frozen=True, gc=False):
     changed: bool = True
 
 
+class FileChanged(Struct, frozen=True, gc=False):
+    """The file as it is now. `changed` is False where it was so before: it is stored, or removed, already."""
+
+    file: File
+    changed: bool = True
+
+
 class Elected(Struct, frozen=True, gc=False):
     owner: str
     leads: bool
@@ -239,5 +246,6 @@ Outcome = (
     | TurnTaken
     | TurnEnded
     | BreakerChanged
+    | FileChanged
     | Elected
 )

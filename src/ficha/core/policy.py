@@ -40,6 +40,9 @@ class Plan(Struct, frozen=True):
     daily_limit, monthly_limit: credits spent per UTC day or month, beyond which a submit is refused.
     daily_warning, monthly_warning: the same, but the submit passes with a warning.
     ageing_s: seconds of waiting that improve a job's priority by one. Defaults to strict priority.
+    file_bytes: the largest file that may be uploaded. Defaults to the application's `Limits.file_bytes`.
+    max_files: files that the account may have; a further upload is refused. Defaults to no limit.
+    storage_bytes: the bytes of all its files together; an upload beyond them is refused. Defaults to no limit.
     """
 
     name: str
@@ -52,6 +55,9 @@ class Plan(Struct, frozen=True):
     monthly_limit: int | None = None
     monthly_warning: int | None = None
     ageing_s: float | None = None
+    file_bytes: int | None = None
+    max_files: int | None = None
+    storage_bytes: int | None = None
 
 
 class HookTerms(Struct, frozen=True):
@@ -107,6 +113,9 @@ class Policy(Struct, frozen=True):
     job_events: how many events a job's history may have before those of its handler are no longer kept. Defaults to
         100,000.
     hooks: what is to be run once for each job that ended. Defaults to nothing.
+    file_bytes: the largest file, whatever the plan. Defaults to 1 GiB.
+    upload_ms: how long an upload may take, after which it is taken for dead. Defaults to an hour.
+    unused_file_ms: how long a file is kept that no job has taken. Defaults to a day.
     """
 
     plans: Mapping[str, Plan]
@@ -126,6 +135,9 @@ class Policy(Struct, frozen=True):
     late_bytes: int = 4_096
     job_events: int = 100_000
     hooks: tuple[HookTerms, ...] = ()
+    file_bytes: int = 1_073_741_824
+    upload_ms: int = 3_600_000
+    unused_file_ms: int = 86_400_000
 
 
 def priority_of(plan: Plan, offset: int, boost: int) -> int:

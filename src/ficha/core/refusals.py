@@ -56,6 +56,10 @@ def provider_down(outage: ProviderOutage, now: int) -> Refusal:
     )
 
 
+def no_file(file_id: str) -> Refusal:
+    return Refusal("NOT_FOUND", f"there is no file {file_id}.")
+
+
 def lacks_credits(account: Account, need: int) -> Refusal:
     return Refusal(
         "INSUFFICIENT_CREDITS",

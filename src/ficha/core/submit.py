@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from . import ledger
 from .commands import ForgetKey, NewJob, Submit
+from .files import refuse_files, take_files
 from .outcomes import Forgotten, Rate, Refusal, Submitted
 from .policy import (
     HOUR,
@@ -21,7 +22,7 @@ from .policy import (
     submits_this_hour,
 )
 from .quota import consumed, quota_warnings, refuse_quota, refuse_reservation
-from .records import WAITING, Account, Batch, Job, Key, KeyName, Parked, ProviderOutage, Ready
+from .records import WAITING, Account, Batch, File, Job, Key, KeyName, Parked, ProviderOutage, Ready
 from .refusals import lacks_credits, no_account, no_batch, no_plan, provider_down
 from .rule import Audited, Needs, Rule
 from .visibility import is_for_plan, not_for_plan
@@ -72,6 +73,7 @@ def refuse_limits(
         or _refuse_plan(kinds, plan)
         or (_refuse_batch(ws, command) if command.joins else None)
         or refuse_reservation(ws, command.reservation_id, account.id)
+        or refuse_files(ws, account.id, kinds)
         or _refuse_cost(kinds, cost)
         or _refuse_outage(ws, command, kinds, served)
         or refuse_counts(ws, account, plan, jobs, queued, cost, reserved=command.reservation_id is not None)
@@ -284,6 +286,8 @@ def _create(
             first = job
         if new.id in served:
             ws.put_result(job.id, served[new.id])
+        if new.files:
+            take_files(ws, new)
     assert first is not None
     if command.reservation_id is not None:
         consumed(ws, command.reservation_id, first.id)
@@ -442,6 +446,8 @@ def _needs(wanted: Needs, command: Submit) -> None:
             wanted.contents.add((job.spec.tool, job.spec.content_hash))
         if job.provider is not None:
             wanted.find(ProviderOutage, job.provider)
+        if job.files:
+            wanted.find(File, *job.files)
     if command.joins and command.batch_id is not None:
         wanted.batches.add(command.batch_id)
 
@@ -470,6 +476,7 @@ RULES = (
             "IDEMPOTENCY_MISMATCH",
             "INSUFFICIENT_CREDITS",
             "INVALID_ARGUMENT",
+            "INVALID_PAYLOAD",
             "INVALID_STATE",
             "NOT_FOUND",
             "PROVIDER_DOWN",

@@ -3,9 +3,17 @@
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Final
+
 from ...core.records import AnyKeyed, KeyedName
+from ..base import Query
 from ..sql.dialect import Asking, Dialect, Select
+from .file_questions import FILE_QUESTIONS
 from .tables import KEYED, OWNERS
+
+KEYED_QUESTIONS: Final[dict[type[Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {**FILE_QUESTIONS}
+"""The queries that have a file of their own here; the last argument is the time (None: the database's clock)."""
 
 
 def keyed_between(sql: Dialect, after: str, last: str) -> Asking[dict[KeyedName, AnyKeyed]]:

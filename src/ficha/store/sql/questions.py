@@ -14,7 +14,7 @@ from ...core.policy import MILLISECOND, SECOND
 from ...core.records import Account, Content, Event, Tally
 from .. import base as q
 from ..commits import account_mark, decoded
-from ..keyed.questions import keyed_between
+from ..keyed.questions import KEYED_QUESTIONS, keyed_between
 from . import tables as t
 from .dialect import Asking, Dialect, Select, Statement, sql_file
 from .jobs import HOT_ROWS, JOB_WIDTH, job_columns, job_of
@@ -235,7 +235,7 @@ def get_state(sql: Dialect, query: q.GetState, now: int | None) -> Asking[State]
 
 
 QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {
-    **dict.fromkeys(PAGES, list_page),
+    **(dict.fromkeys(PAGES, list_page) | KEYED_QUESTIONS),
     q.GetAccount: get_account,
     q.GetJobs: get_jobs,
     q.GetHistory: get_history,

@@ -20,6 +20,7 @@ from .commit_groups import CommitGroupConformance
 from .due import DueConformance
 from .events import EventConformance
 from .figures import FigureConformance
+from .files import FileConformance
 from .identity import IdentityConformance
 from .listings import ListingConformance
 from .loading import LoadingConformance
@@ -39,6 +40,7 @@ class StoreConformance(
     FigureConformance,
     WorkerConformance,
     IdentityConformance,
+    FileConformance,
 ):
     """All tests of the suite."""
 

@@ -394,7 +394,7 @@ class RecordConformance:
         await driver.check()
         changed: list[AnyKeyed] = [
             Leader("duty", "b", now + 1),
-            ProviderState("rh", now, ((ids[3], now), ("x", now + 1)), 3, 2, now + 5),
+            ProviderState("rh", now, ((ids[3], now), ("x", now + 1)), 3),
             WebhookEndpoints("", (replace(address, disabled_at=now, disabled_reason="410"), address)),
             WebhookEndpoints("ana"),
             replace(sent, state="failed", attempts=2, answered=500, error="no", ended_at=now, job_id=ids[3]),
