@@ -190,6 +190,7 @@ class Ficha(AllOperations):
             commits_kept_ms=_commits_kept_ms(commits_kept_s),
             job_events=self.limits.job_events,
             late_bytes=self.limits.late_bytes,
+            job_callbacks=self.limits.job_callbacks,
         )
         self._pools = {DEFAULT_POOL: Pool(DEFAULT_POOL)} | checked_pools(pools)
         self._tools: dict[str, Tool] = {}

@@ -37,6 +37,8 @@ class Limits(Struct, frozen=True):
     job_events: events of one job, beyond which its handler's progress and log lines are not kept and further steps are
         refused. Defaults to 100,000.
     late_bytes: what is kept of a finish that came too late, of the first for each job. Defaults to 4 KiB.
+    job_callbacks: call-backs of its provider that are kept with one job. Defaults to 20.
+    callback_bytes: what is kept of one call-back. Defaults to 16 KiB.
     child_message_bytes: one message that a worker reads from a child process: a result, a step or a log line, with
         about 1 KiB around it. Defaults to 64 MiB.
     """
@@ -51,6 +53,8 @@ class Limits(Struct, frozen=True):
     page_bytes: int = PAGE_BYTES
     job_events: int = 100_000
     late_bytes: int = 4_096
+    job_callbacks: int = 20
+    callback_bytes: int = 16_384
     child_message_bytes: int = 67_108_864
 
 

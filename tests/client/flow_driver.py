@@ -144,6 +144,7 @@ def job(status: str = "queued", **fields: Any) -> dict[str, Any]:
         "max_attempts": 3,
         "recoveries": 0,
         "late_finishes": 0,
+        "callbacks": 0,
         "epoch": 0,
         "checkpoint": None,
         "progress": 0,

@@ -13,11 +13,10 @@ _DURATION = re.compile(r"(-?\d+(?:\.\d+)?)(us|ms|s|m|h|d)")
 OPTIONS = frozenset(
     re.findall(
         r"\w+",
-        """aborts account after as at at_once attempts backoff backoff_max batch body burst by content correlation cost
-        credits data delay declared delivered error every files final jitter joins key least limit lost max_wait most
-        name of partial plans pool priority progress provider provider_cost reason ref reservation result scope session
-        size slots starts text timeout
-        times tool ttl units""",
+        """aborts account after as at at_once attempt attempts backoff backoff_max batch body burst by content
+        correlation cost credits data declared delay delivered error every files final held hold jitter joins key
+        least limit lost max_wait most name of partial plans poll pool priority progress provider provider_cost
+        reason ref reservation result scope session size slots starts text timeout times told tool ttl units verdict""",
     )
 )
 """The options of commands; the settings take the names of the fields they set."""
@@ -83,7 +82,7 @@ def ending_of(line: Line, word: str) -> c.Ending:
         case "cancelled":
             return c.CancelledByHandler(options.get("reason", "not wanted"))
         case "accepted":
-            return c.AcceptedByProvider(options.get("ref", "ref-1"))
+            return c.AcceptedByProvider(options.get("ref", "ref-1"), line.span("poll"))
         case "interrupted":
             return c.Interrupted(options.get("reason", "the worker stops"), options.get("lost") == "yes")
         case "timed_out":

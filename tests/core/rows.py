@@ -29,7 +29,9 @@ class Rows:
         for job in rows.amended:
             ended = self.jobs[job.id]
             assert ended.finished_at is not None
-            amended = replace(ended, dead_at=job.dead_at, events=job.events, late_finishes=job.late_finishes)
+            amended = replace(
+                ended, dead_at=job.dead_at, events=job.events, late_finishes=job.late_finishes, callbacks=job.callbacks
+            )
             assert amended != ended
             self.jobs[job.id] = amended
         for job in rows.checkpoints:
@@ -62,6 +64,7 @@ class Rows:
             started_at=hot[0].started_at,
             events=hot[0].events,
             late_finishes=hot[0].late_finishes,
+            callbacks=hot[0].callbacks,
             first_worker=hot[0].first_worker,
             first_run_at=hot[0].first_run_at,
         )

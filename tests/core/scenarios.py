@@ -18,9 +18,9 @@ settings    clock 10:00 | clock 2026-01-31T23:59 | +10s | -1h | plan NAME … | 
             checkpoints A B C (a line) | checkpoints A>B,C B> C> (what may follow each) | turns NAME=VALUE …
 commands    open, grant, adjust, change-plan, submit, submit-each, claim, start, beat, checkpoint, step, finish,
             webhook, cancel, reserve, consume, release, expire, recover, forget, requeue, discard, pool, pause, resume,
-            resize, elect, api-key, revoke, use, turn, end-turn, open-breaker, close-breaker, upload, save, copy, stored,
-            remove-file, expire-file, forget-file; `as ACTOR` before any of them; lines indented below `together` are
-            one commit group
+            resize, elect, api-key, revoke, use, turn, end-turn, open-breaker, close-breaker, upload, save, copy,
+            stored, remove-file, expire-file, forget-file, callback, poll, poll-end; `as ACTOR` before any of them;
+            lines indented below `together` are one commit group
 questions   account, file, files ACCOUNT, ledger, job, events, event JOB KIND, queue POOL, reservation, batch, why JOB,
             provider NAME, audit, audited NUMBER
 """
@@ -163,7 +163,10 @@ class _ScenarioRun:
 
     def _set_policy(self, line: Line) -> None:
         for name, text in line.options.items():
-            value: Any = duration(text) // 1_000 if name.endswith("_ms") else float(text) if "." in text else int(text)
+            value: Any = frozenset(text.split(",")) if name.endswith("_tools") else None
+            value = value or (
+                duration(text) // 1_000 if name.endswith("_ms") else float(text) if "." in text else int(text)
+            )
             self.world.policy = replace(self.world.policy, **{name: value})
 
     def _set_tool(self, line: Line) -> None:
@@ -308,7 +311,31 @@ class _ScenarioRun:
 
     def _do_webhook(self, line: Line) -> c.Command:
         """A call-back, which proves itself by other means than an epoch."""
-        return c.Finish(line.words[0], ending_of(line, line.words[1]))
+        attempt = line.options.get("attempt")
+        ending = ending_of(line, line.words[1])
+        return c.Finish(line.words[0], ending, attempt=None if attempt is None else int(attempt))
+
+    def _do_callback(self, line: Line) -> c.Command:
+        """A provider's call-back, of the job's first run unless it says of which."""
+        options = line.options
+        verdict: Any = options.get("verdict", "verified")
+        body, told = options.get("body", ""), options.get("told")
+        attempt = int(options.get("attempt", 0))
+        return c.NoteCallback(line.words[0], attempt, verdict, options.get("ref"), body=body, told=told)
+
+    def _do_poll(self, line: Line) -> c.Command:
+        held = line.options.get("held")
+        return c.HoldPoll(line.words[0], line.span("hold") or 30_000, None if held is None else self._instant(held))
+
+    def _do_poll_end(self, line: Line) -> c.Command:
+        progress = line.options.get("progress")
+        return c.EndPoll(
+            line.words[0],
+            self._instant(line.options["held"]),
+            line.span("poll") or 30_000,
+            line.span("after") or 0,
+            None if progress is None else int(progress),
+        )
 
     def _do_cancel(self, line: Line) -> c.Command:
         return c.CancelJob(line.words[0], line.options.get("by"), line.options.get("reason"))
@@ -546,7 +573,7 @@ class _ScenarioRun:
 
 
 def _uncounted(job: Job | None) -> Job | None:
-    return None if job is None else replace(job, events=0, late_finishes=0)
+    return None if job is None else replace(job, events=0, late_finishes=0, callbacks=0)
 
 
 def _name(verb: str) -> str:

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.checkpoints import Checkpoints
-from ficha.core.policy import HOUR, SECOND, HookTerms, Plan, Policy, TurnTerms
+from ficha.core.policy import HOUR, SECOND, TELL_PROVIDER, HookTerms, Plan, Policy, TurnTerms
 from ficha.core.records import Awaiting, File, Job, Leased
 from tests.core.world import World
 from tests.support.new_jobs import new_job
@@ -65,6 +65,8 @@ POLICY = Policy(
         HookTerms("told", frozenset({"completed", "failed", "cancelled"})),
         HookTerms("paid back", frozenset({"failed"}), frozenset({"image"})),
     ),
+    provider_tools=frozenset({"video"}),
+    job_callbacks=3,
 )
 
 ACCOUNTS = {"ana": "tight", "bob": "wide", "eva": "single"}
@@ -198,6 +200,10 @@ class _Teller:
             case c.ClaimJob():
                 job = self._world.state.jobs.get(job_id := self._job(draft.job_id))
                 return replace(draft, job_id=job_id, pool=draft.pool or ("gpu" if job is None else job.spec.pool))
+            case c.HoldPoll(held_at=int()) | c.EndPoll():
+                job = self._world.state.jobs.get(job_id := self._job(draft.job_id))
+                held_at = getattr(None if job is None else job.place, "poll_at", None)
+                return replace(draft, job_id=job_id, held_at=held_at or 0)
             case _ if hasattr(draft, "job_id"):
                 job_id = self._job(draft.job_id)
                 if getattr(draft, "epoch", None) is None:
@@ -323,6 +329,8 @@ _ENDINGS = _pick(
     c.CancelledByHandler("not wanted"),
     c.AcceptedByProvider("ref-1"),
     c.AcceptedByProvider("ref-2"),
+    c.AcceptedByProvider("ref-1", poll_ms=10_000),
+    c.AcceptedByProvider("ref-1", poll_ms=31_000),
     c.Interrupted("the worker stops"),
     c.Interrupted("its process died", lost=True),
     c.TimedOut(),
@@ -352,7 +360,25 @@ _REPORTS = _make(
 )
 _NOTES = _make(c.Note, job_id=_HELD, epoch=_EPOCHS, line=_pick("so far so good"))
 _FINISHES = _make(c.Finish, job_id=_HELD, ending=_ENDINGS, epoch=_EPOCHS, jitter=_pick(0.0, 0.25, 0.999))
-_CALL_BACKS = _make(c.Finish, job_id=_found("away", "held", "any"), ending=_ENDINGS)
+_CALL_BACKS = _make(c.Finish, job_id=_found("away", "held", "any"), ending=_ENDINGS, attempt=_pick(None, None, 0, 0, 1))
+_POLLS = st.one_of(
+    _make(
+        c.NoteCallback,
+        job_id=_found("away", "away", "held", "any", "ended", "nowhere"),
+        attempt=_pick(0, 0, 0, 1),
+        verdict=_pick("verified", "unsigned", "forged"),
+        ref=_pick(None, "ref-1"),
+        told=_pick(None, '{"type": "working"}'),
+    ),
+    _make(c.HoldPoll, job_id=_found("away", "away", "any"), hold_ms=_pick(0, 30_000), held_at=_pick(None, None, 0)),
+    _make(
+        c.EndPoll,
+        job_id=_found("away", "away", "any"),
+        held_at=st.just(0),
+        poll_ms=_pick(10_000),
+        progress=_pick(None, 7),
+    ),
+)
 _CANCELS = _make(c.CancelJob, job_id=_ACTIVE, account_id=_OWNERS, reason=_pick(None, "enough"))
 _RECOVERIES = _make(c.Recover, job_id=_ACTIVE)
 _REQUEUES = _make(c.Requeue, job_id=_DEAD, new_id=st.just(""))
@@ -398,7 +424,12 @@ _WORDS = _make(
 )
 _ENDED = _found(*["ended"] * 8, "any", "nowhere")
 _HOOKS = st.one_of(
-    _make(c.HoldHook, name=_pick("told", "told", "paid back", "unknown"), job_id=_ENDED, hold_ms=_pick(0, 1, 70_000)),
+    _make(
+        c.HoldHook,
+        name=_pick("told", "told", "paid back", TELL_PROVIDER, "unknown"),
+        job_id=_ENDED,
+        hold_ms=_pick(0, 1, 70_000),
+    ),
     _make(
         c.EndHook,
         name=_pick("told", "told", "paid back", "unknown"),
@@ -487,6 +518,7 @@ _KINDS: list[SearchStrategy[Any]] = [
     *[_FINISHES] * 7,
     *[_RECOVERIES] * 6,
     *[_CALL_BACKS] * 2,
+    *[_POLLS] * 3,
     *[_CANCELS] * 2,
     *[_CLAIMS_BY_ID] * 2,
     *[_REQUEUES] * 2,

@@ -75,6 +75,12 @@ def told(outcome: o.Outcome) -> Told:
         case o.FileChanged(file):
             facts = {"size": file.size, "until": file.expires_at, "role": file.role, "changed": outcome.changed}
             return file.state, facts
+        case o.CallbackNoted():
+            return "asks" if outcome.asks else "kept", {}
+        case o.PollHeld(job):
+            return "held" if job is not None else "nothing", {} if job is None else {"job": job.id}
+        case o.PollEnded():
+            return "", {"next": outcome.poll_at}
         case o.Elected():
             return "leads" if outcome.leads else "follows", {"owner": outcome.owner, "until": outcome.expires_at}
     raise AssertionError(f"{outcome} has no words yet")

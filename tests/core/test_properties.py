@@ -20,9 +20,9 @@ from ficha.core.dataset import State
 from ficha.core.decide import decide
 from ficha.core.invariants import overfull_pools, uncounted_runs, violations
 from ficha.core.needs import needs
-from ficha.core.outcomes import Claimed, Finished, Outcome, Refusal
+from ficha.core.outcomes import Claimed, Finished, Outcome, PollHeld, Refusal
 from ficha.core.policy import HOUR, Plan
-from ficha.core.records import Awaiting, Leased, Ready
+from ficha.core.records import Awaiting, Job, Leased, Ready
 from ficha.core.snapshot import Changes, Snapshot
 from ficha.core.states import BIRTHS, FINAL, HOLDS_SLOT, is_legal
 from ficha.core.workspace import NotLoaded
@@ -194,7 +194,8 @@ def test_an_epoch_only_rises_and_what_has_ended_never_changes(workload: Workload
             if was.status in FINAL:
                 assert job.events >= was.events
                 assert job.late_finishes >= was.late_finishes
-                counts = {"dead_at": None, "events": 0, "late_finishes": 0}
+                assert job.callbacks >= was.callbacks
+                counts = {"dead_at": None, "events": 0, "late_finishes": 0, "callbacks": 0}
                 assert replace(job, **counts) == replace(was, **counts)
                 assert world.state.results.get(was.id) == before.results.get(was.id)
         assert world.state.entries[: len(before.entries)] == before.entries
@@ -339,7 +340,7 @@ def uncounted(outcome: Outcome) -> Outcome:
                 replace(lease, job=replace(lease.job, events=0, late_finishes=0)) for lease in leases
             )
             return replace(outcome, leases=uncounted_leases)
-        case Finished(job):
+        case Finished(job) | PollHeld(Job() as job):
             return replace(outcome, job=replace(job, events=0, late_finishes=0))
         case _:
             return outcome
@@ -451,6 +452,6 @@ def test_these_workloads_are_eventful() -> None:
 
 
 EVENTS = """submitted reused claimed started checkpoint step progress partial log accepted retried recovered returned
-    completed failed cancelled late requeued discarded"""
+    completed failed cancelled late requeued discarded callback"""
 CODES = """ACTIVE_JOB_EXISTS COST_LIMIT IDEMPOTENCY_MISMATCH INSUFFICIENT_CREDITS INVALID_ARGUMENT INVALID_STATE
     LEASE_LOST NOT_FOUND QUOTA_EXCEEDED RATE_LIMITED"""

@@ -99,7 +99,7 @@ def test_every_code_is_documented_with_its_exception_status_and_whether_to_repea
 
 
 def test_every_event_is_documented_and_the_histories_know_those_that_move_a_job() -> None:
-    events = set(re.findall(r'(?:add_event\(|_told\(ws, )\w+, "(\w+)"', CORE))
+    events = set(re.findall(r'(?:add_event\(|\btold\(ws, )\w+, "(\w+)"', CORE))
     assert {"log", "late", "completed"} <= events
     assert len(events) > 10
     assert events <= rows(REFERENCE)

@@ -301,7 +301,7 @@ def _takes_slot(change: JobChange) -> bool:
 
 def _final(job: Job) -> Job:
     """What of a job never changes after its end: all but the dead-letter list and the counts."""
-    return replace(job, dead_at=None, events=0, late_finishes=0)
+    return replace(job, dead_at=None, events=0, late_finishes=0, callbacks=0)
 
 
 def _place(job: Job | None) -> str:

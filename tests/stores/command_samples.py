@@ -130,7 +130,7 @@ async def leases(run: Run, population: Population) -> None:
         c.Claim("w", ("gpu",), 10),
     )
     await run(*(c.Finish(job_id, ENDINGS[n % len(ENDINGS)], 1) for n, job_id in enumerate(held)))
-    await run(*(c.Finish(job_id, c.Completed("{}")) for job_id in population.take("awaiting", 5)))
+    await run(*(c.Finish(job_id, c.Completed("{}")) for job_id in population.take("awaiting", 3)))
     await run(c.Finish(*population.take("leased", 1), c.Completed("{}"), 1))
 
 
@@ -233,6 +233,15 @@ async def hooks(run: Run, population: Population) -> None:
     await run(*(c.EndHook("tell", job_id, 1) for job_id in ended[10:]))
 
 
+async def polls(run: Run, population: Population) -> None:
+    away = population.take("awaiting", 2)
+    await run(*(c.NoteCallback(job_id, 0, "unsigned", body="{}") for job_id in away))
+    await run(*(c.HoldPoll(job_id, 30_000) for job_id in away))
+    await run(*(c.EndPoll(job_id, 1, 30_000) for job_id in away))
+    await run(*(c.Finish(job_id, c.Completed("{}"), attempt=0) for job_id in away))
+    await run(*(c.NoteCallback(job_id, 0, "unsigned", body="{}") for job_id in away))
+
+
 async def mixtures(run: Run, population: Population) -> None:
     """What a store with a single lane gets."""
     for _ in range(2):
@@ -260,6 +269,7 @@ SAMPLES: Final[tuple[Sample, ...]] = (
     cancels,
     reservations,
     sweeps,
+    polls,
     dead_letters,
     accounts,
     pools,
@@ -318,6 +328,7 @@ def questions() -> dict[str, Question]:
         "hooks": q.ListHooks(),
         "hooks of some names": q.ListHooks(("tell",)),
         "hooks that are due": q.ListHooks(("tell",), is_due=True),
+        "providers to ask": q.ListPolls(("draw",)),
         "API keys": q.ListApiKeys(),
         "API keys, a later page": q.ListApiKeys(uuid_of("api", 900)),
         "audit lines": q.ListAudit(),
@@ -337,6 +348,7 @@ def questions() -> dict[str, Question]:
         "a look at a submit": Question(q.GetSnapshot(needs([joining])), 1),
         "a history": Question(q.GetHistory(job), 10),
         "a history, a later page": Question(q.GetHistory(job, 3), 10),
+        "call-backs": Question(q.ListJobEvents(job, "callback"), 10),
         "jobs of a provider's reference": Question(q.ListAccepted("ref-7"), 1),
         "commits": Question(q.ListCommits(1_000), 100),
         "new commits": Question(q.ListCommits(2**40), 1),

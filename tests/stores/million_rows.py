@@ -159,7 +159,7 @@ async def found(run: Run) -> None:
             case "dead":
                 await run(c.Finish(_founder(kind), c.Failed("no"), epoch))
             case "awaiting":
-                await run(c.Finish(_founder(kind), c.AcceptedByProvider("ref"), epoch))
+                await run(c.Finish(_founder(kind), c.AcceptedByProvider("ref", poll_ms=30_000), epoch))
     batch = (new_job(_founder("batch"), "draw", "gpu", "{}", 1), new_job(_founder("whaled"), "draw", "gpu", "{}", 1))
     await run(
         submit("crowded", _founder("ready")),
@@ -248,7 +248,15 @@ def growths(population: Population, dialect: Dialect) -> Iterator[Growth]:
     yield like("parked", "later", due_at=future)
     yield like("leases", "leased", worker="'worker-' || (n % 50)", expires_at=future, deadline_at=future, events="3")
     yield like("leases", "lapsed", expires_at=past, deadline_at=some(10, 1, past, future), events="3")
-    yield like("leases", "awaiting", ref="'ref-' || n", pool="'tight'", deadline_at=future, events="3")
+    yield like(
+        "leases",
+        "awaiting",
+        ref="'ref-' || n",
+        pool="'tight'",
+        deadline_at=future,
+        poll_at=some(10, 1, past, future),
+        events="3",
+    )
     yield like("leases", "whaled", expires_at=future, deadline_at=future, events="3")
     for table in ("checkpoints", "steps"):
         for kind, rows in (("ended", population.size // 10), ("leased", population.counts["leased"])):

@@ -132,10 +132,10 @@ async def test_a_job_that_is_claimed_while_it_is_being_locked_is_read_again(migr
             WITH gone AS (DELETE FROM ficha.ready RETURNING *)
             INSERT INTO ficha.leases (
                 job_id, leased_at, heartbeat_at, expires_at, deadline_at, started_at, epoch, attempts, recoveries,
-                events, late_finishes, account_id, pool, status, worker
+                events, late_finishes, callbacks, account_id, pool, status, worker
             )
             SELECT
-                job_id, now(), now(), now(), now(), now(), 1, 0, 0, 2, 0, account_id, pool, 'starting', 'w'
+                job_id, now(), now(), now(), now(), now(), 1, 0, 0, 2, 0, 0, account_id, pool, 'starting', 'w'
             FROM gone
         """)
         looking = asyncio.create_task(look(store, Needs(owned_jobs={submitted.job_id})))

@@ -212,6 +212,7 @@ NEEDED_BY: dict[str, Sample | str] = {
     "jobs_of_account": "jobs of an account",
     "reservations_of_account": "reservations of an account",
     "hooks_due": "hooks that are due",
+    "leases_to_poll": "providers to ask",
     "reservations_ended": "what is due",
     **dict.fromkeys(("parked_due", "parked_waiting", "ready_waiting", "ready_ageing", "keys_expiring"), "what is due"),
 }

@@ -138,6 +138,8 @@ QUESTIONS: list[q.Query[Any]] = [
     q.ListApiKeys(),
     q.ListApiKeys(str(uuid4()), 3),
     q.ListHooks(),
+    q.ListJobEvents(str(uuid4()), "callback"),
+    q.ListPolls(("a", "b"), 3),
     q.ListHooks(("a", "b"), True, 3),
     q.ListAudit(),
     q.ListAudit(7, 3),

@@ -135,6 +135,7 @@ async def test_however_many_jobs_wait_no_statement_does_more_work(tmp_path: Path
 NEEDED_BY: dict[str, Sample | str] = {
     "ready_in_claim_order": claims,
     "leases_by_pool": claims,
+    "leases_to_poll": "providers to ask",
     "parked_in_claim_order": a_whale_at_its_limit,
     "jobs_by_account": "jobs of an account",
     "jobs_by_batch": "a batch",

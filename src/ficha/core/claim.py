@@ -78,7 +78,8 @@ def _why_not(job: Job) -> str:
 def _lease(ws: Workspace, job: Job, worker: str, starts: bool) -> ClaimedJob:
     job = states.claimed(job, worker, ws.now, ws.policy.lease_ms)
     ws.add_event(job, "claimed", worker=worker, epoch=job.epoch)
-    if starts:
+    # A provider's job starts when the provider accepts it.
+    if starts and job.spec.tool not in ws.policy.provider_tools:
         job = states.started(job, ws.now)
         ws.add_event(job, "started", epoch=job.epoch)
     ws.put_job(job)

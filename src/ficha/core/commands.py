@@ -167,9 +167,13 @@ class CancelledByHandler(Struct, frozen=True, gc=False, tag=True):
 
 
 class AcceptedByProvider(Struct, frozen=True, gc=False, tag=True):
-    """An external provider has the work and will call back under `ref`."""
+    """An external provider has the work and will call back under `ref`.
+
+    poll_ms: how long to wait for that before the provider is asked; None: it is never asked.
+    """
 
     ref: str
+    poll_ms: int | None = None
 
 
 class Interrupted(Struct, frozen=True, gc=False, tag=True):
@@ -197,6 +201,51 @@ class Finish(Command, frozen=True):
     """A number from 0 up to 1, drawn by the caller, that spreads the backoff."""
     account_id: str | None = None
     """When given, another account's job is not found."""
+    attempt: int | None = None
+    """For what a provider says: the failed runs before the one that it speaks of. What it says of another is late."""
+
+
+Verdict = Literal["verified", "unsigned", "unread", "forged"]
+"""What is thought of a call-back: it proves who sent it; its provider signs nothing; it could not be checked now; it is
+not the provider's. Of a forged one nothing is believed; all others have the job's token, and are a reason to ask."""
+
+
+class NoteCallback(Command, frozen=True):
+    """A provider called back, with the token of the job's run: keeps what it said, and has the provider asked at once.
+
+    attempt: the failed runs before that run. ref: the provider's reference that it names, if any. told: what it says of
+    the work (JSON text), if it is verified.
+    """
+
+    job_id: str
+    attempt: int
+    verdict: Verdict
+    ref: str | None = None
+    headers: dict[str, str] = {}
+    body: str = ""
+    told: str | None = None
+
+
+class HoldPoll(Command, frozen=True):
+    """Takes a job whose provider is to be asked now, for so long: whoever holds it asks, and is taken for dead after
+    that. With `held_at`, renews the hold that lasts until then."""
+
+    job_id: str
+    hold_ms: int
+    held_at: int | None = None
+
+
+class EndPoll(Command, frozen=True):
+    """The provider was asked, and the work goes on: it is asked again later, unless a call-back came meanwhile.
+
+    held_at: until when the job was held. after_ms: not before that time, as the provider said. progress: percent.
+    """
+
+    job_id: str
+    held_at: int
+    poll_ms: int
+    after_ms: int = 0
+    progress: int | None = None
 
 
 class CancelJob(Command, frozen=True):
@@ -497,6 +546,9 @@ UnwrappedCommand = (
     | RemoveFile
     | ExpireFile
     | ForgetFile
+    | NoteCallback
+    | HoldPoll
+    | EndPoll
 )
 AnyCommand = UnwrappedCommand | ActingAs
 

@@ -19,9 +19,9 @@ from .commands import (
     TimedOut,
 )
 from .outcomes import Finished, Refusal
-from .policy import MILLISECOND, aged_rank, backoff_ms
+from .policy import MILLISECOND, TELL_PROVIDER, aged_rank, backoff_ms
 from .promote import promote
-from .records import HELD, Content, Job, Leased, Parked, Ready
+from .records import HELD, Awaiting, Content, Job, Leased, Parked, PendingHook, Ready
 from .refusals import lease_lost, no_job
 from .rule import Audited, Needs, Rule
 from .workspace import Workspace
@@ -31,6 +31,9 @@ def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
     job = ws.job(command.job_id)
     if job is None or command.account_id not in (None, job.account_id):
         return no_job(command.job_id)
+    if command.attempt is not None and command.attempt != job.attempts:
+        _keep_late_word(ws, job, command.ending)
+        return unchanged(ws, job)
     if command.epoch is not None and command.epoch != job.epoch:
         _keep_late_word(ws, job, command.ending)
         return lease_lost(job, command.epoch)
@@ -56,8 +59,8 @@ def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
             return _retry(ws, job, after_ms, failed=False, error=reason)
         case CancelledByHandler(reason):
             return cancel_now(ws, job, reason)
-        case AcceptedByProvider(ref):
-            return _accept(ws, job, ref)
+        case AcceptedByProvider():
+            return _accept(ws, job, command.ending)
         case Interrupted(reason, lost):
             return take_back(ws, job, reason, lost=lost)
         case TimedOut():
@@ -146,11 +149,18 @@ def time_out(ws: Workspace, job: Job) -> Finished:
 
 def cancel_now(ws: Workspace, job: Job, reason: str | None) -> Finished:
     """Ends a job as cancelled and refunds it in full."""
+    tell_provider(ws, job)
     job = states.cancelled(job, reason, ws.now)
     ws.put_job(job)
     refunded = ledger.refund(ws, job, job.charged, "cancelled")
     ws.add_event(job, "cancelled", reason=reason, refunded=refunded)
     return _ended(ws, job, refunded)
+
+
+def tell_provider(ws: Workspace, job: Job) -> None:
+    """Of a job that its provider has, and that ends without it: somebody tells the provider."""
+    if isinstance(job.place, Awaiting) and job.spec.tool in ws.policy.provider_tools:
+        ws.put_hook(PendingHook(TELL_PROVIDER, job.id, ws.now))
 
 
 def _ended(ws: Workspace, job: Job, refunded: int) -> Finished:
@@ -170,12 +180,12 @@ def _retry(ws: Workspace, job: Job, after_ms: int, *, failed: bool, error: str |
     return Finished(job, True, 0, ws.owner(job).balance)
 
 
-def _accept(ws: Workspace, job: Job, ref: str) -> Finished | Refusal:
+def _accept(ws: Workspace, job: Job, ending: AcceptedByProvider) -> Finished | Refusal:
     if not isinstance(job.place, Leased):
         return unchanged(ws, job)
-    job = states.accepted(job, job.place, ref, ws.now)
+    job = states.accepted(job, job.place, ending.ref, ws.now, ending.poll_ms)
     ws.put_job(job)
-    ws.add_event(job, "accepted", ref=ref)
+    ws.add_event(job, "accepted", ref=ending.ref)
     return Finished(job, True, 0, ws.owner(job).balance)
 
 

@@ -41,7 +41,7 @@ def save_checkpoint(ws: Workspace, command: SaveCheckpoint) -> Held | Refusal:
         partial = None if job.checkpoint is None else job.checkpoint.partial
         point = Checkpoint(command.name, command.progress, command.data, ws.now, partial)
         job = replace(job, checkpoint=point)
-        job = _told(ws, job, "checkpoint", name=command.name, progress=command.progress)
+        job = told(ws, job, "checkpoint", name=command.name, progress=command.progress)
     return _extended(ws, job)
 
 
@@ -62,7 +62,7 @@ def save_step(ws: Workspace, command: SaveStep) -> StepSaved | Refusal:
             details={"limit": most},
         )
     ws.put_step(Step(job.id, command.name, command.result_json, ws.now))
-    _extended(ws, _told(ws, job, "step", name=command.name))
+    _extended(ws, told(ws, job, "step", name=command.name))
     return StepSaved(job.id, command.name, command.result_json)
 
 
@@ -76,9 +76,9 @@ def report(ws: Workspace, command: Report) -> Held | Refusal:
     partial = before.partial if command.partial_json is None else command.partial_json
     job = replace(job, checkpoint=replace(before, progress=progress, partial=partial))
     if command.partial_json is None:
-        job = _told(ws, job, "progress", progress=progress)
+        job = told(ws, job, "progress", progress=progress)
     else:
-        job = _told(ws, job, "partial", progress=progress)
+        job = told(ws, job, "partial", progress=progress)
     return _extended(ws, job)
 
 
@@ -87,10 +87,10 @@ def note(ws: Workspace, command: Note) -> Held | Refusal:
     job = held_job(ws, command.job_id, command.epoch)
     if isinstance(job, Refusal):
         return job
-    return _extended(ws, _told(ws, job, "log", text=command.line))
+    return _extended(ws, told(ws, job, "log", text=command.line))
 
 
-def _told(ws: Workspace, job: Job, kind: str, **data: Any) -> Job:
+def told(ws: Workspace, job: Job, kind: str, **data: Any) -> Job:
     """The job with one event more, from its handler. Beyond the limit there is none: a handler that reports without
     end fills no table, and its job goes on."""
     if job.events >= ws.policy.job_events:

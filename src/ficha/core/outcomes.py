@@ -217,6 +217,25 @@ class FileChanged(Struct, frozen=True, gc=False):
     changed: bool = True
 
 
+class CallbackNoted(Struct, frozen=True, gc=False):
+    """Whether a call-back leads to a question to its provider: it may be of another run, or of a job that ended."""
+
+    job_id: str
+    asks: bool
+
+
+class PollHeld(Struct, frozen=True, gc=False):
+    """The job as it is held now; None if its provider need not be asked, or somebody else asks."""
+
+    job: Job | None
+
+
+class PollEnded(Struct, frozen=True, gc=False):
+    """When the provider is asked again; None if nobody waits for it any more."""
+
+    poll_at: int | None
+
+
 class Elected(Struct, frozen=True, gc=False):
     owner: str
     leads: bool
@@ -247,5 +266,8 @@ Outcome = (
     | TurnEnded
     | BreakerChanged
     | FileChanged
+    | CallbackNoted
+    | PollHeld
+    | PollEnded
     | Elected
 )

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from .records import Account, Job, Status
+from .records import Account, Awaiting, Job, Status
 
 MILLISECOND: Final = 1_000
 SECOND: Final = 1_000_000
@@ -116,6 +116,8 @@ class Policy(Struct, frozen=True):
     file_bytes: the largest file, whatever the plan. Defaults to 1 GiB.
     upload_ms: how long an upload may take, after which it is taken for dead. Defaults to an hour.
     unused_file_ms: how long a file is kept that no job has taken. Defaults to a day.
+    provider_tools: the tools whose work an external provider does: their jobs are `starting` until it has accepted.
+    job_callbacks: how many call-backs of its provider are kept with a job. Defaults to 20.
     """
 
     plans: Mapping[str, Plan]
@@ -138,6 +140,8 @@ class Policy(Struct, frozen=True):
     file_bytes: int = 1_073_741_824
     upload_ms: int = 3_600_000
     unused_file_ms: int = 86_400_000
+    provider_tools: frozenset[str] = frozenset()
+    job_callbacks: int = 20
 
 
 def priority_of(plan: Plan, offset: int, boost: int) -> int:
@@ -178,6 +182,25 @@ def backoff_ms(job: Job, jitter: float) -> int:
 def hook_backoff_ms(attempts: int) -> int:
     """How long a hook that failed waits: doubling from a second up to five minutes."""
     return min(300_000, 1_000 << min(max(attempts, 1) - 1, 20))
+
+
+POLL_LONGEST_MS: Final = 300_000
+LAST_POLL_MS: Final = 5_000
+"""The longest time between two questions to a provider, unless it asks for a longer one; and how long before the job's
+deadline it is asked for the last time."""
+
+
+def poll_wait_ms(place: Awaiting, now: int, poll_ms: int) -> int:
+    """How long after `now` a provider is asked about a job: half as long as it has had it, but `poll_ms` at least; and
+    once more shortly before the job's deadline."""
+    had_ms = max(0, now - place.since_at) // MILLISECOND
+    wait_ms = max(poll_ms, min(had_ms // 2, POLL_LONGEST_MS))
+    last_ms = (place.deadline_at - now) // MILLISECOND - min(poll_ms, LAST_POLL_MS)
+    return min(wait_ms, last_ms) if last_ms > 0 else wait_ms
+
+
+TELL_PROVIDER: Final = "ficha:tell-provider"
+"""The hook that cancels a job at its provider."""
 
 
 def split(count: int, at_most: int) -> list[tuple[int, int]]:

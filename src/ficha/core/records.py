@@ -93,6 +93,8 @@ class Awaiting(Record, frozen=True, tag=True):
     ref: str
     since_at: int
     deadline_at: int
+    poll_at: int | None = None
+    """When somebody asks the provider next; while somebody does so, when they are taken for dead. None: nobody asks."""
 
 
 Place = Ready | Parked | Leased | Awaiting
@@ -171,6 +173,8 @@ class Job(Record, frozen=True):
     """Counts the account's jobs from one."""
     late_finishes: int = 0
     """Finishes that came too late and changed nothing. The first of them is kept as an event."""
+    callbacks: int = 0
+    """Call-backs of its provider, whether they were believed or not. The first ones are kept as events."""
 
 
 class Step(Record, frozen=True):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from .claim import set_behind
 from .commands import Recover
-from .finish import cancel_now, fail, reuse, take_back, time_out
+from .finish import cancel_now, fail, reuse, take_back, tell_provider, time_out
 from .outcomes import Recovered, RecoveryAct, Refusal
 from .policy import MILLISECOND, SECOND, aged_rank
 from .records import HELD, Awaiting, Content, Job, Leased, Parked, Ready
@@ -33,6 +33,7 @@ def recover(ws: Workspace, command: Recover) -> Recovered | Refusal:
             return _recover_lease(ws, job, job.place)
         case Awaiting():
             if ws.now >= job.place.deadline_at or _is_too_old(ws, job):
+                tell_provider(ws, job)
                 return _failed(ws, job, f"the provider did not answer within {job.spec.timeout_ms / 1000:g} s")
             return Recovered(job.id, "nothing")
         case Ready() | Parked():

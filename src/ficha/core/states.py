@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from .policy import MILLISECOND
+from .policy import MILLISECOND, poll_wait_ms
 from .records import Awaiting, Job, Leased, Parked, Ready, Status
 
 MOVES: Final[dict[Status, frozenset[Status]]] = {
@@ -80,10 +80,15 @@ def started(job: Job, now: int) -> Job:
     return replace(job, status=_checked(job, "running"), events=job.events + 1, first_run_at=first_run_at)
 
 
-def accepted(job: Job, lease: Leased, ref: str, now: int) -> Job:
+def accepted(job: Job, lease: Leased, ref: str, now: int, poll_ms: int | None = None) -> Job:
     """The provider has the work: the worker becomes free, the slot does not."""
     status: Status = "running" if job.status == "running" else _checked(job, "running")
-    return replace(job, status=status, place=Awaiting(ref, now, lease.deadline_at), events=job.events + 1)
+    place = Awaiting(ref, now, lease.deadline_at)
+    if poll_ms is not None:
+        # A call-back may have come before the provider's answer.
+        wait_ms = 0 if job.callbacks else poll_wait_ms(place, now, poll_ms)
+        place = replace(place, poll_at=now + wait_ms * MILLISECOND)
+    return replace(job, status=status, place=place, events=job.events + 1)
 
 
 def retried(job: Job, place: Ready | Parked, *, failed: bool) -> Job:

@@ -14,7 +14,7 @@ from ..core.needs import needs
 from ..core.outcomes import Outcome, Refusal, SubmitPreview
 from ..core.policy import SECOND, Policy
 from ..core.preview import preview
-from ..core.records import HELD, Job, Leased, Ready
+from ..core.records import HELD, Awaiting, Job, Leased, Ready
 from ..core.recover import waits
 from ..core.rules import RULES
 from ..core.snapshot import Changes, Snapshot
@@ -26,7 +26,7 @@ from .positions import Positions
 from .slices import Slices
 from .sweeper import Sweeper, SweepReport
 from .trigger import OnWork, Trigger
-from .wakeups import EVENTS, HOOKS, Wakeups, cancellations
+from .wakeups import EVENTS, HOOKS, POLLS, Wakeups, cancellations
 
 T = TypeVar("T")
 
@@ -196,7 +196,7 @@ def _ready_pools(changes: Changes) -> set[str]:
 
 def _stirred(changes: Changes) -> Iterable[str]:
     """Pools where a claim may now find something: a job became ready, a slot became free, the pool was changed. And
-    workers whose job was cancelled, those who follow events, and those who run hooks."""
+    workers whose job was cancelled, those who follow events, those who run hooks, and those who ask providers."""
     names = {pool.name for pool in changes.pools}
     if changes.events:
         names.add(EVENTS)
@@ -208,7 +208,15 @@ def _stirred(changes: Changes) -> Iterable[str]:
             names.add(after.spec.pool)
         if after.status == "cancelled" and before is not None and type(before.place) is Leased:
             names.add(cancellations(before.place.worker))
+        if type(after.place) is Awaiting and _is_called_back(before, after):
+            names.add(POLLS)
     return names
+
+
+def _is_called_back(before: Job | None, after: Job) -> bool:
+    """Whether a provider that has accepted the job has called back."""
+    is_accepted = before is not None and type(before.place) is Leased
+    return after.callbacks > 0 and (is_accepted or before is None or after.callbacks > before.callbacks)
 
 
 def _frees_slot(before: Job | None, after: Job) -> bool:

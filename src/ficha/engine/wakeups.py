@@ -30,6 +30,9 @@ EVENTS: Final = "\x02events"
 HOOKS: Final = "\x03hooks"
 """The topic of whoever runs hooks: a job ended that owes one."""
 
+POLLS: Final = "\x05polls"
+"""The topic of whoever asks providers: a provider called back."""
+
 EVENTS_EVERY_S = 0.1
 """The shortest time between two hints of events alone. Any other hint includes it."""
 HINTS_PER_S = 50.0

@@ -270,6 +270,13 @@ class ListAccepted(Query[list[Event]], frozen=True):
     ref: str
 
 
+class ListJobEvents(Query[list[Event]], frozen=True):
+    """The stored events of one kind in a job's history, oldest first."""
+
+    job_id: str
+    kind: str
+
+
 class Commit(Struct, frozen=True):
     """The events of one commit, or a part of them if there are very many."""
 
@@ -554,6 +561,20 @@ class GetFileUsage(Query[FileUsage], frozen=True):
     """How many files an account has, and their bytes; none for an account that does not exist."""
 
     account_id: str
+
+
+class DuePoll(Struct, frozen=True):
+    """A job whose provider is to be asked, and in how many milliseconds; 0 for now."""
+
+    job_id: str
+    wait_ms: int
+
+
+class ListPolls(Query[list[DuePoll]], frozen=True):
+    """Jobs of these tools whose providers are to be asked, the first due first, by the database's clock."""
+
+    tools: tuple[str, ...]
+    limit: int = 50
 
 
 class GetSnapshot(Query[Snapshot], frozen=True):

@@ -36,6 +36,7 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     deadline_at: when it ends by itself: a job that was started is failed then, one that never was is cancelled.
     waited_in_queue: seconds from its creation to its first start, or to now or its end if it never started.
     late_finishes: how many finishes came too late and changed nothing; the first is among its events.
+    callbacks: how often its provider has called back; the first `Limits.job_callbacks` are among its events.
     error: why it failed or was cancelled. Operators see it in full; its owner sees `user_error` here too.
     user_error: the words that may be shown to its owner: those that the tool wrote for them, or a plain sentence.
     resume_data, locked_by, provider_ref: the checkpoint's data, the worker that runs it, and the external provider's
@@ -69,6 +70,7 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     max_attempts: int
     recoveries: int
     late_finishes: int
+    callbacks: int
     epoch: int
     checkpoint: str | None
     progress: int
@@ -162,6 +164,7 @@ def job_view(
         max_attempts=job.spec.max_attempts,
         recoveries=job.recoveries,
         late_finishes=job.late_finishes,
+        callbacks=job.callbacks,
         epoch=job.epoch,
         checkpoint=None if point is None else point.name or None,
         progress=100 if job.status == "completed" else 0 if point is None else point.progress,

@@ -110,6 +110,21 @@ def _list_accepted(store: MemoryStore, query: q.ListAccepted) -> list[Event]:
     return sorted(found, key=lambda event: (event.at, event.job_id), reverse=True)
 
 
+def _list_job_events(store: MemoryStore, query: q.ListJobEvents) -> list[Event]:
+    return [event for event in store.history.get(query.job_id, ()) if event.kind == query.kind]
+
+
+def _list_polls(store: MemoryStore, query: q.ListPolls) -> list[q.DuePoll]:
+    now = store.clock()
+    found = sorted(
+        (job.place.poll_at, job.id)
+        for held in store.held.values()
+        for job in map(store.state.jobs.__getitem__, held)
+        if isinstance(job.place, Awaiting) and job.place.poll_at is not None and job.spec.tool in query.tools
+    )
+    return [q.DuePoll(job_id, max(0, -(-(poll_at - now) // MILLISECOND))) for poll_at, job_id in found[: query.limit]]
+
+
 def _list_commits(store: MemoryStore, query: q.ListCommits) -> list[q.Commit]:
     found = (
         commit
@@ -397,6 +412,8 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.ListEntries: _list_entries,
     q.GetHistory: _get_history,
     q.ListAccepted: _list_accepted,
+    q.ListJobEvents: _list_job_events,
+    q.ListPolls: _list_polls,
     q.ListCommits: _list_commits,
     q.GetFirstSearched: _get_first_searched,
     q.GetHorizon: _get_horizon,

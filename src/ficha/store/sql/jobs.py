@@ -26,12 +26,13 @@ _KINDS.update({name: kind for name, kind in _FLAT_KINDS.items() if name not in (
 """The columns of `jobs`: a job's fields, with those of its spec in the spec's place. Place and checkpoint have rows of
 their own."""
 HOT: Final = (
-    *("epoch", "attempts", "recoveries", "started_at", "events", "late_finishes", "first_worker", "first_run_at"),
+    *("epoch", "attempts", "recoveries", "started_at", "events", "late_finishes", "callbacks", "first_worker"),
+    "first_run_at",
 )
 """Fields that are in the hot row while the job is active, and in the wide row after its end."""
 _END_ONLY: Final = ("finished_at", "error", "user_error", "charged", "refunded", "delivered", "dead_at")
 _END: Final = ("id", "status", *_END_ONLY, *HOT)
-_AMENDED: Final = ("id", "dead_at", "events", "late_finishes")
+_AMENDED: Final = ("id", "dead_at", "events", "late_finishes", "callbacks")
 _WAITING: Final = ("account_id", "pool", "wait_until_at", *HOT)
 _HELD: Final = ("account_id", "pool", "status", *HOT)
 _ID: Final = Column("job_id", "uuid")
@@ -62,9 +63,9 @@ def _lease(job: Job) -> Values:
     """A worker's lease, or a wait for a provider, which has a reference instead of a worker and never expires."""
     match job.place:
         case Leased(worker, leased_at, heartbeat_at, expires_at, deadline_at):
-            return *_held(job), worker, None, leased_at, heartbeat_at, expires_at, deadline_at
-        case Awaiting(ref, since_at, deadline_at):
-            return *_held(job), None, ref, since_at, None, None, deadline_at
+            return *_held(job), worker, None, leased_at, heartbeat_at, expires_at, deadline_at, None
+        case Awaiting(ref, since_at, deadline_at, poll_at):
+            return *_held(job), None, ref, since_at, None, None, deadline_at, poll_at
         case _:
             raise AssertionError(f"job {job.id} is not held")
 
@@ -91,7 +92,8 @@ CHECKPOINTS: Final = Table(
 )
 READY: Final = _waiting("ready", Column("ages_at", "instant"))
 PARKED: Final = _waiting("parked", Column("due_at", "instant"), Column("behind", "uuid"))
-_TIMES: Final = tuple(Column(name, "instant") for name in ("leased_at", "heartbeat_at", "expires_at", "deadline_at"))
+_INSTANTS: Final = ("leased_at", "heartbeat_at", "expires_at", "deadline_at", "poll_at")
+_TIMES: Final = tuple(Column(name, "instant") for name in _INSTANTS)
 _LEASE: Final = (Column("worker", "text"), Column("ref", "text"), *_TIMES)
 LEASES: Final = Table("leases", ("job_id",), (_ID, *_columns(*_HELD), *_LEASE), _lease)
 
@@ -100,7 +102,7 @@ HOT_ROWS: Final = (
     "LEFT JOIN ficha.parked p ON p.job_id = j.id LEFT JOIN ficha.checkpoints c ON c.job_id = j.id"
 )
 """The joins that `job_columns` reads from, besides `jobs j`."""
-_PLACES: Final = {"r": READY.columns[-2:], "p": PARKED.columns[-3:], "l": LEASES.columns[-6:]}
+_PLACES: Final = {"r": READY.columns[-2:], "p": PARKED.columns[-3:], "l": LEASES.columns[-7:]}
 """The columns of the hot rows that make up the place, by the alias of the table."""
 _FLAT: Final = len(_KINDS)
 _CHECKPOINT_AT: Final = _FLAT + sum(map(len, _PLACES.values()))
@@ -149,12 +151,12 @@ def job_of(row: Row) -> Job:
 def _place(row: Row) -> Place | None:
     rank, ages_at, parked_rank, due_at, behind, worker, ref, leased_at, *times = row[_FLAT:_CHECKPOINT_AT]
     if worker is not None:
-        return Leased(worker, leased_at, *times)
+        return Leased(worker, leased_at, *times[:3])
     if rank is not None:
         return Ready(rank, ages_at)
     if parked_rank is not None:
         return Parked(parked_rank, due_at, behind)
-    return None if ref is None else Awaiting(ref, leased_at, times[-1])
+    return None if ref is None else Awaiting(ref, leased_at, *times[2:])
 
 
 class JobRows(Struct):

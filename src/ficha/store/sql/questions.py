@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -18,15 +17,15 @@ from ..keyed.questions import KEYED_QUESTIONS, keyed_between
 from . import tables as t
 from .dialect import Asking, Dialect, Select, Statement, sql_file
 from .jobs import HOT_ROWS, JOB_WIDTH, job_columns, job_of
+from .side_questions import SIDE_QUESTIONS, Answer
 from .tables import Kind, Table
 
-Answer = Callable[[Dialect, Any, int | None], Asking[Any]]
-"""The last argument is the time; None for the database's clock."""
 PAGES: Final[dict[type[q.Query[Any]], tuple[Table, str, tuple[tuple[str, str, str], ...]]]] = {
     q.GetAccount: (t.ACCOUNTS, "id", (("id", "=", "account_id"),)),
     q.ListAccounts: (t.ACCOUNTS, "id", (("id", ">", "after"),)),
     q.ListSteps: (t.STEPS, "{insertion_order}", (("job_id", "=", "job_id"),)),
     q.ListAccepted: (t.EVENTS, "at DESC, t.job_id DESC", (("data ->> 'ref'", "=", "ref"),)),
+    q.ListJobEvents: (t.EVENTS, "number", (("job_id", "=", "job_id"), ("kind", "=", "kind"))),
     q.ListEntries: (t.ENTRIES, "number DESC", (("account_id", "=", "account_id"), ("number", "<", "before_number"))),
     q.ListReservations: (t.RESERVATIONS, "id DESC", (("account_id", "=", "account_id"), ("id", "<", "before"))),
 }
@@ -252,6 +251,7 @@ QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {
     q.GetDue: get_due,
     q.GetStats: get_stats,
     q.GetState: get_state,
+    **SIDE_QUESTIONS,
 }
 SEVERAL: Final[frozenset[type[q.Query[Any]]]] = frozenset({q.GetStats, q.GetState})
 """Queries of several statements: they need a transaction to be answered in one view."""

@@ -24,6 +24,7 @@ from .files import FileConformance
 from .identity import IdentityConformance
 from .listings import ListingConformance
 from .loading import LoadingConformance
+from .polls import PollConformance
 from .records import RecordConformance
 from .texts import TextConformance
 from .workers import WorkerConformance
@@ -37,6 +38,7 @@ class StoreConformance(
     ListingConformance,
     EventConformance,
     DueConformance,
+    PollConformance,
     FigureConformance,
     WorkerConformance,
     IdentityConformance,

@@ -121,7 +121,8 @@ async def one_in_each_place(driver: Driver) -> Places:
         c.Heartbeat(running.job.id, running.epoch, starts=True),
         c.SaveCheckpoint(running.job.id, running.epoch, "HALF", 50, '{"page": 3}'),
         c.SaveStep(running.job.id, running.epoch, "download", '{"bytes": 12}'),
-        c.Finish(awaiting.job.id, c.AcceptedByProvider("ref-1"), awaiting.epoch),
+        c.Finish(awaiting.job.id, c.AcceptedByProvider("ref-1", poll_ms=30_000), awaiting.epoch),
+        c.NoteCallback(awaiting.job.id, 0, "unsigned", "ref-2", {"user-agent": "p"}, "[1]"),
     )
     ready = await submit(driver)
     ageing = await submit(driver, "eva")

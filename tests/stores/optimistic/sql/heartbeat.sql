@@ -18,8 +18,9 @@ WITH guard AS MATERIALIZED (
     UPDATE ficha.leases t
     SET account_id = v.account_id, pool = v.pool, status = v.status, epoch = v.epoch, attempts = v.attempts,
         recoveries = v.recoveries, started_at = v.started_at, events = v.events, late_finishes = v.late_finishes,
-        first_worker = v.first_worker, first_run_at = v.first_run_at, worker = v.worker, ref = v.ref,
-        leased_at = v.leased_at, heartbeat_at = v.heartbeat_at, expires_at = v.expires_at, deadline_at = v.deadline_at
+        callbacks = v.callbacks, first_worker = v.first_worker, first_run_at = v.first_run_at, worker = v.worker,
+        ref = v.ref, leased_at = v.leased_at, heartbeat_at = v.heartbeat_at, expires_at = v.expires_at,
+        deadline_at = v.deadline_at, poll_at = v.poll_at
     FROM guard
     CROSS JOIN unnest($5::text::ficha.leases[]) AS v
     WHERE t.job_id = ANY (ARRAY[v.job_id])

@@ -77,6 +77,7 @@ CREATE TABLE ficha.jobs (
     recoveries      integer NOT NULL,
     events          integer NOT NULL,
     late_finishes   integer NOT NULL,
+    callbacks       integer NOT NULL,
     status          text NOT NULL,
     first_worker    text,
     error           text,
@@ -105,6 +106,7 @@ CREATE TABLE ficha.ready (
     recoveries     integer NOT NULL,
     events         integer NOT NULL,
     late_finishes  integer NOT NULL,
+    callbacks      integer NOT NULL,
     account_id     text COLLATE "C" NOT NULL,
     pool           text COLLATE "C" NOT NULL,
     first_worker   text
@@ -129,6 +131,7 @@ CREATE TABLE ficha.parked (
     recoveries     integer NOT NULL,
     events         integer NOT NULL,
     late_finishes  integer NOT NULL,
+    callbacks      integer NOT NULL,
     account_id     text COLLATE "C" NOT NULL,
     pool           text COLLATE "C" NOT NULL,
     first_worker   text
@@ -149,6 +152,7 @@ CREATE TABLE ficha.leases (
     heartbeat_at  timestamptz,
     expires_at    timestamptz,
     deadline_at   timestamptz NOT NULL,
+    poll_at       timestamptz,
     started_at    timestamptz,
     first_run_at  timestamptz,
     epoch         integer NOT NULL,
@@ -156,6 +160,7 @@ CREATE TABLE ficha.leases (
     recoveries    integer NOT NULL,
     events        integer NOT NULL,
     late_finishes integer NOT NULL,
+    callbacks     integer NOT NULL,
     account_id    text COLLATE "C" NOT NULL,
     pool          text COLLATE "C" NOT NULL,
     status        text NOT NULL,
@@ -165,6 +170,7 @@ CREATE TABLE ficha.leases (
     CHECK (
         status IN ('starting', 'running')
         AND num_nulls(worker, ref) = 1 AND num_nulls(worker, heartbeat_at, expires_at) IN (0, 3)
+        AND (ref IS NOT NULL OR poll_at IS NULL)
     )
 ) WITH (
     fillfactor = 40,
@@ -173,6 +179,8 @@ CREATE TABLE ficha.leases (
 
 CREATE INDEX leases_due ON ficha.leases USING brin (least(expires_at, deadline_at)) WITH (pages_per_range = 16);
 CREATE INDEX leases_of_pool ON ficha.leases (pool);
+-- When providers are asked. A worker's lease has no such time, so that a heartbeat leaves the index alone.
+CREATE INDEX leases_to_poll ON ficha.leases (poll_at) WHERE poll_at IS NOT NULL;
 
 CREATE TABLE ficha.checkpoints (
     job_id    uuid PRIMARY KEY,
@@ -480,7 +488,7 @@ SELECT
         WHEN p.job_id IS NOT NULL THEN 'parked'
     END AS place,
     coalesce(r.rank, p.rank) AS rank, r.ages_at, p.due_at, p.behind, j.wait_until_at,
-    l.worker, l.ref, l.leased_at, l.heartbeat_at, l.expires_at, l.deadline_at,
+    l.worker, l.ref, l.leased_at, l.heartbeat_at, l.expires_at, l.deadline_at, l.poll_at,
     coalesce(l.epoch, r.epoch, p.epoch, j.epoch) AS epoch,
     coalesce(l.attempts, r.attempts, p.attempts, j.attempts) AS attempts,
     coalesce(l.recoveries, r.recoveries, p.recoveries, j.recoveries) AS recoveries,
@@ -488,6 +496,7 @@ SELECT
     coalesce(l.started_at, r.started_at, p.started_at, j.started_at) AS started_at,
     coalesce(l.events, r.events, p.events, j.events) AS events,
     coalesce(l.late_finishes, r.late_finishes, p.late_finishes, j.late_finishes) AS late_finishes,
+    coalesce(l.callbacks, r.callbacks, p.callbacks, j.callbacks) AS callbacks,
     coalesce(l.first_worker, r.first_worker, p.first_worker, j.first_worker) AS first_worker,
     coalesce(l.first_run_at, r.first_run_at, p.first_run_at, j.first_run_at) AS first_run_at,
     j.finished_at, j.dead_at, j.timeout_ms, j.max_attempts, j.backoff_ms, j.backoff_max_ms,

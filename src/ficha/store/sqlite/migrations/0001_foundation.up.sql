@@ -52,6 +52,7 @@ CREATE TABLE jobs (
     started_at INTEGER,
     events INTEGER NOT NULL,
     late_finishes INTEGER NOT NULL,
+    callbacks INTEGER NOT NULL,
     first_worker TEXT,
     first_run_at INTEGER,
     finished_at INTEGER,
@@ -82,6 +83,7 @@ CREATE TABLE ready (
     started_at INTEGER,
     events INTEGER NOT NULL,
     late_finishes INTEGER NOT NULL,
+    callbacks INTEGER NOT NULL,
     first_worker TEXT,
     first_run_at INTEGER
 ) STRICT, WITHOUT ROWID;
@@ -105,6 +107,7 @@ CREATE TABLE parked (
     started_at INTEGER,
     events INTEGER NOT NULL,
     late_finishes INTEGER NOT NULL,
+    callbacks INTEGER NOT NULL,
     first_worker TEXT,
     first_run_at INTEGER
 ) STRICT, WITHOUT ROWID;
@@ -126,21 +129,26 @@ CREATE TABLE leases (
     heartbeat_at INTEGER,
     expires_at INTEGER,
     deadline_at INTEGER NOT NULL,
+    poll_at INTEGER,
     epoch INTEGER NOT NULL,
     attempts INTEGER NOT NULL,
     recoveries INTEGER NOT NULL,
     started_at INTEGER,
     events INTEGER NOT NULL,
     late_finishes INTEGER NOT NULL,
+    callbacks INTEGER NOT NULL,
     first_worker TEXT,
     first_run_at INTEGER,
     CHECK ((worker IS NULL) <> (ref IS NULL)),
-    CHECK (worker IS NULL OR (heartbeat_at IS NOT NULL AND expires_at IS NOT NULL))
+    CHECK (worker IS NULL OR (heartbeat_at IS NOT NULL AND expires_at IS NOT NULL)),
+    CHECK (ref IS NOT NULL OR poll_at IS NULL)
 ) STRICT, WITHOUT ROWID;
 
 -- Times and workers have no index: there are only as many rows as running jobs, and scanning them now and then costs
 -- less than updating an index with every claim and every start.
 CREATE INDEX leases_by_pool ON leases (pool);
+-- When providers are asked; a worker's lease has no such time.
+CREATE INDEX leases_to_poll ON leases (poll_at) WHERE poll_at IS NOT NULL;
 
 CREATE TABLE checkpoints (
     job_id TEXT PRIMARY KEY,
@@ -436,7 +444,7 @@ SELECT
         WHEN p.job_id IS NOT NULL THEN 'parked'
     END AS place,
     coalesce(r.rank, p.rank) AS rank, r.ages_at, p.due_at, p.behind, j.wait_until_at,
-    l.worker, l.ref, l.leased_at, l.heartbeat_at, l.expires_at, l.deadline_at,
+    l.worker, l.ref, l.leased_at, l.heartbeat_at, l.expires_at, l.deadline_at, l.poll_at,
     coalesce(l.epoch, r.epoch, p.epoch, j.epoch) AS epoch,
     coalesce(l.attempts, r.attempts, p.attempts, j.attempts) AS attempts,
     coalesce(l.recoveries, r.recoveries, p.recoveries, j.recoveries) AS recoveries,
@@ -444,6 +452,7 @@ SELECT
     coalesce(l.started_at, r.started_at, p.started_at, j.started_at) AS started_at,
     coalesce(l.events, r.events, p.events, j.events) AS events,
     coalesce(l.late_finishes, r.late_finishes, p.late_finishes, j.late_finishes) AS late_finishes,
+    coalesce(l.callbacks, r.callbacks, p.callbacks, j.callbacks) AS callbacks,
     coalesce(l.first_worker, r.first_worker, p.first_worker, j.first_worker) AS first_worker,
     coalesce(l.first_run_at, r.first_run_at, p.first_run_at, j.first_run_at) AS first_run_at,
     j.finished_at, j.dead_at, j.timeout_ms, j.max_attempts, j.backoff_ms, j.backoff_max_ms,

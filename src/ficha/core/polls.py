@@ -1,0 +1,98 @@
+"""Polls: what becomes of a provider's call-back, and who asks a provider about a job, and when.
+
+A call-back ends no job. It is kept, and the provider is asked at once, or what it said is read; whoever does that ends
+the job with `Finish`, as they do when no call-back came. So there is one way to the end, and if it breaks off anywhere,
+the next poll begins it again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from .commands import EndPoll, HoldPoll, NoteCallback
+from .lease import told
+from .outcomes import CallbackNoted, PollEnded, PollHeld, Refusal
+from .policy import MILLISECOND, poll_wait_ms
+from .records import Awaiting, Checkpoint, Job
+from .refusals import no_job
+from .rule import Needs, Rule
+from .workspace import Workspace
+
+
+def note_callback(ws: Workspace, command: NoteCallback) -> CallbackNoted | Refusal:
+    job = ws.job(command.job_id)
+    if job is None:
+        return no_job(command.job_id)
+    job = replace(job, callbacks=job.callbacks + 1)
+    if job.callbacks <= ws.policy.job_callbacks:
+        job = replace(job, events=job.events + 1)
+        ws.add_event(job, "callback", **_kept(command))
+    asks = _asks(job, command)
+    if asks:
+        assert isinstance(job.place, Awaiting)
+        job = replace(job, place=replace(job.place, poll_at=ws.now))
+    ws.put_job(job)
+    return CallbackNoted(job.id, asks)
+
+
+def _asks(job: Job, command: NoteCallback) -> bool:
+    """Whether the provider is asked now. Before it has accepted the job it is not; the acceptance sees the count."""
+    place = job.place
+    is_its_own = isinstance(place, Awaiting) and place.poll_at is not None and command.ref in (None, place.ref)
+    return is_its_own and command.attempt == job.attempts and command.verdict != "forged"
+
+
+def _kept(command: NoteCallback) -> dict[str, Any]:
+    kept: dict[str, Any] = {"verdict": command.verdict, "attempt": command.attempt, "body": command.body}
+    if command.headers:
+        kept["headers"] = command.headers
+    if command.told is not None:
+        kept["told"] = command.told
+    return kept
+
+
+def hold_poll(ws: Workspace, command: HoldPoll) -> PollHeld:
+    job = ws.job(command.job_id)
+    if job is None or not isinstance(job.place, Awaiting) or job.place.poll_at is None:
+        return PollHeld(None)
+    may_hold = job.place.poll_at <= ws.now if command.held_at is None else job.place.poll_at == command.held_at
+    if not may_hold:
+        return PollHeld(None)
+    job = replace(job, place=replace(job.place, poll_at=ws.now + command.hold_ms * MILLISECOND))
+    ws.put_job(job)
+    return PollHeld(job)
+
+
+def end_poll(ws: Workspace, command: EndPoll) -> PollEnded:
+    job = ws.job(command.job_id)
+    if job is None or not isinstance(job.place, Awaiting):
+        return PollEnded(None)
+    if job.place.poll_at != command.held_at:
+        return PollEnded(job.place.poll_at)
+    wait_ms = max(poll_wait_ms(job.place, ws.now, command.poll_ms), command.after_ms)
+    job = replace(job, place=replace(job.place, poll_at=ws.now + wait_ms * MILLISECOND))
+    before = job.checkpoint or Checkpoint("", 0, "{}", ws.now)
+    if command.progress not in (None, before.progress):
+        job = replace(job, checkpoint=replace(before, progress=command.progress))
+        job = told(ws, job, "progress", progress=command.progress)
+    ws.put_job(job)
+    assert isinstance(job.place, Awaiting)
+    return PollEnded(job.place.poll_at)
+
+
+def _needs_owner(wanted: Needs, command: NoteCallback) -> None:
+    # The row of a job that has ended changes only under its account's lock.
+    wanted.owned_jobs.add(command.job_id)
+
+
+def _needs_job(wanted: Needs, command: HoldPoll | EndPoll) -> None:
+    wanted.jobs.add(command.job_id)
+
+
+RULES = (
+    Rule(NoteCallback, decide=note_callback, needs=_needs_owner, refuses=("NOT_FOUND",)),
+    Rule(HoldPoll, decide=hold_poll, needs=_needs_job, locks_account=False),
+    Rule(EndPoll, decide=end_poll, needs=_needs_job, locks_account=False),
+)
