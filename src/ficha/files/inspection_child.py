@@ -195,7 +195,7 @@ def zip_archive(file: BinaryIO, budget: Budget, depth: int) -> None:
             if entry.compress_type not in METHODS:
                 raise Unsafe(f"the archive is packed by method {entry.compress_type}, which is not read; use deflate")
             begins = content_begins(file, entry.header_offset)
-            part = Part(file, begins, entry.compress_size)
+            part = FileSlice(file, begins, entry.compress_size)
             inner(Unpacked(part, METHODS[entry.compress_type], budget), budget, depth)
 
 
@@ -291,7 +291,7 @@ class Rejoined:
         return chunk
 
 
-class Part:
+class FileSlice:
     """A range of a file, read from its start."""
 
     def __init__(self, file: BinaryIO, start: int, size: int) -> None:
