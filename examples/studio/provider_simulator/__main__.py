@@ -28,7 +28,13 @@ async def serve(port: int, seconds: float, retry_seconds: float) -> None:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         simulator = Simulator(address, seconds=seconds, retry_seconds=retry_seconds)
         config = uvicorn.Config(
-            application(simulator), http=Protocol, ws="none", lifespan="off", log_level="error", access_log=False
+            application(simulator),
+            http=Protocol,
+            ws="none",
+            lifespan="off",
+            log_level="critical",
+            access_log=False,
+            timeout_graceful_shutdown=1,
         )
         print(address, flush=True)
         try:

@@ -119,7 +119,7 @@ def routes(simulator: Simulator) -> list[Route]:
         route("/create", "start", start),
         route("/ai-app/run", "start", start),
         route("/status", "status", status),
-        route("/outputs", "result", result),
+        route("/outputs", "status", result),
         route("/cancel", "cancel", cancel),
         route("/upload", "upload", upload),
     ]
