@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -111,6 +111,7 @@ class ProviderError(Exception):
     final: another try cannot help. was_sent: whether the provider may have received the request; False only where that
     is certain. retry_after_s: when to try again, where the provider said so. is_fault: whether it counts as a failure
     of the provider, which opens its breaker. for_user: the message is the provider's own, about the user's request.
+    answer: what the provider answered, if it did.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class ProviderError(Exception):
         retry_after_s: float | None = None,
         is_fault: bool = True,
         for_user: bool = False,
+        answer: HttpAnswer | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -130,6 +132,7 @@ class ProviderError(Exception):
         self.retry_after_s = retry_after_s
         self.is_fault = is_fault
         self.for_user = for_user
+        self.answer = answer
 
 
 class ProviderBusy(ProviderError):
@@ -234,6 +237,26 @@ class ProviderHttp:
 
         The job's correlation id goes with it as `X-Correlation-ID`.
         """
+        answer: HttpAnswer = await self._exchange(method, url, headers, json, content, timeout_s, most_bytes, guarded)
+        return answer
+
+    async def json(self, method: str, url: str, **options: Any) -> Any:
+        """The same, and the answer's body as JSON. Anything else, such as an HTML page, is an error of the provider."""
+        return await self._exchange(method, url, read=read_json, **options)
+
+    async def _exchange(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        json: Any = None,
+        content: bytes | None = None,
+        timeout_s: float | None = None,
+        most_bytes: int = ANSWER_BYTES,
+        guarded: bool = False,
+        read: Callable[[HttpAnswer], Any] = lambda answer: answer,
+    ) -> Any:
+        """What is read from the answer is read within the turn: what cannot be read is a failure of the provider."""
         sent = {"accept": "application/json", **{name.lower(): value for name, value in (headers or {}).items()}}
         if self._correlation_id is not None:
             sent.setdefault("x-correlation-id", self._correlation_id)
@@ -252,6 +275,7 @@ class ProviderHttp:
                     **body,
                 )
                 check(answer)
+                return read(answer)
             except ProviderError as error:
                 turn.is_fault = error.is_fault
                 raise
@@ -259,11 +283,6 @@ class ProviderHttp:
                 turn.is_fault = True
                 words = str(error) or type(error).__name__
                 raise ProviderError(words, was_sent=bool(getattr(error, "was_sent", True))) from error
-            return answer
-
-    async def json(self, method: str, url: str, **options: Any) -> Any:
-        """The same, and the answer's body as JSON. Anything else, such as an HTML page, is an error of the provider."""
-        return read_json(await self.request(method, url, **options))
 
 
 def check(answer: HttpAnswer) -> None:
@@ -277,11 +296,11 @@ def check(answer: HttpAnswer) -> None:
         raise ProviderBusy(said or "the provider takes no more requests now", BUSY_S if pause_s is None else pause_s)
     if status in AGAIN_STATUSES or status >= 500:
         words = f"the provider answered {status}" + (f": {said}" if said else "")
-        raise ProviderError(words, retry_after_s=_pause_s(answer), is_fault=status >= 500)
+        raise ProviderError(words, retry_after_s=_pause_s(answer), is_fault=status >= 500, answer=answer)
     if status >= 400:
         for_user = bool(said) and status not in OPERATORS_STATUSES
         words = said if for_user else f"the provider answered {status}" + (f": {said}" if said else "")
-        raise ProviderError(words, final=True, is_fault=False, for_user=for_user)
+        raise ProviderError(words, final=True, is_fault=False, for_user=for_user, answer=answer)
     raise ProviderError(f"the provider answered {status}, a redirect, which is not followed")
 
 
@@ -349,8 +368,8 @@ class Provider:
     Every method may raise `ProviderError`; `http` raises it by itself.
     """
 
-    takes_keys: ClassVar[bool] = False
-    signs_callbacks: ClassVar[bool] = False
+    takes_keys: bool = False
+    signs_callbacks: bool = False
 
     def __init__(
         self,
@@ -416,7 +435,8 @@ class Provider:
         return None
 
     def refs(self, callback: ReceivedCallback) -> str | None:
-        """The reference that a call-back names; None if it names none. Must not raise."""
+        """The reference that a call-back names, or what is after the last `/` in it; None if it names none. Must not
+        raise."""
         return None
 
 
