@@ -16,10 +16,19 @@ from .base import (
     ReceivedCallback,
     RemoteFile,
 )
+from .fal import Fal
+from .generic import CallbackFields, GenericProvider, RequestTemplate, StateFields
+from .replicate import Replicate
+from .runninghub import RunningHub
+from .signatures import HmacSignature, StandardSignature
 
 __all__ = [
     "BadCallback",
     "Breaker",
+    "CallbackFields",
+    "Fal",
+    "GenericProvider",
+    "HmacSignature",
     "Provider",
     "ProviderBusy",
     "ProviderCall",
@@ -32,4 +41,9 @@ __all__ = [
     "ProviderWorking",
     "ReceivedCallback",
     "RemoteFile",
+    "Replicate",
+    "RequestTemplate",
+    "RunningHub",
+    "StandardSignature",
+    "StateFields",
 ]

@@ -1,0 +1,324 @@
+"""A provider that is described instead of written: requests as templates, answers and call-backs by dotted paths.
+
+There is no language in it beyond `{names}` and `dotted.paths`. What needs more is a subclass of `Provider`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from .base import (
+    WORDS_LENGTH,
+    BadCallback,
+    Provider,
+    ProviderCall,
+    ProviderError,
+    ProviderFailed,
+    ProviderHttp,
+    ProviderResult,
+    ProviderStatus,
+    ProviderSucceeded,
+    ProviderWorking,
+    ReceivedCallback,
+    RemoteFile,
+)
+from .json_paths import all_found, found, is_web_address, last_name, number_at, read_object, text_at
+from .signatures import NO_FIT, HmacSignature, StandardSignature, check_secret, fits_hmac, fits_standard_webhook
+
+MOST_FILES: Final = 100
+OF_A_START: Final = frozenset({"target", "input", "options", "callback_url", "key", "correlation_id"})
+OF_A_REQUEST: Final = frozenset({"ref"})
+_NAME: Final = re.compile(r"\{(\w+(?:\.[\w*]+)*)\}", re.ASCII)
+
+
+class RequestTemplate(Struct, frozen=True, kw_only=True):
+    """A request, with the names of values in braces.
+
+    In the URL and in headers, `{name}` is replaced by the value as text, in the URL in its quoted form. In the body, a
+    text that is only `{name}` becomes the value itself, whatever it is, and its field is left out if there is no such
+    value; within other text it is replaced by the value as text.
+
+    A start knows `{target}`, `{input}`, `{options}`, `{callback_url}`, `{key}` and `{correlation_id}`, and parts of
+    them, as in `{input.image}` and `{options.size}`. The other requests know `{ref}`, the reference that the start was
+    answered with.
+    """
+
+    url: str
+    method: str = "POST"
+    headers: Mapping[str, str] = {}
+    body: Any = None
+
+
+class StateFields(Struct, frozen=True, kw_only=True):
+    """Where an answer or a call-back says how the work stands, as dotted paths: `task.state`, `files.0.url`, or
+    `files.*.url` for every item.
+
+    state: the state's name. working, succeeded, failed: which names mean what.
+    error: the provider's words about a failure.
+    output: the result. Defaults to all of the answer.
+    files: the addresses of files that it made. Defaults to none.
+    progress, position: percent, and the place in the provider's queue. Defaults to neither.
+    cost: what the work cost you, in your currency. Defaults to no cost being recorded.
+    """
+
+    state: str
+    working: tuple[str, ...]
+    succeeded: tuple[str, ...]
+    failed: tuple[str, ...]
+    error: str = "error"
+    output: str | None = None
+    files: str | None = None
+    progress: str | None = None
+    position: str | None = None
+    cost: str | None = None
+
+
+class CallbackFields(Struct, frozen=True, kw_only=True):
+    """How call-backs are read.
+
+    ref: where one names the reference.
+    signature: how it is signed. Defaults to not at all: then the state is asked for, and nothing in it is believed.
+    fields: where a signed one says how the work stands. Defaults to the same as in the answer about the state.
+    """
+
+    ref: str
+    signature: HmacSignature | StandardSignature | None = None
+    fields: StateFields | None = None
+
+
+class GenericProvider(Provider):
+    """A provider by configuration.
+
+    start, status: the requests. ref: where the start's answer has the reference.
+    fields: how the answer about the state is read.
+    result: the request for the result, if the answer about the state does not have it; its answer is read with the
+        `output`, `files` and `cost` of `fields`.
+    cancel: the request that stops the work. Defaults to none: the provider cannot be told.
+    callback: how call-backs are read. Defaults to their being a reason to ask for the state.
+    headers: sent with every request, such as the key.
+    limits: `rate`, `at_once`, `timeout_s`, `poll_s` and `breaker`, as for every `Provider`.
+
+    It counts as one that takes keys where `{key}` is part of its start.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        start: RequestTemplate,
+        ref: str,
+        status: RequestTemplate,
+        fields: StateFields,
+        result: RequestTemplate | None = None,
+        cancel: RequestTemplate | None = None,
+        callback: CallbackFields | None = None,
+        headers: Mapping[str, str] | None = None,
+        **limits: Any,
+    ) -> None:
+        super().__init__(name, **limits)
+        for template, known in ((start, OF_A_START), *((one, OF_A_REQUEST) for one in (status, result, cancel))):
+            if template is not None:
+                _check_template(template, known)
+        _check_states(fields)
+        self._start, self._status, self._result, self._cancel = start, status, result, cancel
+        self._ref = ref
+        self._fields = fields
+        self._callback = callback
+        self._headers = dict(headers or {})
+        self.takes_keys = "key" in _names(start)
+        self.signs_callbacks = callback is not None and callback.signature is not None
+        if callback is not None:
+            if callback.fields is not None:
+                _check_states(callback.fields)
+            if isinstance(callback.signature, StandardSignature):
+                for secret in callback.signature.secrets:
+                    check_secret(secret)
+
+    async def start(
+        self,
+        http: ProviderHttp,
+        call: ProviderCall,
+        *,
+        callback_url: str | None,
+        key: str,
+        correlation_id: str | None,
+    ) -> str:
+        values = {
+            "target": call.target,
+            "input": call.input,
+            "options": call.options,
+            "callback_url": callback_url,
+            "key": key,
+            "correlation_id": correlation_id,
+        }
+        answer = await self._send(http, self._start, values)
+        if (ref := text_at(answer, self._ref)) is None:
+            raise ProviderError(f"the provider's answer has no reference at {self._ref}")
+        return ref
+
+    async def status(self, http: ProviderHttp, ref: str) -> ProviderStatus:
+        answer = await self._send(http, self._status, {"ref": ref})
+        status = _status(answer, self._fields)
+        return ProviderSucceeded() if self._result and isinstance(status, ProviderSucceeded) else status
+
+    async def result(self, http: ProviderHttp, ref: str) -> ProviderResult:
+        if self._result is not None:
+            return _result(await self._send(http, self._result, {"ref": ref}), self._fields)
+        match await self.status(http, ref):
+            case ProviderSucceeded(ProviderResult() as result):
+                return result
+            case other:
+                raise ProviderError(f"the work has no result: {other}", is_fault=False)
+
+    async def cancel(self, http: ProviderHttp, ref: str) -> None:
+        if self._cancel is None:
+            return
+        try:
+            await self._request(http, self._cancel, {"ref": ref})
+        except ProviderError as error:
+            # Many refuse to cancel what has ended already, each in its own way.
+            if error.is_fault or isinstance(await self.status(http, ref), ProviderWorking):
+                raise
+
+    async def verify(self, http: ProviderHttp, callback: ReceivedCallback) -> ProviderStatus | None:
+        if self._callback is None or (terms := self._callback.signature) is None:
+            return None
+        if isinstance(terms, HmacSignature):
+            fits = fits_hmac(callback, terms)
+        else:
+            fits = fits_standard_webhook(callback, terms.secrets)
+        if not fits:
+            raise BadCallback(NO_FIT)
+        try:
+            status = _status(read_object(callback.body), self._callback.fields or self._fields)
+        except (ValueError, ProviderError) as error:
+            raise BadCallback(f"its body cannot be read: {error}") from error
+        return ProviderSucceeded() if self._result and isinstance(status, ProviderSucceeded) else status
+
+    def refs(self, callback: ReceivedCallback) -> str | None:
+        if self._callback is None:
+            return None
+        try:
+            return text_at(read_object(callback.body), self._callback.ref)
+        except ValueError:
+            return None
+
+    async def _send(self, http: ProviderHttp, template: RequestTemplate, values: dict[str, Any]) -> Any:
+        return await http.json(template.method, **self._filled(template, values))
+
+    async def _request(self, http: ProviderHttp, template: RequestTemplate, values: dict[str, Any]) -> None:
+        await http.request(template.method, **self._filled(template, values))
+
+    def _filled(self, template: RequestTemplate, values: dict[str, Any]) -> dict[str, Any]:
+        headers = {**self._headers, **template.headers}
+        filled: dict[str, Any] = {
+            "url": _NAME.sub(lambda name: _quoted(_text(values, name[1])), template.url),
+            "headers": {name: _header(_inserted(text, values)) for name, text in headers.items()},
+        }
+        if template.body is not None:
+            filled["json"] = _body(template.body, values)
+        return filled
+
+
+def _status(answer: Any, fields: StateFields) -> ProviderStatus:
+    state = text_at(answer, fields.state)
+    if state in fields.working:
+        return ProviderWorking(_whole(answer, fields.progress), _whole(answer, fields.position))
+    if state in fields.succeeded:
+        return ProviderSucceeded(_result(answer, fields))
+    if state in fields.failed:
+        words = text_at(answer, fields.error) or f"the work ended as {state}"
+        return ProviderFailed(words[:WORDS_LENGTH], cost=_number(answer, fields.cost))
+    raise ProviderError(f"the provider's answer has no state that is known at {fields.state}: {state!r}")
+
+
+def _result(answer: Any, fields: StateFields) -> ProviderResult:
+    urls = [] if fields.files is None else all_found(answer, fields.files)
+    files = tuple(RemoteFile(url, last_name(url)) for url in dict.fromkeys(filter(is_web_address, urls)))
+    output = answer if fields.output is None else found(answer, fields.output)
+    return ProviderResult(output, files[:MOST_FILES], _number(answer, fields.cost))
+
+
+def _number(answer: Any, path: str | None) -> float | None:
+    return None if path is None else number_at(answer, path)
+
+
+def _whole(answer: Any, path: str | None) -> int | None:
+    number = _number(answer, path)
+    return None if number is None else int(min(number, 1_000_000_000))
+
+
+def _body(value: Any, values: dict[str, Any]) -> Any:
+    """A body with its names replaced. What has no value is left out of objects and lists."""
+    match value:
+        case str():
+            alone = _NAME.fullmatch(value)
+            return found(values, alone[1]) if alone else _inserted(value, values)
+        case dict():
+            filled = {name: _body(item, values) for name, item in value.items()}
+            return {name: item for name, item in filled.items() if item is not None or value[name] is None}
+        case list() | tuple():
+            items = [(item, _body(item, values)) for item in value]
+            return [filled for item, filled in items if filled is not None or item is None]
+        case _:
+            return value
+
+
+def _inserted(text: str, values: dict[str, Any]) -> str:
+    return _NAME.sub(lambda name: _text(values, name[1]), text)
+
+
+def _text(values: dict[str, Any], path: str) -> str:
+    value = found(values, path)
+    if value is None or isinstance(value, str):
+        return value or ""
+    return msgspec.json.encode(value).decode()
+
+
+def _quoted(text: str) -> str:
+    """One part of a path or query, and never a step up."""
+    if text in (".", ".."):
+        raise ProviderError(f"{text!r} cannot be part of an address", final=True, was_sent=False, is_fault=False)
+    return quote(text, safe="")
+
+
+def _header(text: str) -> str:
+    """Values of users must not begin another header."""
+    if not text.isascii() or not text.isprintable():
+        words = "a value that goes into a header must be printable ASCII"
+        raise ProviderError(words, final=True, was_sent=False, is_fault=False)
+    return text
+
+
+def _names(value: Any) -> set[str]:
+    """The names that occur in a template, without the paths after them."""
+    match value:
+        case str():
+            return {name.partition(".")[0] for name in _NAME.findall(value)}
+        case RequestTemplate():
+            return _names(value.url) | _names(dict(value.headers)) | _names(value.body)
+        case dict():
+            return set[str]().union(*map(_names, value.values()))
+        case list() | tuple():
+            return set[str]().union(*map(_names, value))
+        case _:
+            return set()
+
+
+def _check_template(template: RequestTemplate, known: frozenset[str]) -> None:
+    if not is_web_address(_NAME.sub("x", template.url)) or "{" in template.url.split("/", 3)[2]:
+        raise ValueError(f"url {template.url!r} must be an http or https address whose host has no {{name}} in it")
+    for name in sorted(_names(template) - known):
+        raise ValueError(f"{template.url}: unknown name {{{name}}}; known are: {', '.join(sorted(known))}")
+
+
+def _check_states(fields: StateFields) -> None:
+    states = [*fields.working, *fields.succeeded, *fields.failed]
+    if not (fields.working and fields.succeeded and fields.failed) or len(set(states)) < len(states):
+        raise ValueError("working, succeeded and failed must each name states, and no state twice")

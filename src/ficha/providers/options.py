@@ -1,0 +1,25 @@
+"""What the built-in providers are given: keys from the environment, and the options of a call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+
+from ..environment import setting
+from .base import ProviderCall, ProviderError
+
+
+def credential(given: str | None, variable: str, what: str) -> str:
+    """A key: given, or from the environment."""
+    found = setting(os.environ, variable) if given is None else given
+    if not found or not found.isascii() or not found.isprintable():
+        raise ValueError(f"{what} is missing or malformed; give it, or set {variable}")
+    return found
+
+
+def check_options(call: ProviderCall, known: Collection[str]) -> None:
+    """An option that the provider does not know is a mistake of the tool, and no other run would mend it."""
+    unknown = sorted(call.options.keys() - set(known))
+    if unknown:
+        words = f"unknown option {unknown[0]!r} of the call; known are: {', '.join(sorted(known)) or 'none'}"
+        raise ProviderError(words, final=True, was_sent=False, is_fault=False)
