@@ -34,6 +34,20 @@ def test_a_key_belongs_to_its_account() -> None:
     """)
 
 
+@pytest.mark.req("C1", "C3")
+def test_the_key_of_a_refused_submit_stays_free_for_any_other() -> None:
+    play("""
+        plan free
+        open ana free credits=9
+        submit ana j1 cost=2 key=k1                -> queued job=j1
+        submit ana j2 cost=8 key=k2 body=dear      -> INSUFFICIENT_CREDITS
+        submit ana j3,j4 cost=4 key=k2 batch=b1    -> INSUFFICIENT_CREDITS
+        submit ana j5 cost=2 key=k2                -> queued job=j5 repeat=no
+        submit ana j2 cost=2 key=k2 body=dear      -> IDEMPOTENCY_MISMATCH
+        ledger ana                                 -> grant 9, charge -2, charge -2
+    """)
+
+
 @pytest.mark.req("C1")
 def test_a_key_lives_for_24_hours_to_the_microsecond() -> None:
     play("""
