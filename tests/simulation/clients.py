@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from ficha.app import Ficha
 from ficha.core import commands as c
@@ -14,10 +14,13 @@ from ficha.operations import AllOperations
 from ficha.store.base import StoreError
 
 from .application import PLANS, POOLS, TOOLS
-from .history import EQUAL, History
+from .history import History
 from .machines import Lost, Machine
 
 Act = Callable[[Ficha], Awaitable[Any]]
+
+EQUAL: Final = ("equal 1", "equal 2")
+"""Marks of work that many submit."""
 
 
 class Requester:
@@ -81,9 +84,7 @@ class Client(Requester):
 
     def _mark(self) -> str:
         self._marks += 1
-        mark = f"{self.name}-{self._marks}"
-        self._history.sent.add(mark)
-        return mark
+        return f"{self.name}-{self._marks}"
 
     def _wanted(self) -> tuple[str, dict[str, Any], str | None]:
         tool = self._random.choice(self.tools)
@@ -110,6 +111,7 @@ class Client(Requester):
         def act(app: Ficha) -> Awaitable[Any]:
             return app.submit(tool, payload, account=self.account, idempotency_key=key, **options)
 
+        self._history.send(self.account, payload["mark"], key)
         # Without a key nobody may ask twice: the first may have been carried out.
         receipt = await self.ask(act, tries=1 if key is None else 8)
         if receipt is not None:
@@ -126,11 +128,12 @@ class Client(Requester):
 
     async def _batch(self) -> None:
         mark = self._mark()
-        twice = f"{mark} twice"
-        self._history.sent.add(twice)
+        twice, key = f"{mark} twice", f"batch-{mark}"
+        for sent in (mark, twice):
+            self._history.send(self.account, sent, key)
         items = [("quick", {"mark": mark}), *[("same", {"mark": twice})] * 2, ("slow", {"mark": mark})]
         receipt = await self.ask(
-            lambda app: app.submit_batch(items, account=self.account, idempotency_key=f"batch-{mark}"), tries=5
+            lambda app: app.submit_batch(items, account=self.account, idempotency_key=key), tries=5
         )
         if receipt is None:
             return

@@ -8,21 +8,18 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from ficha.core import commands as c
 from ficha.core import outcomes as o
 from ficha.core.dataset import State
-from ficha.core.records import Awaiting, Leased
+from ficha.core.records import Awaiting, Job, Leased
 from ficha.core.states import FINAL
 from ficha.engine.engine import Engine
 from ficha.store.base import CommitUnknown
 
 from .trace import Trace
 from .watcher import Watcher, short, summary
-
-EQUAL: Final = ("equal 1", "equal 2")
-"""Marks of work that many submit."""
 
 
 class History:
@@ -31,11 +28,15 @@ class History:
     def __init__(self, watcher: Watcher, trace: Trace) -> None:
         self._watcher = watcher
         self._trace = trace
-        self.sent: set[str] = set(EQUAL)
-        """The marks in the payloads of all that was submitted."""
+        self.sent: Counter[tuple[str, str, str | None]] = Counter()
+        """account, mark in the payload, and idempotency key → how many submits of it were sent"""
         self.told: list[tuple[Any, Any]] = []
         self.seen_ended: dict[str, str] = {}
         """job → the final state that a reader saw"""
+
+    def send(self, account_id: str, mark: str, key: str | None) -> None:
+        """A client sends a submit now, once or, with a key, as often as it needs to."""
+        self.sent[account_id, mark, key] += 1
 
     def hear(self, command: c.Command, outcome: Any) -> None:
         """A caller is told an outcome now."""
@@ -68,6 +69,7 @@ class History:
         """What of all this is not so in the end."""
         yield from self._unexpected(state)
         yield from self._submits(state)
+        yield from self._requeues(state)
         yield from self._keys(state)
         yield from self._endings(state)
         yield from self._grants(state)
@@ -78,34 +80,54 @@ class History:
                 yield f"job {job_id} was seen {status} and is {state.jobs[job_id].status}"
 
     def _unexpected(self, state: State) -> Iterator[str]:
-        marks: Counter[tuple[str, Any]] = Counter()
+        """A payload leads to one job or batch for each key that it was sent with, and for each time without a key.
+
+        The key of a submit that was refused is free. Whoever then sends an earlier payload with it gets a second job.
+        """
+        keys = {key.batch_id or key.job_id: key.key for key in state.keys.values() if key.scope == "submit"}
+        made: defaultdict[tuple[str, str, str | None], set[str]] = defaultdict(set)
         for job in state.jobs.values():
-            payload = json.loads(state.payloads[job.id])
-            if payload["mark"] not in self.sent:
-                yield f"job {job.id} was never sent"
             if job.requeue_of is None:
-                marks[payload["mark"], job.batch_id] += 1
-        whole = Counter(mark for mark, _ in marks)
-        for mark, count in whole.items():
-            if count > 1 and mark not in EQUAL:
-                yield f"the submit {mark} led to {count} jobs or batches"
+                submit = job.batch_id or job.id
+                made[job.account_id, json.loads(state.payloads[job.id])["mark"], keys.get(submit)].add(submit)
+        for (account_id, mark, key), submits in made.items():
+            sent, count = self.sent[account_id, mark, key], len(submits)
+            if count > (sent if key is None else min(sent, 1)):
+                of = f"{mark} of {account_id}, sent {sent} times with the key {key},"
+                yield f"the submit {of} led to {count} jobs or batches"
 
     def _submits(self, state: State) -> Iterator[str]:
-        requeued: Counter[str] = Counter()
+        batches: defaultdict[str, list[Job]] = defaultdict(list)
+        for job in state.jobs.values():
+            if job.batch_id is not None and job.requeue_of is None:
+                batches[job.batch_id].append(job)
         for command, outcome in self.told:
             if not isinstance(outcome, o.Submitted):
                 continue
-            job = state.jobs.get(outcome.job_id)
-            if job is None:
+            first = state.jobs.get(outcome.job_id)
+            if first is None:
                 yield f"a caller was told of job {outcome.job_id}, which does not exist"
             elif isinstance(command, c.Submit):
-                if job.account_id != command.account_id:
-                    yield f"a caller was told of job {job.id} of another account"
-                if outcome.jobs == 1 and job.charged != outcome.cost:
-                    yield f"a caller was told that job {job.id} costs {outcome.cost}, charged were {job.charged}"
-            elif isinstance(command, c.Requeue | c.Resubmit):
-                requeued[command.job_id] += 1
-        for job_id, count in requeued.items():
+                jobs = [first] if outcome.batch_id is None else batches[outcome.batch_id]
+                charged = sum(job.charged for job in jobs)
+                if any(job.account_id != command.account_id for job in jobs):
+                    yield f"a caller was told of job {first.id} of another account"
+                if len(jobs) != outcome.jobs:
+                    yield f"a caller was told of {outcome.jobs} jobs with job {first.id}; there are {len(jobs)}"
+                if charged != outcome.cost:
+                    yield f"a caller was told that job {first.id} costs {outcome.cost}, charged were {charged}"
+
+    def _requeues(self, state: State) -> Iterator[str]:
+        made = Counter(job.requeue_of for job in state.jobs.values() if job.requeue_of is not None)
+        told = Counter(
+            command.job_id
+            for command, outcome in self.told
+            if isinstance(command, c.Requeue | c.Resubmit) and isinstance(outcome, o.Submitted)
+        )
+        for job_id, count in made.items():
+            if count > 1:
+                yield f"job {job_id} was requeued {count} times"
+        for job_id, count in told.items():
             if count > 1:
                 yield f"{count} callers were told that they requeued job {job_id}"
 
