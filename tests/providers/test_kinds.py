@@ -100,6 +100,20 @@ async def test_a_failure_is_told_in_the_providers_words(
     assert (status.error, status.final) == ("CUDA out of memory. Tried to allocate 2 GiB", True)
 
 
+async def test_a_failure_of_fals_machines_may_be_tried_again(
+    http: ProviderHttp, simulator: Simulated, picture: str
+) -> None:
+    provider = KINDS["fal"].of(simulator)
+    simulator.task(fail="Runner disconnected", crash=True)
+    ref = await started(provider, http, KINDS["fal"].call(picture))
+    assert await ended(provider, http, simulator, ref) == ProviderFailed("Runner disconnected", final=False)
+    # A gateway that fails says nothing about the request.
+    simulator.answer("500", on="result")
+    with pytest.raises(ProviderError) as caught:
+        await provider.status(http, ref)
+    assert caught.value.is_fault
+
+
 async def test_the_key_of_the_run_goes_with_the_start(
     kind: Kind, provider: Provider, http: ProviderHttp, simulator: Simulated, picture: str
 ) -> None:

@@ -19,6 +19,7 @@ class TaskBehaviour(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     provider: whose tasks; those of every provider if it is not given.
     times: for how many tasks this holds; 0: for all from now on.
     fail: the words with which the task fails.
+    crash: whether it is the provider's machine that fails, and not the model. Only fal tells them apart.
     seconds: how long the work takes.
     hold: whether the task works until `POST /control/tasks/{id}/finish`.
     early: whether the task ends, and calls back, before its start is answered.
@@ -35,6 +36,7 @@ class TaskBehaviour(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     provider: ProviderName | None = None
     times: int = 1
     fail: str | None = None
+    crash: bool = False
     seconds: float | None = None
     hold: bool = False
     early: bool = False

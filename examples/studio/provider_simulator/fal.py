@@ -28,7 +28,11 @@ class Fal:
         if task.state == "succeeded":
             body |= {"status": "OK", "payload": output(task)}
         else:
-            body |= {"status": "ERROR", "error": "Invalid status code: 422", "payload": error(task)}
+            body |= {
+                "status": "ERROR",
+                "error": f"Invalid status code: {503 if task.behaviour.crash else 422}",
+                "payload": error(task),
+            }
         return json.dumps(body).encode()
 
     def callback_headers(self, signing: Signing, task: Task, at: int, body: bytes) -> dict[str, str]:
@@ -54,6 +58,8 @@ def output(task: Task) -> dict[str, Any]:
 
 def error(task: Task) -> dict[str, Any]:
     words = "Request was cancelled" if task.state == "cancelled" else task.error
+    if task.behaviour.crash:
+        return {"detail": words, "error_type": "runner_disconnected"}
     return {"detail": [{"loc": ["body"], "msg": words, "type": "model_error"}]}
 
 
@@ -86,7 +92,11 @@ def routes(simulator: Simulator) -> list[Route]:
             return refused or _missing()
         if not task.is_over:
             return JSONResponse({"detail": "Request is still in progress"}, 400)
-        return JSONResponse(output(task)) if task.state == "succeeded" else JSONResponse(error(task), 422)
+        if task.state == "succeeded":
+            return JSONResponse(output(task))
+        if task.behaviour.crash:
+            return JSONResponse(error(task), 503, {"X-Fal-Error-Type": "runner_disconnected"})
+        return JSONResponse(error(task), 422)
 
     async def cancel(request: Request) -> Response:
         task = simulator.task("fal", request.path_params["id"])
