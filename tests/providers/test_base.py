@@ -9,6 +9,7 @@ import pytest
 from msgspec import Struct
 
 from ficha.providers import Breaker, Provider, ProviderBusy, ProviderError, ProviderHttp
+from ficha.providers.base import FreeTurn
 
 
 class Sent(Struct):
@@ -67,6 +68,24 @@ async def test_every_other_status_is_an_error_that_says_what_to_do(
     error = caught.value
     assert (error.message, error.final, error.is_fault, error.for_user) == (message, final, is_fault, for_user)
     assert error.was_sent
+
+
+async def test_an_answer_that_is_no_json_is_a_fault_of_its_turn_and_an_error_has_its_answer() -> None:
+    turns = []
+
+    @asynccontextmanager
+    async def turn() -> AsyncIterator[FreeTurn]:
+        turns.append(FreeTurn())
+        yield turns[-1]
+
+    for page in (b"<html>", b"", b"{", b"[" * 100_000):
+        with pytest.raises(ProviderError, match="not JSON"):
+            await http(Sent(200, page), turn=turn).json("GET", "https://p.example/x")
+    assert [one.is_fault for one in turns] == [True] * 4
+    refused = Sent(422, b'{"detail": "no"}', {"x-why": "tired"})
+    with pytest.raises(ProviderError) as caught:
+        await http(refused).json("GET", "https://p.example/x")
+    assert caught.value.answer is refused
 
 
 @pytest.mark.parametrize(
