@@ -137,8 +137,10 @@ class GenericProvider(Provider):
             if callback.fields is not None:
                 _check_states(callback.fields)
             if isinstance(callback.signature, StandardSignature):
-                for secret in callback.signature.secrets:
+                for secret in callback.signature.secrets or ("",):
                     check_secret(secret)
+            if isinstance(callback.signature, HmacSignature) and not callback.signature.secret:
+                raise ValueError("secret: a signature needs a secret that is not empty")
 
     async def start(
         self,
