@@ -119,6 +119,16 @@ def test_a_connection_is_closed_after_the_task_was_made(simulator: Simulated, pi
     assert len(simulator.tasks()) == 1
 
 
+def test_a_provider_is_down_until_it_is_told_to_behave(simulator: Simulated, picture: str) -> None:
+    ref = predict(simulator, "upscaler", {"image": picture})["id"]
+    simulator.answer("close", times=0)
+    for _ in range(3):
+        with pytest.raises(httpx.RemoteProtocolError):
+            simulator.request("GET", f"/replicate/v1/predictions/{ref}", headers=BEARER)
+    simulator.behave()
+    assert simulator.request("GET", f"/replicate/v1/predictions/{ref}", headers=BEARER).status_code == 200
+
+
 def test_a_result_breaks_off_once_and_can_be_fetched_then(simulator: Simulated, picture: str) -> None:
     simulator.task(file="cut", file_times=1)
     url = result(simulator, "upscaler", image=picture)["output"]

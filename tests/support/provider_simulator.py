@@ -35,6 +35,10 @@ class Simulated:
         """Plans the next answer."""
         self._json("POST", "/control", {"answer": {"fault": fault, **behaviour}})
 
+    def behave(self) -> None:
+        """Forgets what was planned; tasks and files stay."""
+        self._json("DELETE", "/control/plan")
+
     def reset(self) -> None:
         self._json("DELETE", "/control")
 

@@ -26,6 +26,10 @@ def application(simulator: Simulator) -> Starlette:
                 simulator.reset()
         return _json({"ok": True})
 
+    async def plan(request: Request) -> Response:
+        simulator.plan.clear()
+        return _json({"ok": True})
+
     async def log(request: Request) -> Response:
         return _json(list(simulator.log))
 
@@ -69,6 +73,7 @@ def application(simulator: Simulator) -> Starlette:
     return Starlette(
         routes=[
             Route("/control", control, methods=["POST", "DELETE"]),
+            Route("/control/plan", plan, methods=["DELETE"]),
             Route("/control/log", log),
             Route("/control/tasks", tasks),
             Route("/control/tasks/{id}/finish", finish, methods=["POST"]),
