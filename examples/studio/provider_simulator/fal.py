@@ -47,7 +47,7 @@ def output(task: Task) -> dict[str, Any]:
         "url": task.file_url,
         "content_type": made.media_type,
         "file_name": task.file_url.rpartition("/")[2],
-        "file_size": len(made.data),
+        "file_size": made.size,
         "width": made.width,
         "height": made.height,
     }

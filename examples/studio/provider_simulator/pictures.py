@@ -27,6 +27,7 @@ class Made:
 
     def __init__(self, data: bytes, format: str, size: tuple[int, int]) -> None:
         self.data = data
+        self.size = len(data)
         self.media_type = MEDIA_TYPES[format]
         self.suffix = format.lower()
         self.width, self.height = size

@@ -18,9 +18,11 @@ from .behaviour import ExtraCallback, Logged, Plan, TaskBehaviour, Verdict
 from .pictures import BadInput, Made, make
 from .signing import Signing
 
-MOST_TASKS = 2_000
-MOST_LOGGED = 20_000
-MOST_FILES = 500
+MOST_TASKS = 20_000
+MOST_AT_WORK = 2_000
+MOST_LOGGED = 100_000
+MOST_FILE_BYTES = 256 * 1024 * 1024
+"""All results and uploads together; the oldest are deleted, as real providers do."""
 MOST_INPUT_BYTES = 32 * 1024 * 1024
 MOST_INPUTS = 4
 CALLBACK_TRIES = 4
@@ -94,6 +96,7 @@ class Simulator:
         self._tasks: OrderedDict[str, Task] = OrderedDict()
         self._by_key: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._files: OrderedDict[str, tuple[bytes, str, Task | None]] = OrderedDict()
+        self._file_bytes = 0
         self._file_faults: dict[str, int] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._workers = asyncio.Semaphore(2)
@@ -114,6 +117,8 @@ class Simulator:
         known = self._by_key.get((shape.name, key)) if key else None
         if known in self._tasks:
             return self._tasks[known], True
+        if len(self._running) >= MOST_AT_WORK:
+            raise BadInput(f"at most {MOST_AT_WORK} tasks are worked on at a time")
         task = Task(shape.new_id(), shape.name, model, given, self.plan.task(shape.name))
         if callback_url is not None:
             _check_loopback(callback_url)
@@ -153,6 +158,7 @@ class Simulator:
             self.cancel(task)
         for kept in (self._tasks, self._by_key, self._files, self._file_faults):
             kept.clear()
+        self._file_bytes = 0
 
     async def _run(self, shape: Shape, task: Task) -> None:
         behaviour = task.behaviour
@@ -172,6 +178,7 @@ class Simulator:
                     task.made = await self._make(task)
             except BadInput as bad:
                 error = str(bad)
+        task.given = {name: value for name, value in task.given.items() if len(str(value)) < 1_000}
         if task.is_over:
             return
         for verdict in behaviour.verdicts or ("failed" if error is not None else "succeeded",):
@@ -206,6 +213,7 @@ class Simulator:
             if task.made is None:  # it was told to fail first and to succeed then
                 task.made = make("freestyle", {"prompt": task.id}, [])
             task.file_url = self.keep(task.made.data, task.made.media_type, task.made.suffix, task)
+            task.made.data = b""
 
     def _end(self, task: Task, state: str) -> None:
         task.state, task.ended_at = state, time.time()
@@ -262,7 +270,11 @@ class Simulator:
         self._files[name] = (data, media_type, task)
         if task is not None and task.behaviour.file is not None:
             self._file_faults[name] = task.behaviour.file_times or -1
-        _trim(self._files, MOST_FILES)
+        self._file_bytes += len(data)
+        while self._file_bytes > MOST_FILE_BYTES:
+            oldest, (gone, _, _) = self._files.popitem(last=False)
+            self._file_bytes -= len(gone)
+            self._file_faults.pop(oldest, None)
         return f"{self.base_url}/files/{name}"
 
     def file(self, name: str) -> tuple[bytes, str, str | None] | None:
