@@ -322,10 +322,62 @@ async def test_a_full_store_is_told_from_one_that_is_away(s3_keys: None) -> None
             await storage.put(KEY, chunks(b"x"), 10)
 
 
-async def test_a_file_that_is_replaced_while_it_is_read_is_not_mixed_with_the_new_one(s3_storage: FileStorage) -> None:
-    await s3_storage.put(KEY, chunks(b"a" * (2 * PART)), 2 * PART)
-    reading = s3_storage.get(KEY)
-    assert await anext(reading) == b"a" * PART
-    await s3_storage.put(KEY, chunks(b"b" * (2 * PART)), 2 * PART)
+@pytest.fixture
+async def cutting_store(
+    s3: S3Server, s3_storage: FileStorage, bucket: str
+) -> AsyncIterator[tuple[FileStorage, list[int]]]:
+    """The same bucket by way of a proxy that breaks off each answer after as many bytes as the list says, and passes
+    the others whole."""
+    cuts: list[int] = []
+    host, port = s3.endpoint.removeprefix("http://").split(":")
+    handlers: set[asyncio.Task[None]] = set()
+
+    async def proxied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(host, int(port))
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            back.write(head.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+            left = cuts.pop(0) if cuts else 10**9
+            while left > 0 and (chunk := await there.read(min(left, 65_536))):
+                left -= len(chunk)
+                writer.write(chunk)
+                await writer.drain()
+        finally:
+            for one in (back, writer):
+                one.transport.abort()
+
+    def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        handlers.add(asyncio.create_task(proxied(reader, writer)))
+
+    async with await asyncio.start_server(accepted, "127.0.0.1", 0) as server:
+        endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield open_storage(f"s3://{bucket}/some/prefix?endpoint={endpoint}", timeout_s=5.0, tries=2), cuts
+        for handler in handlers:
+            handler.cancel()
+        await asyncio.gather(*handlers, return_exceptions=True)
+
+
+async def test_a_download_that_breaks_off_goes_on_where_it_was(
+    s3_storage: FileStorage, cutting_store: tuple[FileStorage, list[int]]
+) -> None:
+    content = os.urandom(5_000_000)
+    await s3_storage.put(KEY, chunks(content), len(content))
+    storage, cuts = cutting_store
+    cuts += [2_000_000, 2_500_000]
+    assert await read(storage) == content
+    cuts += [2_000_000]
+    assert await read(storage, start=100, end=4_999_999) == content[100:4_999_999]
+    assert cuts == []
+
+
+async def test_a_file_that_is_replaced_while_it_is_read_is_not_mixed_with_the_new_one(
+    s3_storage: FileStorage, cutting_store: tuple[FileStorage, list[int]]
+) -> None:
+    await s3_storage.put(KEY, chunks(b"a" * 5_000_000), 5_000_000)
+    storage, cuts = cutting_store
+    cuts.append(2_000_000)
+    reading = storage.get(KEY)
+    assert set(await anext(reading)) == {ord("a")}
+    await s3_storage.put(KEY, chunks(b"b" * 5_000_000), 5_000_000)
     with pytest.raises(StorageAway):
-        await anext(reading)
+        [chunk async for chunk in reading]

@@ -20,6 +20,7 @@ from ..extras import needs_extra
 from .s3_signing import Credentials, presigned
 from .storage import (
     INCOMING,
+    PIECE_BYTES,
     ByteCount,
     FileMissing,
     FileStorage,
@@ -38,7 +39,7 @@ with needs_extra("files"):
     from obstore.store import S3Store
 
 PART_BYTES: Final = 8 * 1_048_576
-"""The size of a part, and of a ranged read. S3 allows 10,000 parts, so the largest file has 78 GiB."""
+"""The size of a part. S3 allows 10,000 parts, so the largest file has 78 GiB."""
 PARTS_AT_ONCE: Final = 3
 """Parts of one file that are on their way at the same time; memory per upload is about so many parts and one more."""
 FULL: Final = re.compile(r"\b507\b|StorageFull|QuotaExceeded|EntityTooLarge|InsufficientCapacity")
@@ -50,7 +51,7 @@ HEADERS: Final = {"Content-Type": "application/octet-stream", "Content-Dispositi
 class S3Storage(FileStorage):
     """A bucket, or the part of it under a prefix.
 
-    timeout_s: how long one request may take, of which a large file needs many. tries: how often it is sent.
+    timeout_s: how long the store may take to answer a request, or to send on. tries: how often a request is sent.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class S3Storage(FileStorage):
     ) -> None:
         for name in filter(None, prefix.split("/")):
             checked_key(name)
+        self._tries = tries
         self._bucket = bucket
         self._prefix = "/".join(filter(None, prefix.split("/")))
         self._endpoint = (endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")) or ""
@@ -81,7 +83,9 @@ class S3Storage(FileStorage):
                 client_options={
                     "allow_http": self._endpoint.startswith("http:"),
                     "connect_timeout": timedelta(seconds=min(5.0, timeout_s)),
-                    "timeout": timedelta(seconds=timeout_s),
+                    # Of one read, since a download lasts as long as its reader takes.
+                    "read_timeout": timedelta(seconds=timeout_s),
+                    "timeout": timedelta(days=1),
                 },
                 retry_config={
                     "max_retries": tries - 1,
@@ -122,26 +126,38 @@ class S3Storage(FileStorage):
         return counted.stored()
 
     async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
-        """In ranged reads, each of which is bounded in time and tried again, so a slow reader keeps no request open."""
+        """In one request, and in further ones from where it broke off: a reader may be slower than a store waits."""
         key = checked_key(key)
         tag: dict[str, Any] = {}
-        if end is None:
-            head = await self._head(key)
-            end, tag = head["size"], {"if_match": head["e_tag"]}
-        while start < end:
-            with _told_apart():
-                options: Any = {"range": (start, min(start + PART_BYTES, end))} | tag
-                try:
-                    found = await obstore.get_async(self._store, key, options=options)
-                except BaseError as error:
-                    if BEYOND_THE_END.search(str(error)):
-                        return
-                    raise
+        failures = 0
+        while end is None or start < end:
+            wanted: Any = {"offset": start} if end is None else (start, end)
+            try:
+                with _told_apart():
+                    try:
+                        options: Any = {"range": wanted} | tag
+                        found = await obstore.get_async(self._store, key, options=options)
+                    except BaseError as error:
+                        if BEYOND_THE_END.search(str(error)):
+                            return
+                        raise
                 # The file may be replaced meanwhile; the rest of another one would be garbage.
-                tag, end = {"if_match": found.meta["e_tag"]}, min(end, found.meta["size"])
-                piece = bytes(await found.bytes_async())
-            start += len(piece)
-            yield piece
+                tag, end = {"if_match": found.meta["e_tag"]}, found.range[1]
+                stream = aiter(found.stream(PIECE_BYTES))
+                while True:
+                    with _told_apart():
+                        piece = await anext(stream, None)
+                    if piece is None:
+                        break
+                    start += len(piece)
+                    failures = 0
+                    yield bytes(piece)
+                if start < end:
+                    raise StorageAway
+            except StorageAway:
+                failures += 1
+                if failures == self._tries or not tag:
+                    raise
 
     async def delete(self, key: str) -> None:
         both = [checked_key(key), f"{INCOMING}/{key}"]
