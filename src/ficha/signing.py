@@ -31,9 +31,9 @@ class Signer:
         key = hmac.digest(self._secret, f"ficha: {purpose}, 1".encode(), hashlib.sha256)
         # The length before each part keeps ("ab", "c") and ("a", "bc") apart.
         text = "".join(f"{len(part)}:{part}" for part in parts)
-        found = hmac.digest(key, text.encode(), hashlib.sha256)[:SIGNATURE_BYTES]
+        found = hmac.digest(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256)[:SIGNATURE_BYTES]
         return base64.urlsafe_b64encode(found).decode().rstrip("=")
 
     def is_signed(self, signature: str, purpose: str, *parts: str) -> bool:
         """Whether this is their signature, in a time that does not depend on where it differs."""
-        return hmac.compare_digest(signature.encode(), self.sign(purpose, *parts).encode())
+        return hmac.compare_digest(signature.encode("utf-8", "surrogatepass"), self.sign(purpose, *parts).encode())
