@@ -83,8 +83,8 @@ def test_no_class_has_the_name_of_another() -> None:
 
 
 NOUNS = {
-    *("accounts", "admin", "api_keys", "audit", "batches", "dead", "files", "hooks", "jobs", "leases", "pools"),
-    *("submits", "tools", "turns", "workers"),
+    *("accounts", "admin", "api_keys", "audit", "batches", "dead", "files", "hooks", "jobs", "leases", "library"),
+    *("pools", "submits", "tools", "turns", "workers"),
 }
 """What the product is about: every room that deals with one has a file for it."""
 SHARED = {
@@ -113,7 +113,7 @@ ROOM_SIZES = {
     "store/postgres": 1_970,
     "store/postgres/optimistic": 800,
     "store/sqlite": 1_645,
-    "store/sql": 740,
+    "store/sql": 820,
 }
 """Lines of Python that one person reads in a sitting; a room inside another counts for itself."""
 

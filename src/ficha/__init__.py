@@ -3,7 +3,7 @@
 from . import errors
 from .app import Ficha
 from .checkpoint_manager import CheckpointManager
-from .core.outcomes import Discarded, Rate, Recovered, Refusal
+from .core.outcomes import Discarded, Rate, Recovered, Refusal, WorkRemoved
 from .core.policy import Plan
 from .core.records import Pool
 from .engine.committer import CommitLimits
@@ -25,6 +25,7 @@ from .engine.views import (
     JobView,
     KeyView,
     Lease,
+    LibraryItem,
     NewApiKey,
     Page,
     PoolView,
@@ -85,6 +86,7 @@ __all__ = [
     "KeyView",
     "Lease",
     "LeaseName",
+    "LibraryItem",
     "Limits",
     "NewApiKey",
     "Page",
@@ -112,6 +114,7 @@ __all__ = [
     "UnstorableValue",
     "UserError",
     "Wait",
+    "WorkRemoved",
     "WorkerLoop",
     "WorkerView",
 ]

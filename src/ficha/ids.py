@@ -10,6 +10,12 @@ _lock = threading.Lock()
 _last = 0
 
 
+def first_id_at(at: int) -> str:
+    """The least id that `new_id` can make in the millisecond of an instant in microseconds."""
+    ms = max(0, at // 1_000)
+    return f"{ms >> 16:08x}-{ms & 0xFFFF:04x}-7000-8000-000000000000"
+
+
 def new_id() -> str:
     """A new UUIDv7. The 12 bits after the milliseconds are a counter instead of random bits."""
     global _last

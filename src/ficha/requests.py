@@ -15,7 +15,8 @@ from msgspec import Meta, Struct
 from . import validation as arg
 from .core.records import Status
 from .engine.views import JobText
-from .store.base import ListJobs
+from .ids import first_id_at
+from .store.base import CLOCKS_APART, ListJobs, ListLibrary
 from .validation import Limits
 
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -124,6 +125,41 @@ class JobFilter(JobNames, total=False):
     after: str | None
     limit: int
     include: Iterable[JobText]
+
+
+class LibraryFilter(TypedDict, total=False):
+    """Which work of a library is listed: that for which all of it is so.
+
+    tool: only this tool's. since, until: only what was submitted at or after the one, and before the other.
+    search: only what has these words in its payload; the case of the letters A to Z does not matter.
+    after: the `next` of the page before. include: the texts that are not to be left out, as with lists of jobs.
+    """
+
+    tool: str | None
+    since: datetime | None
+    until: datetime | None
+    search: str | None
+    after: str | None
+    limit: int
+    include: Iterable[JobText]
+
+
+def library_query(account: str, asked: LibraryFilter, limits: Limits) -> ListLibrary:
+    """The question to the store, checked. An id tells when its job was submitted, by the clock of whoever submitted it,
+    so that a search of the past begins there, and not at the newest job."""
+    after, until_at = asked.get("after"), arg.date(asked.get("until"), "until")
+    starts = [] if after is None else [arg.job_id(after)]
+    starts += [] if until_at is None else [first_id_at(until_at + CLOCKS_APART)]
+    return ListLibrary(
+        account_id=arg.name(account, "an account"),
+        tool=arg.optional_name(asked.get("tool"), "a tool"),
+        since_at=arg.date(asked.get("since"), "since"),
+        until_at=until_at,
+        search=arg.search(asked.get("search")),
+        before=min(starts, default=None),
+        limit=arg.count(asked.get("limit", 50), "limit", limits.page_items),
+        searched=limits.library_searched,
+    )
 
 
 def jobs_query(asked: JobFilter, limits: Limits) -> ListJobs:

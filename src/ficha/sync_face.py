@@ -72,6 +72,8 @@ class SyncOperations:
     job = plain(AllOperations.job)
     job_by_ref = plain(AllOperations.job_by_ref)
     jobs = plain(AllOperations.jobs)
+    library = plain(AllOperations.library)
+    remove_work = plain(AllOperations.remove_work)
     wait = plain(AllOperations.wait)
     watch = iterated(AllOperations.watch)
     position = plain(AllOperations.position)

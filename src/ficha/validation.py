@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, get_args
 
+import msgspec
 from msgspec import Struct
 
 from .core.outcomes import Refusal
-from .core.payload import CheckedJson, canonical
+from .core.payload import CheckedJson, canonical, text_problem
 from .core.records import Status
 from .declarations import LONGEST_S, name_problem
 from .engine.views import PAGE_BYTES, STORED_TEXTS, JobText, instant, moment
@@ -20,6 +21,7 @@ from .json_values import stored_json
 
 _KEY: Final = re.compile(r"[A-Za-z0-9._~:/-]{1,255}")
 TEXT_LENGTH: Final = 10_000
+SEARCH_LENGTH: Final = 200
 
 
 class Limits(Struct, frozen=True):
@@ -34,6 +36,7 @@ class Limits(Struct, frozen=True):
     claim_jobs: jobs in one claim. Defaults to 1,000.
     page_items: items in one page of a list. Defaults to 1,000.
     page_bytes: bytes of JSON in one page of a list; it has fewer items then, but always one. Defaults to 4 MiB.
+    library_searched: jobs of an account that are looked at for one page of its library. Defaults to 1,000.
     job_events: events of one job, beyond which its handler's progress and log lines are not kept and further steps are
         refused. Defaults to 100,000.
     late_bytes: what is kept of a finish that came too late, of the first for each job. Defaults to 4 KiB.
@@ -51,6 +54,7 @@ class Limits(Struct, frozen=True):
     claim_jobs: int = 1_000
     page_items: int = 1_000
     page_bytes: int = PAGE_BYTES
+    library_searched: int = 1_000
     job_events: int = 100_000
     late_bytes: int = 4_096
     job_callbacks: int = 20
@@ -80,6 +84,17 @@ def text(value: Any) -> str:
         words = words[:TEXT_LENGTH] + "…"
     # An error must never be refused: characters that cannot be stored are replaced.
     return words.replace("\x00", "�").encode("utf-8", "replace").decode("utf-8")
+
+
+def search(value: Any) -> str | None:
+    """Words to look for in payloads, as the stored JSON text has them."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or not 1 <= len(value) <= SEARCH_LENGTH:
+        raise invalid(f"search must be a text of 1 to {SEARCH_LENGTH} characters")
+    if (problem := text_problem(value, "search")) is not None:
+        raise invalid(problem)
+    return msgspec.json.encode(value).decode()[1:-1]
 
 
 def key(value: Any) -> str:

@@ -24,6 +24,7 @@ NOT_OVER_HTTP = {
     "quote_request": {"by_user"},
     "consume": {"account"},
     "release": {"account"},
+    "remove_work": {"account"},
     "resume_batch": {"account"},
 }
 

@@ -34,6 +34,9 @@ class Rows:
             )
             assert amended != ended
             self.jobs[job.id] = amended
+        for job in rows.removed:
+            assert job.removed_at is not None
+            self.jobs[job.id] = job
         for job in rows.checkpoints:
             assert self.checkpoints.get(job.id) != job.checkpoint
             self.checkpoints[job.id] = job.checkpoint

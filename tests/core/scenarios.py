@@ -17,10 +17,10 @@ Tuesday 2026-03-10 at 00:00 UTC with one pool, `gpu`, without a limit.
 settings    clock 10:00 | clock 2026-01-31T23:59 | +10s | -1h | plan NAME … | no-plan NAME | policy … | tool NAME … |
             checkpoints A B C (a line) | checkpoints A>B,C B> C> (what may follow each) | turns NAME=VALUE …
 commands    open, grant, adjust, change-plan, submit, submit-each, claim, start, beat, checkpoint, step, finish,
-            webhook, cancel, reserve, consume, release, expire, recover, forget, requeue, discard, pool, pause, resume,
-            resize, elect, api-key, revoke, use, turn, end-turn, open-breaker, close-breaker, upload, save, copy,
-            stored, remove-file, expire-file, forget-file, callback, poll, poll-end; `as ACTOR` before any of them;
-            lines indented below `together` are one commit group
+            webhook, cancel, reserve, consume, release, expire, recover, forget, requeue, discard, remove, pool, pause,
+            resume, resize, elect, api-key, revoke, use, turn, end-turn, open-breaker, close-breaker, upload, save,
+            copy, stored, remove-file, expire-file, forget-file, callback, poll, poll-end; `as ACTOR` before any of
+            them; lines indented below `together` are one commit group
 questions   account, file, files ACCOUNT, ledger, job, events, event JOB KIND, queue POOL, reservation, batch, why JOB,
             provider NAME, audit, audited NUMBER
 """
@@ -375,6 +375,10 @@ class _ScenarioRun:
 
     def _do_discard(self, line: Line) -> c.Command:
         return c.Discard(line.words[0])
+
+    def _do_remove(self, line: Line) -> c.Command:
+        files = line.options.get("files")
+        return c.RemoveWork(line.words[0], line.words[1], tuple(files.split(",")) if files else ())
 
     def _do_pool(self, line: Line) -> c.Command:
         return c.DeclarePool(line.words[0], slots_of(line.options["slots"]))

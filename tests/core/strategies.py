@@ -170,6 +170,11 @@ class _Teller:
                 return c.Requeue(self._job(draft.job_id), self._new_id())
             case c.Resubmit():
                 return replace(draft, job_id=self._job(draft.job_id), new_id=self._new_id())
+            case c.RemoveWork():
+                job = self._world.state.jobs.get(job_id := self._job(draft.job_id))
+                files = [file.id for file in self._world.state.of(File).values() if file.job_id == job_id]
+                owner = draft.account_id or ("nobody" if job is None else job.account_id)
+                return c.RemoveWork(owner, job_id, (*files, MISSING))
             case c.Reserve():
                 return replace(draft, reservation_id=self._new_id())
             case c.EndReservation() | c.ExpireReservation():
@@ -247,6 +252,7 @@ _WHERE: dict[str, Callable[[Job], bool]] = {
     "away": lambda job: isinstance(job.place, Awaiting),
     "dead": lambda job: job.dead_at is not None,
     "ended": lambda job: job.place is None,
+    "done": lambda job: job.status == "completed",
 }
 
 
@@ -423,6 +429,7 @@ _WORDS = _make(
     problem=_pick(None, "no device"),
 )
 _ENDED = _found(*["ended"] * 8, "any", "nowhere")
+_REMOVALS = _make(c.RemoveWork, account_id=_pick("", "", "", "bob"), job_id=_found(*["done"] * 8, "any", "nowhere"))
 _HOOKS = st.one_of(
     _make(
         c.HoldHook,
@@ -532,5 +539,6 @@ _KINDS: list[SearchStrategy[Any]] = [
     *(_JOINS, _API_KEYS, _API_KEYS, _HOOKS, _HOOKS, _HOOKS),
     *[_TURNS] * 4,
     *[_FILES] * 4,
+    *[_REMOVALS] * 2,
 ]
 """Each kind of command as often as it makes for an eventful workload."""

@@ -58,6 +58,8 @@ def told(outcome: o.Outcome) -> Told:
             return "cleared" if outcome.changed else "kept", {}
         case o.Discarded():
             return "discarded" if outcome.changed else "unchanged", {}
+        case o.WorkRemoved():
+            return "removed" if outcome.changed else "unchanged", {"files": ",".join(outcome.files) or None}
         case o.PoolChanged(pool):
             return "", {"slots": pool.limit, "declared": pool.slots, "paused": pool.paused}
         case o.ApiKeyChanged(key):

@@ -47,6 +47,7 @@ ACTS = """
     upload ana f1 size=1
     stored f1 1
     as boss remove-file f1
+    as boss remove ana j2
 """
 
 
@@ -79,6 +80,7 @@ def test_every_act_of_a_person_leaves_its_line() -> None:
         ("open_breaker", "provider fal"),
         ("close_breaker", "provider fal"),
         ("remove_file", "file f1"),
+        ("remove_work", "job j2"),
     ]
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ficha.core import invariants
 from ficha.core.dataset import State
 from ficha.core.invariants import overfull_pools, violations
-from ficha.core.records import Entry, Event, File, Parked, PendingHook, Pool
+from ficha.core.records import Entry, Event, File, Parked, PendingHook, Pool, Step
 from tests.core.scenarios import play
 
 STORY = """
@@ -135,6 +135,11 @@ def nothing_to_free_the_parked(state: State) -> None:
     account("ana", admitted=0, parked=3)(state)
 
 
+def a_step_of_removed_work(state: State) -> None:
+    job("done", removed_at=7)(state)
+    state.steps["done", "paint"] = Step("done", "paint", "1", 7)
+
+
 BROKEN: list[tuple[Callable[[State], None], str]] = [
     # The ledger
     (one_more_entry("bob", "done"), "job done has 2 entries of kind charge"),
@@ -168,6 +173,10 @@ BROKEN: list[tuple[Callable[[State], None], str]] = [
     (job("held", refunded=5), "job held is starting but was refunded already"),
     (job("broken", attempts=2), "job broken failed 2 times, more than its 1 attempts"),
     (job("done", dead_at=7), "job done is completed but stands in the dead-letter list"),
+    # The library
+    (job("broken", removed_at=7), "job broken is failed but was removed from the library"),
+    (job("done", removed_at=7), "job done was removed from the library but has its payload or its result"),
+    (a_step_of_removed_work, "job done was removed from the library but has the step paint"),
     # Contents
     (content("def", job_id="same"), "job makes is held, but its content is another job's"),
     (content("def", job_id="same"), "content def of upscale waits for job same, which is not held"),

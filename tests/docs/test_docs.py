@@ -155,7 +155,7 @@ def test_every_table_is_documented() -> None:
 
 def test_every_route_is_in_the_documentation_with_whom_it_is_for() -> None:
     text = (ROOT / "docs/http.md").read_text()
-    documented = dict(re.findall(r"^\| `((?:GET|POST) /\S+)` \| (\w+) \|", text, re.MULTILINE))
+    documented = dict(re.findall(r"^\| `((?:GET|POST|DELETE) /\S+)` \| (\w+) \|", text, re.MULTILINE))
     kinds = {
         frozenset(): "anybody",
         frozenset({"user", "service", "admin"}): "user",

@@ -300,8 +300,8 @@ def _takes_slot(change: JobChange) -> bool:
 
 
 def _final(job: Job) -> Job:
-    """What of a job never changes after its end: all but the dead-letter list and the counts."""
-    return replace(job, dead_at=None, events=0, late_finishes=0, callbacks=0)
+    """What of a job never changes after its end: all but the dead-letter list, the counts and what was removed."""
+    return replace(job, dead_at=None, events=0, late_finishes=0, callbacks=0, removed_at=None, checkpoint=None)
 
 
 def _place(job: Job | None) -> str:

@@ -242,6 +242,13 @@ async def polls(run: Run, population: Population) -> None:
     await run(*(c.NoteCallback(job_id, 0, "unsigned", body="{}") for job_id in away))
 
 
+async def removals(run: Run, population: Population) -> None:
+    works = [(account_of(number), uuid_of("leased", number)) for number in population.numbers("leased", 20)]
+    await run(*(c.Finish(job_id, c.Completed("{}"), 1) for _, job_id in works))
+    await run(*(c.RemoveWork(name, job_id, (str(uuid4()),)) for name, job_id in works[1:]))
+    await run(c.RemoveWork(*works[0]))
+
+
 async def mixtures(run: Run, population: Population) -> None:
     """What a store with a single lane gets."""
     for _ in range(2):
@@ -277,6 +284,7 @@ SAMPLES: Final[tuple[Sample, ...]] = (
     api_keys,
     acts_in_a_name,
     hooks,
+    removals,
     mixtures,
 )
 
@@ -316,6 +324,9 @@ def questions() -> dict[str, Question]:
         "stuck jobs": q.ListJobs(stuck_before_at=1),
         "dead letters": q.ListJobs(dead=True),
         "dead letters of an account": q.ListJobs(name, dead=True),
+        "an account's library": q.ListLibrary(name),
+        "an account's library, a later page": q.ListLibrary(name, before=uuid_of("leased", 1)),
+        "the whale's library by tool, date and words": q.ListLibrary(WHALE, "draw", 1, 2**50, "x", searched=50),
         "accounts": q.ListAccounts(name),
         "entries": q.ListEntries(name),
         "entries, a later page": q.ListEntries(name, before_number=50),

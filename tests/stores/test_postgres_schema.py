@@ -118,6 +118,7 @@ QUESTIONS: list[q.Query[Any]] = [
     q.GetHistory(str(uuid4())),
     q.GetHistory("no uuid", 3),
     q.ListAccepted("ref"),
+    q.ListLibrary("a", "t", 1, 2, "x", str(uuid4())),
     q.ListCommits(),
     q.ListCommits(3, 7, "a"),
     q.GetFirstSearched(),

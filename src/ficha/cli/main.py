@@ -22,6 +22,7 @@ from . import (
     dead,
     dev,
     jobs,
+    library,
     migrate,
     openapi,
     pools,
@@ -61,6 +62,7 @@ for verb, panel in (
     app.command(rich_help_panel=panel)(verb)
 app.command(rich_help_panel=JOBS)(tools.tools)
 app.add_typer(batches.app, name="batch", rich_help_panel=JOBS)
+app.add_typer(library.app, name="library", rich_help_panel=JOBS)
 app.add_typer(accounts.app, name="account", rich_help_panel=MONEY)
 app.command(rich_help_panel=MONEY)(accounts.ledger)
 app.command(rich_help_panel=OPERATING)(dev.dev)

@@ -4,7 +4,7 @@
 again is written once. Nothing here opens a database.
 """
 
-from ..core.outcomes import Discarded, Recovered
+from ..core.outcomes import Discarded, Recovered, WorkRemoved
 from ..engine.sweeper import SweepReport
 from ..engine.views import (
     AccountView,
@@ -21,6 +21,7 @@ from ..engine.views import (
     JobToken,
     JobView,
     KeyView,
+    LibraryItem,
     NewApiKey,
     Page,
     PoolView,
@@ -59,6 +60,7 @@ __all__ = [
     "JobToken",
     "JobView",
     "KeyView",
+    "LibraryItem",
     "NewApiKey",
     "Page",
     "PoolView",
@@ -73,5 +75,6 @@ __all__ = [
     "ToolView",
     "Unreachable",
     "Wait",
+    "WorkRemoved",
     "WorkerView",
 ]

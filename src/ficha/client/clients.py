@@ -22,6 +22,7 @@ from .admin import AdminMethods
 from .batches import BatchMethods
 from .effects import Emit, Flow, Open, Pause, Read, Ride, Send, Step, Stream
 from .errors import ServerError, Unreachable
+from .library import LibraryMethods
 from .operation import AsyncDriver, SyncDriver
 from .retries import STANDARD, Retries
 
@@ -32,7 +33,7 @@ NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, 
 """The errors of a request of which the server has seen nothing."""
 
 
-class _Operations(AccountMethods, BatchMethods, AdminMethods):
+class _Operations(AccountMethods, BatchMethods, AdminMethods, LibraryMethods):
     """All operations, and where they are sent."""
 
     def __init__(

@@ -498,6 +498,17 @@ class ForgetFile(Command, frozen=True):
     file_id: str
 
 
+class RemoveWork(Command, frozen=True):
+    """Removes a piece of completed work from its owner's library.
+
+    files: those of the job, as they were found. Those that other jobs have taken too stay.
+    """
+
+    account_id: str
+    job_id: str
+    files: tuple[str, ...] = ()
+
+
 class ActingAs(Command, frozen=True):
     """A command with the name of its caller: unless it is refused, it writes a line to the audit log."""
 
@@ -549,6 +560,7 @@ UnwrappedCommand = (
     | NoteCallback
     | HoldPoll
     | EndPoll
+    | RemoveWork
 )
 AnyCommand = UnwrappedCommand | ActingAs
 

@@ -101,7 +101,7 @@ def remove_file(ws: Workspace, command: RemoveFile) -> FileChanged | Refusal:
             f"file {file.id} is being uploaded; nothing was changed. It goes by itself if the upload does not end.",
             details={"state": file.state},
         )
-    return FileChanged(_removed(ws, file))
+    return FileChanged(removed(ws, file))
 
 
 def expire_file(ws: Workspace, command: ExpireFile) -> Forgotten:
@@ -126,7 +126,7 @@ def expire_file(ws: Workspace, command: ExpireFile) -> Forgotten:
         if job is not None and job.status not in FINAL:
             _put(ws, replace(file, expires_at=ws.now + ws.policy.unused_file_ms * MILLISECOND))
             return Forgotten(changed=True)
-    _removed(ws, file)
+    removed(ws, file)
     return Forgotten(changed=True)
 
 
@@ -252,7 +252,8 @@ def _refuse_again(known: File, command: BeginFile) -> Refusal | None:
     return Refusal("INVALID_STATE", f"the file {known.id} exists already; nothing was changed.")
 
 
-def _removed(ws: Workspace, file: File) -> File:
+def removed(ws: Workspace, file: File) -> File:
+    """The file, as it is until its bytes are deleted."""
     file = replace(file, state="removed", expires_at=ws.now)
     _put(ws, file)
     return file

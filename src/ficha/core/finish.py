@@ -71,9 +71,10 @@ def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
 
 def _keep_late_word(ws: Workspace, job: Job, ending: Ending) -> None:
     """A finish that arrives too late changes nothing. The first one is kept in the job's history, cut to a limit, and
-    those after it are only counted: however often a worker says it, a job stores no more of it."""
+    those after it are only counted: however often a worker says it, a job stores no more of it. Of a job whose work was
+    removed nothing is kept again."""
     job = replace(job, late_finishes=job.late_finishes + 1)
-    if job.late_finishes > 1:
+    if job.late_finishes > 1 or job.removed_at is not None:
         ws.put_job(job)
         return
     most = ws.policy.late_bytes

@@ -8,9 +8,14 @@ stored events keep theirs, and derived events fill the gaps, in order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
+
+from msgspec.structs import replace
 
 from .records import Event, Job
+
+QUOTING: Final = ("callback", "late", "log")
+"""The events that quote what a job was given or made. They lose their data when its owner removes the work."""
 
 
 def is_ordinary(event: Event) -> bool:
@@ -24,6 +29,11 @@ def is_ordinary(event: Event) -> bool:
             return event.data is None
         case _:
             return False
+
+
+def without_quotes(event: Event) -> Event:
+    """The event of a job whose work was removed."""
+    return replace(event, data=None) if event.kind in QUOTING else event
 
 
 def history(job: Job, rows: Sequence[Event]) -> list[Event]:

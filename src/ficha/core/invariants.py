@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from .dataset import State
+from .library import EMPTY
 from .records import HELD, Account, Awaiting, Entry, File, FileUsage, Job, Leased, Parked, Ready, Status
 from .states import BIRTHS, FINAL, is_legal
 
@@ -134,6 +135,19 @@ def _jobs(state: State) -> Iterator[str]:
             yield f"job {job.id} failed {job.attempts} times, more than its {job.spec.max_attempts} attempts"
         if job.dead_at is not None and job.status != "failed":
             yield f"job {job.id} is {job.status} but stands in the dead-letter list"
+        if job.removed_at is not None:
+            yield from _removed(job, state)
+    for job_id, name in state.steps:
+        if job_id in state.jobs and state.jobs[job_id].removed_at is not None:
+            yield f"job {job_id} was removed from the library but has the step {name}"
+
+
+def _removed(job: Job, state: State) -> Iterator[str]:
+    """Texts are there only where they were read."""
+    if job.status != "completed":
+        yield f"job {job.id} is {job.status} but was removed from the library"
+    if any(texts.get(job.id, EMPTY) != EMPTY for texts in (state.payloads, state.results)):
+        yield f"job {job.id} was removed from the library but has its payload or its result"
 
 
 def _money(job: Job, moved: Counter[str]) -> Iterator[str]:

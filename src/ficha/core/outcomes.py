@@ -236,6 +236,14 @@ class PollEnded(Struct, frozen=True, gc=False):
     poll_at: int | None
 
 
+class WorkRemoved(Struct, frozen=True, gc=False):
+    """Whether the work was removed now (or had been before), and the files that went with it."""
+
+    job_id: str
+    changed: bool
+    files: tuple[str, ...] = ()
+
+
 class Elected(Struct, frozen=True, gc=False):
     owner: str
     leads: bool
@@ -269,5 +277,6 @@ Outcome = (
     | CallbackNoted
     | PollHeld
     | PollEnded
+    | WorkRemoved
     | Elected
 )

@@ -26,7 +26,7 @@ def note_callback(ws: Workspace, command: NoteCallback) -> CallbackNoted | Refus
     if job is None:
         return no_job(command.job_id)
     job = replace(job, callbacks=job.callbacks + 1)
-    if job.callbacks <= ws.policy.job_callbacks:
+    if job.callbacks <= ws.policy.job_callbacks and job.removed_at is None:
         job = replace(job, events=job.events + 1)
         ws.add_event(job, "callback", **_kept(command))
     asks = _asks(job, command)

@@ -175,6 +175,8 @@ class Job(Record, frozen=True):
     """Finishes that came too late and changed nothing. The first of them is kept as an event."""
     callbacks: int = 0
     """Call-backs of its provider, whether they were believed or not. The first ones are kept as events."""
+    removed_at: int | None = None
+    """When its owner removed the work: what it was made from and what came of it. The row and the ledger stay."""
 
 
 class Step(Record, frozen=True):

@@ -83,6 +83,8 @@ class Changes(Struct):
     begun_contents are those that no job computed before: a store whose transactions run side by side rejects the group
     if another one has begun them meanwhile. tallies are added to the stored counts. events holds all events, for
     followers; history holds those that do not follow from a job's row and are stored as rows.
+    forgotten_steps names jobs whose stored steps are deleted; emptied_events names jobs, and the kinds of their stored
+    events that lose their data.
     """
 
     accounts: list[Account] = field(default_factory=list)
@@ -111,6 +113,8 @@ class Changes(Struct):
     audit: list[AuditLine] = field(default_factory=list)
     hooks: list[PendingHook] = field(default_factory=list)
     ended_hooks: list[HookName] = field(default_factory=list)
+    forgotten_steps: list[str] = field(default_factory=list)
+    emptied_events: list[tuple[str, str]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return any(astuple(self))

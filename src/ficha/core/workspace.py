@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from .history import is_ordinary
+from .history import QUOTING, is_ordinary, without_quotes
 from .policy import Plan, Policy
 from .records import (
     WAITING,
@@ -267,6 +267,17 @@ class Workspace:
     def put_result(self, job_id: str, result: str) -> None:
         self._changes.results[job_id] = result
 
+    def forget_texts(self, job_id: str, empty: str) -> None:
+        """Puts `empty` in place of the job's payload and result, deletes its steps, and empties what its history quotes
+        of them; also what this group has written of it so far."""
+        changes = self._changes
+        changes.payloads[job_id] = self._payloads[job_id] = empty
+        changes.results[job_id] = empty
+        changes.forgotten_steps.append(job_id)
+        changes.emptied_events += [(job_id, kind) for kind in QUOTING]
+        changes.steps = [step for step in changes.steps if step.job_id != job_id]
+        changes.history = [without_quotes(event) if event.job_id == job_id else event for event in changes.history]
+
     def add_event(self, job: Job, kind: str, **data: Any) -> None:
         """Adds the newest event of the job's history; `job` has counted it already."""
         event = Event(job.id, job.account_id, job.events, kind, self.now, data or None)
@@ -375,6 +386,11 @@ class Workspace:
     def put_content(self, content: Content) -> None:
         name = content.tool, content.content_hash
         self._set_content(name, content, was_there=self._contents.get(name) is not None)
+
+    def forget_content(self, job: Job) -> None:
+        """Others are no longer answered by this job's result."""
+        if (content := self.content(job.spec)) is not None and content.job_id == job.id:
+            self._set_content((content.tool, content.content_hash), None, was_there=True)
 
     def _set_content(self, name: ContentName, content: Content | None, *, was_there: bool) -> None:
         self._contents_before.setdefault(name, was_there)

@@ -67,6 +67,15 @@ class Queries:
                 break
         return filler.page(query.limit, lambda job: job.id)
 
+    async def library(self, query: q.ListLibrary, include: Collection[v.JobText] = ()) -> v.Page[v.LibraryItem]:
+        """A page of completed work, newest first."""
+        part = await self._reader.read(query)
+        filler = v.PageFiller[v.LibraryItem](self._page_bytes)
+        async for row in self._with_texts(part.jobs) if include else _without_texts(part.jobs):
+            if not filler.add(v.LibraryItem(await self._view(row, include))):
+                return filler.page(query.limit, lambda item: item.job.id)
+        return v.Page(filler.items, _goes_on(query, part))
+
     async def _with_texts(self, jobs: list[Job]) -> AsyncIterator[q.JobRow]:
         """The jobs of a list as they are now, a few at a time: all texts of a page could be gigabytes."""
         for start in range(0, len(jobs), TEXTS_AT_ONCE):
@@ -240,6 +249,14 @@ class Queries:
 async def _without_texts(jobs: list[Job]) -> AsyncIterator[q.JobRow]:
     for job in jobs:
         yield q.JobRow(job, q.LEFT_OUT, None)
+
+
+def _goes_on(query: q.ListLibrary, part: q.LibraryPart) -> str | None:
+    """Where the next page begins; None if no older work can be meant."""
+    if part.stopped is None:
+        return None
+    job_id, created_at = part.stopped
+    return None if query.since_at is not None and created_at < query.since_at - q.CLOCKS_APART else job_id
 
 
 def _number(item: v.EntryView | v.EventView | v.AuditView) -> str:

@@ -17,6 +17,7 @@ from .batches import BatchOperations
 from .following import FollowOperations
 from .hooks import HookOperations
 from .leases import LeaseOperations
+from .library import LibraryOperations
 from .quotes import QuoteOperations
 from .turns import TurnOperations
 
@@ -43,6 +44,7 @@ class AllOperations(
     QuoteOperations,
     FollowOperations,
     HookOperations,
+    LibraryOperations,
     TurnOperations,
 ):
     """Every operation there is."""

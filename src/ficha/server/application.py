@@ -170,7 +170,7 @@ def _add_middlewares(server: FastAPI, settings: Settings) -> None:
         server.add_middleware(
             CORSMiddleware,
             allow_origins=settings.cors_origins,
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "POST", "DELETE"],
             allow_headers=[
                 "Authorization",
                 "Content-Type",

@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from ..core import commands as c
 from ..core.dataset import State
 from ..core.decide import decide
@@ -215,6 +217,8 @@ def apply(state: State, changes: Changes) -> None:
     state.payloads.update(changes.payloads)
     state.results.update(changes.results)
     state.steps.update({(step.job_id, step.name): step for step in changes.steps})
+    for job_id in changes.forgotten_steps:
+        state.steps = {name: step for name, step in state.steps.items() if name[0] != job_id}
     state.keys.update({(key.account_id, key.scope, key.key): key for key in changes.keys})
     for name in changes.forgotten_keys:
         state.keys.pop(name, None)
@@ -236,6 +240,10 @@ def apply(state: State, changes: Changes) -> None:
         state.tallies[tally.worker, tally.kind] = added(state.tallies.get((tally.worker, tally.kind)), tally)
     state.entries += changes.entries
     state.events += changes.events
+    emptied = set(changes.emptied_events)
+    state.events = [
+        replace(event, data=None) if (event.job_id, event.kind) in emptied else event for event in state.events
+    ]
     state.api_keys.update({key.id: key for key in changes.api_keys})
     state.api_key_uses.update({use.key_id: use for use in changes.api_key_uses})
     state.audit += changes.audit

@@ -31,8 +31,8 @@ SELECT j.id::text, j.account_id, j.tool, j.pool, j.cost, j.units, j.timeout_ms, 
     (extract(epoch FROM j.finished_at) * 1000000)::bigint, j.error, j.user_error, j.charged, j.refunded, j.delivered,
     (extract(epoch FROM j.dead_at) * 1000000)::bigint, j.plan, j.number,
     coalesce(l.late_finishes, r.late_finishes, p.late_finishes, j.late_finishes),
-    coalesce(l.callbacks, r.callbacks, p.callbacks, j.callbacks), r.rank,
-    (extract(epoch FROM r.ages_at) * 1000000)::bigint, p.rank, (extract(epoch FROM p.due_at) * 1000000)::bigint,
+    coalesce(l.callbacks, r.callbacks, p.callbacks, j.callbacks), (extract(epoch FROM j.removed_at) * 1000000)::bigint,
+    r.rank, (extract(epoch FROM r.ages_at) * 1000000)::bigint, p.rank, (extract(epoch FROM p.due_at) * 1000000)::bigint,
     p.behind::text, l.worker, l.ref, (extract(epoch FROM l.leased_at) * 1000000)::bigint,
     (extract(epoch FROM l.heartbeat_at) * 1000000)::bigint, (extract(epoch FROM l.expires_at) * 1000000)::bigint,
     (extract(epoch FROM l.deadline_at) * 1000000)::bigint, (extract(epoch FROM l.poll_at) * 1000000)::bigint, c.name,
@@ -47,7 +47,7 @@ LEFT JOIN LATERAL (SELECT * FROM ficha.checkpoints k WHERE k.job_id = j.id OFFSE
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1, NULL::text,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1, NULL::text,
     ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 
 WITH leases_changed AS (

@@ -39,6 +39,7 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     callbacks: how often its provider has called back; the first `Limits.job_callbacks` are among its events.
     error: why it failed or was cancelled. Operators see it in full; its owner sees `user_error` here too.
     user_error: the words that may be shown to its owner: those that the tool wrote for them, or a plain sentence.
+    removed_at: when its owner removed the work from the library. Its payload and result are null since then.
     resume_data, locked_by, provider_ref: the checkpoint's data, the worker that runs it, and the external provider's
         reference. For operators and workers; None for its owner.
     """
@@ -90,6 +91,7 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     deadline_at: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
+    removed_at: datetime | None = None
 
     @cached_property
     def payload(self) -> Any:
@@ -188,6 +190,7 @@ def job_view(
         deadline_at=moment_if_any(_deadline_at(job)),
         started_at=moment_if_any(job.started_at),
         finished_at=moment_if_any(job.finished_at),
+        removed_at=moment_if_any(job.removed_at),
     )
 
 
@@ -212,6 +215,12 @@ def owner_job_view(view: JobView) -> JobView:
     """The job as its owner may see it."""
     hidden = {name: value for name, value in _HIDDEN.items() if getattr(view, name) is not UNSET}
     return replace(view, error=view.user_error, **hidden)
+
+
+class LibraryItem(Struct, frozen=True):
+    """A piece of completed work."""
+
+    job: JobView
 
 
 class Wait(Struct, frozen=True):

@@ -1,12 +1,13 @@
 """The routes, by noun: each turns a request into an operation and what came of it into an answer. Nothing is decided
 here."""
 
-from . import account, admin, batches, jobs, probes, queue, reservations, system, tools, workers
+from . import account, admin, batches, jobs, library, probes, queue, reservations, system, tools, workers
 
 ROUTERS = (
     jobs.routes,
     reservations.routes,
     batches.routes,
+    library.routes,
     account.routes,
     tools.routes,
     queue.routes,

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from ...core.dataset import State
 from ...core.history import history
+from ...core.library import is_in_library
 from ...core.policy import MILLISECOND, SECOND
 from ...core.records import (
     HELD,
@@ -71,6 +72,30 @@ def _list_jobs(store: MemoryStore, query: q.ListJobs) -> list[Job]:
 
     found = sorted((job for job in store.state.jobs.values() if fits(job)), key=lambda job: job.id, reverse=True)
     return [q.without_texts(job) for job in found[: query.limit]]
+
+
+def _list_library(store: MemoryStore, query: q.ListLibrary) -> q.LibraryPart:
+    mine = [job for job in store.state.jobs.values() if job.account_id == query.account_id]
+    older = sorted((job for job in mine if query.before is None or job.id < query.before), key=_job_id, reverse=True)
+    searched = older[: query.searched]
+
+    def fits(job: Job) -> bool:
+        return (
+            is_in_library(job)
+            and query.tool in (None, job.spec.tool)
+            and (query.since_at is None or job.created_at >= query.since_at)
+            and (query.until_at is None or job.created_at < query.until_at)
+            and (query.search is None or query.search.lower() in store.state.payloads[job.id].lower())
+        )
+
+    found = [q.without_texts(job) for job in searched if fits(job)][: query.limit]
+    if len(found) == query.limit:
+        return q.LibraryPart(found, (found[-1].id, found[-1].created_at))
+    last = searched[-1] if len(searched) == query.searched else None
+    return q.LibraryPart(found, None if last is None else (last.id, last.created_at))
+
+
+_job_id = attrgetter("id")
 
 
 def _is_silent(job: Job, before_at: int) -> bool:
@@ -407,6 +432,7 @@ def _of(accounts: set[str], items: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
 _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.GetJobs: _get_jobs,
     q.ListJobs: _list_jobs,
+    q.ListLibrary: _list_library,
     q.GetAccount: _get_account,
     q.ListAccounts: _list_accounts,
     q.ListEntries: _list_entries,

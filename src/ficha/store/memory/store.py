@@ -8,6 +8,7 @@ from heapq import nsmallest
 from typing import Any, TypeVar
 
 from ...core.dataset import State
+from ...core.history import without_quotes
 from ...core.needs import PROMOTIONS_PER_SLOT, Needs
 from ...core.policy import MILLISECOND
 from ...core.records import WAITING, Awaiting, Entry, EntryKind, Event, Job, Leased, Parked, Ready
@@ -150,6 +151,9 @@ class MemoryStore:
         state.results.update(changes.results)
         for step in changes.steps:
             state.steps.setdefault((step.job_id, step.name), step)
+        for job_id in changes.forgotten_steps:
+            state.steps = {name: step for name, step in state.steps.items() if name[0] != job_id}
+            self.history[job_id] = [*map(without_quotes, self.history[job_id])]
         state.keys.update({(key.account_id, key.scope, key.key): key for key in changes.keys})
         for name in changes.forgotten_keys:
             state.keys.pop(name, None)

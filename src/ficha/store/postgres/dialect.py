@@ -134,10 +134,7 @@ class Layout:
 
 
 def _one_by_one(fields: list[Field], rows: list[Values]) -> list[str]:
-    return [
-        ",".join(["" if field is None or (v := row[field[0]]) is None else field[1](v) for field in fields])
-        for row in rows
-    ]
+    return [",".join(["" if f is None or (v := row[f[0]]) is None else f[1](v) for f in fields]) for row in rows]
 
 
 def _column_by_column(fields: list[Field], rows: list[Values]) -> list[str]:

@@ -29,6 +29,7 @@ NEW_OR_CHANGED: Final = {
 BORN: Final = insert("born", j.JOBS)
 ENDED: Final = update("ended", j.JOB_ENDS)
 AMENDED: Final = update("amended", j.JOB_AMENDS)
+REMOVED: Final = update("removed", j.JOB_REMOVALS)
 CHECKPOINTS: Final = upsert("checkpoints_saved", j.CHECKPOINTS)
 PLACES: Final = {
     f"{table.name}_{what}": part(f"{table.name}_{what}", table)
@@ -54,12 +55,14 @@ OTHERS: Final = {
     "history": insert("events_new", t.EVENTS),
     "ended_hooks": delete("hooks_ended", t.HOOKS),
     "audit": insert("audit_new", t.AUDIT),
+    "forgotten_steps": delete("steps_forgotten", t.JOB_STEPS),
+    "emptied_events": update("events_emptied", t.NO_QUOTES),
 }
 COMMITS: Final = insert("commits_new", t.COMMITS)
 
 PARTS: Final = (
     *(ACCOUNT_IDS, *(part for parts in NEW_OR_CHANGED.values() for part in parts)),
-    *(BORN, ENDED, AMENDED, *PLACES.values(), CHECKPOINTS, BATCHES, *UPSERTS.values(), *OTHERS.values()),
+    *(BORN, ENDED, AMENDED, REMOVED, *PLACES.values(), CHECKPOINTS, BATCHES, *UPSERTS.values(), *OTHERS.values()),
     *KEYED_PARTS,
     COMMITS,
 )
@@ -124,6 +127,7 @@ def _job_parts(changes: Changes) -> list[Filled]:
         (BORN, [(job, payloads[job.id], results.get(job.id)) for job in rows.born]),
         (ENDED, [(job, results.get(job.id)) for job in rows.ended]),
         (AMENDED, rows.amended),
+        (REMOVED, [(job, payloads[job.id], results[job.id]) for job in rows.removed]),
         *((part, rows.places.get(name, ())) for name, part in PLACES.items()),
         (CHECKPOINTS, rows.checkpoints),
     ]

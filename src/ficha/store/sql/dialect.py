@@ -66,11 +66,11 @@ Asking = Generator[Statement, list[Row], T]
 class Select:
     """Builds a SELECT: what is read, then one condition after the other."""
 
-    def __init__(self, sql: Dialect, text: str) -> None:
+    def __init__(self, sql: Dialect, text: str, values: tuple[Any, ...] = ()) -> None:
         self._sql = sql
         self._text = text
         self._terms: list[str] = []
-        self._values: list[Any] = []
+        self._values: list[Any] = [*values]
 
     def given(self, value: Any, kind: Kind) -> str:
         """Adds a parameter with this value and returns its placeholder."""

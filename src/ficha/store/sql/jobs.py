@@ -33,6 +33,7 @@ HOT: Final = (
 _END_ONLY: Final = ("finished_at", "error", "user_error", "charged", "refunded", "delivered", "dead_at")
 _END: Final = ("id", "status", *_END_ONLY, *HOT)
 _AMENDED: Final = ("id", "dead_at", "events", "late_finishes", "callbacks")
+_REMOVED: Final = (*_END, "removed_at")
 _WAITING: Final = ("account_id", "pool", "wait_until_at", *HOT)
 _HELD: Final = ("account_id", "pool", "status", *HOT)
 _ID: Final = Column("job_id", "uuid")
@@ -59,6 +60,11 @@ def _end(ended: tuple[Job, str | None]) -> Values:
     return *_ending(job), result
 
 
+def _removal(removed: tuple[Job, str, str]) -> Values:
+    job, *texts = removed
+    return *_removing(job), *texts
+
+
 def _lease(job: Job) -> Values:
     """A worker's lease, or a wait for a provider, which has a reference instead of a worker and never expires."""
     match job.place:
@@ -78,11 +84,13 @@ def _waiting(name: str, *more: Column) -> Table:
 
 _wide: Final = _fields(*_KINDS)
 _ending: Final = _fields(*_END)
+_removing: Final = _fields(*_REMOVED)
 _held: Final = _fields("id", *_HELD)
 _hot: Final = _fields(*HOT)
 
 JOBS: Final = Table("jobs", ("id",), (*columns(_KINDS), Column("payload", "json"), _RESULT), _birth)
 JOB_ENDS: Final = Table("jobs", ("id",), (*_columns(*_END), _RESULT), _end)
+JOB_REMOVALS: Final = Table("jobs", ("id",), (*_columns(*_REMOVED), *JOBS.columns[-2:]), _removal)
 JOB_AMENDS: Final = Table("jobs", ("id",), _columns(*_AMENDED), _fields(*_AMENDED))
 CHECKPOINTS: Final = Table(
     "checkpoints",
@@ -118,7 +126,7 @@ def job_columns(sql: Dialect, hot: str = "lrp", *, texts: bool = True) -> str:
     if "l" in hot:
         found["status"] = "coalesce(l.status, j.status)"
     for name in HOT:
-        sources = [f"{alias}.{name}" for alias in hot]
+        sources = [f"{alias}.{name}" for alias in hot] or [f"j.{name}"]
         found[name] = sources[0] if len(sources) == 1 else f"coalesce({', '.join(sources)}, j.{name})"
     flat = [sql.read(expression, _KINDS[name]) for name, expression in found.items()]
     place = [
@@ -163,13 +171,15 @@ class JobRows(Struct):
     """Job changes as row operations, the same for every store.
 
     born: jobs to insert into the wide table. ended: jobs whose end is written there. amended: jobs that had ended
-    before and whose dead-letter mark or counts changed. checkpoints: jobs whose checkpoint changed.
+    before and whose dead-letter mark or counts changed. removed: jobs whose work is removed, also those that end now.
+    checkpoints: jobs whose checkpoint changed.
     places: changes of hot rows, under the table's name with `_gone` (ids), `_new` or `_changed` (jobs).
     """
 
     born: list[Job] = field(default_factory=list)
     ended: list[Job] = field(default_factory=list)
     amended: list[Job] = field(default_factory=list)
+    removed: list[Job] = field(default_factory=list)
     checkpoints: list[Job] = field(default_factory=list)
     places: dict[str, list[Any]] = field(default_factory=dict)
 
@@ -187,6 +197,8 @@ def job_rows(changes: list[JobChange]) -> JobRows:
         before, after = change.before, change.after
         if before is None:
             rows.born.append(after)
+        elif before.removed_at != after.removed_at:
+            rows.removed.append(after)
         elif before.place is not None and after.place is None:
             rows.ended.append(after)
         elif before.place is None:

@@ -17,7 +17,7 @@ from ..keyed.questions import KEYED_QUESTIONS, keyed_between
 from . import tables as t
 from .dialect import Asking, Dialect, Select, Statement, sql_file
 from .jobs import HOT_ROWS, JOB_WIDTH, job_columns, job_of
-from .side_questions import SIDE_QUESTIONS, Answer
+from .side_questions import SEVERAL_SIDE, SIDE_QUESTIONS, Answer
 from .tables import Kind, Table
 
 PAGES: Final[dict[type[q.Query[Any]], tuple[Table, str, tuple[tuple[str, str, str], ...]]]] = {
@@ -253,5 +253,5 @@ QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {
     q.GetState: get_state,
     **SIDE_QUESTIONS,
 }
-SEVERAL: Final[frozenset[type[q.Query[Any]]]] = frozenset({q.GetStats, q.GetState})
+SEVERAL: Final[frozenset[type[q.Query[Any]]]] = SEVERAL_SIDE | {q.GetStats, q.GetState}
 """Queries of several statements: they need a transaction to be answered in one view."""

@@ -1,5 +1,6 @@
-"""The queries about what stands beside the queue, such as jobs that are with an external provider."""
+"""The queries about what stands beside the queue: jobs that are with an external provider, an account's library."""
 
+# ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -8,10 +9,14 @@ from typing import Any, Final
 
 from ...core.policy import MILLISECOND
 from .. import base as q
-from .dialect import Asking, Dialect, Statement, sql_file
+from .dialect import Asking, Dialect, Select, Statement, sql_file
+from .jobs import job_columns, job_of
 
 Answer = Callable[[Dialect, Any, int | None], Asking[Any]]
 """The last argument is the time; None for the database's clock."""
+_NEWEST: Final = "ORDER BY account_id DESC, id DESC"
+_LAST: Final = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+"""No id is greater."""
 _text: Final = partial(sql_file, __package__)
 
 
@@ -23,4 +28,38 @@ def list_polls(sql: Dialect, query: q.ListPolls, now: int | None) -> Asking[list
     return [q.DuePoll(job_id, max(0, -(-(poll_at - at) // MILLISECOND))) for job_id, poll_at, at in rows]
 
 
-SIDE_QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {q.ListPolls: list_polls}
+def list_library(sql: Dialect, query: q.ListLibrary, now: int | None) -> Asking[q.LibraryPart]:
+    """Walks back over the account's jobs by their index, and stops when the page is full or enough were looked at."""
+    part = Select(sql, "SELECT * FROM ficha.jobs")
+    _of_account(part, query)
+    walked = part.statement(_NEWEST, query.searched)
+    joined = f"FROM ({walked.text}) j LEFT JOIN ficha.checkpoints c ON c.job_id = j.id"
+    page = Select(sql, f"SELECT {job_columns(sql, '', texts=False)} {joined}", walked.values)
+    page.where("j.status = 'completed' AND j.removed_at IS NULL")
+    page.matches("j.tool", "=", query.tool)
+    page.matches("j.created_at", ">=", query.since_at, "instant")
+    page.matches("j.created_at", "<", query.until_at, "instant")
+    if query.search is not None:
+        payload = f"lower({sql.read('j.payload', 'json')})"
+        page.where(sql.contains(payload, f"lower({page.given(query.search, 'text')})"))
+    jobs = [*map(job_of, (yield page.statement("ORDER BY j.account_id DESC, j.id DESC", query.limit)))]
+    if len(jobs) == query.limit:
+        return q.LibraryPart(jobs, (jobs[-1].id, jobs[-1].created_at))
+    last = (
+        f"SELECT count(*) OVER (), {sql.read('id', 'uuid')}, {sql.read('created_at', 'instant')} FROM ({walked.text}) j"
+    )
+    rows = yield Statement(f"{last} ORDER BY j.id LIMIT 1", walked.values)
+    is_end = not rows or rows[0][0] < query.searched
+    return q.LibraryPart(jobs, None if is_end else (rows[0][1], rows[0][2]))
+
+
+def _of_account(page: Select, query: q.ListLibrary) -> None:
+    """The account's jobs before one, as a part of their index. With a plain `=` PostgreSQL may take any order by the id
+    for as good, and walk over the jobs of everybody."""
+    account, before = page.given(query.account_id, "text"), page.given(query.before or _LAST, "uuid")
+    page.where(f"account_id >= {account} AND (account_id, id) < ({account}, {before})")
+
+
+SIDE_QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {q.ListPolls: list_polls, q.ListLibrary: list_library}
+SEVERAL_SIDE: Final[frozenset[type[q.Query[Any]]]] = frozenset({q.ListLibrary})
+"""Those of several statements."""

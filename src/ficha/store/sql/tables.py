@@ -113,6 +113,15 @@ API_KEYS: Final = table("api_keys", r.ApiKey, "id", uuids="id")
 API_KEY_USES: Final = table("api_key_uses", r.ApiKeyUse, "key_id", uuids="key_id")
 HOOKS: Final = table("hooks", r.PendingHook, "name", "job_id", uuids="job_id")
 AUDIT: Final = table("audit", r.AuditLine, "number", values_as_json="details")
+JOB_STEPS: Final = Table("steps", ("job_id",), STEPS.columns[:1], tuple)
+"""All steps of a job."""
+NO_QUOTES: Final = Table(
+    "events",
+    ("job_id", "kind"),
+    columns({"job_id": "uuid", "kind": "text", "data": "json"}),
+    lambda emptied: (*emptied, None),
+)
+"""The events of a kind, when they lose their data."""
 CONTENTS: Final = Table(
     "contents",
     ("tool", "content_hash"),

@@ -14,6 +14,7 @@ from ...core.snapshot import Snapshot
 from ...core.states import FINAL, HOLDS_SLOT
 from .. import base as q
 from ..schema_name import in_schema
+from ..sql.dialect import sql_file
 from ..sql.jobs import HOT_ROWS, job_columns, job_of
 from ..sql.questions import QUESTIONS, SEVERAL
 from ..sql.tables import TALLIES, WORKERS
@@ -39,18 +40,7 @@ WORKERS_HELD: Final = (
     "SELECT worker, count(*), count(*) FILTER (WHERE heartbeat_at < ?) FROM leases WHERE worker IS NOT NULL "
     "GROUP BY worker"
 )
-# One page of waiting jobs as four columns. SQLite builds them, because Python would block the process meanwhile.
-_WAITING: Final = """
-SELECT json_group_array(owner), json_group_array(jobs), group_concat(ranks, ''), group_concat(ids, '') FROM (
-    SELECT
-        owner, count(*) AS jobs,
-        group_concat(printf('%016x', rank), '') AS ranks, group_concat(replace(job_id, '-', ''), '') AS ids
-    FROM (
-        SELECT {0} AS owner, rank, job_id FROM {1} AND ({0}, rank, job_id) > (?, ?, ?)
-        ORDER BY {0}, rank, job_id LIMIT ?
-    ) GROUP BY owner ORDER BY owner
-)
-"""
+_WAITING: Final = sql_file(__package__, "waiting")
 WAITING_READY: Final = _WAITING.format("pool", "ready WHERE TRUE")
 WAITING_PARKED: Final = _WAITING.format("account_id", "parked WHERE due_at IS NULL")
 

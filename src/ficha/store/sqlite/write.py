@@ -32,6 +32,7 @@ KEY: Final = insert(t.KEYS, "REPLACE"), t.KEYS.values
 BORN: Final = _by(insert, j.JOBS)
 ENDED: Final = _by(update, j.JOB_ENDS)
 AMENDED: Final = _by(update, j.JOB_AMENDS)
+REMOVED: Final = _by(update, j.JOB_REMOVALS)
 CHECKPOINT: Final = _by(upsert, j.CHECKPOINTS)
 # A job has at most one hot row, so the old one is deleted before the new one is inserted.
 PLACES: Final = {
@@ -65,6 +66,8 @@ OTHERS: Final = {
     "audit": _by(insert, t.AUDIT),
     "hooks": _by(upsert, t.HOOKS),
     "ended_hooks": (delete(t.HOOKS), tuple),
+    "forgotten_steps": _gone(t.JOB_STEPS),
+    "emptied_events": ("UPDATE events SET data = NULL WHERE job_id = ? AND kind = ?", tuple),
 }
 """The other fields of `Changes`, in the order in which they are written."""
 
@@ -77,6 +80,7 @@ def write(db: apsw.Connection, changes: Changes) -> None:
         _write(db, BORN, [(job, payloads[job.id], results.get(job.id)) for job in rows.born])
         _write(db, ENDED, [(job, results.get(job.id)) for job in rows.ended])
         _write(db, AMENDED, rows.amended)
+        _write(db, REMOVED, [(job, payloads[job.id], results[job.id]) for job in rows.removed])
         _write(db, CHECKPOINT, rows.checkpoints)
         for name, statement in PLACES.items():
             _write(db, statement, rows.places.get(name, ()))

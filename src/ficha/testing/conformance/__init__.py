@@ -22,6 +22,7 @@ from .events import EventConformance
 from .figures import FigureConformance
 from .files import FileConformance
 from .identity import IdentityConformance
+from .library import LibraryConformance
 from .listings import ListingConformance
 from .loading import LoadingConformance
 from .polls import PollConformance
@@ -43,6 +44,7 @@ class StoreConformance(
     WorkerConformance,
     IdentityConformance,
     FileConformance,
+    LibraryConformance,
 ):
     """All tests of the suite."""
 

@@ -62,6 +62,7 @@ CREATE TABLE jobs (
     refunded INTEGER NOT NULL CHECK (refunded >= 0 AND refunded <= charged),
     delivered INTEGER,
     dead_at INTEGER,
+    removed_at INTEGER,
     payload TEXT NOT NULL,
     result TEXT
 ) STRICT;
@@ -455,7 +456,7 @@ SELECT
     coalesce(l.callbacks, r.callbacks, p.callbacks, j.callbacks) AS callbacks,
     coalesce(l.first_worker, r.first_worker, p.first_worker, j.first_worker) AS first_worker,
     coalesce(l.first_run_at, r.first_run_at, p.first_run_at, j.first_run_at) AS first_run_at,
-    j.finished_at, j.dead_at, j.timeout_ms, j.max_attempts, j.backoff_ms, j.backoff_max_ms,
+    j.finished_at, j.dead_at, j.removed_at, j.timeout_ms, j.max_attempts, j.backoff_ms, j.backoff_max_ms,
     j.session, j.batch_id, j.correlation_id, j.content_hash, j.requeue_of, j.plan, j.number,
     c.name AS checkpoint, c.progress, c.data AS checkpoint_data, c.saved_at AS checkpoint_saved_at,
     c.partial,

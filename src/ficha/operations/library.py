@@ -1,0 +1,37 @@
+"""The library: an account's completed work, found again and removed."""
+
+from __future__ import annotations
+
+from typing import Final, Unpack
+
+from .. import validation as arg
+from ..core.commands import RemoveWork
+from ..core.outcomes import WorkRemoved
+from ..engine.views import LibraryItem, Page
+from ..requests import LibraryFilter, library_query
+from ..store.base import ListLinkedFiles
+from .submits import SubmitOperations
+
+MOST_FILES: Final = 100_000
+"""More than any job has."""
+
+
+class LibraryOperations(SubmitOperations):
+    async def library(self, account: str, **asked: Unpack[LibraryFilter]) -> Page[LibraryItem]:
+        """A page of an account's completed work, newest first; `after` is the `next` of the page before.
+
+        For one page at most `Limits.library_searched` jobs are looked at, so it may have fewer items than were asked
+        for, or none, and still a `next`. Payloads, results and what checkpoints hold are left out, except for those
+        that `include` names.
+        """
+        query = library_query(account, asked, self.limits)
+        return await self.queries.library(query, arg.job_texts(asked.get("include", ())))
+
+    async def remove_work(self, job_id: str, *, account: str | None = None) -> WorkRemoved:
+        """Removes completed work: its payload, its result, its steps and its files; with `account`, only if it is
+        theirs. The job itself, without them, and what was paid for it stay. A repeat changes nothing."""
+        named = arg.job_id(job_id)
+        owner = (await self.job(named)).account if account is None else arg.name(account, "an account")
+        files = await self.engine.store.read(ListLinkedFiles("job", (named,), MOST_FILES))
+        command = RemoveWork(owner, named, tuple(file.id for file in files))
+        return await self._ask(command, WorkRemoved)
