@@ -93,7 +93,7 @@ class Ficha(AllOperations):
     sweep_s: how often recovery and clean-up run, over all processes. Defaults to 1.
     sweep_by_itself: whether they run on a timer; otherwise they run only after calls and reads. Defaults to True.
     on_work: a function, plain or async, that is called with the names of pools when a call of this process made their
-        jobs ready, so that it can start a worker. Defaults to none.
+        jobs ready, or a provider called back, so that it can start a worker. Defaults to none.
     limits: the largest sizes accepted (see `Limits`).
     commit_limits: how calls share a commit and how long they wait (see `CommitLimits`).
     secret: signs the addresses that providers call back and links to files; at least 32 characters, the same in every

@@ -4,8 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ficha import Ficha, JobContext, Pool
+from ficha.core.commands import NoteCallback
 
 
 @pytest.mark.req("D8")
@@ -29,6 +31,26 @@ async def test_a_submit_can_trigger_a_worker_in_a_time_budget() -> None:
             await app.wait_for_work("gpu", 0.01)
         assert job.result == "done"
     assert woken == [("gpu",)], "an end frees a slot, but brings no work"
+
+
+@pytest.mark.req("D8")
+async def test_a_providers_call_back_triggers_a_worker_too() -> None:
+    woken: asyncio.Queue[tuple[str, ...]] = asyncio.Queue()
+    app = Ficha("memory:", pools=[Pool("gpu")], on_work=woken.put)
+
+    @app.tool(pool="gpu")
+    async def draw(job: JobContext) -> None: ...
+
+    app.policy = replace(app.policy, provider_tools=frozenset({"draw"}))
+    async with app, asyncio.timeout(20):
+        await app.open_account("ana")
+        receipt = await app.submit("draw", account="ana")
+        assert await woken.get() == ("gpu",)
+        [lease] = await app.claim("gpu", worker="w1")
+        await app.accept(lease, "ref-1")
+        await app.engine.call(NoteCallback(receipt.job_id, 0, "unsigned", body="{}"))
+        assert await woken.get() == ("gpu",)
+    assert woken.empty()
 
 
 async def test_what_the_function_raises_loses_no_job_and_the_next_submit_calls_it_again(caplog: Any) -> None:

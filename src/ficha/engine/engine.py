@@ -162,7 +162,7 @@ class Engine:
         return self.wakeups.riding(_stirred(changes)) if len(changes.jobs) <= FEW and self.wakeups.is_quiet else ()
 
     def _hints_within(self, changes: Changes) -> Collection[str]:
-        own = () if self._trigger is None else map(self.wakeups.own, _ready_pools(changes))
+        own = () if self._trigger is None else map(self.wakeups.own, _pools_with_work(changes))
         return {*_stirred(changes), *own}
 
     def _published(self, committed: Committed) -> None:
@@ -171,7 +171,7 @@ class Engine:
         self.wakeups.announce(_stirred(changes), committed.hints)
         self.sweeper.expect(wait / SECOND for wait in waits(changes))
         if self._trigger is not None:
-            self._trigger.fire(_ready_pools(changes))
+            self._trigger.fire(_pools_with_work(changes))
 
 
 def _committer_number(command: c.Command, committers: int) -> int:
@@ -189,9 +189,14 @@ def _committer_number(command: c.Command, committers: int) -> int:
     return crc32(owner.encode()) % (committers - 1)
 
 
-def _ready_pools(changes: Changes) -> set[str]:
-    """Pools in which jobs are ready now."""
-    return {change.after.spec.pool for change in changes.jobs if type(change.after.place) is Ready}
+def _pools_with_work(changes: Changes) -> set[str]:
+    """Pools in which jobs are ready now, or are to be collected from their provider, which called back."""
+    return {
+        change.after.spec.pool
+        for change in changes.jobs
+        if type(change.after.place) is Ready
+        or (type(change.after.place) is Awaiting and _is_called_back(change.before, change.after))
+    }
 
 
 def _stirred(changes: Changes) -> Iterable[str]:
