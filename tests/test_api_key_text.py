@@ -7,7 +7,7 @@ from zlib import crc32
 import pytest
 
 from ficha import api_key_text
-from ficha.worker.run_log import redacted
+from ficha.redaction import redacted
 
 SCOPES = ("user", "service", "admin")
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -16,7 +16,7 @@ from . import validation as arg
 from .core.commands import DeclarePool
 from .core.outcomes import PoolChanged
 from .core.payload import Dedupe
-from .core.policy import HookTerms, Plan, Policy
+from .core.policy import TELL_PROVIDER, HookTerms, Plan, Policy
 from .core.records import Pool
 from .core.visibility import Audience
 from .declarations import (
@@ -36,6 +36,8 @@ from .engine.queries import Queries
 from .engine.trigger import OnWork
 from .environment import listed, setting
 from .operations import AllOperations, BoundOperations
+from .outbound import Outbound, OutboundError
+from .providers import Provider, ProviderCall, ProviderHttp
 from .signing import LEAST_BYTES, Signer
 from .store.base import COMMITS_KEPT_MS_MIN, Store
 from .store.connect import connect, store_for
@@ -43,7 +45,17 @@ from .store.schema_name import DEFAULT_SCHEMA, schema_problem
 from .tool_calls import DeclaredTool, handler_of
 from .tools import Cost, Isolation, Tool
 from .validation import Limits
-from .worker import CONCURRENCY, ENDINGS, Hook, HookRunner, WorkerLoop, concurrency_for, worker_name
+from .worker import (
+    CONCURRENCY,
+    ENDINGS,
+    Collector,
+    Hook,
+    HookRunner,
+    Starter,
+    WorkerLoop,
+    concurrency_for,
+    worker_name,
+)
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -54,8 +66,12 @@ DEFAULT_URL: Final = "sqlite:///ficha.db"
 DEFAULT_FILES_URL: Final = "file:ficha-files"
 DEFAULT_POOL: Final = "default"
 CLOSE_GRACE_S: Final = 2.0
+NOT_FOR_PROVIDERS: Final = (
+    *("isolation", "jobs_per_call", "memory_mb", "environment", "recycle_after", "checkpoints", "linger_ms"),
+)
 
 JobEnd = Literal["completed", "failed", "cancelled"]
+WhenDown = Literal["refuse", "wait"]
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 J = TypeVar("J")
 P = ParamSpec("P")
@@ -196,6 +212,8 @@ class Ficha(AllOperations):
         self._tools: dict[str, Tool] = {}
         self.tools: Mapping[str, Tool] = MappingProxyType(self._tools)
         self._hooks: dict[str, Hook] = {}
+        self._providers: dict[str, Provider] = {}
+        self.providers: Mapping[str, Provider] = MappingProxyType(self._providers)
         self._store = store
         self._sweep_s = sweep_s
         self._sweeps = sweep_by_itself
@@ -203,6 +221,7 @@ class Ficha(AllOperations):
         self._commit_limits = commit_limits
         self._engine: Engine | None = None
         self._queries: Queries | None = None
+        self._outbound: Outbound | None = None
 
     @overload
     def tool(self, handler: Callable[Concatenate[J, P], R], /) -> DeclaredTool[J, P, R]: ...
@@ -294,10 +313,13 @@ class Ficha(AllOperations):
         """
 
         name = options.pop("name", None)
+        provider: Provider | None = options.get("provider")
 
         def declare(given: Any) -> Any:
             function = handler_of(given)
             called = _declared_name(name, function, "tool")
+            if provider is not None:
+                self._declare_provider(called, provider)
             if called in self._tools:
                 raise ValueError(f"the tool {called!r} is declared twice; give one of them another name")
             pool = options.get("pool", DEFAULT_POOL)
@@ -307,14 +329,62 @@ class Ficha(AllOperations):
                 called,
                 function,
                 longest_s=self.policy.max_age_ms / 1_000,
-                endings=ENDINGS,
+                endings=ENDINGS if provider is None else (*ENDINGS, ProviderCall),
                 known_plans=self.policy.plans,
                 **options,
             )
             self._tools[called] = tool
+            if provider is not None:
+                self.policy = replace(self.policy, provider_tools=self.policy.provider_tools | {called})
             return DeclaredTool(self, tool, function)
 
         return declare if handler is None else declare(handler)
+
+    def provider_tool(
+        self, provider: Provider, *, when_down: WhenDown = "refuse", **options: Any
+    ) -> Callable[[Callable[Concatenate[J, P], Any]], DeclaredTool[J, P, Any]]:
+        """Declares a tool whose work an external provider does: `@app.provider_tool(replicate, cost=5)`.
+
+        The function makes the call: it returns a `ProviderCall` with what the provider is to do. A worker sends it; the
+        job is `starting` while the request is out, and `running`, without a worker, once the provider has accepted it.
+        When the provider calls back or, if it does not, is asked, the result's files are copied, and the job is
+        finished with `{"output": …, "files": […]}`. If the job is cancelled or times out, the provider is told.
+
+        provider: what speaks to it; several tools may share one.
+        when_down: what becomes of submits while the provider's circuit breaker is open: "refuse": they are told so
+            (`PROVIDER_DOWN`), and nothing is charged; "wait": their jobs wait until it works again. Defaults to
+            "refuse".
+        options: those of `tool`, except `isolation`, `jobs_per_call`, `linger_ms`, `memory_mb`, `environment`,
+            `recycle_after` and `checkpoints`, which are for work done here. `timeout` is for the request and the
+            provider's work together.
+        """
+        if not isinstance(provider, Provider):
+            raise ValueError(f"{provider!r} is not a Provider; write @app.provider_tool(Replicate(…), cost=…)")
+        if when_down not in get_args(WhenDown):
+            raise ValueError(f"when_down must be one of {', '.join(get_args(WhenDown))}, not {when_down!r}")
+        for option in NOT_FOR_PROVIDERS:
+            if option in options:
+                raise ValueError(f"{option} is for work that is done here, and does not go with a provider")
+        declare: Any = self.tool
+        declared: Callable[[Callable[Concatenate[J, P], Any]], DeclaredTool[J, P, Any]] = declare(
+            **options, provider=provider, down_with=provider.name if when_down == "refuse" else None
+        )
+        return declared
+
+    def _declare_provider(self, tool: str, provider: Provider) -> None:
+        if self._engine is not None:
+            raise RuntimeError(f"the tool {tool!r} is declared too late: the application is open already")
+        if self._providers.setdefault(provider.name, provider) is not provider:
+            raise ValueError(f"two providers are called {provider.name!r}; give one of them another name")
+
+    def provider_http(self, provider: Provider, correlation_id: str | None = None) -> ProviderHttp:
+        return ProviderHttp(
+            self.outbound,
+            timeout_s=provider.timeout_s,
+            turn=partial(self.provider_turn, provider),
+            errors=(OutboundError,),
+            correlation_id=correlation_id,
+        )
 
     def on(
         self,
@@ -347,7 +417,7 @@ class Ficha(AllOperations):
             called = _declared_name(name, function, "hook")
             if self._engine is not None:
                 raise RuntimeError(f"the hook {called!r} is declared too late: the application is open already")
-            if called in self._hooks:
+            if called in self._hooks or called == TELL_PROVIDER:
                 raise ValueError(f"the hook {called!r} is declared twice; give one of them another name")
             terms = HookTerms(called, frozenset(wanted), tools)
             self._hooks[called] = Hook(terms, function, timeout)
@@ -373,6 +443,13 @@ class Ficha(AllOperations):
         return self._queries
 
     @property
+    def outbound(self) -> Outbound:
+        """The client of all calls to addresses outside. It lives as long as the application is open."""
+        if self._outbound is None:
+            self._outbound = Outbound(self.allow_addresses)
+        return self._outbound
+
+    @property
     def is_open(self) -> bool:
         return self._engine is not None
 
@@ -391,7 +468,7 @@ class Ficha(AllOperations):
     def unopened(self) -> Self:
         """A copy with the same declarations that is not open, for another event loop."""
         found = copy(self)
-        found._engine = found._queries = None
+        found._engine = found._queries = found._outbound = None
         return found
 
     async def open(self) -> Self:
@@ -458,6 +535,8 @@ class Ficha(AllOperations):
         if concurrency is None:
             served_tools = [tool for tool in self.tools.values() if tool.pool in served]
             concurrency = min(self.limits.claim_jobs, max(map(concurrency_for, served_tools), default=CONCURRENCY))
+        starter = Starter(self) if self._providers else None
+        hooks = self._hooks if starter is None else {**self._hooks, TELL_PROVIDER: _telling(starter)}
         return WorkerLoop(
             self,
             self.tools,
@@ -467,7 +546,9 @@ class Ficha(AllOperations):
             heartbeat_s=self.heartbeat_s,
             open_operations=partial(self.separate_operations, sweeps=False) if has_own_thread else None,
             hung=hung,
-            hooks=HookRunner(self, self._hooks) if self._hooks else None,
+            hooks=HookRunner(self, hooks) if hooks else None,
+            starter=starter,
+            collector=Collector(self, self.tools) if self._providers else None,
         )
 
     @asynccontextmanager
@@ -501,7 +582,10 @@ class Ficha(AllOperations):
             await engine.store.close()
         finally:
             # Only now: calls under way still use them.
+            outbound, self._outbound = self._outbound, None
             self._engine = self._queries = None
+            if outbound is not None:
+                await outbound.close()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -519,6 +603,11 @@ def _declared_name(name: str | None, function: Callable[..., Any], what: str) ->
     if (problem := name_problem(found, f"a {what}'s name")) is not None:
         raise ValueError(f"{what} {found!r}: {problem}")
     return str(found)
+
+
+def _telling(starter: Starter) -> Hook:
+    """The built-in hook that tells a provider. Rules owe it; it is for no end by itself."""
+    return Hook(HookTerms(TELL_PROVIDER, frozenset()), starter.tell, 60.0)
 
 
 def _milliseconds(variable: str, default: int) -> int:

@@ -16,6 +16,7 @@ from .core.outcomes import Refusal
 from .core.payload import Dedupe
 from .core.policy import MAX_AMOUNT, split
 from .core.visibility import Audience
+from .providers import Provider
 
 if TYPE_CHECKING:
     from .payload_schema import Payload
@@ -37,6 +38,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     asked: the fields that a cost function has as parameters; None if it takes all.
     is_async: whether its handler is a coroutine function.
     setup_takes_device: whether `setup` is called with the device.
+    provider: the external provider that does the work; the handler makes the call.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     asked: frozenset[str] | None = None
     is_async: bool = False
     setup_takes_device: bool = False
+    provider: Provider | None = None
 
     def __post_init__(self) -> None:
         force_setattr(self, "is_async", inspect.iscoroutinefunction(self.handler))

@@ -40,12 +40,21 @@ def note_callback(ws: Workspace, command: NoteCallback) -> CallbackNoted | Refus
 def _asks(job: Job, command: NoteCallback) -> bool:
     """Whether the provider is asked now. Before it has accepted the job it is not; the acceptance sees the count."""
     place = job.place
-    is_its_own = isinstance(place, Awaiting) and place.poll_at is not None and command.ref in (None, place.ref)
+    is_its_own = isinstance(place, Awaiting) and place.poll_at is not None and is_named(place, command.ref)
     return is_its_own and command.attempt == job.attempts and command.verdict != "forged"
+
+
+def is_named(place: Awaiting, ref: str | None) -> bool:
+    """Whether a call-back that names this reference, or none, may be about the work. A reference may have a path before
+    what call-backs name, such as the model's name."""
+    return ref is None or place.ref == ref or place.ref.endswith(f"/{ref}")
 
 
 def _kept(command: NoteCallback) -> dict[str, Any]:
     kept: dict[str, Any] = {"verdict": command.verdict, "attempt": command.attempt, "body": command.body}
+    if command.ref is not None:
+        # Not `ref`: by that jobs are found which a provider has accepted.
+        kept["about"] = command.ref
     if command.headers:
         kept["headers"] = command.headers
     if command.told is not None:

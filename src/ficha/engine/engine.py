@@ -30,6 +30,8 @@ from .wakeups import EVENTS, HOOKS, POLLS, Wakeups, cancellations
 
 T = TypeVar("T")
 
+SOON: Final = 5 * SECOND
+"""Providers that are to be asked within this time are hinted at; other times are seen by looking now and then."""
 FEW: Final = 4
 """Jobs in a group whose hints may ride on its commit."""
 
@@ -213,9 +215,16 @@ def _stirred(changes: Changes) -> Iterable[str]:
             names.add(after.spec.pool)
         if after.status == "cancelled" and before is not None and type(before.place) is Leased:
             names.add(cancellations(before.place.worker))
-        if type(after.place) is Awaiting and _is_called_back(before, after):
+        if type(after.place) is Awaiting and _is_soon_asked(before, after, after.place):
             names.add(POLLS)
     return names
+
+
+def _is_soon_asked(before: Job | None, after: Job, place: Awaiting) -> bool:
+    """Whether a provider is to be asked sooner than whoever asks may look: it called back, or accepted a job now."""
+    is_accepted = before is not None and type(before.place) is Leased
+    is_soon = place.poll_at is not None and place.poll_at - place.since_at < SOON
+    return (is_accepted and is_soon) or _is_called_back(before, after)
 
 
 def _is_called_back(before: Job | None, after: Job) -> bool:

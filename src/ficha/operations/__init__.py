@@ -3,5 +3,14 @@
 from .bound import AllOperations, BoundOperations
 from .hooks import HookOperations
 from .leases import LeaseName, LeaseOperations, StandingClaim
+from .provider_jobs import ProviderOperations
 
-__all__ = ["AllOperations", "BoundOperations", "HookOperations", "LeaseName", "LeaseOperations", "StandingClaim"]
+__all__ = [
+    "AllOperations",
+    "BoundOperations",
+    "HookOperations",
+    "LeaseName",
+    "LeaseOperations",
+    "ProviderOperations",
+    "StandingClaim",
+]

@@ -15,11 +15,10 @@ from .admin import AdminOperations
 from .api_keys import ApiKeyOperations
 from .batches import BatchOperations
 from .following import FollowOperations
-from .hooks import HookOperations
 from .leases import LeaseOperations
 from .library import LibraryOperations
+from .provider_jobs import ProviderOperations
 from .quotes import QuoteOperations
-from .turns import TurnOperations
 
 MACHINERY: Final = frozenset(
     (
@@ -28,7 +27,8 @@ MACHINERY: Final = frozenset(
         *("stand", "work_heard", "telling_of_work", "cancels_heard", "wait_for_cancels", "lost", "register_worker"),
         *("completed", "failed", "retry_later", "accepted", "cancelled", "interrupted", "end_many", "finish_job"),
         *("use_api_key", "due_hooks", "hold_hook", "end_hook", "hooks_heard", "wait_for_hooks"),
-        *("clear_up", "next_due_s"),
+        *("clear_up", "next_due_s", "provider_http", "save_result", "callback_url", "kept_word", "accepted_ref"),
+        *("due_polls", "hold_poll", "end_poll", "finish_awaiting", "polls_heard", "wait_for_polls"),
     )
 )
 """What the worker, the server and the command line call of the operations, and most applications have no use for: `dir`
@@ -43,9 +43,8 @@ class AllOperations(
     AdminOperations,
     QuoteOperations,
     FollowOperations,
-    HookOperations,
     LibraryOperations,
-    TurnOperations,
+    ProviderOperations,
 ):
     """Every operation there is."""
 

@@ -227,9 +227,11 @@ class LeaseOperations(Operations):
         """Says that an external provider has the work: the job keeps its slot, the worker is free."""
         return await self._finish(lease, self.accepted(ref))
 
-    def accepted(self, ref: str) -> c.AcceptedByProvider:
-        """The ending of a run whose work a provider has, checked."""
-        return c.AcceptedByProvider(arg.name(ref, "a provider's reference"))
+    def accepted(self, ref: str, poll_s: float | None = None) -> c.AcceptedByProvider:
+        """The ending of a run whose work a provider has, checked. poll_s: when the provider is asked, if it has not
+        called back; None: never."""
+        poll_ms = None if poll_s is None else arg.milliseconds(poll_s, "poll_s")
+        return c.AcceptedByProvider(arg.name(ref, "a provider's reference"), poll_ms)
 
     async def give_up(self, lease: AnyLease, reason: str) -> FinishView:
         """Cancels the job from inside its run, with a refund."""

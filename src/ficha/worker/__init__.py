@@ -1,9 +1,11 @@
 """Workers: claim jobs, run their handlers, renew their leases, and write how each run ended."""
 
+from .collector import Collector
 from .context import JobContext, ThreadJobContext
 from .hook_runner import Hook, HookRunner
 from .registration import worker_name
 from .results import ENDINGS, Accepted, Cancel, FinalError, Partial, Retry, UnstorableValue, UserError
+from .starter import Starter
 from .steps import StepMismatch
 from .worker import CONCURRENCY, WorkerLoop, concurrency_for
 
@@ -12,12 +14,14 @@ __all__ = [
     "ENDINGS",
     "Accepted",
     "Cancel",
+    "Collector",
     "FinalError",
     "Hook",
     "HookRunner",
     "JobContext",
     "Partial",
     "Retry",
+    "Starter",
     "StepMismatch",
     "ThreadJobContext",
     "UnstorableValue",

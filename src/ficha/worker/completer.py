@@ -16,14 +16,15 @@ from ..core.outcomes import Finished, Refusal
 from ..engine.views import Lease
 from ..errors import Refused
 from ..operations import LeaseOperations
+from ..redaction import redacted
 from ..store.base import StoreError
 from .context import Facts
 from .failure import Failure, SetupFailed
-from .results import ENDINGS, Accepted, Cancel, Partial, Retry
+from .results import ENDINGS, Accepted, Cancel, Partial, Retry, StartedWork
 from .run import Run
-from .run_log import is_logged, record, redacted
+from .run_log import is_logged, record
 
-NOT_RESULTS = (Failure, SetupFailed, *ENDINGS)
+NOT_RESULTS = (Failure, SetupFailed, StartedWork, *ENDINGS)
 """What a run may end with instead of a result."""
 KEPT_CHARS = 4_000
 """How many characters of a traceback's end are stored with the job."""
@@ -43,12 +44,12 @@ class End(Struct, frozen=True, eq=False, gc=False):
 class Completer:
     """Writes all ends of one turn of the event loop in one call.
 
-    written: called with each end once it is written. gives_up: whether to stop retrying while the database is
-    unreachable.
+    written: called with each end once it is written, and with the job's status if nothing was changed. gives_up:
+    whether to stop retrying while the database is unreachable.
     """
 
     def __init__(
-        self, operations: LeaseOperations, written: Callable[[End], None], gives_up: Callable[[], bool]
+        self, operations: LeaseOperations, written: Callable[[End, str | None], None], gives_up: Callable[[], bool]
     ) -> None:
         self._operations = operations
         self._written = written
@@ -106,6 +107,8 @@ class Completer:
                     return self._operations.cancelled(redacted(str(reason)))
                 case Accepted(ref):
                     return self._operations.accepted(ref)
+                case StartedWork(ref, poll_s):
+                    return self._operations.accepted(ref, poll_s)
                 case _ as never:
                     assert_never(never)
         except Exception as error:
@@ -128,7 +131,7 @@ class Completer:
                 else:
                     self.unwritten -= 1
                     _log(end, answer)
-                    self._written(end)
+                    self._written(end, _unchanged(answer))
             if not again:
                 return
             tries += 1
@@ -144,6 +147,13 @@ class Completer:
             return [Refused.of(Refusal("OVERLOADED", str(error)))] * len(ends)
         except Exception as error:
             return [Refused.of(Refusal("INVALID_STATE", f"{type(error).__name__}: {error}"))] * len(ends)
+
+
+def _unchanged(answer: Finished | Refused) -> str | None:
+    """The job's status, if an end came too late to change anything; None if it was written."""
+    if isinstance(answer, Finished):
+        return None if answer.changed else answer.status
+    return str(answer.details.get("status", "unknown"))
 
 
 def _kept(traceback: str | None) -> str | None:

@@ -11,6 +11,7 @@ from ..tools import Tool
 from .failure import SetupFailed
 from .run import Run
 from .setups import Setups
+from .starter import Starter
 from .tool_runner import ToolRunner
 
 HandlerCall = Callable[[], Coroutine[Any, Any, Any]]
@@ -19,11 +20,12 @@ HandlerCall = Callable[[], Coroutine[Any, Any, Any]]
 class Executor:
     """Calls a worker's handlers, and owns its threads and child processes."""
 
-    def __init__(self, worker: str, setups: Setups, message_bytes: int) -> None:
+    def __init__(self, worker: str, setups: Setups, message_bytes: int, starter: Starter | None = None) -> None:
         # Only here: `import ficha` need not wait for multiprocessing.
         from .process_pool import ProcessPool
 
         self._setups = setups
+        self._starter = starter
         self._process_pool = ProcessPool(worker, message_bytes)
         self._runners: dict[str, ToolRunner] = {}
         self._turns: dict[str, asyncio.Semaphore] = {}
@@ -33,6 +35,8 @@ class Executor:
         for runner in self._runners.values():
             runner.close()
         await self._process_pool.close()
+        if self._starter is not None:
+            await self._starter.close()
 
     async def set_up(self, tool: Tool) -> None:
         """Sets the tool up for its first job: one thread, one child process, or the worker. Tries until it works."""
@@ -53,7 +57,10 @@ class Executor:
         """Returns what the handler returned, and raises what it raised. A cancelled call ends once it has stopped."""
         if run.tool.isolation == "process":
             return self._in_turn(run.tool, partial(self._process_pool.call, run))
-        return self._in_turn(run.tool, partial(self._runner(run.tool).call, run.job))
+        call = partial(self._runner(run.tool).call, run.job)
+        if run.tool.provider is not None and self._starter is not None:
+            call = partial(self._starter.start, run, call)
+        return self._in_turn(run.tool, call)
 
     def call_group(self, runs: list[Run]) -> Coroutine[Any, Any, list[Any]]:
         """Calls the handler once for all runs and returns a result for each."""

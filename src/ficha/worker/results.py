@@ -34,6 +34,14 @@ class Accepted(Struct, frozen=True):
     ref: str
 
 
+class StartedWork(Struct, frozen=True):
+    """What a provider tool's run ends with: the provider has the work, and is asked after so many seconds if it has not
+    called back."""
+
+    ref: str
+    poll_s: float
+
+
 ENDINGS = (Partial, Retry, Cancel, Accepted)
 """What a handler may return instead of its result."""
 

@@ -13,9 +13,9 @@ from typing import Final
 from msgspec import Struct
 
 from ..backoff import bound_s
+from ..redaction import redacted
 from ..tools import Tool
 from .failure import SetupFailed
-from .run_log import redacted
 
 log = logging.getLogger("ficha.worker")
 

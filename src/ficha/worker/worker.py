@@ -19,6 +19,7 @@ from ..operations import LeaseOperations, StandingClaim
 from ..store.base import StoreError
 from ..tools import Tool
 from .call_groups import CallGroups
+from .collector import Collector
 from .completer import Completer, End
 from .deadlines import Deadlines
 from .executor import Executor
@@ -30,6 +31,7 @@ from .renewer import OpenOperations, Renewer
 from .run import Run, StopReason, facts_of
 from .run_log import record
 from .setups import Setups
+from .starter import Starter
 from .wake_event import WakeEvent
 
 log = logging.getLogger("ficha.worker")
@@ -55,8 +57,8 @@ class WorkerLoop:
     """Runs handlers of the given tools for the given pools, `concurrency` at a time.
 
     open_operations: opens the operations of the renewer's thread; None renews on the event loop. hung: called when a
-    handler has blocked the loop beyond its timeout. hooks: what runs the application's hooks beside the jobs, if it has
-    any.
+    handler has blocked the loop beyond its timeout. hooks, collector: what runs the application's hooks beside the
+    jobs, and what collects the results of its providers, if it has any. starter: what starts work there.
     """
 
     def __init__(
@@ -71,6 +73,8 @@ class WorkerLoop:
         open_operations: OpenOperations | None = None,
         hung: Callable[[], None] | None = None,
         hooks: HookRunner | None = None,
+        starter: Starter | None = None,
+        collector: Collector | None = None,
     ) -> None:
         self._operations = operations
         self._tools = tools
@@ -81,6 +85,8 @@ class WorkerLoop:
         self._open_operations = open_operations
         self._hung = hung
         self._hooks = hooks
+        self._starter = starter
+        self._collector = collector
         self._runs: dict[str, Run] = {}
         self._busy = 0
         self._tasks: dict[asyncio.Task[None], Sequence[Run]] = {}
@@ -131,12 +137,12 @@ class WorkerLoop:
         )
         self._deadlines: Deadlines[Run] = Deadlines(lambda run: self._stop_run(run, "timeout"))
         self._call_groups = CallGroups(self._begin_group, self._concurrency)
-        self._executor = Executor(self._name, self._setups, self._operations.limits.child_message_bytes)
+        self._executor = Executor(self._name, self._setups, self._operations.limits.child_message_bytes, self._starter)
         ran = 0
         async with registration.deregistering(self._operations), self._renewer.running():
             ends_at = float("inf") if max_seconds is None else time.monotonic() + max_seconds
             listener = asyncio.create_task(self._listen(), name="ficha cancellations")
-            hooks = None if self._hooks is None or burst else asyncio.create_task(self._hooks.run(), name="ficha hooks")
+            beside = [] if burst else [asyncio.create_task(found.run()) for found in self._beside]
             try:
                 if burst or max_seconds is not None:
                     await self._operations.clear_up()
@@ -144,19 +150,27 @@ class WorkerLoop:
                     self._set_up_tools()
                 ran = await self._claim_until(ends_at, due_within_s if burst else None)
                 await self._finish_runs()
-                # A hook may submit further jobs, which are part of the burst.
-                while burst and self._hooks is not None and self._stops_at is None and await self._hooks.drain():
+                # A hook may submit further jobs, which are part of the burst; a provider may have failed one.
+                while burst and self._stops_at is None and await self._drain_beside(due_within_s):
                     ran += await self._claim_until(ends_at, due_within_s)
                     await self._finish_runs()
                 return ran
             finally:
-                listener.cancel()
-                if hooks is not None:
-                    hooks.cancel()
+                for task in (listener, *beside):
+                    task.cancel()
                 await self._hand_back()
                 self._deadlines.close()
                 await self._executor.close()
-                await asyncio.gather(listener, *([] if hooks is None else [hooks]), return_exceptions=True)
+                await asyncio.gather(listener, *beside, return_exceptions=True)
+
+    @property
+    def _beside(self) -> list[HookRunner | Collector]:
+        return [found for found in (self._hooks, self._collector) if found is not None]
+
+    async def _drain_beside(self, due_within_s: float) -> int:
+        """Runs what is due beside the jobs; returns how much that was."""
+        collected = 0 if self._collector is None else await self._collector.drain(due_within_s)
+        return collected + (0 if self._hooks is None else await self._hooks.drain())
 
     # Setting up
 
@@ -391,7 +405,9 @@ class WorkerLoop:
         self._deadlines.remove(run, run.tool.timeout)
         self._changed.set()
 
-    def _written(self, end: End) -> None:
+    def _written(self, end: End, unchanged: str | None) -> None:
+        if unchanged is not None and self._starter is not None:
+            self._starter.unaccepted(end, unchanged)
         if end.run is None:
             self._changed.set()
         else:

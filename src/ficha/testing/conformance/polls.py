@@ -55,6 +55,7 @@ class PollConformance:
                 "verdict": "verified",
                 "attempt": 0,
                 "body": note.body,
+                "about": "r1",
                 "headers": {"webhook-id": "m1"},
                 "told": '{"type": "working"}',
             }

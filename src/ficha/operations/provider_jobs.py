@@ -1,0 +1,225 @@
+"""Jobs that an external provider has: its call-backs, and what whoever asks it says."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from .. import validation as arg
+from ..core import commands as c
+from ..core.outcomes import CallbackNoted, Finished, PollEnded, PollHeld, Refusal
+from ..core.polls import is_named
+from ..core.records import Awaiting, Job
+from ..engine.wakeups import POLLS
+from ..errors import Overloaded, ProviderDown, RateLimited, Refused
+from ..providers import (
+    BadCallback,
+    Provider,
+    ProviderBusy,
+    ProviderError,
+    ProviderHttp,
+    ProviderStatus,
+    ProviderWorking,
+    ReceivedCallback,
+    RemoteFile,
+)
+from ..providers.base import BUSY_S, RequestTurn
+from ..redaction import redacted
+from ..store.base import DuePoll, ListJobEvents, ListPolls, StoreError
+from .hooks import HookOperations
+from .turns import TurnOperations
+
+if TYPE_CHECKING:
+    from ..signing import Signer
+
+log = logging.getLogger("ficha.providers")
+
+KEPT_HEADERS: Final = frozenset({"content-type", "user-agent", "webhook-id", "webhook-timestamp", "x-correlation-id"})
+"""Of a call-back's headers, those that are kept, besides those that begin with one of `KEPT_PREFIXES`."""
+KEPT_PREFIXES: Final = ("x-fal-webhook-request", "x-fal-webhook-timestamp", "x-request-id")
+HEADER_LENGTH: Final = 200
+TOKEN_LENGTH: Final = 200
+NO_CALLBACK: Final = Refusal("NOT_FOUND", "there is no such call-back address.")
+FORGED: Final = Refusal("UNAUTHENTICATED", "the call-back is not signed as its provider signs; nothing was changed.")
+
+
+class ProviderOperations(HookOperations, TurnOperations):
+    providers: Mapping[str, Provider] = {}
+    signer: Signer | None = None
+    public_url: str | None = None
+
+    def provider_http(self, provider: Provider, correlation_id: str | None = None) -> ProviderHttp:
+        """HTTP as the provider's methods use it, within the provider's limits."""
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def provider_turn(self, provider: Provider) -> AsyncIterator[RequestTurn]:
+        """The leave to make one request, within the provider's limits; raises ProviderBusy if there is none soon."""
+        try:
+            async with self.turn(provider) as turn:
+                yield turn
+        except (Overloaded, ProviderDown, RateLimited) as refused:
+            raise ProviderBusy(str(refused), refused.retry_after_s or BUSY_S) from refused
+        except StoreError as error:
+            raise ProviderBusy(f"the database cannot be used now: {error}", BUSY_S) from error
+
+    async def save_result(self, job: Job, number: int, file: RemoteFile) -> Any:
+        """Copies a file that a provider made, and returns what the job's result says of it. The same job, run and
+        number overwrite the same copy."""
+        return {name: value for name, value in msgspec.to_builtins(file).items() if value is not None}
+
+    def callback_url(self, provider: str, job_id: str, attempt: int) -> str | None:
+        """Where the provider calls back about this run of the job; None if it cannot reach this server.
+
+        The address is derived, so that a call-back which comes before the provider's answer finds its job.
+        """
+        if self.signer is None or self.public_url is None:
+            return None
+        signature = self.signer.sign("callback", provider, job_id, str(attempt))
+        return f"{self.public_url.rstrip('/')}/api/webhooks/{provider}/{job_id}.{attempt}.{signature}"
+
+    async def receive_callback(
+        self, provider: str, token: str, headers: Mapping[str, str], body: bytes, received_at: float | None = None
+    ) -> c.Verdict:
+        """Takes a provider's call-back: keeps it with its job, and has the provider asked, or what it says read.
+
+        Refused as NOT_FOUND if the address is none of ours, and as UNAUTHENTICATED if it is not the provider's, which
+        is kept too. Anything else is taken: one that comes twice, late, or is about another run changes nothing.
+        """
+        found = self.providers.get(provider)
+        named = self._named_by(provider, token)
+        if found is None or named is None:
+            raise Refused.of(NO_CALLBACK)
+        job_id, attempt = named
+        at = time.time() if received_at is None else received_at
+        callback = ReceivedCallback({name.lower(): text for name, text in headers.items()}, body, at)
+        verdict, status = await self._verified(found, callback, job_id)
+        told = None if status is None else msgspec.json.encode(status).decode()
+        noted = await self._ask(
+            c.NoteCallback(
+                job_id,
+                attempt,
+                verdict,
+                _ref_of(found, callback),
+                _kept_headers(callback.headers),
+                _cut(redacted(body.decode("utf-8", "replace")), self.limits.callback_bytes),
+                told if told is not None and len(told.encode()) <= self.limits.callback_bytes else None,
+            ),
+            CallbackNoted,
+        )
+        log.info(
+            "a provider called back",
+            extra={"provider": provider, "job": job_id, "verdict": verdict, "asks": noted.asks, "bytes": len(body)},
+        )
+        if verdict == "forged":
+            raise Refused.of(FORGED)
+        return verdict
+
+    def _named_by(self, provider: str, token: str) -> tuple[str, int] | None:
+        """The job and the run that a token is for; None if it is not ours."""
+        parts = token.split(".", 2)
+        if self.signer is None or len(token) > TOKEN_LENGTH or len(parts) != 3:
+            return None
+        job_id, attempt, signature = parts
+        is_number = attempt.isdecimal() and attempt.isascii() and len(attempt) <= 9
+        if not is_number or not self.signer.is_signed(signature, "callback", provider, job_id, attempt):
+            return None
+        return job_id, int(attempt)
+
+    async def _verified(
+        self, provider: Provider, callback: ReceivedCallback, job_id: str
+    ) -> tuple[c.Verdict, ProviderStatus | None]:
+        try:
+            status = await provider.verify(self.provider_http(provider), callback)
+        except BadCallback as error:
+            log.warning("a call-back of %s for job %s is not believed: %s", provider.name, job_id, error)
+            return "forged", None
+        except ProviderError as error:
+            # The keys cannot be had now. It has the job's token: a reason to ask, though not to believe it.
+            log.warning("a call-back of %s for job %s could not be checked: %s", provider.name, job_id, error)
+            return "unread", None
+        except Exception:
+            log.exception("a call-back of %s for job %s could not be read", provider.name, job_id)
+            return "unread", None
+        if not provider.signs_callbacks or status is None:
+            return "unsigned", None
+        return "verified", status
+
+    async def kept_word(self, job: Job) -> ProviderStatus | None:
+        """What the provider said last of this run's end, in a call-back that proved to be its own; None if nothing."""
+        if not job.callbacks or not isinstance(job.place, Awaiting):
+            return None
+        events = await self.engine.store.read(ListJobEvents(job.id, "callback"))
+        for event in reversed(events):
+            kept = event.data or {}
+            is_its_own = kept["attempt"] == job.attempts and is_named(job.place, kept.get("about"))
+            if kept["verdict"] == "verified" and is_its_own and "told" in kept:
+                status: ProviderStatus = msgspec.json.decode(kept["told"], type=ProviderStatus)
+                if not isinstance(status, ProviderWorking):
+                    return status
+        return None
+
+    async def accepted_ref(self, job_id: str) -> str | None:
+        """The reference under which a provider took the job over last."""
+        events = await self.engine.store.read(ListJobEvents(job_id, "accepted"))
+        return (events[-1].data or {})["ref"] if events else None
+
+    async def due_polls(self, tools: Collection[str], limit: int) -> list[DuePoll]:
+        """Jobs of these tools whose providers are to be asked, the first due first, also those due later."""
+        return await self.engine.store.read(ListPolls(tuple(tools), limit))
+
+    async def hold_poll(self, job_id: str, hold_s: float, held_at: int | None = None) -> Job | None:
+        """Takes a job whose provider is to be asked, or renews that; None if somebody else was faster."""
+        command = c.HoldPoll(job_id, arg.milliseconds(hold_s, "hold_s"), held_at)
+        return (await self._ask(command, PollHeld)).job
+
+    async def end_poll(
+        self, job_id: str, held_at: int, poll_s: float, *, after_s: float = 0.0, progress: int | None = None
+    ) -> int | None:
+        """Says that the work goes on, and returns when the provider is asked again."""
+        shown = None if progress is None else min(max(progress, 0), 100)
+        after_ms = int(after_s * 1_000)
+        command = c.EndPoll(job_id, held_at, arg.milliseconds(poll_s, "poll_s"), after_ms, shown)
+        return (await self._ask(command, PollEnded)).poll_at
+
+    async def finish_awaiting(self, job: Job, ending: c.Ending) -> Finished:
+        """Says how a run ended at its provider. What comes after the end, or about another run, changes nothing."""
+        jitter = random.random()  # noqa: S311 (jitter, not a secret)
+        return await self._ask(c.Finish(job.id, ending, jitter=jitter, attempt=job.attempts), Finished)
+
+    def polls_heard(self) -> int:
+        """What to pass to `wait_for_polls` as `since`."""
+        return self.engine.wakeups.heard((POLLS,))
+
+    async def wait_for_polls(self, timeout_s: float, *, since: int) -> bool:
+        """Returns when a provider has called back (True), or the time is up."""
+        return await self.engine.wakeups.wait((POLLS,), timeout_s, since)
+
+
+def _ref_of(provider: Provider, callback: ReceivedCallback) -> str | None:
+    try:
+        ref = provider.refs(callback)
+    except Exception:
+        log.exception("the reference in a call-back of %s could not be read", provider.name)
+        return None
+    return None if ref is None else str(ref)[:255]
+
+
+def _kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: arg.text(redacted(text[:HEADER_LENGTH]))
+        for name, text in headers.items()
+        if name in KEPT_HEADERS or name.startswith(KEPT_PREFIXES)
+    }
+
+
+def _cut(text: str, most: int) -> str:
+    """The text in at most so many bytes, without what cannot be stored."""
+    clean = text.replace("\x00", "�")
+    return clean.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")

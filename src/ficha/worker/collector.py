@@ -1,0 +1,256 @@
+"""Collects what providers made: asks about each job whose time has come, copies its files, and finishes it.
+
+A job is held while its provider is asked, by a time that is renewed. If the process dies, the time comes again and
+another one asks. What a provider said in a call-back that proved to be its own is read instead of asking.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from .. import validation as arg
+from ..backoff import away_pause_s
+from ..core import commands as c
+from ..core.records import Awaiting, Job
+from ..errors import Refused
+from ..operations import ProviderOperations
+from ..providers import (
+    Provider,
+    ProviderBusy,
+    ProviderError,
+    ProviderFailed,
+    ProviderHttp,
+    ProviderResult,
+    ProviderStatus,
+    ProviderSucceeded,
+    ProviderWorking,
+)
+from ..redaction import redacted
+from ..store.base import StoreError
+from ..tools import Tool
+
+log = logging.getLogger("ficha.providers")
+
+POLL_S = 5.0
+"""Wake-ups are only hints, so jobs whose time has come are also looked for this often."""
+AT_ONCE: Final = 20
+"""Jobs that are collected at a time, at most."""
+HOLD_S = 30.0
+"""How long a job is held before whoever holds it is taken for dead. It is renewed three times as often."""
+STOPPING_S: Final = 2.0
+"""How long collections under way may take to end when the worker stops."""
+MILLISECONDS: Final = 1_000
+
+
+class Collector:
+    """Collects the results of these tools' jobs until cancelled."""
+
+    def __init__(self, operations: ProviderOperations, tools: Mapping[str, Tool]) -> None:
+        self._operations = operations
+        self._providers = {name: tool.provider for name, tool in tools.items() if tool.provider is not None}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._next_s = POLL_S
+
+    async def run(self) -> None:
+        """Until cancelled; those under way may still end, within a little while."""
+        tries = 0
+        try:
+            while True:
+                heard = self._operations.polls_heard()
+                try:
+                    await self._begin()
+                    tries = 0
+                except (Refused, StoreError) as error:
+                    tries += 1
+                    log.warning("jobs of providers could not be looked for: %s", error)
+                    await asyncio.sleep(away_pause_s(tries))
+                    continue
+                await self._wait(heard)
+        finally:
+            await self._stop()
+
+    async def drain(self, within_s: float = 0.0) -> int:
+        """Collects all whose time has come, or comes within so many seconds; returns how many it looked at."""
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + within_s
+        asked = 0
+        try:
+            while True:
+                begun = await self._begin()
+                asked += begun
+                if self._tasks:
+                    await asyncio.wait(self._tasks.values())
+                elif not begun:
+                    if self._next_s >= POLL_S or loop.time() + self._next_s > ends_at:
+                        return asked
+                    await asyncio.sleep(self._next_s)
+        except (Refused, StoreError) as error:
+            log.warning("jobs of providers could not be looked for: %s", error)
+            return asked
+        finally:
+            await self._stop()
+
+    async def _stop(self) -> None:
+        tasks = [*self._tasks.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOPPING_S)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _begin(self) -> int:
+        """Takes jobs whose time has come, as many as may be collected at once, and begins with them."""
+        free = AT_ONCE - len(self._tasks)
+        self._next_s = POLL_S
+        if free <= 0:
+            return 0
+        # Those under way are listed too, when a call-back has come meanwhile: they are looked at again when they end.
+        listed = await self._operations.due_polls(self._providers, AT_ONCE + 1)
+        due = [poll.job_id for poll in listed if not poll.wait_ms and poll.job_id not in self._tasks][:free]
+        waits = [poll.wait_ms for poll in listed if poll.wait_ms]
+        if waits:
+            self._next_s = min(POLL_S, waits[0] / MILLISECONDS)
+        held = await asyncio.gather(*map(self._hold, due))
+        for job in held:
+            if job is not None:
+                task = asyncio.create_task(self._collect(job), name=f"ficha collect {job.id}")
+                self._tasks[job.id] = task
+                task.add_done_callback(partial(self._ended, job.id))
+        return sum(job is not None for job in held)
+
+    def _ended(self, job_id: str, task: asyncio.Task[None]) -> None:
+        del self._tasks[job_id]
+
+    async def _hold(self, job_id: str) -> Job | None:
+        """The job, if it can be taken. An error of one must not end the wait for the others."""
+        try:
+            return await self._operations.hold_poll(job_id, HOLD_S)
+        except (Refused, StoreError) as error:
+            log.warning("job %s could not be taken, to ask its provider: %s", job_id, error)
+            return None
+
+    async def _wait(self, heard: int) -> None:
+        """Until a provider calls back, one under way ends, or it is time to look."""
+        woken = asyncio.create_task(self._operations.wait_for_polls(self._next_s, since=heard))
+        is_full = len(self._tasks) >= AT_ONCE
+        try:
+            waited: set[asyncio.Task[Any]] = {*self._tasks.values()} if is_full else {woken, *self._tasks.values()}
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            woken.cancel()
+
+    async def _collect(self, job: Job) -> None:
+        hold = _Hold(self._operations, job)
+        provider = self._providers[job.spec.tool]
+        try:
+            async with hold.renewed():
+                await self._ask(job, provider, hold)
+        except (Refused, StoreError) as error:
+            log.warning("what %s said of job %s was not written: %s", provider.name, job.id, error)
+        except Exception:
+            # Not an error of Ficha's, and not the end: the provider is asked again until the job's deadline.
+            log.exception("what %s made of job %s could not be collected", provider.name, job.id)
+            await self._again(job, provider, hold)
+
+    async def _ask(self, job: Job, provider: Provider, hold: _Hold) -> None:
+        http = self._operations.provider_http(provider, job.spec.correlation_id or job.id)
+        assert isinstance(job.place, Awaiting)
+        ref = job.place.ref
+        try:
+            status: ProviderStatus | None = await self._operations.kept_word(job)
+            if status is None:
+                status = await provider.status(http, ref)
+            match status:
+                case ProviderWorking(progress):
+                    await self._operations.end_poll(job.id, hold.until_at, provider.poll_s, progress=progress)
+                case ProviderFailed(error, final):
+                    words = arg.text(redacted(error) or "the provider failed")
+                    await self._finish(job, provider, c.Failed(words, final, for_user=True))
+                case ProviderSucceeded(result):
+                    await self._finish(job, provider, await self._completed(job, provider, http, result))
+        except ProviderBusy as busy:
+            await self._again(job, provider, hold, busy.retry_after_s)
+        except ProviderError as error:
+            if error.final and error.for_user:
+                words = arg.text(redacted(error.message))
+                await self._finish(job, provider, c.Failed(words, final=True, for_user=True))
+                return
+            log.warning("%s could not be asked about job %s: %s", provider.name, job.id, error)
+            await self._again(job, provider, hold, error.retry_after_s)
+
+    async def _completed(
+        self, job: Job, provider: Provider, http: ProviderHttp, result: ProviderResult | None
+    ) -> c.Ending:
+        """The result with its files copied, because providers soon delete them."""
+        assert isinstance(job.place, Awaiting)
+        if result is None:
+            result = await provider.result(http, job.place.ref)
+        files = [await self._operations.save_result(job, number, file) for number, file in enumerate(result.files)]
+        value = {"output": msgspec.to_builtins(result.output), "files": files}
+        try:
+            return c.Completed(arg.stored(value, "the result", self._operations.limits))
+        except Refused as error:
+            return c.Failed(arg.text(f"the result cannot be stored: {error}"), final=True)
+
+    async def _finish(self, job: Job, provider: Provider, ending: c.Ending) -> None:
+        finished = await self._operations.finish_awaiting(job, ending)
+        log.info(
+            "collected",
+            extra={
+                "provider": provider.name,
+                "job": job.id,
+                "tool": job.spec.tool,
+                "status": finished.status,
+                "changed": finished.changed,
+                "correlation_id": job.spec.correlation_id or job.id,
+            },
+        )
+
+    async def _again(self, job: Job, provider: Provider, hold: _Hold, after_s: float | None = None) -> None:
+        try:
+            await self._operations.end_poll(job.id, hold.until_at, provider.poll_s, after_s=after_s or 0.0)
+        except (Refused, StoreError) as error:
+            log.warning("when to ask %s again about job %s was not written: %s", provider.name, job.id, error)
+
+
+class _Hold:
+    """One job that is held."""
+
+    def __init__(self, operations: ProviderOperations, job: Job) -> None:
+        assert isinstance(job.place, Awaiting)
+        assert job.place.poll_at is not None
+        self._operations = operations
+        self._job_id = job.id
+        self.until_at = job.place.poll_at
+
+    @asynccontextmanager
+    async def renewed(self) -> AsyncIterator[None]:
+        """Renews the hold until the block ends."""
+        task = asyncio.create_task(self._renew(), name="ficha hold")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(HOLD_S / 3)
+            try:
+                job = await self._operations.hold_poll(self._job_id, HOLD_S, self.until_at)
+            except (Refused, StoreError) as error:
+                log.debug("the hold of job %s was not renewed: %s", self._job_id, error)
+                continue
+            if job is None:
+                # The job ended, or a call-back came: then it is looked at again afterwards.
+                return
+            assert isinstance(job.place, Awaiting)
+            assert job.place.poll_at is not None
+            self.until_at = job.place.poll_at

@@ -1,0 +1,175 @@
+"""Starts the work of provider tools: the tool's function makes a call, the provider gets it, and the job waits.
+
+The same run of a job always has the same key and the same call-back address, whichever process makes the request: a
+provider that takes keys starts the work once, however often a worker dies here. Work that a provider has begun and that
+nobody waits for is cancelled there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from ..core.commands import AcceptedByProvider
+from ..core.policy import SECOND
+from ..core.records import Leased
+from ..engine.views import JobView
+from ..errors import Refused
+from ..operations import ProviderOperations
+from ..providers import Provider, ProviderBusy, ProviderCall, ProviderError, ProviderHttp
+from ..store.base import StoreError
+from .completer import End
+from .failure import Failure
+from .results import ENDINGS, Retry, StartedWork
+from .run import Run
+
+log = logging.getLogger("ficha.providers")
+
+BACKOFF_MAX_S: Final = 60.0
+"""The longest pause between two tries of a start that can safely be repeated."""
+TELLING_S: Final = 3_600.0
+"""How long after a job's end its provider is told, if it does not answer."""
+
+
+class Starter:
+    """Starts work at providers, and cancels what nobody waits for."""
+
+    def __init__(self, operations: ProviderOperations) -> None:
+        self._operations = operations
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def start(self, run: Run, make_call: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """How the run ends: the provider accepted the work, or why not."""
+        call = await make_call()
+        if isinstance(call, ENDINGS):
+            return call
+        if not isinstance(call, ProviderCall):
+            return Failure(f"the function of a provider tool returns a ProviderCall, not {type(call).__name__}", True)
+        provider = run.tool.provider
+        assert provider is not None
+        # The request goes on if the run is stopped: what the provider begins must not be lost.
+        starting = self._spawn(self._request(run, provider, call))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            if run.stop_reason == "stopping":
+                await asyncio.wait({starting}, timeout=run.tool.stop_grace)
+                if starting.done() and not starting.cancelled() and starting.exception() is None:
+                    return starting.result()
+            self._spawn(self._withdraw_later(run, provider, starting))
+            raise
+
+    async def close(self) -> None:
+        """Ends what is still under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _request(self, run: Run, provider: Provider, call: ProviderCall) -> StartedWork | Retry | Failure:
+        job = run.lease.claimed.job
+        try:
+            ref = await provider.start(
+                self._http(provider, run.job.correlation_id),
+                call,
+                callback_url=self._operations.callback_url(provider.name, job.id, job.attempts),
+                key=f"{job.id}:{job.attempts}",
+                correlation_id=run.job.correlation_id,
+            )
+        except ProviderBusy as busy:
+            return Retry(busy.retry_after_s, busy.message)
+        except ProviderError as error:
+            return self._failed(run, provider, error)
+        return StartedWork(ref, provider.poll_s)
+
+    def _failed(self, run: Run, provider: Provider, error: ProviderError) -> Retry | Failure:
+        """A start that failed is tried again for as long as the job may run, if that cannot start the work twice: the
+        provider takes keys, or has certainly not heard. Otherwise it is an attempt that failed."""
+        if error.final:
+            return Failure(error.message, final=True, for_user=error.for_user)
+        lease = run.lease.claimed.job
+        is_safe = provider.takes_keys or not error.was_sent
+        if is_safe and _tried_s(run) < run.tool.timeout:
+            backoff_s = min(BACKOFF_MAX_S, 2.0 ** min(lease.epoch - 1, 10))
+            pause_s = error.retry_after_s or backoff_s * random.uniform(0.75, 1.0)  # noqa: S311 (jitter)
+            return Retry(pause_s, error.message)
+        return Failure(error.message, for_user=error.for_user)
+
+    def unaccepted(self, end: End, status: str) -> None:
+        """The end of a run changed nothing, because it came too late; `status` is the job's. If a provider has begun
+        work for it, nobody waits for that."""
+        if end.run is None or end.run.tool.provider is None or not isinstance(end.ending, AcceptedByProvider):
+            return
+        provider = end.run.tool.provider
+        if _is_orphaned(provider, status):
+            self._spawn(self._cancel(provider, end.ending.ref, end.run))
+
+    async def _withdraw_later(
+        self, run: Run, provider: Provider, starting: asyncio.Task[StartedWork | Retry | Failure]
+    ) -> None:
+        started = await starting
+        if not isinstance(started, StartedWork):
+            return
+        status: str | None = "failed"
+        if run.stop_reason != "timeout":
+            try:
+                status = (await self._operations.job(run.lease.job_id)).status
+            except (Refused, StoreError) as error:
+                log.warning("whether job %s has ended is not known: %s", run.lease.job_id, error)
+                return
+        if _is_orphaned(provider, status):
+            await self._cancel(provider, started.ref, run)
+
+    async def _cancel(self, provider: Provider, ref: str, run: Run) -> None:
+        try:
+            await provider.cancel(self._http(provider, run.job.correlation_id), ref)
+        except Exception as error:
+            log.warning("work that nobody waits for could not be cancelled at %s: %s", provider.name, error)
+
+    async def tell(self, job: JobView) -> None:
+        """The built-in hook: cancels a job at its provider that ended without it."""
+        tool = self._operations.tools.get(job.tool)
+        ref = await self._operations.accepted_ref(job.id)
+        if tool is None or tool.provider is None or ref is None:
+            return
+        provider = tool.provider
+        try:
+            await provider.cancel(self._http(provider, job.correlation_id or job.id), ref)
+        except ProviderError as error:
+            told_s = (
+                0.0
+                if job.finished_at is None
+                else (await self._operations.queries.now() / SECOND) - (job.finished_at.timestamp())
+            )
+            if not error.final and told_s < TELLING_S:
+                raise
+            log.warning("job %s could not be cancelled at %s: %s", job.id, provider.name, error)
+
+    def _http(self, provider: Provider, correlation_id: str) -> ProviderHttp:
+        return self._operations.provider_http(provider, correlation_id)
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(coroutine, name="ficha provider")
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.debug("a request to a provider failed", exc_info=error)
+
+
+def _tried_s(run: Run) -> float:
+    """How long ago the job was first claimed."""
+    job = run.lease.claimed.job
+    assert isinstance(job.place, Leased)
+    return (job.place.leased_at - (job.started_at or job.place.leased_at)) / SECOND
+
+
+def _is_orphaned(provider: Provider, status: str | None) -> bool:
+    """Whether nobody waits for work that was begun. Where the provider takes keys, another run of the job has the same
+    work; where it takes none, that run has work of its own."""
+    return not provider.takes_keys or status in ("completed", "failed", "cancelled")
