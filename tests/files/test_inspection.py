@@ -1,20 +1,25 @@
 """Files are told by their bytes, and what blows up when it is decoded is refused, by a process that dies alone."""
 
 import asyncio
+import contextlib
 import gzip
 import io
 import os
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
-from ficha.files.inspection import Inspected, InspectionLimits, Inspector, UnsafeFile
+from ficha.files.inspection import Inspected, Inspector, UnsafeFile
+from ficha.files.inspection_limits import InspectionLimits
 from ficha.files.sniffing import media_type_of
-from ficha.files.storage import FileStorage, StorageAway
+from ficha.files.storage import FileStorage, StorageAway, open_storage
 from tests.files import bombs
 from tests.support.waiting import until
 
@@ -69,6 +74,35 @@ async def test_what_does_harm_is_refused_in_clear_words(
 async def test_an_image_is_told_with_its_size(inspector: Inspector, storage: FileStorage, kind: str) -> None:
     found = await inspected(inspector, storage, bombs.image(kind))
     assert found == Inspected(f"image/{kind.lower()}", 20, 10, 1)
+
+
+SAMPLES = {
+    "PNG": lambda: bombs.image("PNG", 40, 40),
+    "JPEG": lambda: bombs.image("JPEG", 40, 40),
+    "WEBP": lambda: bombs.image("WEBP", 40, 40),
+    "TIFF": lambda: bombs.image("TIFF", 40, 40),
+    "GIF": lambda: bombs.gif(4),
+    "zip": lambda: bombs.zipped(b"a" * 200, bombs.zipped(b"b")),
+    "tar.gz": lambda: gzip.compress(bombs.tar(b"a" * 200, bombs.zipped(b"b"))),
+}
+
+
+@given(st.sampled_from(sorted(SAMPLES)), st.lists(st.tuples(st.integers(8, 2_000), st.binary(min_size=1, max_size=4))))
+def test_whatever_a_file_is_changed_to_it_is_told_or_refused(
+    shared: Inspector, kind: str, changes: list[tuple[int, bytes]]
+) -> None:
+    content = bytearray(SAMPLES[kind]())
+    for at, new in changes:
+        content[at : at + len(new)] = new
+
+    async def looked_into() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            storage = open_storage(f"file:{folder}/files")
+            with contextlib.suppress(UnsafeFile):
+                await inspected(shared, storage, bytes(content))
+            await storage.close()
+
+    asyncio.run(looked_into())
 
 
 async def test_an_animation_is_told_with_its_frames(inspector: Inspector, local_disk: FileStorage) -> None:

@@ -1,6 +1,7 @@
 """Uploads as they stream in: parts in order, names as text, and a limit on everything that a sender chooses."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -59,6 +60,26 @@ def test_any_content_comes_out_as_it_went_in(contents: list[bytes], step: int) -
     contents = [content for content in contents if b"--frontier" not in content]
     found = asyncio.run(received(body(*map(part, contents)), step)) if contents else []
     assert [content for _, _, content in found] == contents
+
+
+BITS = [
+    b"--frontier",
+    b"--",
+    b"\r\n",
+    b"\r",
+    b"\n",
+    b":",
+    b"Content-Disposition: form-data; name=x",
+    b"\0",
+    b"a",
+    b"\xff",
+]
+
+
+@given(st.lists(st.sampled_from(BITS), max_size=30), st.integers(1, 50))
+def test_no_body_is_answered_with_anything_but_parts_or_a_refusal(bits: list[bytes], step: int) -> None:
+    with contextlib.suppress(BadMultipart):
+        asyncio.run(received(b"".join(bits), step))
 
 
 async def test_a_part_that_is_not_read_is_passed_over() -> None:

@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from ..extras import needs_extra
+from .inspection_limits import InspectionLimits
 from .local_disk import LocalDisk
 from .sniffing import ARCHIVES, IMAGES, UNREADABLE, media_type_of
 from .storage import FileStorage, StorageAway, StoredBytes
@@ -46,31 +47,6 @@ ZIP_END_BYTES: Final = 65_535 + 22
 
 class UnsafeFile(Exception):
     """A file that is refused for what is in it; the message is for the one who sent it."""
-
-
-class InspectionLimits(Struct, frozen=True):
-    """How large a file may become when it is decoded, and what its decoding may take.
-
-    pixels: of one frame of an image. frames, total_pixels: of an animated image. archive_bytes: what an archive unpacks
-    to, with all that is inside of archives in it. archive_ratio: how many times its size that is, beyond the first
-    ratio_free_bytes. archive_depth: 1 is an archive, 2 one with archives in it. inner_archive_bytes: the largest zip
-    inside of an archive. memory_bytes, cpu_s, timeout_s: of the process that decodes. unreadable_archives: whether
-    archives are taken that cannot be looked into (7z, rar, zstd and others).
-    """
-
-    pixels: int = 64_000_000
-    frames: int = 1_000
-    total_pixels: int = 500_000_000
-    archive_bytes: int = 1_073_741_824
-    archive_ratio: int = 100
-    ratio_free_bytes: int = 10_485_760
-    archive_entries: int = 10_000
-    archive_depth: int = 3
-    inner_archive_bytes: int = 67_108_864
-    memory_bytes: int = 1_073_741_824
-    cpu_s: int = 20
-    timeout_s: float = 60.0
-    unreadable_archives: bool = False
 
 
 class Inspected(Struct, frozen=True):
