@@ -322,6 +322,13 @@ async def test_a_full_store_is_told_from_one_that_is_away(s3_keys: None) -> None
             await storage.put(KEY, chunks(b"x"), 10)
 
 
+@pytest.mark.parametrize("words", ["in 507.12ms", "in 416ms", "/bucket/507/416", "QuotaExceeded/file"])
+def test_numbers_in_an_error_are_not_taken_for_the_answer_of_the_store(words: str) -> None:
+    text = f"Error performing GET http://127.0.0.1:507/bucket/x {words}, after 1 retries - HTTP error: sending request"
+    assert not s3_module.FULL.search(text)
+    assert not s3_module.BEYOND_THE_END.search(text)
+
+
 @pytest.fixture
 async def cutting_store(
     s3: S3Server, s3_storage: FileStorage, bucket: str

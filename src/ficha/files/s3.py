@@ -42,8 +42,8 @@ PART_BYTES: Final = 8 * 1_048_576
 """The size of a part. S3 allows 10,000 parts, so the largest file has 78 GiB."""
 PARTS_AT_ONCE: Final = 3
 """Parts of one file that are on their way at the same time; memory per upload is about so many parts and one more."""
-FULL: Final = re.compile(r"\b507\b|StorageFull|QuotaExceeded|EntityTooLarge|InsufficientCapacity")
-BEYOND_THE_END: Final = re.compile(r"\b416\b")
+FULL: Final = re.compile(r"status code: 507\b|<Code>\w*(?:StorageFull|QuotaExceeded|InsufficientCapacity)</Code>")
+BEYOND_THE_END: Final = re.compile(r"status code: 416\b")
 HEADERS: Final = {"Content-Type": "application/octet-stream", "Content-Disposition": "attachment"}
 """What the store itself tells of a file, to those who reach it without Ficha: nothing that a browser would show."""
 

@@ -103,10 +103,6 @@ class FileStorage(ABC):
         direct downloads."""
         return None
 
-    async def check(self) -> None:
-        """Raises StorageAway if the storage cannot be used now."""
-        await self.size("check/check")
-
     async def close(self) -> None:  # noqa: B027 (nothing to close is the rule)
         """Gives back threads and connections."""
 
