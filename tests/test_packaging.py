@@ -15,8 +15,8 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 HEAVY = (
-    "apsw", "asyncpg", "fastapi", "httptools", "httpx", "importlib.metadata", "jwt", "multiprocessing",
-    "prometheus_client", "pydantic", "resource", "rich", "starlette", "structlog", "typer", "uvicorn", "uvloop",
+    "apsw", "asyncpg", "fastapi", "httptools", "httpx", "importlib.metadata", "jwt", "multiprocessing", "obstore",
+    "PIL", "prometheus_client", "pydantic", "resource", "rich", "starlette", "structlog", "typer", "uvicorn", "uvloop",
 )  # fmt: skip
 """What takes long, needs an extra, or is not there on Windows."""
 NOT_ON_WINDOWS = ("fcntl", "grp", "pwd", "resource", "termios", "uvloop")
@@ -66,6 +66,9 @@ def test_a_client_needs_no_database_and_nothing_that_windows_lacks() -> None:
         ("jwt", "server", "from ficha.server import Settings"),
         ("httpx", "client", "import ficha.client"),
         ("typer", "cli", "from ficha.cli import main\nmain()"),
+        ("obstore", "files", "from ficha.files.storage import open_storage\nopen_storage('s3://bucket')"),
+        ("python_multipart", "files", "import ficha.files.multipart"),
+        ("PIL", "files", "import ficha.files.inspection"),
         ("asyncpg", "postgres", "sys.argv[1:] = ['migrate', 'up', '--database', 'postgresql://x/y']\n"
                                 "from ficha.cli import main\nmain()"),
         ("uvicorn", "server", "sys.argv[1:] = ['serve', '--app', 'nothing:app']\nfrom ficha.cli import main\nmain()"),
