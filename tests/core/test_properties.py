@@ -166,7 +166,7 @@ ACTS_OF_PEOPLE = (
     *(c.OpenAccount, c.ChangePlan, c.Credit, c.Submit, c.Finish, c.CancelJob, c.Recover, c.Requeue),
     *(c.Resubmit, c.Discard),
     *(c.Reserve, c.EndReservation, c.DeclarePool, c.PausePool, c.ResizePool, c.CreateApiKey, c.RevokeApiKey),
-    *(c.OpenBreaker, c.CloseBreaker),
+    *(c.OpenBreaker, c.CloseBreaker, c.RemoveFile, c.RemoveWork),
 )
 
 
@@ -458,6 +458,6 @@ def test_these_workloads_are_eventful() -> None:
 
 
 EVENTS = """submitted reused claimed started checkpoint step progress partial log accepted retried recovered returned
-    completed failed cancelled late requeued discarded callback"""
+    completed failed cancelled late requeued discarded callback removed"""
 CODES = """ACTIVE_JOB_EXISTS COST_LIMIT IDEMPOTENCY_MISMATCH INSUFFICIENT_CREDITS INVALID_ARGUMENT INVALID_STATE
     LEASE_LOST NOT_FOUND QUOTA_EXCEEDED RATE_LIMITED"""
