@@ -43,7 +43,7 @@ from .store.base import COMMITS_KEPT_MS_MIN, Store
 from .store.connect import connect, store_for
 from .store.schema_name import DEFAULT_SCHEMA, schema_problem
 from .tool_calls import DeclaredTool, handler_of
-from .tools import Cost, Isolation, Tool
+from .tools import Cost, Isolation, ProviderCost, Tool
 from .validation import Limits
 from .worker import (
     CONCURRENCY,
@@ -255,6 +255,7 @@ class Ficha(AllOperations):
         stop_grace: float = 5.0,
         audience: Audience = "user",
         plans: Sequence[str] | None = None,
+        provider_cost: ProviderCost | None = None,
     ) -> Callable[[Callable[Concatenate[J, P], R]], DeclaredTool[J, P, R]]: ...
 
     def tool(self, handler: Any = None, /, **options: Any) -> Any:  # type: ignore[misc]  # (It accepts both.)
@@ -307,6 +308,9 @@ class Ficha(AllOperations):
             `FinalError`.
         audience: "user": users may call it over HTTP with their own key or token. "service": only the application may,
             in-process or with a service or admin key; users do not see it. Defaults to "user".
+        provider_cost: what an external provider takes for a completed job, in your currency, where the provider does
+            not say so itself: a number, or a function with some of the payload's fields as parameters. Operators see
+            it beside the credits (`margins`). Defaults to unknown.
         plans: the plans whose users may call it. Binds users only, as `audience` does. Defaults to all plans.
         stop_grace: seconds for a cancelled handler to clean up before it is abandoned (a thread) or killed (a process).
             Defaults to 5.

@@ -12,7 +12,7 @@ from typing import Any, Final, get_args, get_origin
 from .core.checkpoints import Checkpoints
 from .core.outcomes import Refusal
 from .core.payload import MAX_INTEGER, text_problem
-from .core.policy import MAX_BALANCE, Plan
+from .core.policy import MAX_BALANCE, MAX_PROVIDER_COST, Plan, millionths
 from .core.records import Pool
 from .core.visibility import Audience
 from .json_values import members, plain_function, return_annotation, stored_type
@@ -121,6 +121,7 @@ def declared_tool(
             environment=_declared_variables(environment),
             setup_takes_device=bool(devices) and _can_be_called(options.get("setup"), "device"),
             asked=_fields_asked(options.get("cost", 0)),
+            provider_asked=_fields_asked(options.get("provider_cost"), "provider_cost"),
             plans=None if plans is None else _declared_plans(plans, known_plans),
             **options,
         )
@@ -148,6 +149,9 @@ def _declared_plans(plans: Any, known: Mapping[str, Plan]) -> tuple[str, ...]:
 def _number_problems(tool: Tool, longest_s: float) -> Iterator[str]:
     if not callable(tool.cost) and isinstance(tool.cost_of({}), Refusal):
         yield f"cost must be whole credits from 0 up, not {tool.cost!r}"
+    price = tool.provider_cost
+    if price is not None and not callable(price) and millionths(price) is None:
+        yield f"provider_cost must be a number from 0 to {MAX_PROVIDER_COST} in your currency, not {price!r}"
     if not is_seconds(tool.timeout) or tool.timeout > longest_s:
         yield f"timeout must be a number of seconds from a millisecond up to max_age_s ({longest_s:g})"
     for option in ("max_wait", "backoff", "backoff_max"):
@@ -180,11 +184,14 @@ def _field_problems(tool: Tool) -> Iterator[str]:
             yield f"its payload has no field {tool.items!r}"
         elif not _counts(field):
             yield f"its field {tool.items!r} is neither a whole number nor a list, which items must name"
-    known = tool.payload.names
-    for name in sorted((tool.asked or frozenset()) - known):
-        # A field may be missing if the cost function has a default for it, or if the payload may have any field.
-        if not tool.payload.is_open and inspect.signature(tool.cost).parameters[name].default is Parameter.empty:  # type: ignore[arg-type]
-            yield f"its cost function has a parameter {name!r}, which its payload does not have"
+    for option, cost, asked in (
+        ("cost", tool.cost, tool.asked),
+        ("provider_cost", tool.provider_cost, tool.provider_asked),
+    ):
+        for name in sorted((asked or frozenset()) - tool.payload.names):
+            # A field may be missing if the function has a default for it, or if the payload may have any field.
+            if not tool.payload.is_open and inspect.signature(cost).parameters[name].default is Parameter.empty:  # type: ignore[arg-type]
+                yield f"its {option} function has a parameter {name!r}, which its payload does not have"
 
 
 def _counts(schema: Mapping[str, Any]) -> bool:
@@ -193,18 +200,18 @@ def _counts(schema: Mapping[str, Any]) -> bool:
     return any(map(_counts, choices)) if choices else schema.get("type", "array") in ("integer", "array")
 
 
-def _fields_asked(cost: Any) -> frozenset[str] | None:
+def _fields_asked(cost: Any, option: str = "cost") -> frozenset[str] | None:
     """The fields that a cost function has as parameters; None if it takes all."""
     if not callable(cost):
         return frozenset()
     if inspect.iscoroutinefunction(cost):
         raise ValueError(
-            "its cost is a coroutine function; a submit needs the price at once, so write a plain function"
+            f"its {option} is a coroutine function; the number is needed at once, so write a plain function"
         )
     parameters = inspect.signature(cost).parameters.values()
     for parameter in parameters:
         if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.POSITIONAL_ONLY):
-            raise ValueError(f"its cost takes {parameter}; it gets the payload's fields by name")
+            raise ValueError(f"its {option} takes {parameter}; it gets the payload's fields by name")
     if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters):
         return None
     return frozenset(parameter.name for parameter in parameters)

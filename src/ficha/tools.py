@@ -14,7 +14,7 @@ from msgspec.structs import force_setattr
 from .core.checkpoints import Checkpoints
 from .core.outcomes import Refusal
 from .core.payload import Dedupe
-from .core.policy import MAX_AMOUNT, split
+from .core.policy import MAX_AMOUNT, MAX_PROVIDER_COST, millionths, split
 from .core.visibility import Audience
 from .providers import Provider
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("ficha.tools")
 
 Cost = int | Callable[..., int]
+ProviderCost = float | Callable[..., float]
+"""In the operator's currency."""
 Isolation = Literal["auto", "process"]
 
 
@@ -35,7 +37,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     """A kind of job. Its handler's signature is the schema of its payload; `Ficha.tool` describes the options.
 
     down_with: the name of the provider whose outage refuses a submit; None if there is none, or its jobs wait.
-    asked: the fields that a cost function has as parameters; None if it takes all.
+    asked, provider_asked: the fields that the functions of `cost` and `provider_cost` have as parameters; None if one
+        takes all.
     is_async: whether its handler is a coroutine function.
     setup_takes_device: whether `setup` is called with the device.
     provider: the external provider that does the work; the handler makes the call.
@@ -69,8 +72,10 @@ class Tool(Struct, frozen=True, kw_only=True):
     stop_grace: float = 5.0
     audience: Audience = "user"
     plans: tuple[str, ...] | None = None
+    provider_cost: ProviderCost | None = None
     down_with: str | None = None
     asked: frozenset[str] | None = None
+    provider_asked: frozenset[str] | None = None
     is_async: bool = False
     setup_takes_device: bool = False
     provider: Provider | None = None
@@ -140,6 +145,23 @@ class Tool(Struct, frozen=True, kw_only=True):
                 f"{MAX_AMOUNT}.",
             )
         return cost
+
+    def provider_cost_of(self, text: str) -> int | None:
+        """What the provider takes for a job with this payload, in millionths, as the tool says; None if it does not.
+        The job has been done, so an error is logged, and the cost stays unknown."""
+        cost: Any = self.provider_cost
+        if not callable(cost):
+            return None if cost is None else millionths(cost)
+        try:
+            fields = self.payload.fields(self.arguments(text))
+            asked = fields if self.provider_asked is None else fields.keys() & self.provider_asked
+            found = cost(**{name: fields[name] for name in asked})
+            if (cost_millionths := millionths(found)) is None:
+                raise ValueError(f"it returned {_short(found)}, which is not a number from 0 to {MAX_PROVIDER_COST}")
+        except Exception:
+            log.warning("the function for the provider cost of tool %s failed", self.name, exc_info=True)
+            return None
+        return cost_millionths
 
     def units_of(self, payload: Mapping[str, Any], value: Any) -> int | Refusal:
         """How many items a payload requests; `value` is what the handler would get."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterable, Mapping
+from datetime import date as calendar_date
 from datetime import datetime
 from typing import Any, Final, get_args
 
@@ -13,6 +14,7 @@ from msgspec import Struct
 
 from .core.outcomes import Refusal
 from .core.payload import CheckedJson, canonical, text_problem
+from .core.policy import DAY, MAX_PROVIDER_COST, millionths
 from .core.records import Status
 from .declarations import LONGEST_S, name_problem
 from .engine.views import PAGE_BYTES, STORED_TEXTS, JobText, instant, moment
@@ -161,6 +163,23 @@ def milliseconds(value: Any, what: str, unit_s: int = 1, unit: str = "seconds") 
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value * unit_s <= LONGEST_S:
         raise invalid(f"{what} must be a number of {unit} from 0 to a hundred years, not {value!r}")
     return int(value * unit_s * 1_000)
+
+
+def provider_cost(value: Any) -> int | None:
+    """What a provider took, in millionths of the operator's currency; None if nobody knows."""
+    if value is not None and millionths(value) is None:
+        raise invalid(f"provider_cost must be a number from 0 to {MAX_PROVIDER_COST} in your currency, not {value!r}")
+    return None if value is None else millionths(value)
+
+
+def day(value: Any, what: str) -> int:
+    """The first instant of a UTC day."""
+    if not isinstance(value, calendar_date):
+        raise invalid(f"{what} must be a date, not {value!r}")
+    if not isinstance(value, datetime):
+        return instant(datetime(value.year, value.month, value.day))
+    at = instant(value)
+    return at - at % DAY
 
 
 def date(value: Any, what: str) -> int | None:

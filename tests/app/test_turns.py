@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from ficha import Ficha, JobContext, ProviderDown, RateLimited
+from ficha import Ficha, InvalidArgument, JobContext, NotFound, ProviderDown, RateLimited
 from ficha.core import commands as c
 from ficha.core.outcomes import Refusal, TurnTaken
 from ficha.core.policy import SECOND
@@ -282,3 +282,32 @@ def test_provider_down_is_a_refusal_with_its_own_class() -> None:
     raised = Refused.of(Refusal("PROVIDER_DOWN", "down", 3.0))
     assert isinstance(raised, ProviderDown)
     assert raised.retryable
+
+
+async def test_an_operator_sees_opens_and_resets_breakers(world: World) -> None:
+    app = await world.open(prepare=declare_drawing)
+    (unused,) = await app.provider_states()
+    assert (unused.name, unused.breaker, unused.turns, unused.wait_s) == ("fal", "closed", 0, 0.0)
+    boss = app.acting("boss")
+    opened = await boss.open_breaker("fal", seconds=60, reason="maintenance")
+    assert (opened.breaker, opened.error, opened.trips) == ("open", "maintenance", 0)
+    assert opened.down_until is not None
+    assert opened.down_since is not None
+    assert (opened.down_until - opened.down_since).total_seconds() == 60
+    with pytest.raises(ProviderDown):
+        await fail(app, Limited())
+    world.clock.advance(60)
+    assert (await app.provider_states())[0].breaker == "probing"
+    assert (await boss.reset_breaker("fal")).breaker == "closed"
+    async with app.turn(Limited(rate="1/m", at_once=3)) as turn:
+        (out,) = await app.provider_states()
+        assert (out.turns, out.wait_s, out.failures) == (1, 61.0, 0)
+        turn.is_fault = True
+    (after,) = await app.provider_states()
+    assert (after.turns, after.failures) == (0, 1)
+    with pytest.raises(NotFound):
+        await boss.reset_breaker("unheard-of")
+    for seconds in (0, 31 * 86_400):
+        with pytest.raises(InvalidArgument):
+            await boss.open_breaker("fal", seconds=seconds)
+    assert [line.act for line in (await app.audit()).items] == ["close_breaker", "open_breaker"]

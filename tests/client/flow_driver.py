@@ -155,6 +155,7 @@ def job(status: str = "queued", **fields: Any) -> dict[str, Any]:
         "lock_expires_at": None,
         "last_heartbeat_at": None,
         "provider_ref": None,
+        "provider_cost": None,
         "batch": None,
         "correlation_id": None,
         "requeue_of": None,

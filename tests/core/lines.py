@@ -71,12 +71,14 @@ def listed(names: str) -> list[str]:
 
 def ending_of(line: Line, word: str) -> c.Ending:
     options = line.options
+    cost = int(options["provider_cost"]) if "provider_cost" in options else None
     match word:
         case "completed":
             part = {name: int(options[name]) for name in ("delivered", "of") if name in options}
-            return c.Completed(options.get("result", '"done"'), **part)
+            return c.Completed(options.get("result", '"done"'), provider_cost=cost, **part)
         case "failed":
-            return c.Failed(options.get("error", "it broke"), final=options.get("final") == "yes")
+            words, is_final = options.get("error", "it broke"), options.get("final") == "yes"
+            return c.Failed(words, final=is_final, provider_cost=cost)
         case "retry":
             return c.RetryLater(line.span("after") or 0, options.get("reason"))
         case "cancelled":

@@ -325,7 +325,8 @@ _JOINS = _make(
 )
 _ENDINGS = _pick(
     *[c.Completed('"done"')] * 3,
-    c.Completed('"part"', delivered=3, of=4),
+    c.Completed('"part"', delivered=3, of=4, provider_cost=25_000),
+    c.Failed("it cost something", provider_cost=10_000),
     c.Completed('"none"', delivered=0),
     c.Completed('"odd"', delivered=-1, of=0),
     *[c.Failed("it broke")] * 3,

@@ -79,7 +79,14 @@ def test_an_editor_shows_the_default_of_every_option_of_a_tool() -> None:
     made = dict(zip(Tool.__struct_fields__[-len(defaults) :], defaults, strict=True))
     shown = {name: option.default for name, option in TOOL.items() if name not in ("self", "name")}
     assert shown == {name: made[name] for name in shown}
-    assert set(made) - set(shown) == {"asked", "down_with", "is_async", "provider", "setup_takes_device"}
+    assert set(made) - set(shown) == {
+        "asked",
+        "down_with",
+        "is_async",
+        "provider",
+        "provider_asked",
+        "setup_takes_device",
+    }
 
 
 def test_every_environment_variable_is_documented() -> None:

@@ -11,9 +11,11 @@ from typing import Any, Final
 from uuid import uuid4
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.needs import needs
+from ficha.core.policy import TurnTerms
 from ficha.core.records import Status
 from ficha.store import base as q
 from tests.stores.million_rows import WHALE, Population, Run, account_of, submit, uuid_of
@@ -249,6 +251,17 @@ async def removals(run: Run, population: Population) -> None:
     await run(c.RemoveWork(*works[0]))
 
 
+async def turns(run: Run, population: Population) -> None:
+    limited, failing = TurnTerms(interval_us=1_000, at_once=10), TurnTerms(failures=1)
+    for number in range(3):
+        await run(*(c.TakeTurn("fal", f"t{number}-{n}", limited) for n in range(3)))
+        await run(*(c.EndTurn("fal", f"t{number}-{n}", limited) for n in range(3)))
+    asked = submit(population.names(1)[0], _new(1)[0])
+    await run(replace(asked, jobs=tuple(replace(job, provider="fal") for job in asked.jobs)))
+    await run(c.EndTurn("fal", "t", failing, is_fault=True))
+    await run(c.CloseBreaker("fal"), c.OpenBreaker("fal", 60_000), c.CloseBreaker("fal"))
+
+
 async def mixtures(run: Run, population: Population) -> None:
     """What a store with a single lane gets."""
     for _ in range(2):
@@ -285,6 +298,7 @@ SAMPLES: Final[tuple[Sample, ...]] = (
     acts_in_a_name,
     hooks,
     removals,
+    turns,
     mixtures,
 )
 
@@ -340,6 +354,8 @@ def questions() -> dict[str, Question]:
         "hooks of some names": q.ListHooks(("tell",)),
         "hooks that are due": q.ListHooks(("tell",), is_due=True),
         "providers to ask": q.ListPolls(("draw",)),
+        "providers": q.ListProviders(),
+        "margins": q.GetMargins(0, 2**62),
         "API keys": q.ListApiKeys(),
         "API keys, a later page": q.ListApiKeys(uuid_of("api", 900)),
         "audit lines": q.ListAudit(),

@@ -112,6 +112,7 @@ def natures(population: Population) -> dict[str, Nature]:
         "dead letters": nature(everything, newer),
         "ended jobs": nature(everything, newer),
         "how far commits go": nature(100, "the locks of the whole server are looked through"),
+        "providers": nature(50, "all of them", "provider_states", "provider_outages"),
         "pools": nature(waiting, "counts what is ready and parked in each", "parked"),
         "workers": nature(
             held, "what became of runs is added up, and what is held is counted", "workers", "worker_counts", "leases"

@@ -147,6 +147,8 @@ QUESTIONS: list[q.Query[Any]] = [
     q.ListHooks(),
     q.ListJobEvents(str(uuid4()), "callback"),
     q.ListPolls(("a", "b"), 3),
+    q.ListProviders(3),
+    q.GetMargins(0, 7, 3),
     q.ListHooks(("a", "b"), True, 3),
     q.ListAudit(),
     q.ListAudit(7, 3),

@@ -97,6 +97,7 @@ def natures(population: Population) -> dict[str, Nature]:
         "queued jobs of a batch": nature(waiting, walked),
         "ended jobs": nature(everything, "those that wait and are newer are passed over"),
         "jobs of a tool that has none": nature(everything, "an operator's question, for which there is no index"),
+        "providers": nature(50, "all of them", "provider_states", "provider_outages"),
         "pools": nature(waiting, "counts what is ready and parked in each"),
         "workers": nature(held, "counts what each of them holds"),
         "figures": nature(waiting, "counts all that is active"),

@@ -26,6 +26,7 @@ from . import (
     migrate,
     openapi,
     pools,
+    providers,
     serve,
     submit,
     tools,
@@ -75,6 +76,8 @@ app.command(rich_help_panel=OPERATING)(admin.stuck)
 app.command(rich_help_panel=OPERATING)(admin.recover)
 app.add_typer(dead.app, name="dead", rich_help_panel=OPERATING)
 app.add_typer(pools.app, name="pools", rich_help_panel=OPERATING)
+app.add_typer(providers.app, name="providers", rich_help_panel=OPERATING)
+app.command(rich_help_panel=OPERATING)(providers.margins)
 app.command(rich_help_panel=OPERATING)(admin.reservations)
 app.command(rich_help_panel=OPERATING)(admin.idempotency)
 app.add_typer(api_keys.app, name="apikey", rich_help_panel=OPERATING)

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date
 
 from msgspec import Raw
 
 from .. import validation as arg
 from ..core.outcomes import Discarded, Recovered
 from ..engine.sweeper import SweepReport
-from ..engine.views import JobText, JobView, KeyView, Page, PoolView, Requeued, Whole, WorkerView
+from ..engine.views import (
+    JobText,
+    JobView,
+    KeyView,
+    MarginView,
+    Page,
+    PoolView,
+    ProviderView,
+    Requeued,
+    Whole,
+    WorkerView,
+)
 from ..store.base import Stats
 from .effects import Flow
 from .operation import operation
@@ -86,6 +98,29 @@ class AdminMethods(RequestMethods):
         return self.post(_of(pool, "resize"), PoolView, {"slots": wanted}, harmless=True)
 
     @operation
+    def provider_states(self) -> Flow[list[ProviderView]]:
+        """How the external providers stand, by name: their circuit breakers, and the requests that are out."""
+        return (yield from self.get("/api/admin/providers", Whole[ProviderView])).items
+
+    @operation
+    def open_breaker(self, provider: str, *, seconds: float = 3_600.0, reason: str | None = None) -> Flow[ProviderView]:
+        """Sends nothing to a provider for so long, whatever its requests say; then a probe goes out."""
+        asked = {"seconds": seconds, "reason": reason}
+        return self.post(_of_provider(provider, "open"), ProviderView, asked, harmless=True)
+
+    @operation
+    def reset_breaker(self, provider: str) -> Flow[ProviderView]:
+        """Sends requests to a provider again, at once."""
+        return self.post(_of_provider(provider, "reset"), ProviderView, harmless=True)
+
+    @operation
+    def margins(self, *, since: date | None = None, until: date | None = None) -> Flow[list[MarginView]]:
+        """What jobs earned in credits and cost at their providers, by UTC day of the submit, tool and plan; `since` and
+        `until` are the first and the last day, and default to the last 30."""
+        path, first, last = "/api/admin/margins", _day(since), _day(until)
+        return (yield from self.get(path, Whole[MarginView], since=first, until=last)).items
+
+    @operation
     def workers(self, *, after: str | None = None, limit: int = 50) -> Flow[Page[WorkerView]]:
         """A page of all workers, alive or gone, by name: who they are and what became of their runs."""
         return self.get("/api/admin/workers", Page[WorkerView], cursor=after, limit=limit)
@@ -96,6 +131,14 @@ class AdminMethods(RequestMethods):
     ) -> Flow[Page[KeyView]]:
         """A page of idempotency keys and what they led to, by account, key and scope."""
         return self.get("/api/admin/idempotency-keys", Page[KeyView], account=account, cursor=after, limit=limit)
+
+
+def _day(given: date | None) -> str | None:
+    return None if given is None else given.isoformat()[:10]
+
+
+def _of_provider(provider: str, what: str) -> str:
+    return f"/api/admin/providers/{segment(arg.name(provider, 'a provider'))}/{what}"
 
 
 def _of(pool: str, what: str) -> str:

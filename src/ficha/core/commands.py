@@ -135,11 +135,15 @@ class Note(Command, frozen=True):
 
 
 class Completed(Struct, frozen=True, gc=False, tag=True):
-    """The run succeeded. With `delivered` below the job's units, the rest is refunded."""
+    """The run succeeded. With `delivered` below the job's units, the rest is refunded.
+
+    provider_cost: what an external provider takes for it, in millionths of the operator's currency; None if unknown.
+    """
 
     result_json: str
     delivered: int | None = None
     of: int | None = None
+    provider_cost: int | None = None
 
 
 class Failed(Struct, frozen=True, gc=False, tag=True):
@@ -147,12 +151,14 @@ class Failed(Struct, frozen=True, gc=False, tag=True):
 
     for_user: the tool wrote `error` for the job's owner. Any other error text is for operators.
     traceback: for operators, kept in the job's history.
+    provider_cost: as in `Completed`: a provider may take something for a failure too.
     """
 
     error: str
     final: bool = False
     for_user: bool = False
     traceback: str | None = None
+    provider_cost: int | None = None
 
 
 class RetryLater(Struct, frozen=True, gc=False, tag=True):

@@ -43,6 +43,9 @@ def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
     if not isinstance(job.place, HELD):
         _keep_late_word(ws, job, command.ending)
         return lease_lost(job, command.epoch)
+    if (cost := _cost_of(command.ending)) is not None:
+        # Of the runs of a job each may have cost something.
+        job = replace(job, provider_cost=(job.provider_cost or 0) + cost)
     match command.ending:
         case Completed():
             return _complete(ws, job, command.ending)
@@ -69,11 +72,17 @@ def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
             assert_never(never)
 
 
+def _cost_of(ending: Ending) -> int | None:
+    return ending.provider_cost if isinstance(ending, Completed | Failed) else None
+
+
 def _keep_late_word(ws: Workspace, job: Job, ending: Ending) -> None:
-    """A finish that arrives too late changes nothing. The first one is kept in the job's history, cut to a limit, and
-    those after it are only counted: however often a worker says it, a job stores no more of it. Of a job whose work was
-    removed nothing is kept again."""
-    job = replace(job, late_finishes=job.late_finishes + 1)
+    """A finish that arrives too late changes nothing, except that what the provider took is known from then on, if
+    nobody has said so before. The first one is kept in the job's history, cut to a limit, and those after it are only
+    counted: however often a worker says it, a job stores no more of it. Of a job whose work was removed nothing is kept
+    again."""
+    cost = _cost_of(ending) if job.provider_cost is None else job.provider_cost
+    job = replace(job, late_finishes=job.late_finishes + 1, provider_cost=cost)
     if job.late_finishes > 1 or job.removed_at is not None:
         ws.put_job(job)
         return

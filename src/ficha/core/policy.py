@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -16,6 +16,10 @@ SECOND: Final = 1_000_000
 HOUR: Final = 3_600 * SECOND
 DAY: Final = 24 * HOUR
 
+MILLION: Final = 1_000_000
+"""What providers take is counted in millionths of the operator's currency."""
+MAX_PROVIDER_COST: Final = 10**9
+"""The most that one run may cost at a provider, in the operator's currency."""
 MAX_AMOUNT: Final = 10**12
 """The largest amount of one entry, and the largest cost of one submit."""
 MAX_BALANCE: Final = 2**53 - 1
@@ -201,6 +205,12 @@ def poll_wait_ms(place: Awaiting, now: int, poll_ms: int) -> int:
 
 TELL_PROVIDER: Final = "ficha:tell-provider"
 """The hook that cancels a job at its provider."""
+
+
+def millionths(amount: Any) -> int | None:
+    """An amount of the operator's currency in millionths; None if it is not a number from 0 to the largest allowed."""
+    is_number = isinstance(amount, int | float) and not isinstance(amount, bool)
+    return round(amount * MILLION) if is_number and 0 <= amount <= MAX_PROVIDER_COST else None
 
 
 def split(count: int, at_most: int) -> list[tuple[int, int]]:

@@ -177,6 +177,8 @@ class Job(Record, frozen=True):
     """Call-backs of its provider, whether they were believed or not. The first ones are kept as events."""
     removed_at: int | None = None
     """When its owner removed the work: what it was made from and what came of it. The row and the ledger stay."""
+    provider_cost: int | None = None
+    """What its runs cost at an external provider, in millionths of the operator's currency; None if nobody said."""
 
 
 class Step(Record, frozen=True):

@@ -44,7 +44,7 @@ def take_turn(ws: Workspace, command: TakeTurn) -> TurnTaken | Refusal:
     if outage is not None and outage.until_at > now:
         return provider_down(outage, now)
     state = ws.find(ProviderState, command.provider) or ProviderState(command.provider)
-    turns = _held(state, now)
+    turns = held_turns(state, now)
     if terms.at_once is not None and len(turns) >= terms.at_once:
         return _busy(command.provider, terms.at_once)
     wait_us = _wait_us(state, terms, now)
@@ -72,7 +72,7 @@ def spacing_us(requests: int, period_us: int, burst: int, slack_us: int) -> int:
     return -(-(period_us + slack_us) // (requests - burst + 1))
 
 
-def _held(state: ProviderState, now: int) -> tuple[tuple[str, int], ...]:
+def held_turns(state: ProviderState, now: int) -> tuple[tuple[str, int], ...]:
     """The requests that are out. Those whose callers are taken for dead are no longer counted."""
     return tuple(turn for turn in state.turns if now < turn[1] <= now + 2 * FARTHEST)
 

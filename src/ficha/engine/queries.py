@@ -214,6 +214,12 @@ class Queries:
     async def hooks(self, limit: int) -> list[v.HookView]:
         return [v.hook_view(hook) for hook in await self._reader.read(q.ListHooks(limit=limit))]
 
+    async def providers(self) -> list[v.ProviderView]:
+        return [v.provider_view(row) for row in await self._reader.read(q.ListProviders())]
+
+    async def margins(self, since_at: int, until_at: int, limit: int) -> list[v.MarginView]:
+        return [v.margin_view(line) for line in await self._reader.read(q.GetMargins(since_at, until_at, limit))]
+
     async def stats(self, stuck_ms: int) -> q.Stats:
         return await self._reader.read(q.GetStats(stuck_ms))
 

@@ -182,10 +182,19 @@ class LeaseOperations(Operations):
         return {step.name: step.result for step in await self.queries.steps(arg.job_id(job_id))}
 
     async def finish(
-        self, lease: AnyLease, result: Any = None, *, delivered: int | None = None, of: int | None = None
+        self,
+        lease: AnyLease,
+        result: Any = None,
+        *,
+        delivered: int | None = None,
+        of: int | None = None,
+        provider_cost: float | None = None,
     ) -> FinishView:
-        """Completes a job. With `delivered` of `of` (3 of 4 images), what was not delivered is refunded."""
-        return await self._finish(lease, self.completed(result, delivered, of))
+        """Completes a job. With `delivered` of `of` (3 of 4 images), what was not delivered is refunded.
+
+        provider_cost: what an external provider took for it, in your currency.
+        """
+        return await self._finish(lease, self.completed(result, delivered, of, provider_cost))
 
     async def finish_many(self, finished: Iterable[tuple[AnyLease, Any]]) -> list[FinishView | Refused]:
         """Completes many jobs, each with its result."""
@@ -196,7 +205,9 @@ class LeaseOperations(Operations):
         """Says of many runs how each ended."""
         return await self._ask_many([_finish(lease, ending) for lease, ending in ends], Finished)
 
-    def completed(self, result: Any, delivered: int | None = None, of: int | None = None) -> c.Completed:
+    def completed(
+        self, result: Any, delivered: int | None = None, of: int | None = None, provider_cost: float | None = None
+    ) -> c.Completed:
         """The ending of a run that worked, checked."""
         if of is not None:
             arg.count(of, "of", 2**31)
@@ -204,16 +215,28 @@ class LeaseOperations(Operations):
             arg.count(delivered, "delivered", 2**31)
         if of is not None and delivered is not None and delivered > of:
             raise arg.invalid(f"{delivered} of {of} cannot have been delivered: delivered is at most of")
-        return c.Completed(arg.stored(result, "the result", self.limits), delivered, of)
+        text = arg.stored(result, "the result", self.limits)
+        return c.Completed(text, delivered, of, arg.provider_cost(provider_cost))
 
-    async def fail(self, lease: AnyLease, error: str, *, final: bool = False, for_user: bool = False) -> FinishView:
+    async def fail(
+        self,
+        lease: AnyLease,
+        error: str,
+        *,
+        final: bool = False,
+        for_user: bool = False,
+        provider_cost: float | None = None,
+    ) -> FinishView:
         """Says that the run failed: retried while the tool has attempts left (unless `final`), else failed and
-        refunded. The job's owner reads `error` only if it is written `for_user`."""
-        return await self._finish(lease, self.failed(error, final=final, for_user=for_user))
+        refunded. The job's owner reads `error` only if it is written `for_user`. provider_cost: as in `finish`."""
+        ending = self.failed(error, final=final, for_user=for_user, provider_cost=provider_cost)
+        return await self._finish(lease, ending)
 
-    def failed(self, error: str, *, final: bool = False, for_user: bool = False) -> c.Failed:
+    def failed(
+        self, error: str, *, final: bool = False, for_user: bool = False, provider_cost: float | None = None
+    ) -> c.Failed:
         """The ending of a run that failed, checked."""
-        return c.Failed(arg.text(error), final, for_user)
+        return c.Failed(arg.text(error), final, for_user, provider_cost=arg.provider_cost(provider_cost))
 
     async def retry(self, lease: AnyLease, after_s: float, *, reason: str | None = None) -> FinishView:
         """Puts the job back for a while; it does not count as a failure."""

@@ -1,26 +1,28 @@
-"""Turns: the leave to send one request to an external provider, within its limits; and its circuit breaker."""
+"""External providers: turns to send requests to one, its circuit breaker, and what its work earned and cost."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import date
 from functools import lru_cache
 from typing import Final, Protocol
 
 from msgspec.structs import replace
 
 from .. import validation as arg
-from ..core.commands import EndTurn, TakeTurn
-from ..core.outcomes import TurnEnded, TurnTaken
-from ..core.policy import MILLISECOND, TurnTerms
+from ..core.commands import CloseBreaker, EndTurn, OpenBreaker, TakeTurn
+from ..core.outcomes import BreakerChanged, Refusal, TurnEnded, TurnTaken
+from ..core.policy import DAY, MILLISECOND, TurnTerms, day_of
 from ..core.turns import spacing_us
+from ..engine.views import MarginView, ProviderView, provider_view
 from ..errors import RateLimited, Refused
 from ..ids import new_id
-from ..store.base import StoreError
+from ..providers.base import PERIODS_S, RATE
+from ..store.base import ProviderRow, StoreError
 from .base import Operations
 
 log = logging.getLogger("ficha.providers")
@@ -34,8 +36,10 @@ LOOK_AGAIN_S: Final = 0.2
 SLACK_SHARE: Final = 60
 SLACK_MS: Final = (250, 5_000)
 """A request may go out late by this part of the rate's period, within these bounds."""
-_RATE: Final = re.compile(r"([1-9][0-9]{0,8})/(s|m|h)")
-_PERIODS_S: Final = {"s": 1, "m": 60, "h": 3_600}
+REASON_LENGTH: Final = 200
+MARGIN_DAYS: Final = 366
+MARGIN_LINES: Final = 10_000
+"""The longest time that margins are asked for, and the most lines of an answer."""
 
 
 class BreakerTerms(Protocol):
@@ -98,6 +102,48 @@ class TurnOperations(Operations):
             raise
         await self._end_turn(provider.name, terms, turn, is_fault=turn.is_fault)
 
+    async def provider_states(self) -> list[ProviderView]:
+        """How the providers stand, by name: those of the tools, and others of which something is stored."""
+        found = {view.name: view for view in await self.queries.providers()}
+        unused = (provider_view(ProviderRow(name, 0, None, None)) for name in self._declared_providers())
+        return sorted(({view.name: view for view in unused} | found).values(), key=lambda view: view.name)
+
+    async def open_breaker(self, provider: str, *, seconds: float = 3_600.0, reason: str | None = None) -> ProviderView:
+        """Sends nothing to a provider for so long, whatever its requests say; then a probe goes out."""
+        name = arg.name(provider, "a provider")
+        words = None if reason is None else arg.text(reason)[:REASON_LENGTH]
+        command = OpenBreaker(name, arg.milliseconds(seconds, "seconds"), name in self._declared_providers(), words)
+        await self._ask(command, BreakerChanged)
+        return await self._provider(name)
+
+    async def reset_breaker(self, provider: str) -> ProviderView:
+        """Sends requests to a provider again, at once."""
+        name = arg.name(provider, "a provider")
+        await self._ask(CloseBreaker(name, name in self._declared_providers()), BreakerChanged)
+        return await self._provider(name)
+
+    async def _provider(self, name: str) -> ProviderView:
+        return next(view for view in await self.provider_states() if view.name == name)
+
+    def _declared_providers(self) -> set[str]:
+        return {tool.down_with for tool in self.tools.values() if tool.down_with is not None}
+
+    async def margins(self, *, since: date | None = None, until: date | None = None) -> list[MarginView]:
+        """What jobs earned in credits and cost at their providers, by UTC day of the submit, tool and plan, oldest
+        first. Only jobs whose cost is known are counted.
+
+        since, until: the first and the last day. Default to 29 days before the last, and to today.
+        """
+        last = day_of(await self.queries.now()) if until is None else arg.day(until, "until")
+        first = last - 29 * DAY if since is None else arg.day(since, "since")
+        if not 0 <= last - first < MARGIN_DAYS * DAY:
+            raise arg.invalid(f"since must not be after until, and they must span at most {MARGIN_DAYS} days")
+        found = await self.queries.margins(first, last + DAY, MARGIN_LINES + 1)
+        if len(found) > MARGIN_LINES:
+            words = f"there are more than {MARGIN_LINES} lines from since to until; ask for fewer days."
+            raise Refused.of(Refusal("TOO_LARGE", words, details={"limit": MARGIN_LINES}))
+        return found
+
     async def _take_turn(self, provider: str, terms: TurnTerms, longest_wait_s: float) -> Turn:
         """The turn, once its time has come. One whose time was missed is given back, and another taken: the limits hold
         only if requests go out when they are planned, or little later."""
@@ -152,10 +198,10 @@ def _terms(rate: str | None, at_once: int | None, timeout_s: float, failures: in
     terms = replace(terms, open_max_ms=max(terms.open_max_ms, terms.open_ms))
     if rate is None:
         return terms
-    found = _RATE.fullmatch(rate)
+    found = RATE.fullmatch(rate)
     if found is None:
         raise ValueError(f'rate must be a number per second, minute or hour, such as "60/m", not {rate!r}')
-    period_ms = _PERIODS_S[found[2]] * 1_000
+    period_ms = PERIODS_S[found[2]] * 1_000
     slack_ms = min(max(period_ms // SLACK_SHARE, SLACK_MS[0]), SLACK_MS[1])
     interval_us = spacing_us(int(found[1]), period_ms * MILLISECOND, 1, slack_ms * MILLISECOND)
     return replace(terms, interval_us=interval_us, slack_ms=slack_ms)

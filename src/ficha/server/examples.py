@@ -32,6 +32,7 @@ EXAMPLES: Final[dict[type[Body], dict[str, Any]]] = {
     s.OpenAccountBody: {"account": "ana", "plan": "pro", "credits": 100},
     s.CreditBody: {"amount": 50, "reason": "payment 7731", "key": "payment-7731"},
     s.PlanBody: {"plan": "pro"},
+    s.OpenBreakerBody: {"seconds": 600, "reason": "maintenance at the provider"},
     s.ResizeBody: {"slots": 5},
     s.ApiKeyBody: {"name": "web backend", "scope": "service", "ttl_s": 7776000},
 }

@@ -9,8 +9,11 @@ from prometheus_client.exposition import generate_latest
 
 if TYPE_CHECKING:
     from ..app import Ficha
+    from ..engine.views import ProviderView
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+PROVIDERS: Final = 100
+"""The figures of so many providers are shown, by name: each has labels of its own."""
 
 
 async def figures(app: Ficha) -> bytes:
@@ -37,4 +40,27 @@ async def figures(app: Ficha) -> bytes:
         busy.labels(pool.name).set(pool.busy)
         ready.labels(pool.name).set(pool.ready)
         paused.labels(pool.name).set(pool.paused)
+    _add_providers(registry, await app.provider_states())
     return generate_latest(registry)
+
+
+def _add_providers(registry: CollectorRegistry, providers: list[ProviderView]) -> None:
+    if not providers:
+        return
+    down = Gauge("ficha_provider_down", "1 while nothing is sent to the provider.", ["provider"], registry=registry)
+    probing = Gauge(
+        "ficha_provider_probing", "1 while one request finds out if it works again.", ["provider"], registry=registry
+    )
+    failures = Gauge("ficha_provider_failures", "Requests in a row that failed.", ["provider"], registry=registry)
+    turns = Gauge(
+        "ficha_provider_turns", "Requests that are out, where their number is limited.", ["provider"], registry=registry
+    )
+    wait = Gauge(
+        "ficha_provider_wait_seconds", "How long a new request waits for its turn.", ["provider"], registry=registry
+    )
+    for provider in providers[:PROVIDERS]:
+        down.labels(provider.name).set(provider.breaker == "open")
+        probing.labels(provider.name).set(provider.breaker == "probing")
+        failures.labels(provider.name).set(provider.failures)
+        turns.labels(provider.name).set(provider.turns)
+        wait.labels(provider.name).set(provider.wait_s)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct
 
+from ..core.policy import MAX_PROVIDER_COST
 from ..core.records import Status
 from ..engine.views import AccountView, JobView, PoolView, Receipt
 from ..requests import Body, Name, Seconds
@@ -191,7 +192,8 @@ class LogBody(LeaseBody, frozen=True):
 class WorkerFinishBody(LeaseBody, frozen=True):
     """How a run ended. `completed` takes `result` (and `delivered` of `of`); `failed` takes `error`, `final`, and
     `for_user` if the job's owner may read `error`; `retry` takes `after_s` and `reason`; `cancelled` and `returned`
-    take `reason`; `accepted` takes `ref`."""
+    take `reason`; `accepted` takes `ref`. `completed` and `failed` also take `provider_cost`: what an external provider
+    took for the run, in your currency."""
 
     outcome: Literal["completed", "failed", "retry", "cancelled", "accepted", "returned"]
     result: Any = None
@@ -203,6 +205,7 @@ class WorkerFinishBody(LeaseBody, frozen=True):
     after_s: Seconds = 0.0
     reason: str | None = None
     ref: Name | None = None
+    provider_cost: Annotated[float, Meta(ge=0, le=MAX_PROVIDER_COST)] | None = None
 
 
 class HealthAnswer(Struct, frozen=True, kw_only=True):
@@ -237,6 +240,11 @@ class CreditBody(Body, frozen=True):
 
 class PlanBody(Body, frozen=True):
     plan: Name
+
+
+class OpenBreakerBody(Body, frozen=True):
+    seconds: Seconds = 3_600.0
+    reason: str | None = None
 
 
 class ResizeBody(Body, frozen=True):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .. import validation as arg
 from ..backoff import away_pause_s
@@ -78,7 +79,7 @@ class Completer:
             # An error after the request to stop says nothing about the job.
             ending = c.Interrupted("the worker was stopped")
         else:
-            ending = self._ending_of(result)
+            ending = _with_provider_cost(run, self._ending_of(result))
             if isinstance(result, Failure | SetupFailed):
                 note = {"error": arg.text(redacted(result.error))}
                 if result.traceback is not None:
@@ -154,6 +155,13 @@ def _unchanged(answer: Finished | Refused) -> str | None:
     if isinstance(answer, Finished):
         return None if answer.changed else answer.status
     return str(answer.details.get("status", "unknown"))
+
+
+def _with_provider_cost(run: Run, ending: c.Ending) -> c.Ending:
+    """What the tool says that the provider takes, if the run itself did not say so."""
+    if run.tool.provider_cost is None or not isinstance(ending, c.Completed) or ending.provider_cost is not None:
+        return ending
+    return replace(ending, provider_cost=run.tool.provider_cost_of(run.lease.claimed.payload))
 
 
 def _kept(traceback: str | None) -> str | None:

@@ -37,6 +37,7 @@ from .jobs import (
 from .leases import Lease
 from .lists import PAGE_BYTES, Page, PageFiller, Whole
 from .pools import PoolView, pool_view
+from .providers import BreakerState, MarginView, ProviderView, margin_view, provider_view
 from .submits import FinishView, Quote, Receipt, Requeued, finish_view, receipt
 from .workers import WorkerView, worker_view
 
@@ -49,6 +50,7 @@ __all__ = [
     "BatchCancelled",
     "BatchResumed",
     "BatchView",
+    "BreakerState",
     "Credited",
     "EntryView",
     "EventView",
@@ -62,10 +64,12 @@ __all__ = [
     "KeyView",
     "Lease",
     "LibraryItem",
+    "MarginView",
     "NewApiKey",
     "Page",
     "PageFiller",
     "PoolView",
+    "ProviderView",
     "Quote",
     "Receipt",
     "Requeued",
@@ -86,11 +90,13 @@ __all__ = [
     "instant",
     "job_view",
     "key_view",
+    "margin_view",
     "moment",
     "moment_if_any",
     "owner_event_view",
     "owner_job_view",
     "pool_view",
+    "provider_view",
     "receipt",
     "worker_view",
 ]

@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from msgspec.structs import fields, replace
 
 from ...core.payload import Dedupe, read_json
-from ...core.policy import SECOND
+from ...core.policy import MILLION, SECOND
 from ...core.pools import WaitReason
 from ...core.records import HELD, WAITING, Awaiting, Job, Leased, Parked, Status
 from ...core.visibility import OPERATORS_ONLY, Audience, error_for_owner, event_for_owner
@@ -40,8 +40,9 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     error: why it failed or was cancelled. Operators see it in full; its owner sees `user_error` here too.
     user_error: the words that may be shown to its owner: those that the tool wrote for them, or a plain sentence.
     removed_at: when its owner removed the work from the library. Its payload and result are null since then.
-    resume_data, locked_by, provider_ref: the checkpoint's data, the worker that runs it, and the external provider's
-        reference. For operators and workers; None for its owner.
+    resume_data, locked_by, provider_ref, provider_cost: the checkpoint's data, the worker that runs it, and the
+        external provider's reference and price, in the operator's currency. For operators and workers; None for its
+        owner.
     """
 
     id: str
@@ -82,6 +83,7 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     lock_expires_at: datetime | None
     last_heartbeat_at: datetime | None
     provider_ref: str | None
+    provider_cost: float | None
     batch: str | None
     correlation_id: str | None
     requeue_of: str | None
@@ -179,6 +181,7 @@ def job_view(
         lock_expires_at=None if lease is None else moment(lease.expires_at),
         last_heartbeat_at=None if lease is None else moment(lease.heartbeat_at),
         provider_ref=job.place.ref if isinstance(job.place, Awaiting) else None,
+        provider_cost=None if job.provider_cost is None else job.provider_cost / MILLION,
         batch=job.batch_id,
         correlation_id=job.spec.correlation_id,
         requeue_of=job.requeue_of,

@@ -24,9 +24,11 @@ from ...engine.views import (
     Hold,
     JobView,
     KeyView,
+    MarginView,
     NewApiKey,
     Page,
     PoolView,
+    ProviderView,
     Requeued,
     Whole,
     WorkerView,
@@ -39,7 +41,7 @@ from ..request_body import body
 from ..responses import answer
 from .account import ledger_page, told
 from .jobs import one_key
-from .parameters import Cursor, ForAccount, Include, Key, Limit, texts
+from .parameters import Cursor, Day, ForAccount, Include, Key, Limit, texts
 
 routes = APIRouter(prefix="/api/admin", tags=["admin"])
 
@@ -144,6 +146,37 @@ async def resize(call: Admin, pool: str, asked: Annotated[s.ResizeBody, body(s.R
 
 async def _pool(call: Call, name: str) -> Response:
     return answer(next(pool for pool in await call.app.pools() if pool.name == name))
+
+
+@routes.get("/providers", summary="List external providers")
+@gives(Whole[ProviderView])
+async def providers(call: Admin) -> Response:
+    """How each provider stands, over all processes: its circuit breaker, and the requests that are out."""
+    return answer(Whole(await call.app.provider_states()))
+
+
+@routes.post("/providers/{provider:ficha_name}/open", summary="Send nothing to a provider for a while")
+@gives(ProviderView, c.OpenBreaker)
+async def open_breaker(
+    call: Admin, provider: str, asked: Annotated[s.OpenBreakerBody, body(s.OpenBreakerBody)]
+) -> Response:
+    """Opens its circuit breaker, whatever its requests say. After that time a probe goes out."""
+    return answer(await call.acting.open_breaker(provider, seconds=asked.seconds, reason=asked.reason))
+
+
+@routes.post("/providers/{provider:ficha_name}/reset", summary="Send requests to a provider again")
+@gives(ProviderView, c.CloseBreaker)
+async def reset_breaker(call: Admin, provider: str) -> Response:
+    """Closes its circuit breaker at once."""
+    return answer(await call.acting.reset_breaker(provider))
+
+
+@routes.get("/margins", summary="What jobs earned and cost")
+@gives(Whole[MarginView], "INVALID_ARGUMENT", "TOO_LARGE")
+async def margins(call: Admin, since: Day = None, until: Day = None) -> Response:
+    """By UTC day of the submit, tool and plan: jobs, credits that were not refunded, and what providers took. Only jobs
+    whose cost is known are counted. Without days, the last 30."""
+    return answer(Whole(await call.app.margins(since=since, until=until)))
 
 
 @routes.get("/dead", summary="List dead letters")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from inspect import Parameter, Signature
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ Include = Annotated[
 ForAccount = Annotated[
     str | None, Query(min_length=1, max_length=255, description="Whose. For service and admin keys.")
 ]
+Day = Annotated[date | None, Query(description="A day (UTC), such as 2026-03-31.")]
 Key = Annotated[
     str | None, Header(alias="Idempotency-Key", description="Your own name for this call: a repeat changes nothing.")
 ]

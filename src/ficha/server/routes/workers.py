@@ -151,10 +151,14 @@ async def finish(call: Service, asked: Annotated[s.WorkerFinishBody, body(s.Work
 def _ending(call: Call, asked: s.WorkerFinishBody) -> c.Ending:
     match asked.outcome:
         case "completed":
-            return call.app.completed(asked.result, asked.delivered, asked.of)
+            return call.app.completed(asked.result, asked.delivered, asked.of, asked.provider_cost)
         case "failed":
-            words = arg.text(asked.error or "failed, and the worker did not say why")
-            return c.Failed(words, asked.final, asked.for_user)
+            return call.app.failed(
+                asked.error or "failed, and the worker did not say why",
+                final=asked.final,
+                for_user=asked.for_user,
+                provider_cost=asked.provider_cost,
+            )
         case "retry":
             return call.app.retry_later(asked.after_s, asked.reason)
         case "cancelled":

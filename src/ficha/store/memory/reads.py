@@ -13,7 +13,7 @@ from uuid import UUID
 from ...core.dataset import State
 from ...core.history import history
 from ...core.library import is_in_library
-from ...core.policy import MILLISECOND, SECOND
+from ...core.policy import DAY, MILLISECOND, SECOND
 from ...core.records import (
     HELD,
     Account,
@@ -29,6 +29,8 @@ from ...core.records import (
     Leased,
     Parked,
     PendingHook,
+    ProviderOutage,
+    ProviderState,
     Ready,
     Reservation,
     Step,
@@ -386,6 +388,22 @@ def _get_file_usage(store: MemoryStore, query: q.GetFileUsage) -> FileUsage:
     return store.state.of(FileUsage).get(query.account_id, FileUsage(query.account_id))
 
 
+def _list_providers(store: MemoryStore, query: q.ListProviders) -> list[q.ProviderRow]:
+    states, outages = store.state.of(ProviderState), store.state.of(ProviderOutage)
+    names = sorted({*states, *outages})[: query.limit]
+    return [q.ProviderRow(name, store.clock(), states.get(name), outages.get(name)) for name in names]
+
+
+def _get_margins(store: MemoryStore, query: q.GetMargins) -> list[q.MarginLine]:
+    sums: dict[tuple[int, str, str], list[int]] = {}
+    for job in store.state.jobs.values():
+        if job.provider_cost is not None and query.since_at <= job.created_at < query.until_at:
+            found = sums.setdefault((job.created_at // DAY, job.spec.tool, job.plan), [0, 0, 0])
+            for index, amount in enumerate((1, job.charged - job.refunded, job.provider_cost)):
+                found[index] += amount
+    return [q.MarginLine(*names, *amounts) for names, amounts in sorted(sums.items())[: query.limit]]
+
+
 def _get_snapshot(store: MemoryStore, query: q.GetSnapshot) -> Snapshot:
     return store.snapshot(query.needs)
 
@@ -462,6 +480,8 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.ListLinkedFiles: _list_linked_files,
     q.ListDueFiles: _list_due_files,
     q.GetFileUsage: _get_file_usage,
+    q.ListProviders: _list_providers,
+    q.GetMargins: _get_margins,
     q.GetSnapshot: _get_snapshot,
     q.GetState: _get_state,
 }

@@ -30,9 +30,11 @@ HOT: Final = (
     "first_run_at",
 )
 """Fields that are in the hot row while the job is active, and in the wide row after its end."""
-_END_ONLY: Final = ("finished_at", "error", "user_error", "charged", "refunded", "delivered", "dead_at")
+_END_ONLY: Final = (
+    *("finished_at", "error", "user_error", "charged", "refunded", "delivered", "dead_at", "provider_cost"),
+)
 _END: Final = ("id", "status", *_END_ONLY, *HOT)
-_AMENDED: Final = ("id", "dead_at", "events", "late_finishes", "callbacks")
+_AMENDED: Final = ("id", "dead_at", "events", "late_finishes", "callbacks", "provider_cost")
 _REMOVED: Final = (*_END, "removed_at")
 _WAITING: Final = ("account_id", "pool", "wait_until_at", *HOT)
 _HELD: Final = ("account_id", "pool", "status", *HOT)
@@ -171,8 +173,8 @@ class JobRows(Struct):
     """Job changes as row operations, the same for every store.
 
     born: jobs to insert into the wide table. ended: jobs whose end is written there. amended: jobs that had ended
-    before and whose dead-letter mark or counts changed. removed: jobs whose work is removed, also those that end now.
-    checkpoints: jobs whose checkpoint changed.
+    before and whose dead-letter mark or counts changed, and those whose provider took something for a run that did not
+    end them. removed: jobs whose work is removed, also those that end now. checkpoints: jobs whose checkpoint changed.
     places: changes of hot rows, under the table's name with `_gone` (ids), `_new` or `_changed` (jobs).
     """
 
@@ -201,7 +203,7 @@ def job_rows(changes: list[JobChange]) -> JobRows:
             rows.removed.append(after)
         elif before.place is not None and after.place is None:
             rows.ended.append(after)
-        elif before.place is None:
+        elif before.place is None or before.provider_cost != after.provider_cost:
             rows.amended.append(after)
         if after.checkpoint is not None and (before is None or before.checkpoint != after.checkpoint):
             rows.checkpoints.append(after)

@@ -14,6 +14,7 @@ from ...core.records import Account, Content, Event, Tally
 from .. import base as q
 from ..commits import account_mark, decoded
 from ..keyed.questions import KEYED_QUESTIONS, keyed_between
+from ..provider_questions import PROVIDER_QUESTIONS
 from . import tables as t
 from .dialect import Asking, Dialect, Select, Statement, sql_file
 from .jobs import HOT_ROWS, JOB_WIDTH, job_columns, job_of
@@ -252,6 +253,7 @@ QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {
     q.GetStats: get_stats,
     q.GetState: get_state,
     **SIDE_QUESTIONS,
+    **PROVIDER_QUESTIONS,
 }
 SEVERAL: Final[frozenset[type[q.Query[Any]]]] = SEVERAL_SIDE | {q.GetStats, q.GetState}
 """Queries of several statements: they need a transaction to be answered in one view."""

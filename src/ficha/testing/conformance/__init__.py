@@ -28,6 +28,7 @@ from .loading import LoadingConformance
 from .polls import PollConformance
 from .records import RecordConformance
 from .texts import TextConformance
+from .turns import TurnConformance
 from .workers import WorkerConformance
 
 
@@ -45,6 +46,7 @@ class StoreConformance(
     IdentityConformance,
     FileConformance,
     LibraryConformance,
+    TurnConformance,
 ):
     """All tests of the suite."""
 

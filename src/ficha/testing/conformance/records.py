@@ -137,7 +137,7 @@ class RecordConformance:
                 "first_worker",
                 "requeue_of",
             ),
-            *("removed_at", "started_at"),
+            *("provider_cost", "removed_at", "started_at"),
             "user_error",
         }
         await driver.run(c.CancelJob(full.id))

@@ -43,9 +43,10 @@ WITH guard AS MATERIALIZED (
 ), ended AS (
     UPDATE ficha.jobs t
     SET status = v.status, finished_at = v.finished_at, error = v.error, user_error = v.user_error, charged = v.charged,
-        refunded = v.refunded, delivered = v.delivered, dead_at = v.dead_at, epoch = v.epoch, attempts = v.attempts,
-        recoveries = v.recoveries, started_at = v.started_at, events = v.events, late_finishes = v.late_finishes,
-        callbacks = v.callbacks, first_worker = v.first_worker, first_run_at = v.first_run_at, result = v.result
+        refunded = v.refunded, delivered = v.delivered, dead_at = v.dead_at, provider_cost = v.provider_cost,
+        epoch = v.epoch, attempts = v.attempts, recoveries = v.recoveries, started_at = v.started_at, events = v.events,
+        late_finishes = v.late_finishes, callbacks = v.callbacks, first_worker = v.first_worker,
+        first_run_at = v.first_run_at, result = v.result
     FROM guard
     CROSS JOIN unnest($11::text::ficha.jobs[]) AS v
     WHERE t.id = ANY (ARRAY[v.id])

@@ -68,6 +68,7 @@ CREATE TABLE ficha.jobs (
     payload         json NOT NULL,
     refunded        bigint NOT NULL,
     delivered       bigint,
+    provider_cost   bigint,
     started_at      timestamptz,
     first_run_at    timestamptz,
     finished_at     timestamptz,
@@ -93,6 +94,8 @@ CREATE TABLE ficha.jobs (
 CREATE INDEX jobs_of_account ON ficha.jobs (account_id, id);
 CREATE INDEX jobs_of_batch ON ficha.jobs (batch_id, id) WHERE batch_id IS NOT NULL;
 CREATE INDEX jobs_dead ON ficha.jobs (id) WHERE dead_at IS NOT NULL;
+-- By the time of the submit: the end of a job changes no column that is in an index, unless a provider took something.
+CREATE INDEX jobs_with_provider_cost ON ficha.jobs (created_at) WHERE provider_cost IS NOT NULL;
 
 -- One narrow row per claimable job. A claim deletes it.
 CREATE TABLE ficha.ready (
@@ -504,7 +507,7 @@ SELECT
     j.session, j.batch_id, j.correlation_id, j.content_hash, j.requeue_of, j.plan, j.number,
     c.name AS checkpoint, c.progress, c.data AS checkpoint_data, c.saved_at AS checkpoint_saved_at,
     c.partial,
-    j.charged, j.refunded, j.delivered, j.user_error, j.payload, j.result
+    j.charged, j.refunded, j.delivered, j.provider_cost, j.user_error, j.payload, j.result
 FROM ficha.jobs j
 LEFT JOIN ficha.ready r ON r.job_id = j.id
 LEFT JOIN ficha.parked p ON p.job_id = j.id

@@ -63,6 +63,7 @@ CREATE TABLE jobs (
     delivered INTEGER,
     dead_at INTEGER,
     removed_at INTEGER,
+    provider_cost INTEGER,
     payload TEXT NOT NULL,
     result TEXT
 ) STRICT;
@@ -70,6 +71,7 @@ CREATE TABLE jobs (
 CREATE INDEX jobs_by_account ON jobs (account_id, id);
 CREATE INDEX jobs_by_batch ON jobs (batch_id, id) WHERE batch_id IS NOT NULL;
 CREATE INDEX jobs_dead ON jobs (id) WHERE dead_at IS NOT NULL;
+CREATE INDEX jobs_with_provider_cost ON jobs (created_at) WHERE provider_cost IS NOT NULL;
 
 CREATE TABLE ready (
     job_id TEXT PRIMARY KEY,
@@ -460,7 +462,7 @@ SELECT
     j.session, j.batch_id, j.correlation_id, j.content_hash, j.requeue_of, j.plan, j.number,
     c.name AS checkpoint, c.progress, c.data AS checkpoint_data, c.saved_at AS checkpoint_saved_at,
     c.partial,
-    j.charged, j.refunded, j.delivered, j.user_error, j.payload, j.result
+    j.charged, j.refunded, j.delivered, j.provider_cost, j.user_error, j.payload, j.result
 FROM jobs AS j
 LEFT JOIN ready AS r ON r.job_id = j.id
 LEFT JOIN parked AS p ON p.job_id = j.id

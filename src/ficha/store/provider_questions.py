@@ -1,0 +1,45 @@
+"""The queries about external providers: how each stands, and what was earned and paid for its work. Both SQL stores
+answer them alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from . import base as q
+from .keyed.tables import KEYED
+from .sql.dialect import Asking, Dialect, Statement, sql_file
+
+_STATES: Final = KEYED["ProviderState"]
+_OUTAGES: Final = KEYED["ProviderOutage"]
+
+
+def list_providers(sql: Dialect, query: q.ListProviders, now: int | None) -> Asking[list[q.ProviderRow]]:
+    words = {"state": sql.selected(_STATES, "s"), "outage": sql.selected(_OUTAGES, "o"), "moment": sql.moment}
+    text = sql_file("ficha.store.sql", "providers").format(
+        **words, at=sql.read("m.at", "instant"), limit=sql.parameter(4, "number")
+    )
+    width = len(_STATES.columns)
+    return [
+        q.ProviderRow(
+            name,
+            at,
+            None if found[0] is None else _STATES.record(found[:width]),
+            None if found[width] is None else _OUTAGES.record(found[width:]),
+        )
+        for name, at, *found in (yield Statement(text, (now, 0, 0, query.limit, 0)))
+    ]
+
+
+def get_margins(sql: Dialect, query: q.GetMargins, _now: int | None) -> Asking[list[q.MarginLine]]:
+    words = {"created_at": sql.read("created_at", "instant"), "limit": sql.parameter(3, "number")}
+    since, until = (sql.parameter(number, "instant") for number in (1, 2))
+    text = sql_file("ficha.store.sql", "margins").format(**words, since=since, until=until)
+    given = (sql.value(query.since_at, "instant"), sql.value(query.until_at, "instant"), query.limit)
+    return [q.MarginLine(*row) for row in (yield Statement(text, given))]
+
+
+PROVIDER_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
+    q.ListProviders: list_providers,
+    q.GetMargins: get_margins,
+}
