@@ -20,7 +20,7 @@ def test_turns_are_spaced_and_reserved_one_after_the_other() -> None:
         turn fal t1      -> taken wait=0ms
         turn fal t2      -> taken wait=1000ms
         turn fal t3      -> taken wait=2000ms
-        turn fal t4      -> RATE_LIMITED retry_after=1.0 retryable=yes wait_ms=3000 provider=fal
+        turn fal t4      -> RATE_LIMITED retry_after=3.0 retryable=yes wait_ms=3000 provider=fal
         +1s
         turn fal t4      -> taken wait=2000ms
         turn own t5      -> taken wait=0ms

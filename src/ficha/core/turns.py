@@ -49,7 +49,7 @@ def take_turn(ws: Workspace, command: TakeTurn) -> TurnTaken | Refusal:
         return _busy(command.provider, terms.at_once)
     wait_us = _wait_us(state, terms, now)
     if wait_us > terms.longest_wait_ms * MILLISECOND:
-        return _too_fast(command.provider, wait_us, terms)
+        return _too_fast(command.provider, wait_us)
     until_at = now + wait_us + terms.hold_ms * MILLISECOND
     after = replace(
         state,
@@ -98,13 +98,14 @@ def _busy(provider: str, at_once: int) -> Refusal:
     )
 
 
-def _too_fast(provider: str, wait_us: int, terms: TurnTerms) -> Refusal:
-    # By then others may have taken turns too, so this is when a turn can be had at the earliest.
-    wait_s = max(MILLISECOND, wait_us - terms.longest_wait_ms * MILLISECOND) / SECOND
+def _too_fast(provider: str, wait_us: int) -> Refusal:
+    """Whoever is refused comes back when the turns that are taken now have passed. An earlier time would bring all of
+    them back again and again for the one turn that becomes free meanwhile."""
+    wait_s = wait_us / SECOND
     return Refusal(
         "RATE_LIMITED",
-        f"the next free turn of provider {provider} is {wait_us / SECOND:g} s away, which is longer than a caller "
-        f"waits; try again in {wait_s:g} s.",
+        f"the next free turn of provider {provider} is {wait_s:g} s away, which is longer than a caller waits; "
+        f"try again in {wait_s:g} s.",
         retry_after_s=wait_s,
         details={"provider": provider, "wait_ms": -(-wait_us // MILLISECOND)},
     )
