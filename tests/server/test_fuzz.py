@@ -30,8 +30,10 @@ TRIALS = [
     for path, methods in PATHS.items()
     for method, operation in methods.items()
     for fits in (True, False)
-    # What takes nothing cannot be asked wrongly.
-    if fits or "requestBody" in operation or {"query", "path"} & {one["in"] for one in operation.get("parameters", ())}
+    # What takes nothing cannot be asked wrongly, and neither can what takes any text and any body from anybody.
+    if fits
+    or "requestBody" in operation
+    or (operation["security"] and {"query", "path"} & {one["in"] for one in operation.get("parameters", ())})
 ]
 
 

@@ -27,7 +27,16 @@ MACHINERY: Final = frozenset(
         *("stand", "work_heard", "telling_of_work", "cancels_heard", "wait_for_cancels", "lost", "register_worker"),
         *("completed", "failed", "retry_later", "accepted", "cancelled", "interrupted", "end_many", "finish_job"),
         *("use_api_key", "due_hooks", "hold_hook", "end_hook", "hooks_heard", "wait_for_hooks"),
-        *("clear_up", "next_due_s", "provider_http", "save_result", "callback_url", "kept_word", "accepted_ref"),
+        *(
+            "clear_up",
+            "next_due_s",
+            "provider_http",
+            "save_result",
+            "callback_url",
+            "check_callback",
+            "kept_word",
+            "accepted_ref",
+        ),
         *("due_polls", "hold_poll", "end_poll", "finish_awaiting", "polls_heard", "wait_for_polls"),
     )
 )

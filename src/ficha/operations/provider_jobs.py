@@ -45,8 +45,6 @@ KEPT_HEADERS: Final = frozenset({"content-type", "user-agent", "webhook-id", "we
 KEPT_PREFIXES: Final = ("x-fal-webhook-request", "x-fal-webhook-timestamp", "x-request-id")
 HEADER_LENGTH: Final = 200
 TOKEN_LENGTH: Final = 200
-NO_CALLBACK: Final = Refusal("NOT_FOUND", "there is no such call-back address.")
-FORGED: Final = Refusal("UNAUTHENTICATED", "the call-back is not signed as its provider signs; nothing was changed.")
 
 
 class ProviderOperations(HookOperations, TurnOperations):
@@ -92,11 +90,7 @@ class ProviderOperations(HookOperations, TurnOperations):
         Refused as NOT_FOUND if the address is none of ours, and as UNAUTHENTICATED if it is not the provider's, which
         is kept too. Anything else is taken: one that comes twice, late, or is about another run changes nothing.
         """
-        found = self.providers.get(provider)
-        named = self._named_by(provider, token)
-        if found is None or named is None:
-            raise Refused.of(NO_CALLBACK)
-        job_id, attempt = named
+        found, job_id, attempt = self.check_callback(provider, token)
         at = time.time() if received_at is None else received_at
         callback = ReceivedCallback({name.lower(): text for name, text in headers.items()}, body, at)
         verdict, status = await self._verified(found, callback, job_id)
@@ -118,19 +112,21 @@ class ProviderOperations(HookOperations, TurnOperations):
             extra={"provider": provider, "job": job_id, "verdict": verdict, "asks": noted.asks, "bytes": len(body)},
         )
         if verdict == "forged":
-            raise Refused.of(FORGED)
+            raise Refused.of(_forged())
         return verdict
 
-    def _named_by(self, provider: str, token: str) -> tuple[str, int] | None:
-        """The job and the run that a token is for; None if it is not ours."""
+    def check_callback(self, provider: str, token: str) -> tuple[Provider, str, int]:
+        """The provider, the job and the run that an address is for; refused as NOT_FOUND, in the same words whatever is
+        wrong with it, if it is none of ours."""
+        found = self.providers.get(provider)
         parts = token.split(".", 2)
-        if self.signer is None or len(token) > TOKEN_LENGTH or len(parts) != 3:
-            return None
+        if found is None or self.signer is None or len(token) > TOKEN_LENGTH or len(parts) != 3:
+            raise Refused.of(_no_address())
         job_id, attempt, signature = parts
         is_number = attempt.isdecimal() and attempt.isascii() and len(attempt) <= 9
         if not is_number or not self.signer.is_signed(signature, "callback", provider, job_id, attempt):
-            return None
-        return job_id, int(attempt)
+            raise Refused.of(_no_address())
+        return found, job_id, int(attempt)
 
     async def _verified(
         self, provider: Provider, callback: ReceivedCallback, job_id: str
@@ -200,6 +196,14 @@ class ProviderOperations(HookOperations, TurnOperations):
     async def wait_for_polls(self, timeout_s: float, *, since: int) -> bool:
         """Returns when a provider has called back (True), or the time is up."""
         return await self.engine.wakeups.wait((POLLS,), timeout_s, since)
+
+
+def _no_address() -> Refusal:
+    return Refusal("NOT_FOUND", "there is no such call-back address.")
+
+
+def _forged() -> Refusal:
+    return Refusal("UNAUTHENTICATED", "the call-back is not signed as its provider signs; nothing was changed.")
 
 
 def _ref_of(provider: Provider, callback: ReceivedCallback) -> str | None:

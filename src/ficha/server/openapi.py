@@ -29,6 +29,8 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 REF: Final = "#/components/schemas/{name}"
 ALWAYS: Final[tuple[AnyCode, ...]] = ("INVALID_ARGUMENT", "INTERNAL", "HEADERS_TOO_LARGE")
 GUARDED: Final[tuple[AnyCode, ...]] = ("UNAUTHENTICATED", "RATE_LIMITED", "OVERLOADED")
+WITH_BYTES: Final[tuple[AnyCode, ...]] = ("OVERLOADED", "TIMEOUT", "TOO_LARGE")
+"""Of a route that takes a body of any kind and needs no key."""
 WITH_BODY: Final[tuple[AnyCode, ...]] = ("INVALID_JSON", "TIMEOUT", "TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE")
 ABOUT: Final = """Submit, watch, cancel and pay for jobs.
 
@@ -39,10 +41,13 @@ Errors are problems (RFC 9457) with a stable `code`; `retryable` says whether th
 class Gives:
     """What a route answers with, by status, and the codes with which it refuses beside those that every route has."""
 
-    def __init__(self, shapes: dict[int, Any], refuses: frozenset[AnyCode], media_type: str) -> None:
+    def __init__(
+        self, shapes: dict[int, Any], refuses: frozenset[AnyCode], media_type: str, *, takes_bytes: bool
+    ) -> None:
         self.shapes = shapes
         self.refuses = refuses
         self.media_type = media_type
+        self.takes_bytes = takes_bytes
 
 
 def gives(
@@ -51,6 +56,7 @@ def gives(
     status: int = 200,
     also: int | None = None,
     media_type: str = "application/json",
+    takes_bytes: bool = False,
 ) -> Callable[[Endpoint], Endpoint]:
     """Says of a route's function what it answers with, and what may refuse it: a command, by the codes of its rule, or
     the checks before one, by their code."""
@@ -58,7 +64,7 @@ def gives(
     shapes = {status: shape} | ({} if also is None else {also: shape})
 
     def say(endpoint: Endpoint) -> Endpoint:
-        endpoint.gives = Gives(shapes, frozenset(codes), media_type)  # type: ignore[attr-defined]
+        endpoint.gives = Gives(shapes, frozenset(codes), media_type, takes_bytes=takes_bytes)  # type: ignore[attr-defined]
         return endpoint
 
     return say
@@ -147,6 +153,8 @@ def codes_of_route(route: APIRoute) -> set[AnyCode]:
             codes.add("FORBIDDEN")
     if takes_body(route):
         codes |= {*WITH_BODY}
+    if _given(route).takes_bytes:
+        codes |= {*WITH_BYTES}
     return codes
 
 

@@ -260,5 +260,11 @@ class ApiKeyBody(Body, frozen=True):
     ttl_s: Annotated[float, Meta(gt=0)] | None = None
 
 
+class CallbackAnswer(Struct, frozen=True):
+    """The call-back was taken."""
+
+    received: bool
+
+
 class ProbeAnswer(Struct, frozen=True):
     status: Literal["ok", "away"]

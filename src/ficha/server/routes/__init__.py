@@ -1,7 +1,7 @@
 """The routes, by noun: each turns a request into an operation and what came of it into an answer. Nothing is decided
 here."""
 
-from . import account, admin, batches, jobs, library, probes, queue, reservations, system, tools, workers
+from . import account, admin, batches, callbacks, jobs, library, probes, queue, reservations, system, tools, workers
 
 ROUTERS = (
     jobs.routes,
@@ -14,5 +14,6 @@ ROUTERS = (
     workers.routes,
     system.routes,
     admin.routes,
+    callbacks.routes,
     probes.routes,
 )
