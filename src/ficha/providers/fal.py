@@ -26,7 +26,7 @@ from .base import (
     words_of,
 )
 from .json_paths import is_web_address, last_name, number_at, read_object, text_at
-from .options import check_options, credential
+from .options import check_options, credential, reference
 from .signatures import PublishedKeys, ed25519_keys, fits_fal
 
 BASE_URL: Final = "https://queue.fal.run"
@@ -92,9 +92,8 @@ class Fal(Provider):
         headers = {**self._headers(), "idempotency-key": key, **_headers_of(call)}
         answer = await http.json("POST", url, headers=headers, json=call.input)
         request_id = text_at(answer, "request_id")
-        if request_id is None or _ID.fullmatch(request_id) is None:
-            raise ProviderError("fal's answer names no request")
-        return f"{self._app(call.target, answer)}/requests/{request_id}"
+        ref = f"{self._app(call.target, answer)}/requests/{request_id}"
+        return reference(ref if request_id is not None and _ID.fullmatch(request_id) else None, "fal")
 
     async def status(self, http: ProviderHttp, ref: str) -> ProviderStatus:
         answer = await http.json("GET", f"{self._address(ref)}/status", headers=self._headers())

@@ -29,6 +29,7 @@ from .base import (
     RemoteFile,
 )
 from .json_paths import all_found, found, is_web_address, last_name, number_at, read_object, text_at
+from .options import reference
 from .signatures import NO_FIT, HmacSignature, StandardSignature, check_secret, fits_hmac, fits_standard_webhook
 
 MOST_FILES: Final = 100
@@ -160,9 +161,7 @@ class GenericProvider(Provider):
             "correlation_id": correlation_id,
         }
         answer = await self._send(http, self._start, values)
-        if (ref := text_at(answer, self._ref)) is None:
-            raise ProviderError(f"the provider's answer has no reference at {self._ref}")
-        return ref
+        return reference(text_at(answer, self._ref), f"{self.name}, at {self._ref},")
 
     async def status(self, http: ProviderHttp, ref: str) -> ProviderStatus:
         answer = await self._send(http, self._status, {"ref": ref})

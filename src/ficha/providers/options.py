@@ -1,12 +1,16 @@
-"""What the built-in providers are given: keys from the environment, and the options of a call."""
+"""What the built-in providers are given: keys from the environment, the options of a call, and references to work."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection
+from typing import Final
 
 from ..environment import setting
 from .base import ProviderCall, ProviderError
+
+_REFERENCE: Final = re.compile(r"[!-~]{1,255}", re.ASCII)
 
 
 def credential(given: str | None, variable: str, what: str) -> str:
@@ -23,3 +27,10 @@ def check_options(call: ProviderCall, known: Collection[str]) -> None:
     if unknown:
         words = f"unknown option {unknown[0]!r} of the call; known are: {', '.join(sorted(known)) or 'none'}"
         raise ProviderError(words, final=True, was_sent=False, is_fault=False)
+
+
+def reference(text: str | None, whose: str) -> str:
+    """A provider's reference to its work, which must be one that can be stored."""
+    if text is None or _REFERENCE.fullmatch(text) is None:
+        raise ProviderError(f"the answer of {whose} has no reference to the work that it started")
+    return text

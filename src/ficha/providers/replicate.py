@@ -22,7 +22,7 @@ from .base import (
     RemoteFile,
 )
 from .json_paths import found, is_web_address, last_name, number_at, read_object, text_at, texts_in
-from .options import check_options, credential
+from .options import check_options, credential, reference
 from .signatures import NO_FIT, PublishedKeys, check_secret, fits_standard_webhook
 
 BASE_URL: Final = "https://api.replicate.com/v1"
@@ -91,9 +91,7 @@ class Replicate(Provider):
         if "cancel_after" in call.options:
             headers["cancel-after"] = str(call.options["cancel_after"])
         answer = await http.json("POST", f"{self._base_url}{path}", headers=headers, json=body)
-        if (ref := text_at(answer, "id")) is None:
-            raise ProviderError("Replicate's answer names no prediction")
-        return ref
+        return reference(text_at(answer, "id"), "Replicate")
 
     async def status(self, http: ProviderHttp, ref: str) -> ProviderStatus:
         return self._status(await http.json("GET", self._address(ref), headers=self._headers()))

@@ -25,7 +25,7 @@ from .base import (
     RemoteFile,
 )
 from .json_paths import all_found, found, is_web_address, last_name, number_at, read_object, text_at
-from .options import check_options, credential
+from .options import check_options, credential, reference
 
 BASE_URL: Final = "https://www.runninghub.ai"
 APP: Final = "app:"
@@ -100,9 +100,7 @@ class RunningHub(Provider):
         else:
             path, body["workflowId"] = "create", call.target
         data = await self._post(http, path, body, {"idempotency-key": key})
-        if (ref := text_at(data, "taskId")) is None:
-            raise ProviderError("RunningHub's answer names no task")
-        return ref
+        return reference(text_at(data, "taskId"), "RunningHub")
 
     async def status(self, http: ProviderHttp, ref: str) -> ProviderStatus:
         """Its list of outputs says all: whether the task runs, why it failed, what it made."""
