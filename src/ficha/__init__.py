@@ -18,6 +18,8 @@ from .engine.views import (
     Credited,
     EntryView,
     EventView,
+    FileLink,
+    FileView,
     FinishView,
     Happening,
     Hold,
@@ -31,10 +33,13 @@ from .engine.views import (
     PoolView,
     Quote,
     Receipt,
+    UploadView,
     Wait,
     WorkerView,
 )
 from .errors import *  # noqa: F403 (every exception is public; its file lists them)
+from .job_files import JobFile as File
+from .job_files import ThreadJobFile as ThreadFile
 from .operations import BoundOperations, LeaseName
 from .requests import BatchOptions, BatchRequest, JobFilter, SubmitOptions, SubmitRequest
 from .store.base import Stats, Store
@@ -75,6 +80,9 @@ __all__ = [
     "EntryView",
     "EventView",
     "Ficha",
+    "File",
+    "FileLink",
+    "FileView",
     "FinalError",
     "FinishView",
     "Happening",
@@ -108,10 +116,12 @@ __all__ = [
     "SubmitRequest",
     "SweepReport",
     "SyncFicha",
+    "ThreadFile",
     "ThreadJobContext",
     "Tool",
     "ToolSubmit",
     "UnstorableValue",
+    "UploadView",
     "UserError",
     "Wait",
     "WorkRemoved",

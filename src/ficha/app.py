@@ -35,7 +35,7 @@ from .engine.engine import Engine
 from .engine.queries import Queries
 from .engine.trigger import OnWork
 from .environment import listed, setting
-from .operations import AllOperations, BoundOperations
+from .operations import AllOperations, BoundOperations, FileAccess
 from .outbound import Outbound, OutboundError
 from .providers import Provider, ProviderCall, ProviderHttp
 from .signing import LEAST_BYTES, Signer
@@ -103,6 +103,8 @@ class Ficha(AllOperations):
         for. Default to 300 and 86,400.
     reservations_kept_s: how long a reservation that ended is kept after its time was over. Defaults to 86,400.
     schedule_max_s: how far ahead a job may be scheduled. Defaults to 31,536,000 (365 days).
+    upload_s: how long an upload may take. Defaults to 3,600.
+    unused_file_s: how long a file is kept that no job has taken. Defaults to 86,400.
     commits_kept_s: how long streams of accounts can be resumed: commits are kept for so long. At least 3,600; defaults
         to 86,400.
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
@@ -142,6 +144,8 @@ class Ficha(AllOperations):
         reservation_ttl_max_s: float = 86_400.0,
         reservations_kept_s: float = 86_400.0,
         schedule_max_s: float = 365 * 86_400.0,
+        upload_s: float = 3_600.0,
+        unused_file_s: float = 86_400.0,
         commits_kept_s: float = 86_400.0,
         warn_share: float = 0.8,
         sweep_s: float = 1.0,
@@ -207,7 +211,11 @@ class Ficha(AllOperations):
             job_events=self.limits.job_events,
             late_bytes=self.limits.late_bytes,
             job_callbacks=self.limits.job_callbacks,
+            file_bytes=self.limits.file_bytes,
+            upload_ms=_milliseconds_of(upload_s, "upload_s"),
+            unused_file_ms=_milliseconds_of(unused_file_s, "unused_file_s"),
         )
+        self.file_access = self._new_file_access()
         self._pools = {DEFAULT_POOL: Pool(DEFAULT_POOL)} | checked_pools(pools)
         self._tools: dict[str, Tool] = {}
         self.tools: Mapping[str, Tool] = MappingProxyType(self._tools)
@@ -473,7 +481,11 @@ class Ficha(AllOperations):
         """A copy with the same declarations that is not open, for another event loop."""
         found = copy(self)
         found._engine = found._queries = found._outbound = None
+        found.file_access = found._new_file_access()
         return found
+
+    def _new_file_access(self) -> FileAccess:
+        return FileAccess(self.files_url, self.signer, self.public_url)
 
     async def open(self) -> Self:
         """Connects to the database and declares the pools there."""
@@ -490,6 +502,7 @@ class Ficha(AllOperations):
             raise
         engine = Engine(store, self.policy, self._commit_limits, sweep_interval_s=self._sweep_s, on_work=self._on_work)
         self._engine, self._queries = engine, Queries(engine, engine.positions, self.limits.page_bytes)
+        engine.sweeper.sweep_files = self.sweep_files
         try:
             await engine.start(sweep=self._sweeps)
             for pool in self._pools.values():
@@ -569,10 +582,18 @@ class Ficha(AllOperations):
             sweep_s = self._sweep_s if sweeps else float("inf")
             engine = Engine(store, self.policy, self._commit_limits, sweep_interval_s=sweep_s)
             await engine.start(sweep=False, listen=False)
+            file_access = self._new_file_access()
             try:
-                yield BoundOperations(engine, tools=self.tools, limits=self.limits, default_plan=self.default_plan)
+                yield BoundOperations(
+                    engine,
+                    tools=self.tools,
+                    limits=self.limits,
+                    default_plan=self.default_plan,
+                    file_access=file_access,
+                )
             finally:
                 await engine.stop(CLOSE_GRACE_S)
+                await file_access.close()
         finally:
             await store.close()
 
@@ -583,6 +604,7 @@ class Ficha(AllOperations):
             return
         try:
             await engine.stop(grace_s)
+            await self.file_access.close()
             await engine.store.close()
         finally:
             # Only now: calls under way still use them.

@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from .core.outcomes import Refusal
 from .core.payload import CheckedJson, canonical, read_json
+from .job_files import BaseJobFile
 
 log = logging.getLogger("ficha.job")
 
@@ -98,6 +99,8 @@ def usual_form(value: Any, depth: int = 64) -> Any:
         return value if type(value) in (int, float) else (int if isinstance(value, int) else float)(value)
     if depth < 0:
         return value
+    if isinstance(value, BaseJobFile):
+        return value.json()
     if isinstance(value, Mapping):
         return {_key(key): usual_form(item, depth - 1) for key, item in value.items()}
     if isinstance(value, list | tuple | deque):

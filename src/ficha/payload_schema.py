@@ -27,6 +27,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticUndefined, SchemaError, core_schema
 
+from .job_files import FORMAT, BaseJobFile, FoundFiles
 from .json_values import plain_function, uncollected
 
 LARGE: Final = 16_384
@@ -50,13 +51,20 @@ class Payload:
         self.is_item = is_item
         self._adapter: TypeAdapter[Any] = TypeAdapter(kind)
         self._validate = self._adapter.validator.validate_json
+        self.has_files = _names_files(self.schema())
+        """Whether it may name files."""
 
-    def read(self, text: str) -> Any:
-        """The payload as the handler gets it: a dict by parameter, or an item. Raises pydantic's ValidationError."""
+    def read(self, text: str, found: FoundFiles | None = None) -> Any:
+        """The payload as the handler gets it: a dict by parameter, or an item. Raises pydantic's ValidationError.
+
+        found: collects the files that the payload names.
+        """
+        if self.has_files and found is None:
+            found = FoundFiles(BaseJobFile)
         if len(text) < LARGE:
-            return self._validate(text, strict=True)
+            return self._validate(text, strict=True, context=found)
         with uncollected:
-            return self._validate(text, strict=True)
+            return self._validate(text, strict=True, context=found)
 
     def fields(self, value: Any) -> Mapping[str, Any]:
         """The fields by name of what `read` returned, defaults included."""
@@ -74,6 +82,12 @@ class Payload:
         # A recursive model is one of the definitions; forms and validators need its properties at the top.
         found = schema["$defs"][schema["$ref"].rpartition("/")[2]]
         return {**found, "$defs": schema["$defs"]}
+
+
+def _names_files(schema: Any) -> bool:
+    """Whether a part of a JSON Schema is a file's id."""
+    parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    return (isinstance(schema, dict) and schema.get("format") == FORMAT) or any(map(_names_files, parts))
 
 
 def payload_of(name: str, handler: Callable[..., Any], *, takes_several: bool = False) -> Payload:

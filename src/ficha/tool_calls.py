@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, Unpack
 
-from .engine.views import Quote, Receipt
+from .engine.views import FileView, Quote, Receipt
 from .json_values import usual_form
 from .operations import AllOperations
 from .requests import SubmitOptions
@@ -92,10 +92,10 @@ class ToolSubmit(Generic[P]):
         return await self._quote(self._named(args, fields))
 
     async def _send(self, payload: dict[str, Any]) -> Receipt:
-        return await self._operations.submit(self._tool.name, usual_form(payload), **self._options)
+        return await self._operations.submit(self._tool.name, _plain(payload), **self._options)
 
     async def _quote(self, payload: dict[str, Any]) -> Quote:
-        return await self._operations.quote(self._tool.name, usual_form(payload), **self._options)
+        return await self._operations.quote(self._tool.name, _plain(payload), **self._options)
 
     def _named(self, args: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
         """The arguments as a payload: those given by position get their names."""
@@ -106,6 +106,11 @@ class ToolSubmit(Generic[P]):
         for name in named.keys() & fields.keys():
             raise TypeError(f"tool {self._tool.name} got the field {name!r} twice")
         return named | fields
+
+
+def _plain(payload: dict[str, Any]) -> Any:
+    """The payload as JSON; an uploaded file is its id."""
+    return usual_form({name: value.id if isinstance(value, FileView) else value for name, value in payload.items()})
 
 
 def handler_of(found: Any) -> Any:

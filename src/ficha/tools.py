@@ -19,6 +19,7 @@ from .core.visibility import Audience
 from .providers import Provider
 
 if TYPE_CHECKING:
+    from .job_files import FoundFiles
     from .payload_schema import Payload
 
 log = logging.getLogger("ficha.tools")
@@ -106,11 +107,14 @@ class Tool(Struct, frozen=True, kw_only=True):
         """Whether a handler of several jobs asks for their payloads beside them."""
         return self.payload.is_item
 
-    def arguments(self, text: str) -> Any:
+    def arguments(self, text: str, found: FoundFiles | None = None) -> Any:
         """What the handler gets for a payload: its keyword arguments, with the defaults; or, if it takes several jobs
-        per call, the item for its list of payloads. Raises PayloadMismatch if the payload does not fit."""
+        per call, the item for its list of payloads. Raises PayloadMismatch if the payload does not fit.
+
+        found: collects the files that the payload names.
+        """
         try:
-            return self.payload.read(text)
+            return self.payload.read(text, found)
         except Exception as error:
             # Only here: pydantic takes longer to import than all else, and not every process declares a tool.
             from pydantic import ValidationError

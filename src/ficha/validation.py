@@ -19,6 +19,7 @@ from .core.records import Status
 from .declarations import LONGEST_S, name_problem
 from .engine.views import PAGE_BYTES, STORED_TEXTS, JobText, instant, moment
 from .errors import Refused
+from .files.names import clean_name
 from .json_values import stored_json
 
 _KEY: Final = re.compile(r"[A-Za-z0-9._~:/-]{1,255}")
@@ -46,6 +47,7 @@ class Limits(Struct, frozen=True):
     callback_bytes: what is kept of one call-back. Defaults to 16 KiB.
     child_message_bytes: one message that a worker reads from a child process: a result, a step or a log line, with
         about 1 KiB around it. Defaults to 64 MiB.
+    file_bytes: one file, whatever the plan; also one that a job makes. Defaults to 1 GiB.
     """
 
     payload_bytes: int = 262_144
@@ -62,6 +64,7 @@ class Limits(Struct, frozen=True):
     job_callbacks: int = 20
     callback_bytes: int = 16_384
     child_message_bytes: int = 67_108_864
+    file_bytes: int = 1_073_741_824
 
 
 def invalid(message: str) -> Refused:
@@ -115,6 +118,18 @@ def job_id(value: Any, what: str = "job") -> str:
         return str(uuid.UUID(value))
     except (ValueError, AttributeError, TypeError):
         raise Refused.of(Refusal("NOT_FOUND", f"there is no {what} {str(value)[:80]!r}: an id is a UUID.")) from None
+
+
+def file_name(value: Any) -> str:
+    """What a file is called: a name without folders, and without what cannot be seen."""
+    if not isinstance(value, str) or (name := clean_name(value, "")) == "" or text_problem(name, "it") is not None:
+        shown = repr(value)[:80]
+        raise Refused.of(
+            Refusal(
+                "INVALID_FILE", f"a file needs a name of letters that can be seen, not {shown}; nothing was stored."
+            )
+        )
+    return name
 
 
 def amount(value: Any, what: str = "the amount") -> int:

@@ -1,5 +1,5 @@
-"""Each built-in provider as a tool of an application: a worker starts the work at the simulator, call-backs come in, and
-the job is finished once, with the right money."""
+"""Each built-in provider as a tool of an application: a worker starts the work at the simulator, call-backs come in,
+and the job is finished once, with the right money."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from ..core.invariants import violations
 from ..core.pools import WaitReason, why_not_yet, why_waiting
-from ..core.records import Account, Job, Pool, Ready, Status, Step
+from ..core.records import Account, File, FileUsage, Job, Pool, Ready, Status, Step
 from ..store import base as q
 from . import views as v
 from .event_tail import account_events, first_place, job_events
@@ -171,7 +171,38 @@ class Queries:
         """A page of reservations, newest first."""
         found = await self._reader.read(q.ListReservations(account_id, before, limit))
         now = q.wall_clock()
-        return self._page((v.hold_view(reservation, now) for reservation in found), limit, lambda hold: hold.id)
+        uploads = await self._linked_files("reservation", [held.id for held in found])
+        views = (v.hold_view(held, now, uploads=tuple(uploads.get(held.id, ()))) for held in found)
+        return self._page(views, limit, lambda hold: hold.id)
+
+    async def files(self, query: q.ListFiles) -> v.Page[v.FileView]:
+        """A page of files, newest first."""
+        found = await self._reader.read(query)
+        return self._page(map(v.file_view, found), query.limit, lambda file: file.id)
+
+    async def files_by_id(self, ids: Collection[str]) -> dict[str, File]:
+        """Those of these files that there are."""
+        return {file.id: file for file in await self._reader.read(q.GetFiles(tuple(ids)))} if ids else {}
+
+    async def job_files(self, job_ids: Collection[str]) -> dict[str, list[v.FileView]]:
+        """By job, the files that it made, or was the first to take."""
+        return await self._linked_files("job", job_ids)
+
+    async def _linked_files(
+        self, link: Literal["job", "reservation"], ids: Collection[str]
+    ) -> dict[str, list[v.FileView]]:
+        found: dict[str, list[v.FileView]] = {}
+        if not ids:
+            return found
+        for file in await self._reader.read(q.ListLinkedFiles(link, tuple(ids))):
+            found.setdefault((file.job_id if link == "job" else file.reservation_id) or "", []).append(
+                v.file_view(file)
+            )
+        return found
+
+    async def file_usage(self, account_id: str) -> FileUsage:
+        """How many files the account has, and their bytes together."""
+        return await self._reader.read(q.GetFileUsage(account_id))
 
     async def keys(self, account_id: str | None, after: tuple[str, str, str] | None, limit: int) -> list[v.KeyView]:
         return [v.key_view(key) for key in await self._reader.read(q.ListKeys(account_id, after, limit))]

@@ -15,7 +15,7 @@ import random
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from math import ceil
 from typing import TYPE_CHECKING, Final
@@ -46,21 +46,24 @@ GRAIN_S: Final = 0.01
 """Jobs that fall due so close together are promoted by one sweep."""
 TIDY_S: Final = 60.0
 """How often the leader lets the store clean up what commits leave behind."""
+FILES_S: Final = 10.0
+"""How often the leader looks for files whose time is over."""
 MAX_ROUNDS: Final = 100
 """After this many rounds that found work, a sweep leaves the rest to the next one."""
 NEVER: Final = float("-inf")
 
 
 class SweepReport(Struct, frozen=True):
-    """What one sweep did: jobs by action, how many reservations it marked as expired or deleted, and how many keys it
-    deleted."""
+    """What one sweep did: jobs by action, how many reservations it marked as expired or deleted, how many keys it
+    deleted, and how many files it removed, deleted, or found to be kept."""
 
     jobs: dict[str, int]
     reservations: int = 0
     keys: int = 0
+    files: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.jobs or self.reservations or self.keys)
+        return bool(self.jobs or self.reservations or self.keys or self.files)
 
 
 class Sweeper:
@@ -84,6 +87,9 @@ class Sweeper:
         self._next_due_at: dict[str, float] = {}
         """By pool, what the last scan saw of jobs that are not due yet."""
         self._next_tidy_at = 0.0
+        self.sweep_files: Callable[[], Awaitable[int]] | None = None
+        """Set by whoever can open the file storage."""
+        self._next_files_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._nudge_task: asyncio.Task[None] | None = None
         self._is_stopped = False
@@ -174,6 +180,7 @@ class Sweeper:
         with _logged():
             if await self._leads():
                 await self.sweep()
+                await self._look_at_files()
                 if tidies:
                     await self._tidy()
 
@@ -182,6 +189,12 @@ class Sweeper:
         with _logged():
             return await self.sweep()
         return None
+
+    async def _look_at_files(self) -> None:
+        if self.sweep_files is not None and time.monotonic() >= self._next_files_at:
+            self._next_files_at = time.monotonic() + FILES_S
+            if (files := await self.sweep_files()) > 0:
+                log.info("swept: %d files", files)
 
     async def _tidy(self) -> None:
         if time.monotonic() >= self._next_tidy_at:

@@ -1,6 +1,7 @@
 """In-process operations, by noun: arguments become commands, outcomes become views. Nothing is decided here."""
 
 from .bound import AllOperations, BoundOperations
+from .file_access import FileAccess
 from .hooks import HookOperations
 from .leases import LeaseName, LeaseOperations, StandingClaim
 from .provider_jobs import ProviderOperations
@@ -8,6 +9,7 @@ from .provider_jobs import ProviderOperations
 __all__ = [
     "AllOperations",
     "BoundOperations",
+    "FileAccess",
     "HookOperations",
     "LeaseName",
     "LeaseOperations",

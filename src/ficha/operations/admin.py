@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from .. import validation as arg
 from ..core import commands as c
 from ..core.outcomes import Discarded, PoolChanged, Recovered, Submitted
@@ -13,13 +15,14 @@ from ..engine.sweeper import SweepReport
 from ..engine.views import AuditView, Hold, JobText, JobView, KeyView, Page, PoolView, WorkerView
 from ..ids import new_id
 from ..store.base import ListJobs, Stats
-from .submits import SubmitOperations
+from .files import FileOperations
 
 
-class AdminOperations(SubmitOperations):
+class AdminOperations(FileOperations):
     async def sweep(self) -> SweepReport:
         """One round of recovery and clean-up, now."""
-        return await self.engine.sweep(self.actor)
+        report = await self.engine.sweep(self.actor)
+        return replace(report, files=await self.sweep_files())
 
     async def recover(self, job_id: str) -> Recovered:
         """Does whatever is due for one job by now; nothing, if nothing is."""

@@ -14,6 +14,7 @@ from .accounts import AccountOperations
 from .admin import AdminOperations
 from .api_keys import ApiKeyOperations
 from .batches import BatchOperations
+from .file_access import FileAccess
 from .following import FollowOperations
 from .leases import LeaseOperations
 from .library import LibraryOperations
@@ -31,13 +32,14 @@ MACHINERY: Final = frozenset(
             "clear_up",
             "next_due_s",
             "provider_http",
-            "save_result",
             "callback_url",
             "check_callback",
             "kept_word",
             "accepted_ref",
         ),
         *("due_polls", "hold_poll", "end_poll", "finish_awaiting", "polls_heard", "wait_for_polls"),
+        *("file_access", "stored_file", "receive", "save_result", "sweep_files"),
+        *("files_of", "open_file", "url_of", "save_file"),
     )
 )
 """What the worker, the server and the command line call of the operations, and most applications have no use for: `dir`
@@ -69,6 +71,7 @@ class AllOperations(
             default_plan=self.default_plan,
             queries=self.queries,
             actor=arg.name(actor, "an actor"),
+            file_access=self.file_access,
         )
 
 
@@ -82,6 +85,7 @@ class BoundOperations(AllOperations):
         tools: Mapping[str, Tool],
         limits: Limits,
         default_plan: str,
+        file_access: FileAccess,
         queries: Queries | None = None,
         actor: str | None = None,
     ) -> None:
@@ -89,6 +93,7 @@ class BoundOperations(AllOperations):
         self.limits = limits
         self.default_plan = default_plan
         self.actor = actor
+        self.file_access = file_access
         self._engine = engine
         self._queries = queries or Queries(engine, engine.positions, limits.page_bytes)
 

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -27,11 +27,11 @@ from ..providers import (
     ProviderStatus,
     ProviderWorking,
     ReceivedCallback,
-    RemoteFile,
 )
 from ..providers.base import BUSY_S, RequestTurn
 from ..redaction import redacted
 from ..store.base import DuePoll, ListJobEvents, ListPolls, StoreError
+from .files import FileOperations
 from .hooks import HookOperations
 from .turns import TurnOperations
 
@@ -47,7 +47,7 @@ HEADER_LENGTH: Final = 200
 TOKEN_LENGTH: Final = 200
 
 
-class ProviderOperations(HookOperations, TurnOperations):
+class ProviderOperations(HookOperations, TurnOperations, FileOperations):
     providers: Mapping[str, Provider] = {}
     signer: Signer | None = None
     public_url: str | None = None
@@ -66,11 +66,6 @@ class ProviderOperations(HookOperations, TurnOperations):
             raise ProviderBusy(str(refused), refused.retry_after_s or BUSY_S) from refused
         except StoreError as error:
             raise ProviderBusy(f"the database cannot be used now: {error}", BUSY_S) from error
-
-    async def save_result(self, job: Job, number: int, file: RemoteFile) -> Any:
-        """Copies a file that a provider made, and returns what the job's result says of it. The same job, run and
-        number overwrite the same copy."""
-        return {name: value for name, value in msgspec.to_builtins(file).items() if value is not None}
 
     def callback_url(self, provider: str, job_id: str, attempt: int) -> str | None:
         """Where the provider calls back about this run of the job; None if it cannot reach this server.

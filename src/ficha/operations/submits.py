@@ -21,6 +21,7 @@ from ..engine.positions import QueueStanding
 from ..engine.views import EventView, FinishView, Hold, JobView, Page, Receipt, finish_view, hold_view, receipt
 from ..errors import Refused
 from ..ids import new_id
+from ..job_files import FoundFiles, JobFile
 from ..requests import BatchRequest, JobFilter, Labels, SubmitOptions, SubmitRequest, jobs_query, labels_of
 from ..store.base import StoreError
 from ..tools import PayloadMismatch, Tool
@@ -212,19 +213,19 @@ class SubmitOperations(Operations):
         by_size: bool = False,
     ) -> tuple[int, Iterator[tuple[c.NewJob, int]]]:
         """How many jobs a payload leads to; and a job of each kind, with how many there are, made one by one."""
-        value = _fitting(tool, text)
+        value, files = _fitting(tool, text)
         plans = tool.plans if by_user else None
         units = 1 if tool.items is None else _passed(tool.units_of(payload, value))
         count = tool.jobs_for(units)
         if count == 1:
-            return 1, iter([(self._new_job(tool, account, text, value, units, labels, plans), 1)])
+            return 1, iter([(self._new_job(tool, account, text, value, files, units, labels, plans), 1)])
         self._limit_jobs(count)
         # Each part must fit the tool by itself, as its handler will see it.
         parts = (
             (self._payload(part), size, jobs) for part, size, jobs in tool.parts(payload, value, units, by_size=by_size)
         )
         return count, (
-            (self._new_job(tool, account, text, _fitting(tool, text), size, labels, plans), jobs)
+            (self._new_job(tool, account, text, *_fitting(tool, text), size, labels, plans), jobs)
             for text, size, jobs in parts
         )
 
@@ -262,7 +263,15 @@ class SubmitOperations(Operations):
             )
 
     def _new_job(
-        self, tool: Tool, account: Any, text: str, value: Any, units: int, labels: Labels, plans: tuple[str, ...] | None
+        self,
+        tool: Tool,
+        account: Any,
+        text: str,
+        value: Any,
+        files: tuple[str, ...],
+        units: int,
+        labels: Labels,
+        plans: tuple[str, ...] | None,
     ) -> c.NewJob:
         spec = JobSpec(
             tool.name,
@@ -277,7 +286,7 @@ class SubmitOperations(Operations):
             **labels,
         )
         max_wait_ms = None if tool.max_wait is None else int(tool.max_wait * 1_000)
-        return c.NewJob(new_id(), spec, text, tool.priority, max_wait_ms, plans, tool.down_with)
+        return c.NewJob(new_id(), spec, text, tool.priority, max_wait_ms, plans, tool.down_with, files)
 
     async def job(self, job_id: str) -> JobView:
         """A job as it stands now, with its position while it waits."""
@@ -369,9 +378,11 @@ def _hold(outcome: ReservationChanged) -> Hold:
     return hold_view(outcome.reservation, outcome.reservation.created_at, outcome.quota_warnings)
 
 
-def _fitting(tool: Tool, text: str) -> Any:
+def _fitting(tool: Tool, text: str) -> tuple[Any, tuple[str, ...]]:
+    """The payload as the handler would get it, and the files that it names."""
+    found = FoundFiles(JobFile) if tool.payload.has_files else None
     try:
-        return tool.arguments(text)
+        return tool.arguments(text, found), () if found is None else found.ids
     except PayloadMismatch as mismatch:
         raise Refused.of(Refusal("INVALID_PAYLOAD", f"{mismatch}; nothing was changed.")) from None
 

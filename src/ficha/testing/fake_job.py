@@ -7,14 +7,19 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar, cast
 
+from msgspec.structs import asdict
+
 from .. import validation as arg
 from ..core.payload import read_json
 from ..core.records import JobSpec
+from ..file_data import chunks_of
 from ..ids import new_id
+from ..job_files import FileFacts
 from ..validation import Limits
 from ..worker.context import Facts, JobContext, ThreadJobContext
 
 T = TypeVar("T")
+BYTES = "application/octet-stream"
 
 
 class FakeJobContext(JobContext):
@@ -29,12 +34,19 @@ class FakeJobContext(JobContext):
     stored: results of steps that an earlier run stored.
     resume_point, resume_data: the checkpoint that an earlier run saved.
     faults: by the name of a step, the exception that is raised there instead of running it.
+    files: by field of the payload, the content of a file. The field gets the file's id, and `job.file(field)` is what
+        the handler would get for it.
 
     What the handler said: `stored` has the results of all steps by now, `checkpoints` the name, progress and data of
-    each, `reported` every percentage, `partials` every partial result, and `lines` what was logged.
+    each, `reported` every percentage, `partials` every partial result, `lines` what was logged, and `saved` the content
+    of the files that it saved, by name.
+
+    >>> job = FakeJobContext(files={"image": b"pixels"})
+    >>> asyncio.run(job.file("image").read())
+    b'pixels'
     """
 
-    __slots__ = ("checkpoints", "faults", "lines", "partials", "reported", "stored")
+    __slots__ = ("_contents", "checkpoints", "faults", "lines", "partials", "reported", "saved", "stored")
 
     def __init__(
         self,
@@ -48,8 +60,10 @@ class FakeJobContext(JobContext):
         resume_point: str | None = None,
         resume_data: Any = None,
         faults: Mapping[str, Exception] | None = None,
+        files: Mapping[str, bytes] | None = None,
         **labels: Any,
     ) -> None:
+        given = {field: FileFacts(new_id(), field, BYTES, len(content)) for field, content in (files or {}).items()}
         spec = JobSpec(tool, "default", 0, **labels)
         # Only a run after the first one looks for what is stored.
         epoch = 2 if stored or resume_point or attempt > 1 else 1
@@ -60,7 +74,7 @@ class FakeJobContext(JobContext):
             attempt,
             epoch,
             "test",
-            _json(dict(payload or {}), "the payload"),
+            _json({**(payload or {}), **{field: facts.id for field, facts in given.items()}}, "the payload"),
             batch,
             resume_point,
             resume_data=_json(resume_data, "the checkpoint's data"),
@@ -72,6 +86,9 @@ class FakeJobContext(JobContext):
         self.partials: list[Any] = []
         self.lines: list[str] = []
         self.faults = dict(faults or {})
+        self.saved: dict[str, bytes] = {}
+        self._contents = {facts.id: (files or {})[field] for field, facts in given.items()}
+        self._file_facts = {facts.id: facts for facts in given.values()}
 
     @property
     def in_thread(self) -> ThreadJobContext:
@@ -110,7 +127,33 @@ class FakeJobContext(JobContext):
                     self.partials.append(read_json(_json(options["partial"], "the partial result")))
             case "note":
                 self.lines.append(args[0])
+            case "open_file":
+                return _Pieces(self._contents[args[0]])
+            case "url_of":
+                return f"https://files.invalid/{args[0]}"
+            case "save_file":
+                name, data = args
+                content = b"".join([chunk async for chunk in chunks_of(data)])
+                self.saved[name] = content
+                made = FileFacts(new_id(), name, BYTES, len(content))
+                self._contents[made.id] = content
+                return asdict(made)
         return None
+
+
+class _Pieces:
+    """A file's content as an iterator that any loop can go on with."""
+
+    def __init__(self, content: bytes) -> None:
+        self._left = [content] if content else []
+
+    def __aiter__(self) -> _Pieces:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._left:
+            raise StopAsyncIteration
+        return self._left.pop()
 
 
 class _BlockingFake(ThreadJobContext):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,7 +15,9 @@ from ..core.outcomes import Refusal
 from ..core.records import Awaiting, Job, Parked, Ready
 from ..engine.views import JobView, Lease
 from ..errors import Refused
+from ..operations import FileAccess
 from ..operations.leases import AnyLease
+from ..signing import Signer
 from ..store.memory import MemoryStore
 from .clock import ManualClock
 
@@ -55,13 +58,17 @@ class Sandbox:
         self.clock = clock or ManualClock(time.time_ns() // 1_000)
         self._store = MemoryStore(clock=self.clock)
         self._faults: list[StepFault] = []
+        self._folder: TemporaryDirectory[str]
 
     async def __aenter__(self) -> Self:
         app = self.app
         if app.is_open:
             raise RuntimeError("the application is open already; a sandbox opens it on a memory store by itself")
-        self._before = (app._store, app._sweeps)
+        self._before = (app._store, app._sweeps, app.file_access)
         app._store, app._sweeps = self._store, False
+        # Files go with the sandbox, as the rows do.
+        self._folder = TemporaryDirectory(prefix="ficha-sandbox-")
+        app.file_access = FileAccess(f"file://{self._folder.name}", app.signer or Signer("sandbox" * 5), app.public_url)
         # Only this object's: the class keeps its own.
         vars(app)["save_step_json"] = self._save_step
         try:
@@ -81,7 +88,8 @@ class Sandbox:
 
     def _restore(self) -> None:
         vars(self.app).pop("save_step_json", None)
-        self.app._store, self.app._sweeps = self._before
+        self.app._store, self.app._sweeps, self.app.file_access = self._before
+        self._folder.cleanup()
 
     async def run(self, pools: Sequence[str] | None = None) -> list[JobView]:
         """Runs jobs until all have ended, and moves the clock over schedules and backoffs instead of waiting for them.

@@ -34,6 +34,7 @@ from ..tool_calls import handler_of
 from ..tools import Tool
 from .context import Facts, JobContext
 from .failure import SHOWN_CHARS, Failure, SetupFailed
+from .file_spool import open_fetched, save_placed
 from .results import ENDINGS
 from .tool_runner import ToolRunner
 
@@ -41,7 +42,7 @@ MESSAGE_BYTES: Final = 64 * 2**20
 """The longest message that a worker reads, unless its application sets another limit."""
 ENVELOPE_BYTES: Final = 1_024
 """The most that a message has besides the value in it."""
-VERBS: Final = frozenset({"checkpoint", "note", "report", "save_step", "steps"})
+VERBS: Final = frozenset({"checkpoint", "files_of", "note", "report", "save_step", "steps", "url_of"})
 """What a handler's process may call of `LeaseOperations`: what `JobContext` calls."""
 CALLS_AT_ONCE: Final = 64
 """How many calls of one process are answered at once; further ones wait."""
@@ -285,6 +286,11 @@ class ChildRunner:
                     answer.set_result(value)
 
     async def _call_worker(self, run: int, verb: str, *args: Any, **options: Any) -> Any:
+        # Bytes do not go through the pipe.
+        if verb == "open_file":
+            return await open_fetched(partial(self._call_worker, run), *args)
+        if verb == "save_file":
+            return await save_placed(partial(self._call_worker, run), *args)
         given = stored_json(
             [args, options], what="a value given to the job", max_bytes=self._pipe.value_bytes, max_depth=VALUE_DEPTH
         )

@@ -21,6 +21,7 @@ from ..core import commands as c
 from ..core.records import Awaiting, Job
 from ..errors import Refused
 from ..operations import ProviderOperations
+from ..outbound import OutboundError
 from ..providers import (
     Provider,
     ProviderBusy,
@@ -192,7 +193,16 @@ class Collector:
         assert isinstance(job.place, Awaiting)
         if result is None:
             result = await provider.result(http, job.place.ref)
-        files = [await self._operations.save_result(job, number, file) for number, file in enumerate(result.files)]
+        save, files = self._operations.save_result, []
+        try:
+            for number, file in enumerate(result.files):
+                files.append(await save(job.id, job.attempts, number, file))
+        except OutboundError as error:
+            raise ProviderError(f"a file that it made could not be fetched: {error}", is_fault=False) from error
+        except Refused as error:
+            if error.retryable or error.code == "LEASE_LOST":
+                raise
+            return c.Failed(arg.text(f"what the provider made cannot be kept: {error}"), final=True)
         value = {"output": msgspec.to_builtins(result.output), "files": files}
         try:
             return c.Completed(arg.stored(value, "the result", self._operations.limits))

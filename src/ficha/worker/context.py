@@ -12,16 +12,21 @@ import inspect
 import logging
 import re
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar, overload
+from uuid import UUID
 
+import msgspec
 from msgspec import Struct
 
 from ..core.payload import read_json
 from ..core.records import JobSpec
 from ..errors import Refused
+from ..file_data import FileData
+from ..job_files import BaseJobFile, FileFacts, JobFile, ThreadJobFile
 from ..store.base import StoreError
+from .results import FinalError
 from .steps import LeaseCall, Steps, refusing_unstorable
 from .steps import item as item_step
 from .threads import in_thread
@@ -37,6 +42,7 @@ MAX_NOTES: Final = 1_000
 """How many lines one run may add to its job's history; further ones go to the worker's log only."""
 _RESERVED: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "event", "level", "logger", "timestamp"}
 """Fields that every log line has already; a handler's field of such a name gets an underscore."""
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -74,7 +80,7 @@ class Facts(Struct, frozen=True, gc=False):
 class BaseJobContext:
     """What both kinds of context share."""
 
-    __slots__ = ("_device", "_facts", "_is_stopped", "_payload", "_setup")
+    __slots__ = ("_device", "_facts", "_file_facts", "_is_stopped", "_payload", "_setup")
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -82,6 +88,7 @@ class BaseJobContext:
         self._payload: dict[str, Any] | None = None
         self._setup: Any = None
         self._device: str | None = None
+        self._file_facts: dict[str, FileFacts] = {}
 
     @property
     def facts(self) -> Facts:
@@ -128,6 +135,23 @@ class BaseJobContext:
     def device(self) -> str | None:
         """The one of the tool's `devices` that this thread or child process is bound to."""
         return self._device
+
+    def _file_ids(self, field: str) -> list[str]:
+        """The files that a field of the payload names, or the one of this id."""
+        value = self.payload.get(field, field)
+        found = [
+            one.get("file") if isinstance(one, dict) else one for one in (value if isinstance(value, list) else [value])
+        ]
+        ids = [str(UUID(one)) for one in found if isinstance(one, str) and _UUID.fullmatch(one)]
+        if len(ids) < len(found) or not ids:
+            raise FinalError(f"the payload's field {field!r} names no file")
+        return ids
+
+    def _file_id(self, field: str) -> str:
+        ids = self._file_ids(field)
+        if len(ids) > 1 or isinstance(self.payload.get(field), list):
+            raise FinalError(f"the payload's field {field!r} is a list of files; job.files({field!r}) gives them all")
+        return ids[0]
 
     @property
     def correlation_id(self) -> str:
@@ -211,9 +235,15 @@ class JobContext(BaseJobContext):
                 is_async = inspect.iscoroutinefunction(function)
                 result = call() if is_async else await in_thread(f"ficha {name}", call)
                 await self.steps.save(name, await result if inspect.isawaitable(result) else result)
-            return self.steps.value(name, function, stored)
+            return self._with_file(self.steps.value(name, function, stored))
         finally:
             self.steps.release(name)
+
+    def _with_file(self, value: Any) -> Any:
+        """The value of a step; a file can be read in this run too."""
+        if isinstance(value, BaseJobFile):
+            value.bind(value._facts, self._lease_call)
+        return value
 
     async def items(self, name: str, iterable: Iterable[T] | AsyncIterable[T]) -> AsyncIterator[T]:
         """Iterates over the items; a resumed job skips the finished ones.
@@ -273,6 +303,42 @@ class JobContext(BaseJobContext):
             said = "".join(f" {name}={value}" for name, value in fields.items())
             await self._lease_call("note", message + said)
 
+    def file(self, field: str) -> JobFile:
+        """The file that this field of the payload names; or the one with this id, such as that of a stored step.
+
+        Its name, type and size are known if the handler's parameter is a `ficha.File`.
+        """
+        return self._job_file(self._file_id(field))
+
+    def files(self, field: str) -> list[JobFile]:
+        """The files that a field of the payload names, which is a list."""
+        return [self._job_file(file_id) for file_id in self._file_ids(field)]
+
+    def _job_file(self, file_id: str) -> JobFile:
+        return JobFile(file_id, self._file_facts.get(file_id), self._lease_call)
+
+    async def save(self, name: str, data: FileData) -> JobFile:
+        """Stores a file as a result of the job, and returns it; a result that holds it shows where it is.
+
+        data: bytes, a path, a file that is open in binary mode, or chunks of bytes. A run that is repeated saves its
+        files again: save inside a step what must be there once.
+        """
+        made: FileFacts = msgspec.convert(await self._lease_call("save_file", name, data), FileFacts)
+        self._file_facts[made.id] = made
+        return self._job_file(made.id)
+
+    async def bind_files(self, files: Sequence[BaseJobFile]) -> str | None:
+        """Tells the files of a payload what they are and how they are read; why it cannot, if one is gone."""
+        unknown = [file_id for file_id in dict.fromkeys(file.id for file in files) if file_id not in self._file_facts]
+        if unknown:
+            found = msgspec.convert(await self._lease_call("files_of", unknown), list[FileFacts])
+            self._file_facts.update({facts.id: facts for facts in found})
+        for file in files:
+            if (facts := self._file_facts.get(file.id)) is None:
+                return f"the file {file.id} was removed before the job could read it"
+            file.bind(facts, self._lease_call)
+        return None
+
     def finished(self) -> None:
         """Cancels what is still pending for this run."""
         if self._progress_task is not None:
@@ -312,9 +378,31 @@ class ThreadJobContext(BaseJobContext):
             if name not in stored:
                 result = function(*args, **options)
                 self._wait(steps.save(name, self._wait(_awaited(result)) if inspect.isawaitable(result) else result))
-            return steps.value(name, function, stored)
+            value = self._job._with_file(steps.value(name, function, stored))
+            return self._blocking(value) if isinstance(value, BaseJobFile) else value
         finally:
             self._loop.call_soon_threadsafe(steps.release, name)
+
+    def file(self, field: str) -> ThreadJobFile:
+        """As `JobContext.file`; its calls block."""
+        return self._blocking(self._job.file(field))
+
+    def files(self, field: str) -> list[ThreadJobFile]:
+        return [self._blocking(file) for file in self._job.files(field)]
+
+    def save(self, name: str, data: FileData) -> ThreadJobFile:
+        return self._blocking(self._wait(self._job.save(name, data)))
+
+    def bind_files(self, files: Sequence[BaseJobFile]) -> None:
+        """Lets the files of a payload be waited for in this thread."""
+        for file in files:
+            if isinstance(file, ThreadJobFile):
+                file.wait_with(self._wait)
+
+    def _blocking(self, file: BaseJobFile) -> ThreadJobFile:
+        made = ThreadJobFile(file.id, file._facts, file._call)
+        made.wait_with(self._wait)
+        return made
 
     def items(self, name: str, iterable: Iterable[T]) -> Iterator[T]:
         done = self._wait(self._job.steps.items_done(name))

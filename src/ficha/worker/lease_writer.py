@@ -12,6 +12,7 @@ from msgspec import Struct
 from ..backoff import away_pause_s
 from ..engine.views import Lease
 from ..errors import Overloaded
+from ..file_data import can_be_read_again
 from ..operations import LeaseOperations
 from ..store.base import StoreError
 from .run import facts_of
@@ -40,7 +41,7 @@ class LeaseWriter(Struct, frozen=True, eq=False, gc=False):
                     return await self.operations.save_step_json(self.lease, *args, **options)
                 return await getattr(self.operations, verb)(self.lease, *args, **options)
             except (Overloaded, StoreError) as error:
-                if self.gives_up():
+                if self.gives_up() or (verb == "save_file" and not can_be_read_again(args[1])):
                     raise
                 # The handler waits meanwhile: to go on without storing its work would mean to do that again.
                 record("unwritten", facts_of(self.lease), "running", level=logging.WARNING, error=str(error))

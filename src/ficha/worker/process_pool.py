@@ -25,6 +25,7 @@ from ..core.payload import read_json
 from ..errors import Refused
 from ..futures import settle
 from ..tools import Tool
+from . import file_spool
 from .child_main import (
     CALLS_AT_ONCE,
     EXIT_S,
@@ -47,6 +48,7 @@ from .child_main import (
 )
 from .child_start import InterpreterProcess, environment_for
 from .failure import Failure, SetupFailed
+from .file_spool import FileSpool
 from .results import Retry
 from .run import Run
 
@@ -168,6 +170,7 @@ class ChildProcess:
         self._is_ready = False
         self._set_up: asyncio.Future[SetupFailed | None] = self._loop.create_future()
         self._run: Run | None = None
+        self._spool: FileSpool | None = None
         self._outcome: asyncio.Future[Any] = self._loop.create_future()
         self._answering: set[asyncio.Task[None]] = set()
         self._is_idle = False
@@ -264,6 +267,7 @@ class ChildProcess:
         await asyncio.wait(both)
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
+        self._close_spool()
         settle(self._set_up, self._exit_before_ready())
         settle(self._outcome, self._exit_failure())
 
@@ -331,6 +335,7 @@ class ChildProcess:
             case RunEnded(text, kind, is_unusable):
                 value = read_json(text)
                 self._run = None
+                self._close_spool()
                 if is_unusable:
                     self.close_pipe()
                 settle(self._outcome, value if kind is None else KINDS[kind](*value))
@@ -344,11 +349,14 @@ class ChildProcess:
         """Makes a run's call with its `LeaseWriter`."""
         try:
             args, options = read_json(call.given)
-            if call.verb not in VERBS:
+            if call.verb not in VERBS | file_spool.VERBS:
                 raise Refused.of(Refusal("FORBIDDEN", "a handler's process may not call this; nothing was changed."))
             if run is None:
                 raise Refused.of(Refusal("LEASE_LOST", "the run is over; nothing was changed."))
-            answer = ParentReply(call.number, await run.job._lease_call(call.verb, *args, **options))
+            if call.verb in file_spool.VERBS:
+                answer = ParentReply(call.number, await self._spool_of(run).call(call.verb, *args))
+            else:
+                answer = ParentReply(call.number, await run.job._lease_call(call.verb, *args, **options))
         except Refused as refused:
             refusal = Refusal(refused.code, refused.message, refused.retry_after_s, refused.details)
             answer = ParentReply(call.number, refusal=refusal)
@@ -357,6 +365,16 @@ class ChildProcess:
         self._send(answer)
         with contextlib.suppress(ConnectionError):
             await self._writer.drain()
+
+    def _spool_of(self, run: Run) -> FileSpool:
+        if self._spool is None:
+            self._spool = FileSpool(run.job._lease_call)
+        return self._spool
+
+    def _close_spool(self) -> None:
+        if self._spool is not None:
+            self._loop.run_in_executor(None, self._spool.close)
+            self._spool = None
 
     def _send(self, message: Struct) -> None:
         if not self._writer.is_closing():

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..job_files import FoundFiles, JobFile, ThreadJobFile
 from ..tools import PayloadMismatch, Tool
 from .context import JobContext, ThreadJobContext
 from .failure import Failure, SetupFailed
@@ -45,17 +46,21 @@ class ToolRunner:
 
     async def call(self, job: JobContext) -> Any:
         """Returns what the handler returned, or a failure if the payload does not fit it. Raises what it raised."""
-        tool = self._tool
+        tool, found = self._tool, self._found_files()
         try:
-            arguments = tool.arguments(job.facts.payload)
+            arguments = tool.arguments(job.facts.payload, found)
         except PayloadMismatch as mismatch:
             return Failure(str(mismatch))
+        if found is not None and (gone := await job.bind_files(found.files)) is not None:
+            return Failure(gone, final=True, for_user=True)
         if tool.is_async:
             if not self._is_set_up:
                 await self._set_up_loop()
             job.prepare(self._setup, self._device)
             return await tool.handler(job, **arguments)
         context = ThreadJobContext(job, asyncio.get_running_loop())
+        if found is not None:
+            context.bind_files(found.files)
         return await self._threads.call(partial(self._call_one, context, arguments))
 
     async def call_group(self, runs: list[Run]) -> list[Any]:
@@ -64,13 +69,27 @@ class ToolRunner:
         results: dict[Run, Any] = dict.fromkeys(runs)
         payloads: dict[Run, Any] = {}
         for run in runs:
+            found = self._found_files()
             try:
-                payloads[run] = self._tool.arguments(run.lease.claimed.payload)
+                value = self._tool.arguments(run.lease.claimed.payload, found)
             except PayloadMismatch as mismatch:
                 results[run] = Failure(str(mismatch))
+                continue
+            if found is not None and (gone := await run.job.bind_files(found.files)) is not None:
+                results[run] = Failure(gone, final=True, for_user=True)
+                continue
+            if found is not None and not self._tool.is_async:
+                ThreadJobContext(run.job, asyncio.get_running_loop()).bind_files(found.files)
+            payloads[run] = value
         if payloads:
             results |= await self._answers(payloads)
         return list(results.values())
+
+    def _found_files(self) -> FoundFiles | None:
+        """Collects the files that a payload of the tool names, if it may name any."""
+        if not self._tool.payload.has_files:
+            return None
+        return FoundFiles(JobFile if self._tool.is_async else ThreadJobFile)
 
     def give_up(self, task: asyncio.Task[Any]) -> None:
         """Ends the task's call although its function goes on."""

@@ -18,6 +18,7 @@ from .accounts import (
 from .api_keys import ApiKeyView, AuditView, NewApiKey, api_key_view, audit_view
 from .batches import BatchCancelled, BatchResumed, BatchView, batch_view
 from .dates import instant, moment, moment_if_any
+from .files import FileLink, FileView, UploadView, file_view
 from .hooks import HookView, hook_view
 from .jobs import (
     STORED_TEXTS,
@@ -54,6 +55,8 @@ __all__ = [
     "Credited",
     "EntryView",
     "EventView",
+    "FileLink",
+    "FileView",
     "FinishView",
     "Happening",
     "Hold",
@@ -74,6 +77,7 @@ __all__ = [
     "Receipt",
     "Requeued",
     "ToolView",
+    "UploadView",
     "Wait",
     "Whole",
     "WorkerView",
@@ -84,6 +88,7 @@ __all__ = [
     "credited",
     "entry_view",
     "event_view",
+    "file_view",
     "finish_view",
     "hold_view",
     "hook_view",

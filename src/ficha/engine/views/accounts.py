@@ -12,6 +12,7 @@ from ...core.policy import submits_this_hour
 from ...core.quota import state_of
 from ...core.records import Account, Entry, EntryKind, Key, KeyScope, Reservation, ReservationState
 from .dates import moment, moment_if_any
+from .files import FileView
 
 
 class AccountView(Struct, frozen=True, kw_only=True):
@@ -96,7 +97,8 @@ def entry_view(entry: Entry) -> EntryView:
 
 
 class Hold(Struct, frozen=True, kw_only=True):
-    """A quota reservation; its state is judged by now, whether it was swept or not."""
+    """A quota reservation; its state is judged by now, whether it was swept or not. A list shows its `uploads`, which
+    the job waits for."""
 
     id: str
     account: str
@@ -105,9 +107,12 @@ class Hold(Struct, frozen=True, kw_only=True):
     created_at: datetime
     expires_at: datetime
     quota_warnings: tuple[str, ...] = ()
+    uploads: tuple[FileView, ...] = ()
 
 
-def hold_view(reservation: Reservation, now: int, warnings: tuple[str, ...] = ()) -> Hold:
+def hold_view(
+    reservation: Reservation, now: int, warnings: tuple[str, ...] = (), uploads: tuple[FileView, ...] = ()
+) -> Hold:
     return Hold(
         id=reservation.id,
         account=reservation.account_id,
@@ -116,6 +121,7 @@ def hold_view(reservation: Reservation, now: int, warnings: tuple[str, ...] = ()
         created_at=moment(reservation.created_at),
         expires_at=moment(reservation.expires_at),
         quota_warnings=warnings,
+        uploads=uploads,
     )
 
 

@@ -1,0 +1,74 @@
+"""A file as its owner sees it, and where its bytes can be sent to or read from."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from ...core.records import File, FileRole, FileState
+from .dates import moment, moment_if_any
+
+
+class FileView(Struct, frozen=True, kw_only=True):
+    """A file.
+
+    state: `uploading`, `stored`, or `removed`. role: `input`, or `result` of a job. size: bytes; while it is uploaded,
+        the most that it may have. media_type: what its content is; empty until it is stored.
+    digest: the SHA-256 of its bytes, in hexadecimal digits.
+    job: the job that made it, or the first that took it. uses: how many jobs have taken it.
+    expires_at: when it is removed, if no job takes it before; None for one that is kept until it is removed.
+    """
+
+    id: str
+    account: str
+    name: str
+    state: FileState
+    role: FileRole
+    media_type: str
+    size: int
+    digest: str
+    job: str | None
+    uses: int
+    reservation: str | None
+    created_at: datetime
+    expires_at: datetime | None
+
+
+def file_view(file: File) -> FileView:
+    return FileView(
+        id=file.id,
+        account=file.account_id,
+        name=file.name,
+        state=file.state,
+        role=file.role,
+        media_type=file.media_type,
+        size=file.size,
+        digest=file.digest,
+        job=file.job_id,
+        uses=file.uses,
+        reservation=file.reservation_id,
+        created_at=moment(file.created_at),
+        expires_at=moment_if_any(file.expires_at),
+    )
+
+
+class UploadView(Struct, frozen=True, kw_only=True):
+    """An upload that was begun, to be sent straight to the storage: PUT the bytes to `url` with exactly these
+    `headers` until `expires_at`, then say that it is complete."""
+
+    file: FileView
+    url: str
+    headers: dict[str, str]
+    expires_at: datetime
+
+
+class FileLink(Struct, frozen=True):
+    """A link from which anyone who has it can read a file until it expires."""
+
+    url: str
+    expires_at: datetime
+
+    def __repr__(self) -> str:
+        """Without the link: whoever has it can use it."""
+        return f"FileLink(expires_at={self.expires_at!r})"
