@@ -71,3 +71,16 @@ def test_the_examples_run(heading: str) -> None:
     names: dict[str, object] = {}
     exec(example, names)  # noqa: S102 (the documentation's own)
     assert [value for value in names.values() if isinstance(value, Provider)]
+
+
+@pytest.mark.parametrize("guide", ["providers.md", "testing.md"])
+def test_the_examples_of_tools_and_of_a_provider_of_ones_own_run(guide: str) -> None:
+    text = (Path(__file__).parents[2] / "docs" / guide).read_text()
+    parts = (
+        [text.partition("\n### Providers\n")[2].partition("\n## ")[0]]
+        if guide == "testing.md"
+        else [text.partition("\n## ")[0], text.partition("\n## Write your own\n")[2]]
+    )
+    for part in parts:
+        (example,) = re.findall(r"```python\n(.*?)```", part, re.DOTALL)
+        exec(compile(example, guide, "exec"), {"__name__": "guide"})  # noqa: S102 (an example of our own)

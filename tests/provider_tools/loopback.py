@@ -131,7 +131,7 @@ class LoopbackProvider(Provider):
     def refs(self, callback: ReceivedCallback) -> str | None:
         try:
             ref = json.loads(callback.body).get("ref")
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             return None
         return ref if isinstance(ref, str) else None
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from msgspec import Struct
 
@@ -20,6 +20,9 @@ from ..operations.leases import AnyLease
 from ..signing import Signer
 from ..store.memory import MemoryStore
 from .clock import ManualClock
+
+SECRET: Final = "a sandbox keeps no secrets, and has one all the same"  # noqa: S105 (of no deployment)
+PUBLIC_URL: Final = "https://sandbox.invalid"
 
 
 class StepFault(Struct, frozen=True):
@@ -64,11 +67,13 @@ class Sandbox:
         app = self.app
         if app.is_open:
             raise RuntimeError("the application is open already; a sandbox opens it on a memory store by itself")
-        self._before = (app._store, app._sweeps, app.file_access)
+        self._before = (app._store, app._sweeps, app.file_access, app.signer, app.public_url)
         app._store, app._sweeps = self._store, False
+        # So that providers can call back.
+        app.signer, app.public_url = app.signer or Signer(SECRET), app.public_url or PUBLIC_URL
         # Files go with the sandbox, as the rows do.
         self._folder = TemporaryDirectory(prefix="ficha-sandbox-")
-        app.file_access = FileAccess(f"file://{self._folder.name}", app.signer or Signer("sandbox" * 5), app.public_url)
+        app.file_access = FileAccess(f"file://{self._folder.name}", app.signer, app.public_url)
         # Only this object's: the class keeps its own.
         vars(app)["save_step_json"] = self._save_step
         try:
@@ -88,7 +93,8 @@ class Sandbox:
 
     def _restore(self) -> None:
         vars(self.app).pop("save_step_json", None)
-        self.app._store, self.app._sweeps, self.app.file_access = self._before
+        app = self.app
+        app._store, app._sweeps, app.file_access, app.signer, app.public_url = self._before
         self._folder.cleanup()
 
     async def run(self, pools: Sequence[str] | None = None) -> list[JobView]:
