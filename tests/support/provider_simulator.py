@@ -48,8 +48,8 @@ class Simulated:
     def tasks(self) -> list[dict[str, Any]]:
         return self._json("GET", "/control/tasks")
 
-    def finish(self, task_id: str) -> None:
-        self._json("POST", f"/control/tasks/{task_id}/finish")
+    def finish(self, task_id: str, fail: str | None = None) -> None:
+        self._json("POST", f"/control/tasks/{task_id}/finish", {"fail": fail})
 
     def callback(self, task_id: str, **told: Any) -> list[int | None]:
         """Has a call-back sent now, and says how it was answered."""

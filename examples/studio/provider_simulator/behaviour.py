@@ -9,7 +9,7 @@ from msgspec import Struct
 ProviderName = Literal["replicate", "fal", "runninghub", "plain"]
 Verdict = Literal["succeeded", "failed"]
 Call = Literal["start", "status", "result", "cancel", "upload", "keys"]
-Fault = Literal["close", "500", "429", "404", "html", "redirect", "huge", "garbage", "empty"]
+Fault = Literal["close", "500", "429", "404", "html", "redirect", "huge", "garbage", "empty", "given"]
 FileFault = Literal["404", "expired", "cut", "500", "html", "huge", "redirect"]
 
 
@@ -55,7 +55,8 @@ class AnswerBehaviour(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     on: which requests; all but downloads if it is not given.
     times: for how many requests this holds; 0: for all from now on.
-    fault: what is answered. `close` closes the connection without a word.
+    fault: what is answered. `close` closes the connection without a word; `given` answers with what is given.
+    status, headers, body: for `given`.
     slow: seconds before the answer.
     retry_after: the header of a 429.
     after: whether what was asked for is done nevertheless, so that only the answer is lost.
@@ -65,6 +66,9 @@ class AnswerBehaviour(Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     on: Call | None = None
     times: int = 1
     fault: Fault | None = None
+    status: int = 200
+    headers: dict[str, str] = {}
+    body: str = ""
     slow: float = 0.0
     retry_after: str = "1"
     after: bool = False
@@ -75,6 +79,12 @@ class Control(Struct, frozen=True, forbid_unknown_fields=True):
 
     task: TaskBehaviour | None = None
     answer: AnswerBehaviour | None = None
+
+
+class Finish(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of `POST /control/tasks/{id}/finish`. fail: the words with which the task fails; None: it succeeds."""
+
+    fail: str | None = None
 
 
 class ExtraCallback(Struct, frozen=True, forbid_unknown_fields=True):

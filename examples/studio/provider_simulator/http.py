@@ -83,7 +83,9 @@ def served(
                 response = await endpoint(request)
             except BadInput as bad:
                 response = problem(str(bad))
-        if planned is not None and planned.fault is not None:
+        if planned is not None and planned.fault == "given":
+            response = Response(planned.body, planned.status, planned.headers)
+        elif planned is not None and planned.fault is not None:
             response = bad_answer(planned.fault, planned.retry_after)
         simulator.log.append(
             Logged(

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from . import fal, plain, replicate, runninghub
-from .behaviour import Control, ExtraCallback
+from .behaviour import Control, ExtraCallback, Finish
 from .http import HUGE_BYTES, Close, bad_answer, body_of
 from .pictures import BadInput
 from .tasks import Simulator
@@ -40,6 +40,7 @@ def application(simulator: Simulator) -> Starlette:
         task = simulator.any_task(request.path_params["id"])
         if task is None:
             return _json({"error": "no such task"}, 404)
+        task.told_to_fail = msgspec.json.decode(await body_of(request) or b"{}", type=Finish).fail
         task.released.set()
         return _json(task.shown())
 
