@@ -35,6 +35,8 @@ from .storage import (
 T = TypeVar("T")
 THREADS: Final = 8
 """Threads that read and write, so a slow disk keeps neither the event loop nor other threads of the process."""
+SENT_BYTES: Final = 262_144
+"""The size of the pieces that are given out: what a server sends at once, so that none has to be cut up again."""
 FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -83,16 +85,17 @@ class LocalDisk(FileStorage):
         return counted.stored()
 
     async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
+        """The next pieces are read while those before them are on their way."""
         file = await self._call(os.open, self._path(key), os.O_RDONLY | os.O_CLOEXEC)
+        reading = asyncio.create_task(self._call(_read, file, start, end))
         try:
-            while end is None or start < end:
-                wanted = PIECE_BYTES if end is None else min(PIECE_BYTES, end - start)
-                piece = await self._call(os.pread, file, wanted, start)
-                if not piece:
-                    break
-                start += len(piece)
-                yield piece
+            while pieces_read := await reading:
+                start += sum(map(len, pieces_read))
+                reading = asyncio.create_task(self._call(_read, file, start, end))
+                for piece in pieces_read:
+                    yield piece
         finally:
+            await asyncio.wait([reading])
             os.close(file)
 
     async def delete(self, key: str) -> None:
@@ -173,6 +176,16 @@ class IncomingFile:
             with contextlib.suppress(FileNotFoundError):
                 self._path.unlink()
         os.close(self._file)
+
+
+def _read(file: int, start: int, end: int | None) -> list[bytes]:
+    """The next bytes, in pieces that a server sends at once; none at the end."""
+    last = start + PIECE_BYTES if end is None else min(start + PIECE_BYTES, end)
+    found = []
+    while start < last and (piece := os.pread(file, min(SENT_BYTES, last - start), start)):
+        start += len(piece)
+        found.append(piece)
+    return found
 
 
 def _make_folders(folder: Path, root: Path) -> list[Path]:
