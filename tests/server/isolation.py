@@ -53,11 +53,21 @@ class Tenant:
             items = [{"tool": "upscale", "payload": {"image": str(n)}} for n in range(2)]
             self.batch = _created(user.post("/api/batches", json={"items": items}))["batch_id"]
             self.reservation = _created(user.post("/api/reservations", json={}))["id"]
+            form = {"file": ("cat.txt", b"meow")}
+            self.file = _created(user.post("/api/uploads", files=form))["file"]["id"]
             self.token = _created(user.post(f"/api/jobs/{self.job}/token", json={}))["token"]
             keys = admin.get("/api/admin/api-keys", params={"limit": 1000}).json()["items"]
             self.key_id = next(key["id"] for key in keys if key["account"] == self.account)
             jobs = user.get("/api/jobs", params={"batch": self.batch}).json()["items"]
-        self.ids = {self.account, self.job, self.batch, self.reservation, self.key_id, *(job["id"] for job in jobs)}
+        self.ids = {
+            self.account,
+            self.job,
+            self.batch,
+            self.reservation,
+            self.file,
+            self.key_id,
+            *(job["id"] for job in jobs),
+        }
 
     def request(self, operation: Operation, *, named: bool) -> dict[str, Any]:
         """The operation asked about this tenant's things; `named`: also where the account has to be said."""
@@ -98,6 +108,7 @@ class Tenant:
             "job_id": self.job,
             "batch_id": self.batch,
             "reservation_id": self.reservation,
+            "file_id": self.file,
             "account": self.account,
             "key_id": self.key_id,
             "pool": "gpu",
@@ -115,6 +126,7 @@ class Tenant:
                 user.get("/api/account").json()["balance"],
                 [entry["number"] for entry in user.get("/api/account/ledger").json()["items"]],
                 {hold["id"]: hold["state"] for hold in user.get("/api/reservations").json()["items"]},
+                [file["id"] for file in user.get("/api/files").json()["items"]],
             )
 
 

@@ -1,6 +1,6 @@
 """The application that the tests of the server serve: the shop, with handlers that do a little."""
 
-from ficha import Ficha, FinalError, JobContext
+from ficha import Ficha, File, FinalError, JobContext
 from tests.support.shop import PLANS, POOLS, declare
 
 app = declare(Ficha(plans=PLANS, pools=POOLS, sweep_s=0.2))
@@ -23,6 +23,12 @@ async def settle(job: JobContext) -> None:
 @app.tool(pool="cpu", cost=1, plans=["pro", "growth"])
 async def restyle(job: JobContext) -> None:
     """For some plans."""
+
+
+@app.tool(pool="cpu", cost=1)
+async def copy(job: JobContext, picture: File) -> dict:
+    """Makes a copy of a picture."""
+    return {"picture": await job.save(f"copy of {picture.name}", await picture.read())}
 
 
 @app.tool(pool="cpu", cost=4)

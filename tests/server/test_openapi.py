@@ -82,8 +82,9 @@ def test_every_operation_has_words_an_answer_and_its_problems(method: str, path:
 def test_a_route_tells_exactly_the_codes_that_it_can_refuse_with(route: APIRoute) -> None:
     can = codes_of(route.endpoint.__module__.removeprefix("ficha."), route.endpoint.__name__)
     if route.path == "/api/quote":
-        # What would refuse the submit is told in the quote; only an account that is not there refuses the quote too.
-        can -= set(RULES[Submit].refuses) - {"NOT_FOUND"}
+        # What would refuse the submit is told in the quote; only an account that is not there refuses the quote too,
+        # and a payload that does not fit its tool.
+        can -= set(RULES[Submit].refuses) - {"INVALID_PAYLOAD", "NOT_FOUND"}
     if "GET" in route.methods and ONLY_IN_A_CURSOR.get(route.path) == route.endpoint.__name__:
         can -= {"NOT_FOUND"}
 

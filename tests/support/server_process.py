@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import signal
 import ssl
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,12 +35,15 @@ class Served:
         self.lines: list[str] = []
         self.admin = asyncio.run(_key(database, "tests admin", "admin", None))
         self.service = asyncio.run(_key(database, "tests service", "service", None))
+        self.files = tempfile.mkdtemp(prefix="ficha-served-")
+        """The folder of its files, which goes when it stops."""
         self.process: ForkedProcess | None = None
         self._listens = threading.Event()
 
     def start(self, *arguments: str, **environment: str) -> None:
         options = ["serve", "--app", "tests.server.shop:app", "--database", self.database, "--port", "0", *arguments]
-        variables = {**os.environ, "FICHA_SECRET": SECRET, "FICHA_ATTEMPTS_PER_HOUR": "100000", **environment}
+        variables = {**os.environ, "FICHA_SECRET": SECRET, "FICHA_ATTEMPTS_PER_HOUR": "100000"}
+        variables |= {"FICHA_FILES_URL": f"file://{self.files}", **environment}
         self.process = ForkedProcess("ficha.cli", options, stderr=subprocess.PIPE, text=True, env=variables)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -60,6 +65,7 @@ class Served:
         assert self.process is not None
         self.process.send_signal(number)
         code = self.process.wait(30)
+        shutil.rmtree(self.files, ignore_errors=True)
         self._reader.join()
         return code
 

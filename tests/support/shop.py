@@ -21,6 +21,7 @@ PLANS = (
     Plan("trio", max_active=3),
     Plan("thrifty", daily_limit=20, daily_warning=10),
     Plan("monthly", monthly_limit=30, monthly_warning=25),
+    Plan("tidy", file_bytes=1_000, max_files=2, storage_bytes=1_500),
     Plan("open"),
 )
 """Those of the documents, and one for each further kind of limit."""

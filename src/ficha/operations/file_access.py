@@ -36,17 +36,17 @@ class FileAccess:
                 raise Refused.of(Refusal("OVERLOADED", f"{error}; nothing was changed.", retry_after_s=5.0)) from None
         return self._storage
 
-    async def inspected(self, key: str, stored: StoredBytes) -> str:
-        """What the bytes under a key are, such as `image/png`; refused if they are not safe to keep."""
+    async def inspected(self, key: str, stored: StoredBytes) -> tuple[str, str | None]:
+        """What the bytes under a key are, such as `image/png`; and why they are not safe to keep, if so."""
         # Only here: it needs the extra `files`.
         from ..files.inspection import Inspector, UnsafeFile
 
         if self._inspector is None:
             self._inspector = Inspector()
         try:
-            return (await self._inspector.inspect(self.storage, key, stored)).media_type
+            return (await self._inspector.inspect(self.storage, key, stored)).media_type, None
         except UnsafeFile as error:
-            raise Refused.of(Refusal("INVALID_FILE", f"{error}; it was not kept.")) from None
+            return "", str(error)
 
     @property
     def links(self) -> FileLinks:

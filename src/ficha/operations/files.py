@@ -328,7 +328,9 @@ class FileOperations(SubmitOperations):
         """Looks at what was stored, and makes the file usable; or leaves nothing of it."""
         try:
             with _storage_errors(file):
-                media_type = await self.file_access.inspected(storage_key(file), stored)
+                media_type, problem = await self.file_access.inspected(storage_key(file), stored)
+            if problem is not None:
+                raise Refused.of(Refusal("INVALID_FILE", f"{problem}; it was not kept."))
             command = c.StoreFile(file.id, file.account_id, stored.size, media_type, stored.digest, run)
             return (await self._ask(command, FileChanged)).file
         except BaseException:

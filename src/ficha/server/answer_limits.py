@@ -90,7 +90,9 @@ class _Answer:
             return
         if message["type"] == "http.response.start":
             self._usage.leave_turn()
-            if (size := _length(message)) > PART_BYTES and not await self._is_counted_whole(size):
+            # A file is sent as it is read: no more of it is held than one piece.
+            is_held = not self._scope["state"].get("sends_file", False)
+            if is_held and (size := _length(message)) > PART_BYTES and not await self._is_counted_whole(size):
                 return
             await self._send(message)
         elif len(message.get("body", b"")) > PART_BYTES:

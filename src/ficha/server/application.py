@@ -178,8 +178,17 @@ def _add_middlewares(server: FastAPI, settings: Settings) -> None:
                 "If-None-Match",
                 "Last-Event-ID",
                 "Prefer",
+                "Range",
             ],
-            expose_headers=["ETag", "Location", "Preference-Applied", "RateLimit", "RateLimit-Policy", "Retry-After"],
+            expose_headers=[
+                "Content-Range",
+                "ETag",
+                "Location",
+                "Preference-Applied",
+                "RateLimit",
+                "RateLimit-Policy",
+                "Retry-After",
+            ],
             max_age=600,
         )
     server.add_middleware(RequestLog, has_cors=bool(settings.cors_origins))

@@ -20,6 +20,7 @@ EXAMPLES: Final[dict[type[Body], dict[str, Any]]] = {
     s.ReasonBody: {"reason": "ordered by mistake"},
     s.TokenBody: {"ttl_s": 600},
     s.ReserveBody: {"ttl_s": 300},
+    s.UploadBody: {"name": "cat.png", "size": 48213, "media_type": "image/png"},
     s.QueueFinishBody: {"job_id": _JOB, "status": "completed", "result": {"image": "cat-2x.png"}},
     s.NextBody: {"worker": "gpu-1", "pool": "gpu", "limit": 1},
     s.ClaimBody: {"worker": "gpu-1", "pools": ["gpu"], "limit": 4, "wait_s": 20},

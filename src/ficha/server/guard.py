@@ -147,9 +147,7 @@ class Guard:
 
     async def __call__(self, request: Request) -> Call:
         state = request.app.state
-        _check_headers(request)
-        _check_text(request)
-        _check_query(request)
+        self.check(request)
         if not self.scopes:
             return Call(request, state.ficha, ANONYMOUS)
         app = await state.opening()
@@ -166,6 +164,12 @@ class Guard:
         request.state.usage.begin(caller)
         await request.state.usage.take_turn()
         return Call(request, app, caller)
+
+    def check(self, request: Request) -> None:
+        """Refuses a request whose headers or URL could be read in two ways."""
+        _check_headers(request)
+        _check_text(request)
+        _check_query(request)
 
 
 def _check_headers(request: Request) -> None:

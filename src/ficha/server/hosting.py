@@ -76,7 +76,14 @@ class TokenFilter(logging.Filter):
 def _without_token(value: Any) -> Any:
     if isinstance(value, int | float) or "=" not in (text := str(value)):
         return value
-    return _PARAMETER.sub(lambda found: f"token={HIDDEN}" if _is_token(found["name"]) else found[0], text)
+    return _PARAMETER.sub(_hidden_parameter, text)
+
+
+def _hidden_parameter(found: re.Match[str]) -> str:
+    """A token, or the signature of a link, without its value."""
+    if _is_token(found["name"]):
+        return f"token={HIDDEN}"
+    return f"signature={HIDDEN}" if unquote_plus(found["name"]) == "signature" else found[0]
 
 
 def _is_token(name: str) -> bool:

@@ -15,6 +15,8 @@ from .usage import Usage
 
 BATCHES: Final = "/api/batches"
 """The one route that takes many jobs at once, and therefore a larger body."""
+UPLOADS: Final = "/api/uploads"
+"""The one route that takes files."""
 
 
 class BodyLimits:
@@ -25,7 +27,7 @@ class BodyLimits:
         self.settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not _has_body(scope):
+        if scope["type"] != "http" or not _has_body(scope) or _is_upload(scope):
             await self.app(scope, receive, send)
             return
         max_bytes = self._max_bytes(scope)
@@ -113,6 +115,14 @@ class _Body:
             correlation_id = self._scope.get("state", {}).get("correlation_id")
             response = problem_response(code, detail, correlation_id=correlation_id)
             await response(self._scope, self._receive, self._send)
+
+
+def _is_upload(scope: Scope) -> bool:
+    """Whether the body is a file, which is not held but passed on: whoever reads it bounds its size and its time."""
+    is_file = any(
+        name == b"content-type" and value.lower().startswith(b"multipart/form-data") for name, value in scope["headers"]
+    )
+    return is_file and scope["method"] == "POST" and scope["path"] == scope.get("root_path", "") + UPLOADS
 
 
 def _has_body(scope: Scope) -> bool:

@@ -32,6 +32,11 @@ GUARDED: Final[tuple[AnyCode, ...]] = ("UNAUTHENTICATED", "RATE_LIMITED", "OVERL
 WITH_BYTES: Final[tuple[AnyCode, ...]] = ("OVERLOADED", "TIMEOUT", "TOO_LARGE")
 """Of a route that takes a body of any kind and needs no key."""
 WITH_BODY: Final[tuple[AnyCode, ...]] = ("INVALID_JSON", "TIMEOUT", "TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE")
+FILE_FORM: Final = {
+    "type": "object",
+    "properties": {"file": {"type": "string", "contentMediaType": "application/octet-stream"}},
+    "required": ["file"],
+}
 ABOUT: Final = """Submit, watch, cancel and pay for jobs.
 
 Errors are problems (RFC 9457) with a stable `code`; `retryable` says whether the same call may pass later. Send
@@ -125,10 +130,10 @@ def _complete(operation: dict[str, Any], route: APIRoute, shapes: _Shapes) -> No
     taken = _taken(route)
     if taken is not None:
         dependency = _body_of(route)
-        operation["requestBody"] = {
-            "required": not getattr(dependency, "optional", False),
-            "content": {"application/json": {"schema": shapes.of(taken)}},
-        }
+        content: dict[str, Any] = {"application/json": {"schema": shapes.of(taken)}}
+        if getattr(dependency, "takes_file", False):
+            content["multipart/form-data"] = {"schema": FILE_FORM}
+        operation["requestBody"] = {"required": not getattr(dependency, "optional", False), "content": content}
     if guard is not None and guard.scopes:
         operation["security"] = [{"bearer": []}] + ([{"token": []}] if guard.in_query else [])
         operation["x-scopes"] = sorted(guard.scopes)

@@ -49,8 +49,10 @@ class Settings(Struct, frozen=True, kw_only=True):
         their turn. Defaults to 4.
     account_bytes: FICHA_ACCOUNT_BYTES. Bytes of bodies and large answers under way per account and process. Defaults to
         64 MiB.
-    operator_streams, operator_requests, operator_bytes: FICHA_OPERATOR_STREAMS, FICHA_OPERATOR_REQUESTS,
-        FICHA_OPERATOR_BYTES. The same per service or admin key. Default to 4,000, 2,000 and 512 MiB.
+    account_uploads: FICHA_ACCOUNT_UPLOADS. Uploads under way per account and process. Defaults to 4.
+    operator_streams, operator_requests, operator_bytes, operator_uploads: FICHA_OPERATOR_STREAMS,
+        FICHA_OPERATOR_REQUESTS, FICHA_OPERATOR_BYTES, FICHA_OPERATOR_UPLOADS. The same per service or admin key.
+        Default to 4,000, 2,000, 512 MiB and 100.
     """
 
     secret: str
@@ -73,9 +75,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     account_requests: int = 100
     account_turns: int = 4
     account_bytes: int = 67_108_864
+    account_uploads: int = 4
     operator_streams: int = 4_000
     operator_requests: int = 2_000
     operator_bytes: int = 536_870_912
+    operator_uploads: int = 100
 
     def __post_init__(self) -> None:
         if len(set(self.secret)) < MIN_DISTINCT or self.secret.lower().startswith(WEAK_PREFIXES):

@@ -1,4 +1,5 @@
-"""What each caller has under way in this process: requests, live streams, and bytes of bodies and of large answers.
+"""What each caller has under way in this process: requests, live streams, uploads, and bytes of bodies and of large
+answers.
 
 An account is counted as one, whichever of its keys, JWTs and job tokens a request came with. A service or admin key is
 counted by itself, with limits of its own: it acts for many accounts. Each process counts for itself.
@@ -20,7 +21,7 @@ from ..errors import Refused
 from .identity.callers import Caller
 from .settings import Settings
 
-What = Literal["requests", "streams", "bytes"]
+What = Literal["requests", "streams", "uploads", "bytes"]
 
 RETRY_AFTER_S: Final = 1.0
 LONG_STEP_S: Final = 0.005
@@ -32,6 +33,7 @@ ONE_BY_ONE_S: Final = 1.0
 _WORDS: Final[dict[What, str]] = {
     "requests": "requests under way",
     "streams": "live streams",
+    "uploads": "uploads under way",
     "bytes": "bytes of bodies and answers under way",
 }
 
@@ -84,11 +86,13 @@ class UnderWay:
         self._of_accounts: Final[dict[What, int]] = {
             "requests": settings.account_requests,
             "streams": settings.account_streams,
+            "uploads": settings.account_uploads,
             "bytes": settings.account_bytes,
         }
         self._of_operators: Final[dict[What, int]] = {
             "requests": settings.operator_requests,
             "streams": settings.operator_streams,
+            "uploads": settings.operator_uploads,
             "bytes": settings.operator_bytes,
         }
         self._turns: WeakValueDictionary[str, Turns] = WeakValueDictionary()

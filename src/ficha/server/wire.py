@@ -49,6 +49,16 @@ class ReserveBody(Body, frozen=True):
     ttl_s: Seconds | None = None
 
 
+class UploadBody(Body, frozen=True, kw_only=True):
+    """An upload that goes straight to the storage: `size` bytes exactly, sent with this `media_type`."""
+
+    account: Name | None = None
+    name: Name
+    size: Annotated[int, Meta(ge=0, lt=2**53)]
+    media_type: Annotated[str, Meta(max_length=100, pattern=r"^[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+$")] | None = None
+    reservation: str | None = None
+
+
 class PlanLimits(Struct, frozen=True, kw_only=True):
     """What the account's plan allows; null does not bind."""
 
@@ -57,11 +67,17 @@ class PlanLimits(Struct, frozen=True, kw_only=True):
     per_hour: int | None
     daily_limit: int | None
     monthly_limit: int | None
+    file_bytes: int | None
+    max_files: int | None
+    storage_bytes: int | None
 
 
 class AccountAnswer(AccountView, frozen=True, kw_only=True):
-    """An account, with what its plan allows; `limits` is null where the application no longer declares the plan."""
+    """An account, with what its plan allows; `limits` is null where the application no longer declares the plan.
+    `files` and `storage_bytes` are how many files it has, and their bytes together."""
 
+    files: int
+    storage_bytes: int
     limits: PlanLimits | None
 
 

@@ -54,13 +54,13 @@ def file_view(file: File) -> FileView:
 
 
 class UploadView(Struct, frozen=True, kw_only=True):
-    """An upload that was begun, to be sent straight to the storage: PUT the bytes to `url` with exactly these
-    `headers` until `expires_at`, then say that it is complete."""
+    """What an upload led to: the file. One that was only begun is to be sent straight to the storage: PUT the bytes to
+    `url` with exactly these `headers` until `expires_at`, then say that it is complete."""
 
     file: FileView
-    url: str
-    headers: dict[str, str]
-    expires_at: datetime
+    url: str | None = None
+    headers: dict[str, str] = {}
+    expires_at: datetime | None = None
 
 
 class FileLink(Struct, frozen=True):

@@ -1,13 +1,28 @@
 """The routes, by noun: each turns a request into an operation and what came of it into an answer. Nothing is decided
 here."""
 
-from . import account, admin, batches, callbacks, jobs, library, probes, queue, reservations, system, tools, workers
+from . import (
+    account,
+    admin,
+    batches,
+    callbacks,
+    files,
+    jobs,
+    library,
+    probes,
+    queue,
+    reservations,
+    system,
+    tools,
+    workers,
+)
 
 ROUTERS = (
     jobs.routes,
     reservations.routes,
     batches.routes,
     library.routes,
+    files.routes,
     account.routes,
     tools.routes,
     queue.routes,

@@ -25,12 +25,18 @@ routes = APIRouter(prefix="/api/account", tags=["account"])
 @gives(s.AccountAnswer, "NOT_FOUND")
 async def account(call: Account, account: ForAccount = None) -> Response:
     """Balance, plan, what is active and what was spent, with what the plan allows."""
-    return answer(told(call, await call.app.account(call.account(account))))
+    return answer(await told(call, await call.app.account(call.account(account))))
 
 
-def told(call: Call, account: AccountView) -> s.AccountAnswer:
+async def told(call: Call, account: AccountView) -> s.AccountAnswer:
     plan = call.app.policy.plans.get(account.plan)
-    return s.AccountAnswer(**msgspec.structs.asdict(account), limits=None if plan is None else _limits(plan))
+    used = await call.app.queries.file_usage(account.id)
+    return s.AccountAnswer(
+        **msgspec.structs.asdict(account),
+        files=used.files,
+        storage_bytes=used.size,
+        limits=None if plan is None else _limits(plan),
+    )
 
 
 def _limits(plan: Plan) -> s.PlanLimits:
@@ -40,6 +46,9 @@ def _limits(plan: Plan) -> s.PlanLimits:
         per_hour=plan.per_hour,
         daily_limit=plan.daily_limit,
         monthly_limit=plan.monthly_limit,
+        file_bytes=plan.file_bytes,
+        max_files=plan.max_files,
+        storage_bytes=plan.storage_bytes,
     )
 
 

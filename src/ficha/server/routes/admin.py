@@ -104,7 +104,7 @@ async def change_plan(call: Admin, account: str, asked: Annotated[s.PlanBody, bo
 @gives(s.AccountAnswer, "NOT_FOUND")
 async def account(call: Admin, account: str) -> Response:
     """Balance, plan and usage. A slash in a name is written `%2F`."""
-    return answer(told(call, await call.app.account(account)))
+    return answer(await told(call, await call.app.account(account)))
 
 
 @routes.get("/plans", summary="List plans")
