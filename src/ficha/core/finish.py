@@ -19,7 +19,7 @@ from .commands import (
     TimedOut,
 )
 from .outcomes import Finished, Refusal
-from .policy import MILLISECOND, TELL_PROVIDER, aged_rank, backoff_ms
+from .policy import MAX_PROVIDER_COST, MILLION, MILLISECOND, TELL_PROVIDER, aged_rank, backoff_ms
 from .promote import promote
 from .records import HELD, Awaiting, Content, Job, Leased, Parked, PendingHook, Ready
 from .refusals import lease_lost, no_job
@@ -45,7 +45,7 @@ def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
         return lease_lost(job, command.epoch)
     if (cost := _cost_of(command.ending)) is not None:
         # Of the runs of a job each may have cost something.
-        job = replace(job, provider_cost=(job.provider_cost or 0) + cost)
+        job = replace(job, provider_cost=min((job.provider_cost or 0) + cost, MAX_PROVIDER_COST * MILLION))
     match command.ending:
         case Completed():
             return _complete(ws, job, command.ending)

@@ -19,7 +19,7 @@ DAY: Final = 24 * HOUR
 MILLION: Final = 1_000_000
 """What providers take is counted in millionths of the operator's currency."""
 MAX_PROVIDER_COST: Final = 10**9
-"""The most that one run may cost at a provider, in the operator's currency."""
+"""The most that one run, and all runs of a job together, may cost at a provider, in the operator's currency."""
 MAX_AMOUNT: Final = 10**12
 """The largest amount of one entry, and the largest cost of one submit."""
 MAX_BALANCE: Final = 2**53 - 1
