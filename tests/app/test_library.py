@@ -1,11 +1,12 @@
 """The library: an account's completed work is found by tool, date and words, and its owner can remove it."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ficha import Ficha, InvalidArgument, InvalidState, NotFound, Page, WorkRemoved
+from ficha import Ficha, File, InvalidArgument, InvalidState, JobContext, NotFound, Page, WorkRemoved
 from ficha.core.dataset import State
 from ficha.engine.views import LibraryItem
 from ficha.store.base import GetState
@@ -106,6 +107,41 @@ async def test_only_completed_work_of_ones_own_is_removed(world: World, app: Fic
         await app.remove_work("no id")
     state: State = await app.engine.store.read(GetState(texts=True))
     assert state.payloads[done] != "null"
+
+
+def stored(folder: Path) -> int:
+    return len([path for path in folder.rglob("*") if path.is_file()])
+
+
+@pytest.mark.req("D12")
+async def test_work_comes_with_its_files_which_are_removed_with_it(world: World, tmp_path: Path) -> None:
+    def with_files(app: Ficha) -> None:
+        @app.tool(pool="cpu")
+        async def frame(job: JobContext, image: File) -> None: ...
+
+    app = await world.open(with_files, files=f"file:{tmp_path}/files")
+    await app.open_account("ana", plan="open")
+    own, shared = [(await app.upload("ana", f"{name}.txt", name.encode())).id for name in ("own", "shared")]
+    works = []
+    for given in (own, shared, shared):
+        works.append((await app.submit("frame", {"image": given}, account="ana")).job_id)
+        [lease] = await app.claim("cpu", worker="w1")
+        await app.save_file(lease, "made.txt", b"made")
+        await app.finish(lease)
+    items = {item.job.id: item.files for item in (await app.library("ana")).items}
+    assert [sorted(file.role for file in items[job_id]) for job_id in works] == [
+        ["input", "result"],
+        ["input", "result"],
+        ["result"],
+    ]
+    assert stored(tmp_path / "files") == 5
+    removed = [(await app.remove_work(job_id)).files for job_id in works[:2]]
+    assert sorted(removed[0]) == sorted(file.id for file in items[works[0]])
+    assert removed[1] == tuple(file.id for file in items[works[1]] if file.role == "result")
+    left = {file.id for file in (await app.files("ana")).items}
+    assert left == {shared, *(file.id for file in items[works[2]])}
+    assert stored(tmp_path / "files") == 2
+    assert await app.verify() == []
 
 
 async def test_what_cannot_be_searched_for_is_refused(world: World, app: Ficha) -> None:

@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 POOLS_S: Final = 0.1
 """How long an answer about pools is good for others who ask."""
+FILES_OF: Final = 50
+"""Of how many jobs of a library the files are read at once."""
 TEXTS_AT_ONCE: Final = 8
 """Of how many jobs payloads and results are read at once: a page may be full after the first of them."""
 
@@ -71,9 +73,12 @@ class Queries:
         """A page of completed work, newest first."""
         part = await self._reader.read(query)
         filler = v.PageFiller[v.LibraryItem](self._page_bytes)
-        async for row in self._with_texts(part.jobs) if include else _without_texts(part.jobs):
-            if not filler.add(v.LibraryItem(await self._view(row, include))):
-                return filler.page(query.limit, lambda item: item.job.id)
+        for start in range(0, len(part.jobs), FILES_OF):
+            jobs = part.jobs[start : start + FILES_OF]
+            files = await self.job_files([job.id for job in jobs])
+            async for row in self._with_texts(jobs) if include else _without_texts(jobs):
+                if not filler.add(v.LibraryItem(await self._view(row, include), files.get(row.job.id, []))):
+                    return filler.page(query.limit, lambda item: item.job.id)
         return v.Page(filler.items, _goes_on(query, part))
 
     async def _with_texts(self, jobs: list[Job]) -> AsyncIterator[q.JobRow]:

@@ -10,13 +10,13 @@ from ..core.outcomes import WorkRemoved
 from ..engine.views import LibraryItem, Page
 from ..requests import LibraryFilter, library_query
 from ..store.base import ListLinkedFiles
-from .submits import SubmitOperations
+from .files import FileOperations
 
 MOST_FILES: Final = 100_000
 """More than any job has."""
 
 
-class LibraryOperations(SubmitOperations):
+class LibraryOperations(FileOperations):
     async def library(self, account: str, **asked: Unpack[LibraryFilter]) -> Page[LibraryItem]:
         """A page of an account's completed work, newest first; `after` is the `next` of the page before.
 
@@ -34,4 +34,7 @@ class LibraryOperations(SubmitOperations):
         owner = (await self.job(named)).account if account is None else arg.name(account, "an account")
         files = await self.engine.store.read(ListLinkedFiles("job", (named,), MOST_FILES))
         command = RemoveWork(owner, named, tuple(file.id for file in files))
-        return await self._ask(command, WorkRemoved)
+        removed = await self._ask(command, WorkRemoved)
+        for file in (await self.queries.files_by_id(removed.files)).values():
+            await self._delete_bytes(file)
+        return removed

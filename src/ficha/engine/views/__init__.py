@@ -18,7 +18,7 @@ from .accounts import (
 from .api_keys import ApiKeyView, AuditView, NewApiKey, api_key_view, audit_view
 from .batches import BatchCancelled, BatchResumed, BatchView, batch_view
 from .dates import instant, moment, moment_if_any
-from .files import FileLink, FileView, UploadView, file_view
+from .files import FileLink, FileView, LibraryItem, UploadView, file_view
 from .hooks import HookView, hook_view
 from .jobs import (
     STORED_TEXTS,
@@ -27,7 +27,6 @@ from .jobs import (
     JobText,
     JobToken,
     JobView,
-    LibraryItem,
     ToolView,
     Wait,
     event_view,

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ...core.records import File, FileRole, FileState
 from .dates import moment, moment_if_any
+from .jobs import JobView
 
 
 class FileView(Struct, frozen=True, kw_only=True):
@@ -72,3 +73,10 @@ class FileLink(Struct, frozen=True):
     def __repr__(self) -> str:
         """Without the link: whoever has it can use it."""
         return f"FileLink(expires_at={self.expires_at!r})"
+
+
+class LibraryItem(Struct, frozen=True):
+    """A piece of completed work: the job, and its files, which it made or was the first to take."""
+
+    job: JobView
+    files: list[FileView]

@@ -220,12 +220,6 @@ def owner_job_view(view: JobView) -> JobView:
     return replace(view, error=view.user_error, **hidden)
 
 
-class LibraryItem(Struct, frozen=True):
-    """A piece of completed work."""
-
-    job: JobView
-
-
 class Wait(Struct, frozen=True):
     """How a queued job waits: its position (1 is next), about how long it still waits, and what it waits for."""
 
