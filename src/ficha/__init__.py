@@ -4,7 +4,7 @@ from . import errors
 from .app import Ficha
 from .checkpoint_manager import CheckpointManager
 from .core.outcomes import Discarded, Rate, Recovered, Refusal, WorkRemoved
-from .core.policy import Plan
+from .core.policy import Plan, Webhooks
 from .core.records import Pool
 from .engine.committer import CommitLimits
 from .engine.positions import QueueStanding
@@ -16,6 +16,7 @@ from .engine.views import (
     BatchResumed,
     BatchView,
     Credited,
+    DeliveryView,
     EntryView,
     EventView,
     FileLink,
@@ -29,12 +30,14 @@ from .engine.views import (
     Lease,
     LibraryItem,
     NewApiKey,
+    NewWebhook,
     Page,
     PoolView,
     Quote,
     Receipt,
     UploadView,
     Wait,
+    WebhookView,
     WorkerView,
 )
 from .errors import *  # noqa: F403 (every exception is public; its file lists them)
@@ -76,6 +79,7 @@ __all__ = [
     "CommitLimits",
     "Credited",
     "DeclaredTool",
+    "DeliveryView",
     "Discarded",
     "EntryView",
     "EventView",
@@ -97,6 +101,7 @@ __all__ = [
     "LibraryItem",
     "Limits",
     "NewApiKey",
+    "NewWebhook",
     "Page",
     "Partial",
     "Plan",
@@ -124,6 +129,8 @@ __all__ = [
     "UploadView",
     "UserError",
     "Wait",
+    "WebhookView",
+    "Webhooks",
     "WorkRemoved",
     "WorkerLoop",
     "WorkerView",

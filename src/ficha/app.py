@@ -16,7 +16,7 @@ from . import validation as arg
 from .core.commands import DeclarePool
 from .core.outcomes import PoolChanged
 from .core.payload import Dedupe
-from .core.policy import TELL_PROVIDER, HookTerms, Plan, Policy
+from .core.policy import CREDITS_LOW_HOOK, JOB_ENDED_HOOK, TELL_PROVIDER, HookTerms, Plan, Policy, Webhooks
 from .core.records import Pool
 from .core.visibility import Audience
 from .declarations import (
@@ -25,6 +25,7 @@ from .declarations import (
     CheckpointOrder,
     checked_plans,
     checked_pools,
+    checked_webhooks,
     declared_tool,
     is_seconds,
     is_whole,
@@ -36,7 +37,7 @@ from .engine.queries import Queries
 from .engine.trigger import OnWork
 from .environment import listed, setting
 from .operations import AllOperations, BoundOperations, FileAccess
-from .outbound import Outbound, OutboundError
+from .outbound import AddressRules, Outbound, OutboundError
 from .providers import Provider, ProviderCall, ProviderHttp
 from .signing import LEAST_BYTES, Signer
 from .store.base import COMMITS_KEPT_MS_MIN, Store
@@ -49,6 +50,7 @@ from .worker import (
     CONCURRENCY,
     ENDINGS,
     Collector,
+    DeliveryRunner,
     Hook,
     HookRunner,
     Starter,
@@ -70,8 +72,16 @@ NOT_FOR_PROVIDERS: Final = (
     *("isolation", "jobs_per_call", "memory_mb", "environment", "recycle_after", "checkpoints", "linger_ms"),
 )
 
+HOOK_S: Final = 60.0
+"""How long Ficha's own hooks may take."""
+
 JobEnd = Literal["completed", "failed", "cancelled"]
 WhenDown = Literal["refuse", "wait"]
+_OWN: Final = {
+    JOB_ENDED_HOOK: HookTerms(JOB_ENDED_HOOK, frozenset(get_args(JobEnd))),
+    CREDITS_LOW_HOOK: HookTerms(CREDITS_LOW_HOOK, frozenset()),
+}
+"""The hooks that owe webhooks."""
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 J = TypeVar("J")
 P = ParamSpec("P")
@@ -110,6 +120,8 @@ class Ficha(AllOperations):
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     sweep_s: how often recovery and clean-up run, over all processes. Defaults to 1.
     sweep_by_itself: whether they run on a timer; otherwise they run only after calls and reads. Defaults to True.
+    webhooks: whether users and operators may have messages sent to addresses that they give when jobs end, or on which
+        terms (see `Webhooks`). Workers send them. Defaults to False.
     on_work: a function, plain or async, that is called with the names of pools when a call of this process made their
         jobs ready, or a provider called back, so that it can start a worker. Defaults to none.
     limits: the largest sizes accepted (see `Limits`).
@@ -150,6 +162,7 @@ class Ficha(AllOperations):
         warn_share: float = 0.8,
         sweep_s: float = 1.0,
         sweep_by_itself: bool = True,
+        webhooks: bool | Webhooks = False,
         on_work: OnWork | None = None,
         limits: Limits | None = None,
         commit_limits: CommitLimits | None = None,
@@ -172,6 +185,8 @@ class Ficha(AllOperations):
         self.files_url = files or os.environ.get("FICHA_FILES_URL") or DEFAULT_FILES_URL
         allowed = listed(os.environ.get("FICHA_ALLOW_ADDRESSES", "")) if allow_addresses is None else allow_addresses
         self.allow_addresses = tuple(allowed)
+        AddressRules(self.allow_addresses)  # An entry that makes no sense shows at once.
+        self._outbound: Outbound | None = None
         self.limits = limits or Limits()
         self.lease_s = lease_s if lease_s is not None else _milliseconds("JOB_LOCK_TTL_MS", 60_000) / 1_000
         lease_ms = _milliseconds_of(self.lease_s, "lease_s")
@@ -214,6 +229,7 @@ class Ficha(AllOperations):
             file_bytes=self.limits.file_bytes,
             upload_ms=_milliseconds_of(upload_s, "upload_s"),
             unused_file_ms=_milliseconds_of(unused_file_s, "unused_file_s"),
+            webhooks=checked_webhooks(webhooks),
         )
         self.file_access = self._new_file_access()
         self._pools = {DEFAULT_POOL: Pool(DEFAULT_POOL)} | checked_pools(pools)
@@ -222,6 +238,10 @@ class Ficha(AllOperations):
         self._hooks: dict[str, Hook] = {}
         self._providers: dict[str, Provider] = {}
         self.providers: Mapping[str, Provider] = MappingProxyType(self._providers)
+        if self.policy.webhooks is not None:
+            make = AllOperations.make_deliveries
+            self._hooks = {name: Hook(terms, make, HOOK_S, ends_itself=True) for name, terms in _OWN.items()}
+            self.policy = replace(self.policy, hooks=(_OWN[JOB_ENDED_HOOK],))
         self._store = store
         self._sweep_s = sweep_s
         self._sweeps = sweep_by_itself
@@ -229,7 +249,6 @@ class Ficha(AllOperations):
         self._commit_limits = commit_limits
         self._engine: Engine | None = None
         self._queries: Queries | None = None
-        self._outbound: Outbound | None = None
 
     @overload
     def tool(self, handler: Callable[Concatenate[J, P], R], /) -> DeclaredTool[J, P, R]: ...
@@ -427,6 +446,8 @@ class Ficha(AllOperations):
 
         def declare(function: Handler) -> Handler:
             called = _declared_name(name, function, "hook")
+            if called.startswith("ficha:"):
+                raise ValueError(f"the hook {called!r} needs another name: names that begin with ficha: are reserved")
             if self._engine is not None:
                 raise RuntimeError(f"the hook {called!r} is declared too late: the application is open already")
             if called in self._hooks or called == TELL_PROVIDER:
@@ -552,7 +573,7 @@ class Ficha(AllOperations):
         if concurrency is None:
             served_tools = [tool for tool in self.tools.values() if tool.pool in served]
             concurrency = min(self.limits.claim_jobs, max(map(concurrency_for, served_tools), default=CONCURRENCY))
-        starter = Starter(self) if self._providers else None
+        starter, terms = Starter(self) if self._providers else None, self.policy.webhooks
         hooks = self._hooks if starter is None else {**self._hooks, TELL_PROVIDER: _telling(starter)}
         return WorkerLoop(
             self,
@@ -566,6 +587,7 @@ class Ficha(AllOperations):
             hooks=HookRunner(self, hooks) if hooks else None,
             starter=starter,
             collector=Collector(self, self.tools) if self._providers else None,
+            deliveries=None if terms is None else DeliveryRunner(self, self.outbound, timeout_s=terms.timeout_s),
         )
 
     @asynccontextmanager
@@ -583,6 +605,7 @@ class Ficha(AllOperations):
             engine = Engine(store, self.policy, self._commit_limits, sweep_interval_s=sweep_s)
             await engine.start(sweep=False, listen=False)
             file_access = self._new_file_access()
+            outbound = Outbound(self.allow_addresses)
             try:
                 yield BoundOperations(
                     engine,
@@ -590,10 +613,12 @@ class Ficha(AllOperations):
                     limits=self.limits,
                     default_plan=self.default_plan,
                     file_access=file_access,
+                    outbound=outbound,
                 )
             finally:
                 await engine.stop(CLOSE_GRACE_S)
                 await file_access.close()
+                await outbound.close()
         finally:
             await store.close()
 

@@ -12,7 +12,7 @@ from typing import Any, Final, get_args, get_origin
 from .core.checkpoints import Checkpoints
 from .core.outcomes import Refusal
 from .core.payload import MAX_INTEGER, text_problem
-from .core.policy import MAX_BALANCE, MAX_PROVIDER_COST, Plan, millionths
+from .core.policy import MAX_BALANCE, MAX_PROVIDER_COST, Plan, Webhooks, millionths
 from .core.records import Pool
 from .core.visibility import Audience
 from .json_values import members, plain_function, return_annotation, stored_type
@@ -29,6 +29,7 @@ MAX_CALLS: Final = 1_000
 LINGER_MS_MOST: Final = 60_000
 LINGER_MS: Final = 20
 MAX_CHECKPOINTS: Final = 1_000
+MAX_ENDPOINTS: Final = 1_000
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?|\*")
 
 CheckpointOrder = Sequence[str] | Mapping[str, Iterable[str]]
@@ -65,6 +66,25 @@ def checked_pools(pools: Iterable[Pool]) -> dict[str, Pool]:
             )
         known[pool.name] = pool
     return known
+
+
+def checked_webhooks(webhooks: bool | Webhooks) -> Webhooks | None:
+    """The terms on which messages are sent; None if none are."""
+    if isinstance(webhooks, bool):
+        return Webhooks() if webhooks else None
+    if not isinstance(webhooks, Webhooks):
+        raise ValueError(f"webhooks must be True, False or Webhooks(…), not {webhooks!r}")
+    if webhooks.low_credits is not None and not is_whole(webhooks.low_credits, 1, MAX_BALANCE):
+        raise ValueError(f"webhooks: low_credits must be whole credits from 1 up or None, not {webhooks.low_credits!r}")
+    if not is_whole(webhooks.max_endpoints, 0, MAX_ENDPOINTS):
+        words = f"max_endpoints must be a whole number from 0 to {MAX_ENDPOINTS}"
+        raise ValueError(f"webhooks: {words}, not {webhooks.max_endpoints!r}")
+    if not is_whole(webhooks.result_bytes, 0, MAX_BALANCE):
+        raise ValueError(f"webhooks: result_bytes must be a whole number from 0 up, not {webhooks.result_bytes!r}")
+    for field in ("timeout_s", "overlap_s", "disable_after_s", "kept_s"):
+        if not is_seconds(value := getattr(webhooks, field)):
+            raise ValueError(f"webhooks: {field} must be a number of seconds from a millisecond up, not {value!r}")
+    return webhooks
 
 
 def _plan_problems(plan: Plan) -> Iterable[str]:

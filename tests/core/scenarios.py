@@ -15,11 +15,13 @@ be refused. After every line all invariants have to hold, and a refusal has to h
 Tuesday 2026-03-10 at 00:00 UTC with one pool, `gpu`, without a limit.
 
 settings    clock 10:00 | clock 2026-01-31T23:59 | +10s | -1h | plan NAME … | no-plan NAME | policy … | tool NAME … |
-            checkpoints A B C (a line) | checkpoints A>B,C B> C> (what may follow each) | turns NAME=VALUE …
+            checkpoints A B C (a line) | checkpoints A>B,C B> C> (what may follow each) | turns NAME=VALUE … |
+            webhooks
 commands    open, grant, adjust, change-plan, submit, submit-each, claim, start, beat, checkpoint, step, finish,
             webhook, cancel, reserve, consume, release, expire, recover, forget, requeue, discard, remove, pool, pause,
             resume, resize, elect, api-key, revoke, use, turn, end-turn, open-breaker, close-breaker, upload, save,
-            copy, stored, remove-file, expire-file, forget-file, callback, poll, poll-end; `as ACTOR` before any of
+            copy, stored, remove-file, expire-file, forget-file, callback, poll, poll-end, add-webhook,
+            remove-webhook, enable-webhook, rotate-webhook, test-webhook, resend; `as ACTOR` before any of
             them; lines indented below `together` are one commit group
 questions   account, file, files ACCOUNT, ledger, job, events, event JOB KIND, queue POOL, reservation, batch, why JOB,
             provider NAME, audit, audited NUMBER
@@ -35,7 +37,7 @@ from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.checkpoints import Checkpoints
-from ficha.core.policy import Plan, TurnTerms
+from ficha.core.policy import Plan, TurnTerms, Webhooks
 from ficha.core.pools import why_waiting
 from ficha.core.records import Awaiting, File, FileUsage, Job, Leased, ProviderOutage, ProviderState, Ready
 from ficha.declarations import declared_checkpoints
@@ -171,6 +173,9 @@ class _ScenarioRun:
 
     def _set_tool(self, line: Line) -> None:
         self.tools[line.words[0]] = line.options
+
+    def _set_webhooks(self, line: Line) -> None:
+        self.world.policy = replace(self.world.policy, webhooks=Webhooks())
 
     def _set_turns(self, line: Line) -> None:
         """The terms of all turns from here on."""
@@ -429,6 +434,26 @@ class _ScenarioRun:
 
     def _do_close_breaker(self, line: Line) -> c.Command:
         return c.CloseBreaker(line.words[0], line.options.get("declared") == "yes")
+
+    def _do_add_webhook(self, line: Line) -> c.Command:
+        owner, endpoint_id = line.words
+        return c.AddEndpoint(owner, endpoint_id, "https://hooks.example/path?token=s3cret", "secret 1")
+
+    def _do_remove_webhook(self, line: Line) -> c.Command:
+        return c.ChangeEndpoint(*line.words, to="removed")
+
+    def _do_enable_webhook(self, line: Line) -> c.Command:
+        return c.ChangeEndpoint(*line.words, to="enabled")
+
+    def _do_rotate_webhook(self, line: Line) -> c.Command:
+        return c.RotateSecret(*line.words, "secret 2", 60_000)
+
+    def _do_test_webhook(self, line: Line) -> c.Command:
+        return c.PingEndpoint(*line.words, "{}")
+
+    def _do_resend(self, line: Line) -> c.Command:
+        owner, delivery_id = line.words
+        return c.ResendDelivery(delivery_id, owner)
 
     # Questions
 

@@ -23,8 +23,19 @@ from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.checkpoints import Checkpoints
-from ficha.core.policy import HOUR, SECOND, TELL_PROVIDER, HookTerms, Plan, Policy, TurnTerms
-from ficha.core.records import Awaiting, File, Job, Leased
+from ficha.core.policy import (
+    CREDITS_LOW_HOOK,
+    HOUR,
+    JOB_ENDED_HOOK,
+    SECOND,
+    TELL_PROVIDER,
+    HookTerms,
+    Plan,
+    Policy,
+    TurnTerms,
+    Webhooks,
+)
+from ficha.core.records import Awaiting, Delivery, File, Job, Leased, WebhookEndpoints
 from tests.core.world import World
 from tests.support.new_jobs import new_job
 
@@ -64,7 +75,9 @@ POLICY = Policy(
     hooks=(
         HookTerms("told", frozenset({"completed", "failed", "cancelled"})),
         HookTerms("paid back", frozenset({"failed"}), frozenset({"image"})),
+        HookTerms(JOB_ENDED_HOOK, frozenset({"completed", "failed", "cancelled"})),
     ),
+    webhooks=Webhooks(low_credits=20, max_endpoints=2, disable_after_s=60, kept_s=30),
     provider_tools=frozenset({"video"}),
     job_callbacks=3,
 )
@@ -91,6 +104,9 @@ _OPENING: tuple[c.Command, ...] = (
     c.Finish("held 0", c.Failed("it broke"), epoch=0),
     c.Finish("held 0", c.Completed('"done"'), epoch=0),
     c.Reserve("", "bob"),
+    c.AddEndpoint("ana", "", "https://ana.example/", "s0"),
+    c.AddEndpoint("", "", "https://operator.example/", "s0"),
+    c.PingEndpoint("ana", "0", "", "{}"),
     c.BeginFile("", "ana", "cat.png", most=20),
     c.StoreFile("0", "", 10, "image/png", "digest"),
     c.ActingAs("boss", c.CreateApiKey("", "ci", "hint", "", "admin")),
@@ -202,6 +218,35 @@ class _Teller:
                     is_away = isinstance(job.place, Awaiting)
                     changes["run"] = c.FileRun(job.id, *((None, job.attempts) if is_away else (job.epoch, None)))
                 return replace(draft, **changes)
+            case c.AddEndpoint():
+                return replace(draft, endpoint_id=self._new_id())
+            case c.ChangeEndpoint() | c.RotateSecret() | c.PingEndpoint():
+                found = self._world.state.of(WebhookEndpoints).get(draft.owner, WebhookEndpoints(draft.owner))
+                told = replace(draft, endpoint_id=self._one_of([one.id for one in found.endpoints], draft.endpoint_id))
+                return replace(told, delivery_id=self._new_id()) if isinstance(draft, c.PingEndpoint) else told
+            case c.MakeDeliveries():
+                owing = [job_id for name, job_id in self._world.state.hooks if name == draft.hook]
+                job = self._world.state.jobs.get(job_id := self._one_of(owing, draft.job_id))
+                hook = self._world.state.hooks.get((draft.hook, job_id))
+                account = "ana" if job is None else job.account_id
+                ends = self._world.state.of(WebhookEndpoints)
+                names = [(owner, one.id) for owner in (account, "") if owner in ends for one in ends[owner].endpoints]
+                return replace(
+                    draft,
+                    job_id=job_id,
+                    account_id=account,
+                    attempt=draft.attempt + (0 if hook is None else hook.attempts),
+                    deliveries=tuple((owner, endpoint, self._new_id()) for owner, endpoint in names),
+                )
+            case c.HoldDelivery() | c.EndDelivery() | c.ResendDelivery() | c.ForgetDelivery():
+                known_ones = self._world.state.of(Delivery)
+                sent = known_ones.get(delivery_id := self._one_of(known_ones, draft.delivery_id))
+                filled: dict[str, Any] = {"delivery_id": delivery_id}
+                if getattr(draft, "owner", None) == "its":
+                    filled["owner"] = "ana" if sent is None else sent.owner
+                if isinstance(draft, c.EndDelivery):
+                    filled["attempt"] = draft.attempt + (0 if sent is None else sent.attempts)
+                return replace(draft, **filled)
             case c.ClaimJob():
                 job = self._world.state.jobs.get(job_id := self._job(draft.job_id))
                 return replace(draft, job_id=job_id, pool=draft.pool or ("gpu" if job is None else job.spec.pool))
@@ -520,6 +565,64 @@ _TURNS = st.one_of(
     _make(c.CloseBreaker, provider=_PROVIDERS, is_declared=_pick(False, True)),
 )
 
+_ENDPOINT_OWNERS = _pick("ana", "ana", "bob", "", "nobody")
+_DELIVERIES = _pick("0", "0", "1", "2", "3", "9")
+_WEBHOOKS = st.one_of(
+    _make(
+        c.AddEndpoint,
+        owner=_ENDPOINT_OWNERS,
+        endpoint_id=st.just(""),
+        url=_pick("https://hooks.example/"),
+        secret=_pick("s1"),
+        events=_pick((), (), ("job.failed", "credits.low")),
+    ),
+    _make(
+        c.ChangeEndpoint,
+        owner=_ENDPOINT_OWNERS,
+        endpoint_id=_pick("0", "1", "9"),
+        to=_pick("removed", "enabled", "enabled"),
+    ),
+    _make(
+        c.RotateSecret,
+        owner=_ENDPOINT_OWNERS,
+        endpoint_id=_pick("0", "1"),
+        secret=_pick("s2", "s3"),
+        overlap_ms=_pick(0, 60_000),
+    ),
+    _make(
+        c.PingEndpoint,
+        owner=_ENDPOINT_OWNERS,
+        endpoint_id=_pick("0", "1"),
+        delivery_id=st.just(""),
+        body=_pick('{"n": 1}'),
+    ),
+)
+_MESSAGES = st.one_of(
+    _make(c.HoldHook, name=_pick(JOB_ENDED_HOOK, CREDITS_LOW_HOOK), job_id=_found("any"), hold_ms=_pick(0, 70_000)),
+    _make(
+        c.MakeDeliveries,
+        hook=_pick(JOB_ENDED_HOOK, CREDITS_LOW_HOOK),
+        job_id=_DELIVERIES,
+        account_id=st.just(""),
+        attempt=_pick(0, 0, 0, 1),
+        event=_pick("job.failed", "job.completed"),
+        body=_pick('{"n": 2}'),
+        deliveries=st.just(()),
+    ),
+    _make(c.HoldDelivery, delivery_id=_DELIVERIES, owner=_pick("its", "its", "bob"), hold_ms=_pick(0, 70_000)),
+    _make(
+        c.EndDelivery,
+        delivery_id=_DELIVERIES,
+        owner=_pick("its", "its", None),
+        attempt=_pick(0, 0, 0, 1),
+        status=_pick(200, 500, None, 410),
+        error=_pick(None, "no"),
+        jitter=_pick(0.0, 0.5),
+    ),
+    _make(c.ResendDelivery, delivery_id=_DELIVERIES, owner=_pick("its", "its", "bob")),
+    _make(c.ForgetDelivery, delivery_id=_DELIVERIES),
+)
+
 _KINDS: list[SearchStrategy[Any]] = [
     *[_CLAIMS] * 9,
     *[_SUBMITS] * 7,
@@ -541,5 +644,7 @@ _KINDS: list[SearchStrategy[Any]] = [
     *[_TURNS] * 4,
     *[_FILES] * 4,
     *[_REMOVALS] * 2,
+    *[_WEBHOOKS] * 2,
+    *[_MESSAGES] * 4,
 ]
 """Each kind of command as often as it makes for an eventful workload."""

@@ -77,6 +77,10 @@ def told(outcome: o.Outcome) -> Told:
         case o.FileChanged(file):
             facts = {"size": file.size, "until": file.expires_at, "role": file.role, "changed": outcome.changed}
             return file.state, facts
+        case o.EndpointChanged(endpoint):
+            return "disabled" if endpoint.disabled_at is not None else "enabled", {"changed": outcome.changed}
+        case o.DeliveryChanged(delivery):
+            return delivery.state, {"changed": outcome.changed}
         case o.CallbackNoted():
             return "asks" if outcome.asks else "kept", {}
         case o.PollHeld(job):

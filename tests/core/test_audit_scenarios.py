@@ -48,6 +48,13 @@ ACTS = """
     stored f1 1
     as boss remove-file f1
     as boss remove ana j2
+    webhooks
+    as boss add-webhook ana e1
+    as boss rotate-webhook ana e1
+    as boss enable-webhook ana e1
+    as boss test-webhook ana e1 d1
+    as boss resend ana d1
+    as boss remove-webhook ana e1
 """
 
 
@@ -81,6 +88,12 @@ def test_every_act_of_a_person_leaves_its_line() -> None:
         ("close_breaker", "provider fal"),
         ("remove_file", "file f1"),
         ("remove_work", "job j2"),
+        ("add_webhook", "webhook e1"),
+        ("rotate_webhook_secret", "webhook e1"),
+        ("enable_webhook", "webhook e1"),
+        ("test_webhook", "webhook e1"),
+        ("resend_webhook", "delivery d1"),
+        ("remove_webhook", "webhook e1"),
     ]
 
 
@@ -111,6 +124,7 @@ def test_a_line_tells_the_particulars_and_what_came_of_it() -> None:
         audited 10                             -> as_job=j4 new_balance=48
         audited 13                             -> account=ana
         audited 20                             -> slots=3
+        audited 27                             -> owner=ana host=hooks.example
         audited 21                             -> name=ci scope=admin "hint=hint of a1"
     """)
 

@@ -152,7 +152,7 @@ def test_a_line_is_written_for_what_was_done_in_a_name_and_never_changed(workloa
     for world, before, command, outcome in one_by_one(workload):
         assert world.state.audit[: len(before.audit)] == before.audit
         new = world.state.audit[len(before.audit) :]
-        if isinstance(c.unwrapped(command), c.EndTurn):
+        if isinstance(c.unwrapped(command), c.EndTurn | c.EndDelivery):
             assert {line.actor for line in new} <= {SYSTEM}
         elif not isinstance(command, c.ActingAs) or isinstance(outcome, Refusal):
             assert new == []
@@ -167,6 +167,7 @@ ACTS_OF_PEOPLE = (
     *(c.Resubmit, c.Discard),
     *(c.Reserve, c.EndReservation, c.DeclarePool, c.PausePool, c.ResizePool, c.CreateApiKey, c.RevokeApiKey),
     *(c.OpenBreaker, c.CloseBreaker, c.RemoveFile, c.RemoveWork),
+    *(c.AddEndpoint, c.ChangeEndpoint, c.RotateSecret, c.PingEndpoint, c.ResendDelivery),
 )
 
 

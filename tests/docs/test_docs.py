@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from typer.main import get_command
 
-from ficha import CommitLimits, Ficha, Limits, Plan
+from ficha import CommitLimits, Ficha, Limits, Plan, Webhooks
 from ficha.cli.main import app as command_line
 from ficha.core import invariants, states
 from ficha.core.codes import CODES, Code, HttpCode
@@ -66,6 +66,12 @@ TOOL = inspect.signature(get_overloads(Ficha.tool)[1]).parameters
 @pytest.mark.parametrize("settings", [inspect.signature(Ficha.__init__).parameters, TOOL])
 def test_every_setting_of_an_application_is_documented(settings: Mapping[str, inspect.Parameter]) -> None:
     assert set(settings) - {"self"} <= rows(REFERENCE)
+
+
+def test_every_term_of_webhooks_is_documented() -> None:
+    fields = set(Webhooks.__struct_fields__)
+    assert fields <= rows((ROOT / "docs/webhooks.md").read_text())
+    assert all(f"{field}:" in (Webhooks.__doc__ or "") for field in fields)
 
 
 def test_every_option_of_a_tool_is_explained_where_it_is_declared() -> None:

@@ -15,6 +15,8 @@ from tests.server.test_openapi import SERVER
 from tests.support.server_process import Served
 
 EXAMPLE_OF = {kind.__name__: example for kind, example in EXAMPLES.items()}
+RECEIVER = "http://127.0.0.1:9/"
+"""Where nobody listens, and no worker sends anything."""
 STREAMS = {"/api/jobs/{job_id}/events", "/api/account/events"}
 
 
@@ -56,6 +58,9 @@ class Tenant:
             form = {"file": ("cat.txt", b"meow")}
             self.file = _created(user.post("/api/uploads", files=form))["file"]["id"]
             self.token = _created(user.post(f"/api/jobs/{self.job}/token", json={}))["token"]
+            added = _created(user.post("/api/webhook-endpoints", json={"url": RECEIVER}))
+            self.webhook = added["webhook"]["id"]
+            self.delivery = user.post(f"/api/webhook-endpoints/{self.webhook}/test").json()["id"]
             keys = admin.get("/api/admin/api-keys", params={"limit": 1000}).json()["items"]
             self.key_id = next(key["id"] for key in keys if key["account"] == self.account)
             jobs = user.get("/api/jobs", params={"batch": self.batch}).json()["items"]
@@ -68,6 +73,7 @@ class Tenant:
             self.key_id,
             *(job["id"] for job in jobs),
         }
+        self.ids |= {self.webhook, self.delivery}
 
     def request(self, operation: Operation, *, named: bool) -> dict[str, Any]:
         """The operation asked about this tenant's things; `named`: also where the account has to be said."""
@@ -86,6 +92,8 @@ class Tenant:
                 }
             if operation.path == "/api/batches":
                 body["items"] = [{"tool": "upscale", "payload": {"image": "x"}}]
+            if operation.path == "/api/webhook-endpoints":
+                body["url"] = RECEIVER
             if operation.path == "/api/admin/accounts":
                 body["account"] = f"further-{uuid4().hex}"
             if operation.path == "/api/admin/api-keys":
@@ -111,6 +119,8 @@ class Tenant:
             "file_id": self.file,
             "account": self.account,
             "key_id": self.key_id,
+            "webhook_id": self.webhook,
+            "delivery_id": self.delivery,
             "pool": "gpu",
             "provider": "loopback",
             "token": f"{self.job}.0.signature",
@@ -127,6 +137,8 @@ class Tenant:
                 [entry["number"] for entry in user.get("/api/account/ledger").json()["items"]],
                 {hold["id"]: hold["state"] for hold in user.get("/api/reservations").json()["items"]},
                 [file["id"] for file in user.get("/api/files").json()["items"]],
+                user.get("/api/webhook-endpoints").json(),
+                user.get("/api/webhook-deliveries").json()["items"],
             )
 
 

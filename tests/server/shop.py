@@ -3,7 +3,7 @@
 from ficha import Ficha, File, FinalError, JobContext
 from tests.support.shop import PLANS, POOLS, declare
 
-app = declare(Ficha(plans=PLANS, pools=POOLS, sweep_s=0.2))
+app = declare(Ficha(plans=PLANS, pools=POOLS, sweep_s=0.2, webhooks=True, allow_addresses=["127.0.0.0/8"]))
 
 
 @app.tool(pool="cpu", cost=3)

@@ -32,6 +32,7 @@ from . import (
     tools,
     verify,
     watch,
+    webhooks,
     worker,
     workers,
 )
@@ -81,6 +82,7 @@ app.command(rich_help_panel=OPERATING)(providers.margins)
 app.command(rich_help_panel=OPERATING)(admin.reservations)
 app.command(rich_help_panel=OPERATING)(admin.idempotency)
 app.add_typer(api_keys.app, name="apikey", rich_help_panel=OPERATING)
+app.add_typer(webhooks.app, name="webhooks", rich_help_panel=OPERATING)
 app.command(rich_help_panel=OPERATING)(audit.audit)
 app.add_typer(migrate.app, name="migrate", rich_help_panel=DATABASE)
 app.command(rich_help_panel=DATABASE)(verify.verify)

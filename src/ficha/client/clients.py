@@ -25,6 +25,7 @@ from .errors import ServerError, Unreachable
 from .library import LibraryMethods
 from .operation import AsyncDriver, SyncDriver
 from .retries import STANDARD, Retries
+from .webhooks import WebhookMethods
 
 T = TypeVar("T")
 
@@ -33,7 +34,7 @@ NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, 
 """The errors of a request of which the server has seen nothing."""
 
 
-class _Operations(AccountMethods, BatchMethods, AdminMethods, LibraryMethods):
+class _Operations(AccountMethods, BatchMethods, AdminMethods, LibraryMethods, WebhookMethods):
     """All operations, and where they are sent."""
 
     def __init__(

@@ -70,10 +70,17 @@ class RequestMethods:
         return self.decoded(request, kind)
 
     def post(
-        self, path: str, kind: type[T], body: Mapping[str, Any] | None = None, *, harmless: bool = False
+        self,
+        path: str,
+        kind: type[T],
+        body: Mapping[str, Any] | None = None,
+        *,
+        harmless: bool = False,
+        query: Mapping[str, Any] | None = None,
     ) -> Flow[T]:
-        """Does something; what is None in the body is left out."""
-        return self.decoded(posted(path, body or {}, harmless=harmless), kind)
+        """Does something; what is None in the body or the query is left out."""
+        request = posted(path, body or {}, harmless=harmless)
+        return self.decoded(replace(request, query=fields(query)) if query else request, kind)
 
     def decoded(self, request: Send, kind: type[T]) -> Flow[T]:
         answer = yield from self.ask(request)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from .dataset import State
 from .library import EMPTY
+from .policy import CREDITS_LOW_HOOK
 from .records import HELD, Account, Awaiting, Entry, File, FileUsage, Job, Leased, Parked, Ready, Status
 from .states import BIRTHS, FINAL, is_legal
 
@@ -200,7 +201,8 @@ def _api_keys(state: State) -> Iterator[str]:
 def _hooks(state: State) -> Iterator[str]:
     for hook in state.hooks.values():
         job = state.jobs.get(hook.job_id)
-        if job is None or job.place is not None:
+        # That credits are low is told when the job is charged.
+        if job is None or (job.place is not None and hook.name != CREDITS_LOW_HOOK):
             yield f"the hook {hook.name} is to be run for job {hook.job_id}, which has not ended"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .policy import MAX_AMOUNT, day_of, month_of
-from .records import Account, Entry, EntryKind, Job
+from .policy import CREDITS_LOW_HOOK, MAX_AMOUNT, day_of, month_of
+from .records import Account, Entry, EntryKind, Job, PendingHook
 from .workspace import Workspace
 
 
@@ -50,6 +50,10 @@ def charge(ws: Workspace, account: Account, job: Job) -> Account:
     cost = job.charged
     if cost == 0:
         return account
+    low = None if ws.policy.webhooks is None else ws.policy.webhooks.low_credits
+    # Only the charge that crosses the threshold: those after it begin below.
+    if low is not None and account.balance >= low > account.balance - cost:
+        ws.put_hook(PendingHook(CREDITS_LOW_HOOK, job.id, ws.now))
     return _entered(ws, charged(account, cost, ws.now), "charge", -cost, job.id, _described(job))
 
 

@@ -7,7 +7,21 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from .codes import CODES, Code
-from .records import Account, ApiKey, File, Job, Parked, PendingHook, Pool, ProviderOutage, Reservation, Status, Worker
+from .records import (
+    Account,
+    ApiKey,
+    Delivery,
+    Endpoint,
+    File,
+    Job,
+    Parked,
+    PendingHook,
+    Pool,
+    ProviderOutage,
+    Reservation,
+    Status,
+    Worker,
+)
 
 
 class Refusal(Struct, frozen=True, gc=False):
@@ -244,6 +258,41 @@ class WorkRemoved(Struct, frozen=True, gc=False):
     files: tuple[str, ...] = ()
 
 
+class EndpointChanged(Struct, frozen=True, gc=False):
+    """An endpoint as it is now, or (removed) as it was."""
+
+    endpoint: Endpoint
+    changed: bool = True
+
+
+class DeliveryChanged(Struct, frozen=True, gc=False):
+    """A message that is to be sent; not `changed` where that was so already."""
+
+    delivery: Delivery
+    changed: bool = True
+
+
+class DeliveriesMade(Struct, frozen=True, gc=False):
+    """How many messages were made; not `changed` where this run of the hook does not count any more."""
+
+    made: int
+    changed: bool = True
+
+
+class DeliveryHeld(Struct, frozen=True, gc=False):
+    """The message as it is held now, and where it goes; None if it is not due, or its endpoint is gone."""
+
+    delivery: Delivery | None = None
+    endpoint: Endpoint | None = None
+
+
+class DeliveryEnded(Struct, frozen=True, gc=False):
+    """Whether the word about an attempt counted, and whether it disabled the endpoint."""
+
+    changed: bool = True
+    disabled: bool = False
+
+
 class Elected(Struct, frozen=True, gc=False):
     owner: str
     leads: bool
@@ -278,5 +327,10 @@ Outcome = (
     | PollHeld
     | PollEnded
     | WorkRemoved
+    | EndpointChanged
+    | DeliveryChanged
+    | DeliveriesMade
+    | DeliveryHeld
+    | DeliveryEnded
     | Elected
 )

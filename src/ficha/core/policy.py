@@ -97,6 +97,32 @@ class TurnTerms(Struct, frozen=True, gc=False):
     open_max_ms: int = 600_000
 
 
+class Webhooks(Struct, frozen=True):
+    """How an application tells others of what happens: messages to addresses that they give.
+
+    low_credits: a charge that takes a balance below this number sends `credits.low`. Defaults to none.
+    max_endpoints: addresses per account, and of the operator. Defaults to 10.
+    timeout_s: how long a receiver may take to answer. Defaults to 15.
+    result_bytes: a job's result is sent along up to this size. Defaults to 64 KiB.
+    overlap_s: how long earlier secrets sign beside a new one, unless a rotation says otherwise. Defaults to a day.
+    disable_after_s: an address to which nothing could be delivered for so long is disabled. Defaults to 5 days.
+    kept_s: how long a message is kept after it was delivered or given up. Defaults to 3 days.
+    """
+
+    low_credits: int | None = None
+    max_endpoints: int = 10
+    timeout_s: float = 15.0
+    result_bytes: int = 65_536
+    overlap_s: float = 86_400.0
+    disable_after_s: float = 5 * 86_400.0
+    kept_s: float = 3 * 86_400.0
+
+
+JOB_ENDED_HOOK: Final = "ficha:webhooks"
+CREDITS_LOW_HOOK: Final = "ficha:credits-low"
+"""The hooks by which a job owes messages: when it ended, and when its charge took the balance below the threshold."""
+
+
 class Policy(Struct, frozen=True):
     """The configuration that the rules use.
 
@@ -122,6 +148,7 @@ class Policy(Struct, frozen=True):
     unused_file_ms: how long a file is kept that no job has taken. Defaults to a day.
     provider_tools: the tools whose work an external provider does: their jobs are `starting` until it has accepted.
     job_callbacks: how many call-backs of its provider are kept with a job. Defaults to 20.
+    webhooks: how messages are sent to addresses that users and operators give. Defaults to none being sent.
     """
 
     plans: Mapping[str, Plan]
@@ -146,6 +173,7 @@ class Policy(Struct, frozen=True):
     unused_file_ms: int = 86_400_000
     provider_tools: frozenset[str] = frozenset()
     job_callbacks: int = 20
+    webhooks: Webhooks | None = None
 
 
 def priority_of(plan: Plan, offset: int, boost: int) -> int:

@@ -359,8 +359,10 @@ class Endpoint(Struct, frozen=True, gc=False):
     created_at: int
     description: str = ""
     failing_since_at: int | None = None
+    """Since when nothing could be delivered."""
     disabled_at: int | None = None
     disabled_reason: str | None = None
+    tested_at: int | None = None
 
 
 class WebhookEndpoints(Keyed, frozen=True, tag=True):
@@ -396,6 +398,8 @@ class Delivery(Keyed, frozen=True, tag=True):
     """The HTTP status of the last answer."""
     error: str | None = None
     ended_at: int | None = None
+    earlier_attempts: int = 0
+    """Of the attempts, those before it was sent again."""
 
 
 FileState = Literal["uploading", "stored", "removed"]

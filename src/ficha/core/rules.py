@@ -23,6 +23,7 @@ from . import (
     recover,
     submit,
     turns,
+    webhooks,
     workers,
 )
 from .commands import ActingAs, Command
@@ -59,6 +60,7 @@ _MODULES: Final = (
     recover,
     submit,
     turns,
+    webhooks,
     workers,
 )
 

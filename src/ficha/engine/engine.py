@@ -14,7 +14,7 @@ from ..core.needs import needs
 from ..core.outcomes import Outcome, Refusal, SubmitPreview
 from ..core.policy import SECOND, Policy
 from ..core.preview import preview
-from ..core.records import HELD, Awaiting, Job, Leased, Ready
+from ..core.records import HELD, AnyKeyed, Awaiting, Delivery, Job, Leased, Ready
 from ..core.recover import waits
 from ..core.rules import RULES
 from ..core.snapshot import Changes, Snapshot
@@ -26,7 +26,7 @@ from .positions import Positions
 from .slices import Slices
 from .sweeper import Sweeper, SweepReport
 from .trigger import OnWork, Trigger
-from .wakeups import EVENTS, HOOKS, POLLS, Wakeups, cancellations
+from .wakeups import DELIVERIES, EVENTS, HOOKS, POLLS, Wakeups, cancellations
 
 T = TypeVar("T")
 
@@ -203,12 +203,14 @@ def _pools_with_work(changes: Changes) -> set[str]:
 
 def _stirred(changes: Changes) -> Iterable[str]:
     """Pools where a claim may now find something: a job became ready, a slot became free, the pool was changed. And
-    workers whose job was cancelled, those who follow events, those who run hooks, and those who ask providers."""
+    workers whose job was cancelled, those who follow events, run hooks, ask providers, and send webhooks."""
     names = {pool.name for pool in changes.pools}
     if changes.events:
         names.add(EVENTS)
     if any(not hook.attempts for hook in changes.hooks):
         names.add(HOOKS)
+    if any(_is_new_message(record) for record in changes.keyed):
+        names.add(DELIVERIES)
     for change in changes.jobs:
         before, after = change.before, change.after
         if type(after.place) is Ready or _frees_slot(before, after):
@@ -231,6 +233,10 @@ def _is_called_back(before: Job | None, after: Job) -> bool:
     """Whether a provider that has accepted the job has called back."""
     is_accepted = before is not None and type(before.place) is Leased
     return after.callbacks > 0 and (is_accepted or before is None or after.callbacks > before.callbacks)
+
+
+def _is_new_message(record: AnyKeyed) -> bool:
+    return type(record) is Delivery and record.state == "pending" and record.attempts == record.earlier_attempts
 
 
 def _frees_slot(before: Job | None, after: Job) -> bool:

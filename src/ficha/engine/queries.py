@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeVar
 
 from ..core.invariants import violations
 from ..core.pools import WaitReason, why_not_yet, why_waiting
-from ..core.records import Account, File, FileUsage, Job, Pool, Ready, Status, Step
+from ..core.records import Account, DeliveryState, File, FileUsage, Job, Pool, Ready, Status, Step
 from ..store import base as q
 from . import views as v
 from .event_tail import account_events, first_place, job_events
@@ -255,6 +255,20 @@ class Queries:
 
     async def margins(self, since_at: int, until_at: int, limit: int) -> list[v.MarginView]:
         return [v.margin_view(line) for line in await self._reader.read(q.GetMargins(since_at, until_at, limit))]
+
+    async def deliveries(
+        self,
+        owner: str,
+        webhook_id: str | None,
+        job_id: str | None,
+        state: DeliveryState | None,
+        before: str | None,
+        limit: int,
+    ) -> v.Page[v.DeliveryView]:
+        """A page of messages to an owner's webhook endpoints, newest first."""
+        asked = q.ListDeliveries(owner, None, webhook_id, job_id, state, before, limit)
+        found = await self._reader.read(asked)
+        return self._page(map(v.delivery_view, found), limit, lambda delivery: delivery.id)
 
     async def stats(self, stuck_ms: int) -> q.Stats:
         return await self._reader.read(q.GetStats(stuck_ms))

@@ -33,6 +33,9 @@ HOOKS: Final = "\x03hooks"
 POLLS: Final = "\x05polls"
 """The topic of whoever asks providers: a provider called back."""
 
+DELIVERIES: Final = "\x06deliveries"
+"""The topic of whoever sends webhooks: there is a new message."""
+
 EVENTS_EVERY_S = 0.1
 """The shortest time between two hints of events alone. Any other hint includes it."""
 HINTS_PER_S = 50.0

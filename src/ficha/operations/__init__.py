@@ -5,6 +5,7 @@ from .file_access import FileAccess
 from .hooks import HookOperations
 from .leases import LeaseName, LeaseOperations, StandingClaim
 from .provider_jobs import ProviderOperations
+from .webhooks import WebhookOperations
 
 __all__ = [
     "AllOperations",
@@ -15,4 +16,5 @@ __all__ = [
     "LeaseOperations",
     "ProviderOperations",
     "StandingClaim",
+    "WebhookOperations",
 ]

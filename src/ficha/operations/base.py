@@ -11,6 +11,7 @@ from ..core.snapshot import Changes
 from ..engine.engine import Engine
 from ..engine.queries import Queries
 from ..errors import Refused
+from ..outbound import Outbound
 from ..tools import Tool
 from ..validation import Limits
 
@@ -32,6 +33,11 @@ class Operations:
 
     @property
     def queries(self) -> Queries:
+        raise NotImplementedError
+
+    @property
+    def outbound(self) -> Outbound:
+        """The client of all outgoing calls."""
         raise NotImplementedError
 
     async def _ask(self, command: Command, expected: type[T], connection: Any = None) -> T:

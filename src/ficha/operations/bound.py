@@ -8,6 +8,7 @@ from typing import Final
 from .. import validation as arg
 from ..engine.engine import Engine
 from ..engine.queries import Queries
+from ..outbound import Outbound
 from ..tools import Tool
 from ..validation import Limits
 from .accounts import AccountOperations
@@ -20,6 +21,7 @@ from .leases import LeaseOperations
 from .library import LibraryOperations
 from .provider_jobs import ProviderOperations
 from .quotes import QuoteOperations
+from .webhooks import WebhookOperations
 
 MACHINERY: Final = frozenset(
     (
@@ -40,6 +42,8 @@ MACHINERY: Final = frozenset(
         *("due_polls", "hold_poll", "end_poll", "finish_awaiting", "polls_heard", "wait_for_polls"),
         *("file_access", "stored_file", "receive", "save_result", "sweep_files"),
         *("files_of", "open_file", "url_of", "save_file"),
+        *("make_deliveries", "due_deliveries", "hold_delivery", "end_delivery", "forget_old_deliveries"),
+        *("deliveries_heard", "wait_for_deliveries"),
     )
 )
 """What the worker, the server and the command line call of the operations, and most applications have no use for: `dir`
@@ -56,6 +60,7 @@ class AllOperations(
     FollowOperations,
     LibraryOperations,
     ProviderOperations,
+    WebhookOperations,
 ):
     """Every operation there is."""
 
@@ -70,6 +75,7 @@ class AllOperations(
             limits=self.limits,
             default_plan=self.default_plan,
             queries=self.queries,
+            outbound=self.outbound,
             actor=arg.name(actor, "an actor"),
             file_access=self.file_access,
         )
@@ -87,6 +93,7 @@ class BoundOperations(AllOperations):
         default_plan: str,
         file_access: FileAccess,
         queries: Queries | None = None,
+        outbound: Outbound | None = None,
         actor: str | None = None,
     ) -> None:
         self.tools = tools
@@ -95,6 +102,7 @@ class BoundOperations(AllOperations):
         self.actor = actor
         self.file_access = file_access
         self._engine = engine
+        self._outbound = outbound or Outbound()
         self._queries = queries or Queries(engine, engine.positions, limits.page_bytes)
 
     @property
@@ -104,3 +112,7 @@ class BoundOperations(AllOperations):
     @property
     def queries(self) -> Queries:
         return self._queries
+
+    @property
+    def outbound(self) -> Outbound:
+        return self._outbound

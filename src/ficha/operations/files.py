@@ -36,7 +36,6 @@ from .file_access import FileAccess
 from .submits import SubmitOperations
 
 if TYPE_CHECKING:
-    from ..outbound import Outbound
     from ..providers.base import RemoteFile
 
 log = logging.getLogger("ficha.files")
@@ -66,11 +65,6 @@ def result_id(job_id: str, attempt: int, number: int) -> str:
 
 class FileOperations(SubmitOperations):
     file_access: FileAccess
-
-    @property
-    def outbound(self) -> Outbound:
-        """What fetches the files of providers."""
-        raise NotImplementedError
 
     async def upload(
         self, account: str, name: str, data: FileData, *, reservation: str | None = None, size: int | None = None

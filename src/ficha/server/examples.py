@@ -35,5 +35,7 @@ EXAMPLES: Final[dict[type[Body], dict[str, Any]]] = {
     s.PlanBody: {"plan": "pro"},
     s.OpenBreakerBody: {"seconds": 600, "reason": "maintenance at the provider"},
     s.ResizeBody: {"slots": 5},
+    s.WebhookBody: {"url": "https://example.com/hooks", "events": ["job.completed", "job.failed"]},
+    s.RotateBody: {"overlap_s": 3600},
     s.ApiKeyBody: {"name": "web backend", "scope": "service", "ttl_s": 7776000},
 }

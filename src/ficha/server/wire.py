@@ -9,6 +9,7 @@ from msgspec import Meta, Raw, Struct
 
 from ..core.policy import MAX_PROVIDER_COST
 from ..core.records import Status
+from ..core.webhooks import WebhookEvent
 from ..engine.views import AccountView, JobView, PoolView, Receipt
 from ..requests import Body, Name, Seconds
 from ..store.base import Stats
@@ -280,6 +281,21 @@ class CallbackAnswer(Struct, frozen=True):
     """The call-back was taken."""
 
     received: bool
+
+
+class WebhookBody(Body, frozen=True):
+    """`events`: what the endpoint is told of; empty for all. `account` is for service and admin keys."""
+
+    url: Annotated[str, Meta(max_length=2_048)]
+    account: Name | None = None
+    events: tuple[WebhookEvent, ...] = ()
+    description: Annotated[str, Meta(max_length=200)] = ""
+
+
+class RotateBody(Body, frozen=True):
+    """`overlap_s`: how long earlier secrets sign beside the new one."""
+
+    overlap_s: Seconds | None = None
 
 
 class ProbeAnswer(Struct, frozen=True):

@@ -22,6 +22,8 @@ from ..core.records import (
     ApiKey,
     AuditLine,
     Batch,
+    Delivery,
+    DeliveryState,
     Entry,
     Event,
     File,
@@ -37,6 +39,7 @@ from ..core.records import (
     Status,
     Step,
     Tally,
+    WebhookEndpoints,
     Worker,
 )
 from ..core.snapshot import Changes, Snapshot
@@ -645,6 +648,44 @@ class GetMargins(Query[list[MarginLine]], frozen=True):
     since_at: int
     until_at: int
     limit: int = 10_000
+
+
+class GetWebhookEndpoints(Query[dict[str, WebhookEndpoints]], frozen=True):
+    """The webhook endpoints of these owners, by owner; an owner without any is left out."""
+
+    owners: tuple[str, ...]
+
+
+class ListDeliveries(Query[list[Delivery]], frozen=True):
+    """Messages to webhook endpoints, newest first (by id, descending); `before` is the id after which the page starts.
+    What is None does not narrow the list."""
+
+    owner: str | None = None
+    id: str | None = None
+    endpoint_id: str | None = None
+    job_id: str | None = None
+    state: DeliveryState | None = None
+    before: str | None = None
+    limit: int = 50
+
+
+class ListDueDeliveries(Query[list[Delivery]], frozen=True):
+    """Messages that may be sent by now, by the database's clock, the longest due first. Of those that tell one endpoint
+    of the same job only the first made is listed: the others wait for its end.
+
+    not_owners, not_endpoints: whose messages are left out.
+    """
+
+    not_owners: tuple[str, ...] = ()
+    not_endpoints: tuple[str, ...] = ()
+    limit: int = 50
+
+
+class ListOldDeliveries(Query[list[str]], frozen=True):
+    """The ids of messages that ended at least so long ago, the oldest first."""
+
+    kept_ms: int
+    limit: int = 50
 
 
 class GetSnapshot(Query[Snapshot], frozen=True):

@@ -2,6 +2,7 @@
 
 from .collector import Collector
 from .context import JobContext, ThreadJobContext
+from .delivery_runner import DeliveryRunner
 from .hook_runner import Hook, HookRunner
 from .registration import worker_name
 from .results import ENDINGS, Accepted, Cancel, FinalError, Partial, Retry, UnstorableValue, UserError
@@ -15,6 +16,7 @@ __all__ = [
     "Accepted",
     "Cancel",
     "Collector",
+    "DeliveryRunner",
     "FinalError",
     "Hook",
     "HookRunner",

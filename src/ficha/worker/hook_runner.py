@@ -35,11 +35,16 @@ STOPPING_S: Final = 2.0
 
 
 class Hook(Struct, frozen=True, eq=False):
-    """A hook as it was declared."""
+    """A hook as it was declared.
+
+    ends_itself: whether it is one of Ficha's own, which is called with the operations and the pending hook, and records
+        its end together with what it does.
+    """
 
     terms: HookTerms
     function: Callable[..., Any]
     timeout_s: float
+    ends_itself: bool = False
 
 
 class HookRunner:
@@ -121,6 +126,8 @@ class HookRunner:
     async def _run(self, held: PendingHook) -> None:
         try:
             error = await self._call(held)
+            if error is None and self._hooks[held.name].ends_itself:
+                return
             if not await self._operations.end_hook(held, error):
                 log.warning("the hook %s for job %s took too long, and is run again", held.name, held.job_id)
         except (Refused, StoreError) as failed:
@@ -129,9 +136,12 @@ class HookRunner:
     async def _call(self, held: PendingHook) -> str | None:
         """Runs it; the error, if it failed."""
         hook = self._hooks[held.name]
-        job = await self._operations.job(held.job_id)
+        job = None if hook.ends_itself else await self._operations.job(held.job_id)
         try:
-            if inspect.iscoroutinefunction(hook.function):
+            if hook.ends_itself:
+                async with asyncio.timeout(hook.timeout_s):
+                    await hook.function(self._operations, held)
+            elif inspect.iscoroutinefunction(hook.function):
                 async with asyncio.timeout(hook.timeout_s):
                     await hook.function(job)
             else:

@@ -22,6 +22,7 @@ from .call_groups import CallGroups
 from .collector import Collector
 from .completer import Completer, End
 from .deadlines import Deadlines
+from .delivery_runner import DeliveryRunner
 from .executor import Executor
 from .failure import Failure, SetupFailed
 from .hook_runner import HookRunner
@@ -57,8 +58,9 @@ class WorkerLoop:
     """Runs handlers of the given tools for the given pools, `concurrency` at a time.
 
     open_operations: opens the operations of the renewer's thread; None renews on the event loop. hung: called when a
-    handler has blocked the loop beyond its timeout. hooks, collector: what runs the application's hooks beside the
-    jobs, and what collects the results of its providers, if it has any. starter: what starts work there.
+    handler has blocked the loop beyond its timeout. hooks, collector, deliveries: what runs the
+    application's hooks beside the jobs, collects the results of its providers, and sends its webhooks, if it has any.
+    starter: what starts work at providers.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class WorkerLoop:
         hooks: HookRunner | None = None,
         starter: Starter | None = None,
         collector: Collector | None = None,
+        deliveries: DeliveryRunner | None = None,
     ) -> None:
         self._operations = operations
         self._tools = tools
@@ -87,6 +90,7 @@ class WorkerLoop:
         self._hooks = hooks
         self._starter = starter
         self._collector = collector
+        self._deliveries = deliveries
         self._runs: dict[str, Run] = {}
         self._busy = 0
         self._tasks: dict[asyncio.Task[None], Sequence[Run]] = {}
@@ -164,13 +168,15 @@ class WorkerLoop:
                 await asyncio.gather(listener, *beside, return_exceptions=True)
 
     @property
-    def _beside(self) -> list[HookRunner | Collector]:
-        return [found for found in (self._hooks, self._collector) if found is not None]
+    def _beside(self) -> list[HookRunner | Collector | DeliveryRunner]:
+        return [found for found in (self._hooks, self._collector, self._deliveries) if found is not None]
 
     async def _drain_beside(self, due_within_s: float) -> int:
         """Runs what is due beside the jobs; returns how much that was."""
         collected = 0 if self._collector is None else await self._collector.drain(due_within_s)
-        return collected + (0 if self._hooks is None else await self._hooks.drain())
+        called = 0 if self._hooks is None else await self._hooks.drain()
+        # Last: hooks and ends make the messages.
+        return collected + called + (0 if self._deliveries is None else await self._deliveries.drain())
 
     # Setting up
 

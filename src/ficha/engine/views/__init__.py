@@ -39,6 +39,17 @@ from .lists import PAGE_BYTES, Page, PageFiller, Whole
 from .pools import PoolView, pool_view
 from .providers import BreakerState, MarginView, ProviderView, margin_view, provider_view
 from .submits import FinishView, Quote, Receipt, Requeued, finish_view, receipt
+from .webhooks import (
+    CreditsMessage,
+    DeliveryView,
+    NewWebhook,
+    PingMessage,
+    WebhookView,
+    delivery_view,
+    job_message,
+    message_text,
+    webhook_view,
+)
 from .workers import WorkerView, worker_view
 
 __all__ = [
@@ -52,6 +63,8 @@ __all__ = [
     "BatchView",
     "BreakerState",
     "Credited",
+    "CreditsMessage",
+    "DeliveryView",
     "EntryView",
     "EventView",
     "FileLink",
@@ -68,8 +81,10 @@ __all__ = [
     "LibraryItem",
     "MarginView",
     "NewApiKey",
+    "NewWebhook",
     "Page",
     "PageFiller",
+    "PingMessage",
     "PoolView",
     "ProviderView",
     "Quote",
@@ -78,6 +93,7 @@ __all__ = [
     "ToolView",
     "UploadView",
     "Wait",
+    "WebhookView",
     "Whole",
     "WorkerView",
     "account_view",
@@ -85,6 +101,7 @@ __all__ = [
     "audit_view",
     "batch_view",
     "credited",
+    "delivery_view",
     "entry_view",
     "event_view",
     "file_view",
@@ -92,9 +109,11 @@ __all__ = [
     "hold_view",
     "hook_view",
     "instant",
+    "job_message",
     "job_view",
     "key_view",
     "margin_view",
+    "message_text",
     "moment",
     "moment_if_any",
     "owner_event_view",
@@ -102,5 +121,6 @@ __all__ = [
     "pool_view",
     "provider_view",
     "receipt",
+    "webhook_view",
     "worker_view",
 ]

@@ -14,6 +14,7 @@ from . import (
     reservations,
     system,
     tools,
+    webhooks,
     workers,
 )
 
@@ -25,6 +26,7 @@ ROUTERS = (
     files.routes,
     account.routes,
     tools.routes,
+    webhooks.routes,
     queue.routes,
     workers.routes,
     system.routes,

@@ -38,6 +38,7 @@ from ...core.records import (
 from ...core.snapshot import Snapshot
 from .. import base as q
 from ..waiting_columns import Lines
+from .webhook_reads import WEBHOOK_READS
 
 if TYPE_CHECKING:
     from .store import MemoryStore
@@ -482,6 +483,7 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.GetFileUsage: _get_file_usage,
     q.ListProviders: _list_providers,
     q.GetMargins: _get_margins,
+    **WEBHOOK_READS,
     q.GetSnapshot: _get_snapshot,
     q.GetState: _get_state,
 }

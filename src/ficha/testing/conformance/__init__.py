@@ -29,6 +29,7 @@ from .polls import PollConformance
 from .records import RecordConformance
 from .texts import TextConformance
 from .turns import TurnConformance
+from .webhooks import WebhookConformance
 from .workers import WorkerConformance
 
 
@@ -45,6 +46,7 @@ class StoreConformance(
     WorkerConformance,
     IdentityConformance,
     FileConformance,
+    WebhookConformance,
     LibraryConformance,
     TurnConformance,
 ):

@@ -420,6 +420,7 @@ CREATE TABLE ficha.deliveries (
     due_at       timestamptz NOT NULL,
     ended_at     timestamptz,
     attempts     bigint NOT NULL,
+    earlier_attempts  bigint NOT NULL,
     answered     bigint,
     owner        text COLLATE "C" NOT NULL,
     account_id   text COLLATE "C" NOT NULL,
@@ -430,6 +431,7 @@ CREATE TABLE ficha.deliveries (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 CREATE INDEX deliveries_due ON ficha.deliveries (due_at) WHERE state = 'pending';
+CREATE INDEX deliveries_of_job ON ficha.deliveries (job_id, endpoint_id) WHERE state = 'pending';
 CREATE INDEX deliveries_of_owner ON ficha.deliveries (owner, id);
 CREATE INDEX deliveries_ended ON ficha.deliveries (ended_at) WHERE ended_at IS NOT NULL;
 

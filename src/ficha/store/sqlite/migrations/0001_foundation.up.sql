@@ -377,6 +377,7 @@ CREATE TABLE deliveries (
     due_at INTEGER NOT NULL,
     ended_at INTEGER,
     attempts INTEGER NOT NULL,
+    earlier_attempts INTEGER NOT NULL,
     answered INTEGER,
     owner TEXT NOT NULL,
     account_id TEXT NOT NULL,
@@ -387,6 +388,7 @@ CREATE TABLE deliveries (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX deliveries_due ON deliveries (due_at) WHERE state = 'pending';
+CREATE INDEX deliveries_of_job ON deliveries (job_id, endpoint_id) WHERE state = 'pending';
 CREATE INDEX deliveries_of_owner ON deliveries (owner, id);
 CREATE INDEX deliveries_ended ON deliveries (ended_at) WHERE ended_at IS NOT NULL;
 

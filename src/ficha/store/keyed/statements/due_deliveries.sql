@@ -1,0 +1,13 @@
+-- Messages that may be sent now, the longest due first: not those of some owners and endpoints, which have enough under
+-- way, and none before an earlier one that tells of the same job at the same endpoint.
+SELECT {delivery}
+FROM ficha.deliveries t
+WHERE t.state = 'pending' AND t.due_at <= (SELECT at FROM ({moment}) AS moment)
+    AND ({any_owner} OR NOT {owned}) AND ({any_endpoint} OR NOT {at_endpoint})
+    AND NOT EXISTS (
+        SELECT 1 FROM ficha.deliveries e
+        WHERE e.state = 'pending' AND e.job_id = t.job_id AND e.endpoint_id = t.endpoint_id
+            AND (e.created_at, e.id) < (t.created_at, t.id)
+    )
+ORDER BY t.due_at, t.id
+LIMIT {limit}
