@@ -143,6 +143,7 @@ QUESTIONS: list[q.Query[Any]] = [
     q.ListDueDeliveries(),
     q.ListDueDeliveries(("a", ""), (str(uuid4()), "no uuid"), 3),
     q.ListOldDeliveries(1),
+    q.CountDeliveries(),
     q.GetFileUsage("a"),
     q.GetStats(1),
     q.GetState("a", 3, True),

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client import PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry, Gauge
 from prometheus_client.exposition import generate_latest
 
+from ..store.base import CountDeliveries
+
 if TYPE_CHECKING:
     from ..app import Ficha
     from ..engine.views import ProviderView
@@ -40,6 +42,9 @@ async def figures(app: Ficha) -> bytes:
         busy.labels(pool.name).set(pool.busy)
         ready.labels(pool.name).set(pool.ready)
         paused.labels(pool.name).set(pool.paused)
+    if app.policy.webhooks is not None:
+        waiting = await app.engine.read(CountDeliveries())
+        Gauge("ficha_webhooks_pending", "Webhooks that are still to be delivered.", registry=registry).set(waiting)
     _add_providers(registry, await app.provider_states())
     return generate_latest(registry)
 
