@@ -41,6 +41,7 @@ from .engine.views import (
     WorkerView,
 )
 from .errors import *  # noqa: F403 (every exception is public; its file lists them)
+from .files.inspection_limits import InspectionLimits
 from .job_files import JobFile as File
 from .job_files import ThreadJobFile as ThreadFile
 from .operations import BoundOperations, LeaseName
@@ -92,6 +93,7 @@ __all__ = [
     "Happening",
     "Hold",
     "HookView",
+    "InspectionLimits",
     "JobContext",
     "JobFilter",
     "JobView",

@@ -36,6 +36,7 @@ from .engine.engine import Engine
 from .engine.queries import Queries
 from .engine.trigger import OnWork
 from .environment import listed, setting
+from .files.inspection_limits import InspectionLimits
 from .operations import AllOperations, BoundOperations, FileAccess
 from .outbound import AddressRules, Outbound, OutboundError
 from .providers import Provider, ProviderCall, ProviderHttp
@@ -126,6 +127,7 @@ class Ficha(AllOperations):
         jobs ready, or a provider called back, so that it can start a worker. Defaults to none.
     limits: the largest sizes accepted (see `Limits`).
     commit_limits: how calls share a commit and how long they wait (see `CommitLimits`).
+    inspection_limits: how large a file may become when it is decoded (see `InspectionLimits`).
     secret: signs the addresses that providers call back and links to files; at least 32 characters, the same in every
         process of a deployment. Defaults to FICHA_SECRET; without one there are no such addresses and links.
     public_url: where the server is reached from outside, such as `https://api.example.com`. Defaults to
@@ -166,6 +168,7 @@ class Ficha(AllOperations):
         on_work: OnWork | None = None,
         limits: Limits | None = None,
         commit_limits: CommitLimits | None = None,
+        inspection_limits: InspectionLimits | None = None,
         secret: str | None = None,
         public_url: str | None = None,
         files: str | None = None,
@@ -231,6 +234,7 @@ class Ficha(AllOperations):
             unused_file_ms=_milliseconds_of(unused_file_s, "unused_file_s"),
             webhooks=checked_webhooks(webhooks),
         )
+        self.inspection_limits = inspection_limits or InspectionLimits()
         self.file_access = self._new_file_access()
         self._pools = {DEFAULT_POOL: Pool(DEFAULT_POOL)} | checked_pools(pools)
         self._tools: dict[str, Tool] = {}
@@ -506,7 +510,7 @@ class Ficha(AllOperations):
         return found
 
     def _new_file_access(self) -> FileAccess:
-        return FileAccess(self.files_url, self.signer, self.public_url)
+        return FileAccess(self.files_url, self.signer, self.public_url, self.inspection_limits)
 
     async def open(self) -> Self:
         """Connects to the database and declares the pools there."""

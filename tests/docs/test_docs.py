@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from typer.main import get_command
 
-from ficha import CommitLimits, Ficha, Limits, Plan, Webhooks
+from ficha import CommitLimits, Ficha, InspectionLimits, Limits, Plan, Webhooks
 from ficha.cli.main import app as command_line
 from ficha.core import invariants, states
 from ficha.core.codes import CODES, Code, HttpCode
@@ -52,7 +52,7 @@ def test_the_diagram_in_the_documentation_is_the_transition_table() -> None:
     assert drawn == states.diagram()
 
 
-@pytest.mark.parametrize("kind", [Limits, CommitLimits, Plan])
+@pytest.mark.parametrize("kind", [Limits, CommitLimits, InspectionLimits, Plan])
 def test_every_field_of_the_settings_is_documented(kind: type[msgspec.Struct]) -> None:
     fields = set(kind.__struct_fields__) - {"name"}
     assert fields <= rows(REFERENCE)

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from ficha import Ficha, InspectionLimits, InvalidFile
 from ficha.files.inspection import Inspected, Inspector, UnsafeFile
-from ficha.files.inspection_limits import InspectionLimits
 from ficha.files.sniffing import media_type_of
 from ficha.files.storage import FileStorage, StorageAway, open_storage
 from tests.files import bombs
@@ -44,8 +44,8 @@ def inspector(shared: Inspector) -> Iterator[Inspector]:
 async def own_inspector() -> AsyncIterator[Callable[..., Inspector]]:
     made = []
 
-    def new(at_once: int = 2, wait_s: float = 60.0, **limits: float) -> Inspector:
-        made.append(Inspector(InspectionLimits(**limits), at_once=at_once, wait_s=wait_s))
+    def new(**limits: float) -> Inspector:
+        made.append(Inspector(InspectionLimits(**limits)))
         return made[-1]
 
     yield new
@@ -266,6 +266,22 @@ async def test_who_waits_too_long_is_told_to_try_again(
         await inspected(inspector, local_disk, bombs.image(), "two/file")
     os.kill(child._process.pid, signal.SIGCONT)
     assert (await first).width == 20
+
+
+async def test_an_application_sets_the_limits_of_its_files(tmp_path: Path) -> None:
+    limits = InspectionLimits(pixels=100)
+    async with Ficha("memory:", files=f"file:{tmp_path}/files", inspection_limits=limits) as app:
+        await app.open_account("ana")
+        await app.upload("ana", "small.png", bombs.image("PNG", 10, 10))
+        with pytest.raises(InvalidFile, match="more than the 100"):
+            await app.upload("ana", "large.png", bombs.image("PNG", 101, 1))
+
+
+@pytest.mark.parametrize("limits", [{"pixels": -1}, {"at_once": 0}, {"memory_bytes": 268_435_455}])
+def test_limits_with_which_nothing_could_be_looked_into_are_an_error(limits: dict[str, int]) -> None:
+    InspectionLimits(pixels=0, at_once=1, memory_bytes=268_435_456)
+    with pytest.raises(ValueError, match=rf"InspectionLimits\.{next(iter(limits))} must"):
+        InspectionLimits(**limits)
 
 
 @pytest.mark.parametrize(

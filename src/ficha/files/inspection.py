@@ -62,14 +62,11 @@ class Inspected(Struct, frozen=True):
 
 class Inspector:
     """Looks into files, so many at once, and one at a time of each account: the first name of a key is the account's.
+    A file that waits too long for its turn raises StorageAway."""
 
-    wait_s: how long a file waits for its turn before StorageAway is raised.
-    """
-
-    def __init__(self, limits: InspectionLimits | None = None, *, at_once: int = 2, wait_s: float = 60.0) -> None:
+    def __init__(self, limits: InspectionLimits | None = None) -> None:
         self.limits = limits or InspectionLimits()
-        self._wait_s = wait_s
-        self._turns = asyncio.Semaphore(at_once)
+        self._turns = asyncio.Semaphore(self.limits.at_once)
         self._owners: dict[str, asyncio.Lock] = {}
         self._waiting: Counter[str] = Counter()
         self._idle: list[InspectionProcess] = []
@@ -109,7 +106,7 @@ class Inspector:
         try:
             async with contextlib.AsyncExitStack() as held:
                 try:
-                    async with asyncio.timeout(self._wait_s):
+                    async with asyncio.timeout(self.limits.wait_s):
                         await held.enter_async_context(lock)
                         await held.enter_async_context(self._turns)
                 except TimeoutError:

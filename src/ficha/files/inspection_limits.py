@@ -3,17 +3,33 @@ declare them."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
+
+LEAST_MEMORY: Final = 268_435_456
+"""What a process needs before it decodes anything, and some."""
 
 
 class InspectionLimits(Struct, frozen=True):
-    """How large a file may become when it is decoded, and what its decoding may take.
+    """How large a file may become when it is decoded, and what its decoding may take. All can be changed.
 
-    pixels: of one frame of an image. frames, total_pixels: of an animated image. archive_bytes: what an archive unpacks
-    to, with all that is inside of archives in it. archive_ratio: how many times its size that is, beyond the first
-    ratio_free_bytes. archive_depth: 1 is an archive, 2 one with archives in it. inner_archive_bytes: the largest zip
-    inside of an archive. memory_bytes, cpu_s, timeout_s: of the process that decodes. unreadable_archives: whether
-    archives are taken that cannot be looked into (7z, rar, zstd and others).
+    pixels: of one frame of an image. Defaults to 64,000,000.
+    frames: of an animated image. Defaults to 1,000.
+    total_pixels: of all its frames together. Defaults to 500,000,000.
+    archive_bytes: what an archive unpacks to, with all that is in archives inside of it. Defaults to 1 GiB.
+    archive_ratio: how many times its own size that is. Defaults to 100.
+    ratio_free_bytes: so many bytes may be unpacked whatever the ratio. Defaults to 10 MiB.
+    archive_entries: of an archive and of those inside of it. Defaults to 10,000.
+    archive_depth: 1 is an archive, 2 one with archives in it. Defaults to 3.
+    inner_archive_bytes: a zip inside of an archive. Defaults to 64 MiB.
+    memory_bytes: of the process that decodes. At least 256 MiB; defaults to 1 GiB.
+    cpu_s: its processor time for one file. Defaults to 20.
+    timeout_s: how long it may take for one file. Defaults to 60.
+    at_once: files that one server or worker looks into at a time, one of each account. Defaults to 2.
+    wait_s: how long a file waits for its turn; then it is refused, to be sent again. Defaults to 60.
+    unreadable_archives: whether archives are taken that cannot be looked into (7z, rar, zstd and others). Defaults to
+        False.
     """
 
     pixels: int = 64_000_000
@@ -28,4 +44,15 @@ class InspectionLimits(Struct, frozen=True):
     memory_bytes: int = 1_073_741_824
     cpu_s: int = 20
     timeout_s: float = 60.0
+    at_once: int = 2
+    wait_s: float = 60.0
     unreadable_archives: bool = False
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if (value := getattr(self, name)) < 0:
+                raise ValueError(f"InspectionLimits.{name} must not be below zero, and is {value}")
+        if self.at_once < 1:
+            raise ValueError("InspectionLimits.at_once must be 1 or more")
+        if self.memory_bytes < LEAST_MEMORY:
+            raise ValueError(f"InspectionLimits.memory_bytes must be {LEAST_MEMORY} or more: a decoder needs so much")

@@ -11,17 +11,26 @@ from ..files.storage import FileStorage, StorageError, StoredBytes, open_storage
 
 if TYPE_CHECKING:
     from ..files.inspection import Inspector
+    from ..files.inspection_limits import InspectionLimits
     from ..signing import Signer
 
 
 class FileAccess:
     """An application that has no files opens no storage, and one that gives no links needs no secret.
 
-    url: where the bytes lie. signer, public_url: what links are made with, if there are any.
+    url: where the bytes lie. signer, public_url: what links are made with, if there are any. limits: of what is looked
+    into.
     """
 
-    def __init__(self, url: str, signer: Signer | None = None, public_url: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        signer: Signer | None = None,
+        public_url: str | None = None,
+        limits: InspectionLimits | None = None,
+    ) -> None:
         self.url = url
+        self._limits = limits
         self._signer = signer
         self._public_url = public_url
         self._storage: FileStorage | None = None
@@ -42,7 +51,7 @@ class FileAccess:
         from ..files.inspection import Inspector, UnsafeFile
 
         if self._inspector is None:
-            self._inspector = Inspector()
+            self._inspector = Inspector(self._limits)
         try:
             return (await self._inspector.inspect(self.storage, key, stored)).media_type, None
         except UnsafeFile as error:

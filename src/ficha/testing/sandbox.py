@@ -73,7 +73,7 @@ class Sandbox:
         app.signer, app.public_url = app.signer or Signer(SECRET), app.public_url or PUBLIC_URL
         # Files go with the sandbox, as the rows do.
         self._folder = TemporaryDirectory(prefix="ficha-sandbox-")
-        app.file_access = FileAccess(f"file://{self._folder.name}", app.signer, app.public_url)
+        app.file_access = FileAccess(f"file://{self._folder.name}", app.signer, app.public_url, app.inspection_limits)
         # Only this object's: the class keeps its own.
         vars(app)["save_step_json"] = self._save_step
         try:
