@@ -143,7 +143,6 @@ class SyncOperations:
     receive_callback = plain(AllOperations.receive_callback)
     kept_word = plain(AllOperations.kept_word)
     accepted_ref = plain(AllOperations.accepted_ref)
-    save_result = plain(AllOperations.save_result)
     due_polls = plain(AllOperations.due_polls)
     hold_poll = plain(AllOperations.hold_poll)
     end_poll = plain(AllOperations.end_poll)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import hmac
 import json
@@ -27,6 +28,10 @@ from ficha.providers import (
 from tests.support.receiver import Received, Receiver, Reply
 from tests.support.waiting import until
 
+PICTURE = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
+)
+"""A PNG of one red pixel."""
 SECRET = "only the loopback provider knows this one"  # noqa: S105 (of a test)
 OUR_SECRET = "the secret of the deployment under test"  # noqa: S105 (of a test)
 PUBLIC_URL = "https://ficha.test"
@@ -36,7 +41,7 @@ class LoopbackServer(Receiver):
     """Starts work once for each key, and keeps it until it is told how it went.
 
     starts: every request to start, answered or not. works: by reference, how it stands. cancelled: references.
-    asked: how often the state of work was asked for. answering: awaited before an answer goes out, with what it is to.
+    asked: each time the state of work was asked for. fetched: files. answering: awaited before an answer goes out, with what it is to.
     faults: answers to give instead, by what they are to, each once.
     """
 
@@ -48,6 +53,7 @@ class LoopbackServer(Receiver):
         self.asked: list[str] = []
         self.answering: Callable[[str, str], Awaitable[None]] | None = None
         self.faults: dict[str, list[Reply | None]] = {}
+        self.fetched: list[str] = []
         self._refs: dict[str, str] = {}
 
     @property
@@ -75,6 +81,9 @@ class LoopbackServer(Receiver):
                 answer = {name: value for name, value in self.works[ref].items() if name not in ("output", "files")}
             case "result":
                 answer = self.works[ref]
+            case "file":
+                self.fetched.append(ref)
+                return self.faults["file"].pop(0) if self.faults.get("file") else Reply(body=PICTURE)
             case _:
                 self.cancelled.append(ref)
                 answer = {}
@@ -158,7 +167,11 @@ def _status(work: Mapping[str, Any]) -> ProviderStatus:
 
 def studio(url: str, provider: Provider, **settings: Any) -> Ficha:
     """An application with one provider tool."""
-    app = Ficha(url, **{"sweep_s": 0.02, "secret": OUR_SECRET, "public_url": PUBLIC_URL} | settings)
+    app = Ficha(
+        url,
+        **{"sweep_s": 0.02, "secret": OUR_SECRET, "public_url": PUBLIC_URL, "allow_addresses": ["127.0.0.0/8"]}
+        | settings,
+    )
 
     @app.provider_tool(provider, cost=5, timeout=60, attempts=2, backoff=0.01, backoff_max=0.01)
     async def draw(job: JobContext, prompt: str = "a cat") -> ProviderCall:

@@ -10,6 +10,7 @@ import pytest
 from ficha import Ficha, NotFound, Refused
 from tests.provider_tools.loopback import (
     OUR_SECRET,
+    PICTURE,
     PUBLIC_URL,
     LoopbackProvider,
     LoopbackServer,
@@ -64,14 +65,14 @@ async def test_a_job_is_starting_while_the_request_is_out_running_once_accepted_
         assert start["key"] == f"{job_id}:0"
         assert start["callback"].startswith(f"{PUBLIC_URL}/api/webhooks/loopback/{job_id}.0.")
         assert start["headers"]["x-correlation-id"] == "trace-7"
-        server.succeed(start["ref"], {"picture": "x"}, [{"url": "https://p.example/x.png", "name": "x.png"}])
+        server.succeed(start["ref"], {"picture": "x"}, [{"url": server.url("/file/x.png"), "name": "x.png"}])
         assert await call_back(app, server) == "verified"
         job = await ended(app, job_id)
         assert (job.status, job.callbacks, job.attempts) == ("completed", 1, 0)
-        assert job.result == {
-            "output": {"picture": "x"},
-            "files": [{"url": "https://p.example/x.png", "name": "x.png"}],
-        }
+        assert job.result["output"] == {"picture": "x"}
+        [file] = job.result["files"]
+        assert (file["name"], file["media_type"], file["size"]) == ("x.png", "image/png", len(PICTURE))
+        assert server.fetched == ["x.png"]
         assert await kinds(app, job_id) == ["submitted", "claimed", "accepted", "callback", "completed"]
         assert (len(server.starts), server.asked, await money(app)) == (1, [], PAID)
         assert await app.verify() == []
@@ -440,19 +441,11 @@ async def test_a_copy_that_fails_is_made_again_and_the_provider_is_not_started_a
     url: str, server: LoopbackServer
 ) -> None:
     async with studio(url, LoopbackProvider(server.url(), poll_s=0.05)) as app:
-        tries: list[int] = []
-
-        async def copied(job: Any, number: int, file: Any) -> Any:
-            tries.append(number)
-            if len(tries) < 3:
-                raise OSError("no space left on the device")
-            return {"file": f"{job.id}-{number}"}
-
-        app.save_result = copied  # type: ignore[method-assign]
+        server.faults["file"] = [Reply(500), None]
         job_id = await submitted(app)
         async with working(app):
             start = await started(server)
-            server.succeed(start["ref"], "x", [{"url": "https://p.example/x.png"}])
+            server.succeed(start["ref"], "x", [{"url": server.url("/file/x.png")}])
             job = await ended(app, job_id)
-        assert (job.status, job.result["files"]) == ("completed", [{"file": f"{job_id}-0"}])
-        assert (len(tries), len(server.starts), await money(app)) == (3, 1, PAID)
+        assert (job.status, [file["name"] for file in job.result["files"]]) == ("completed", ["x.png"])
+        assert (len(server.fetched), len(server.starts), await money(app)) == (3, 1, PAID)

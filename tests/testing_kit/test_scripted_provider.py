@@ -3,7 +3,7 @@
 import pytest
 
 from ficha import Ficha, JobContext
-from ficha.providers import ProviderCall, ProviderError, RemoteFile
+from ficha.providers import ProviderCall, ProviderError
 from ficha.testing import Sandbox, ScriptedProvider
 
 
@@ -34,10 +34,10 @@ async def test_work_waits_for_the_test_and_is_finished_by_its_call_back() -> Non
             f"{job_id}:0",
             "c-1",
         )
-        painter.succeed("a painting", RemoteFile("https://p.example/1.png"), cost=0.01)
+        painter.succeed("a painting", cost=0.01)
         await painter.call_back(app)
         assert await sandbox.run() == []
-        assert (await app.job(job_id)).result == {"output": "a painting", "files": [{"url": "https://p.example/1.png"}]}
+        assert (await app.job(job_id)).result == {"output": "a painting", "files": []}
 
 
 async def test_without_a_call_back_the_provider_is_asked_when_the_clock_says_so() -> None:
