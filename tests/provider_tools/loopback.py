@@ -41,8 +41,8 @@ class LoopbackServer(Receiver):
     """Starts work once for each key, and keeps it until it is told how it went.
 
     starts: every request to start, answered or not. works: by reference, how it stands. cancelled: references.
-    asked: each time the state of work was asked for. fetched: files. answering: awaited before an answer goes out, with what it is to.
-    faults: answers to give instead, by what they are to, each once.
+    asked: each time the state of work was asked for. fetched: files. answering: awaited before an answer goes out, with
+    what it is to. faults: answers to give instead, by what they are to, each once.
     """
 
     def __init__(self) -> None:
@@ -165,9 +165,9 @@ def _status(work: Mapping[str, Any]) -> ProviderStatus:
             return ProviderWorking(work.get("progress"))
 
 
-def studio(url: str, provider: Provider, **settings: Any) -> Ficha:
+def studio(url: str, provider: Provider, kind: type[Ficha] = Ficha, **settings: Any) -> Ficha:
     """An application with one provider tool."""
-    app = Ficha(
+    app = kind(
         url,
         **{"sweep_s": 0.02, "secret": OUR_SECRET, "public_url": PUBLIC_URL, "allow_addresses": ["127.0.0.0/8"]}
         | settings,
