@@ -299,7 +299,7 @@ async def test_a_name_that_leads_inside_later_is_refused_when_it_is_delivered(
         await app.run_worker(burst=True)
         [delivery] = (await app.deliveries(account="ana")).items
         assert (delivery.state, delivery.answered) == ("pending", None)
-        assert delivery.error == "hooks.example leads to an address that is not public"
+        assert delivery.error == "hooks.example leads to no public address"
         assert receiver.connections == 0
 
 

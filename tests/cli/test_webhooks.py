@@ -55,4 +55,4 @@ def test_an_address_inside_is_refused(ficha: Run, url: str, monkeypatch: pytest.
     monkeypatch.delenv("FICHA_ALLOW_ADDRESSES")
     ficha("account", "create", "ana")
     refused = ficha("webhooks", "add", RECEIVER, "--account", "ana", expect=1)
-    assert "leads to an address that is not public" in refused.err
+    assert "leads to no public address" in refused.err

@@ -240,6 +240,18 @@ async def _streamed(outbound: Outbound, url: str) -> None:
         pass
 
 
+async def test_a_name_that_leads_inside_and_one_that_does_not_exist_are_refused_in_the_same_words() -> None:
+    outbound = Outbound(resolve=resolve, tls=TLS)
+    words = []
+    for name in ("inside.example", "mixed.example", "nowhere.example"):
+        for call in (outbound.check(f"https://{name}/"), outbound.request("POST", f"https://{name}/")):
+            with pytest.raises(OutboundError) as refused:
+                await call
+            words.append(refused.value.message.replace(name, "NAME"))
+    await outbound.close()
+    assert words == ["NAME leads to no public address"] * 6
+
+
 async def test_the_systems_own_resolver_is_judged_too() -> None:
     outbound = Outbound()
     with dialled() as addresses:

@@ -115,10 +115,15 @@ class AddressRules:
             if any(address in network for network in self._networks if network.version == address.version):
                 continue
             if not is_public(address):
-                # The address is not told: a user could learn from it how names resolve inside.
-                raise ForbiddenAddress(f"{host} leads to an address that is not public")
+                raise ForbiddenAddress(no_public_address(host))
             if is_plain:
                 raise ForbiddenAddress(f"{host} can be called by https:// only")
+
+
+def no_public_address(host: str) -> str:
+    """The same words for a name that leads inside and for one that does not exist, without the address: a user must not
+    learn from them which names there are inside, and where."""
+    return f"{host} leads to no public address"
 
 
 def url_problem(url: str) -> str | None:

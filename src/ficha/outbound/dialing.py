@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from typing import Any, Final
 
 from ..extras import needs_extra
-from .addresses import AddressRules
+from .addresses import AddressRules, no_public_address
 from .errors import OutboundError
 
 with needs_extra("providers"):
@@ -50,7 +50,7 @@ class SystemResolver:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-async def resolved(resolve: Resolve, host: str, port: int) -> Sequence[str]:
+async def resolved(resolve: Resolve, host: str, port: int, *, guarded: bool) -> Sequence[str]:
     """The host's addresses; an address is its own."""
     try:
         return [str(ip_address(host))]
@@ -59,9 +59,10 @@ async def resolved(resolve: Resolve, host: str, port: int) -> Sequence[str]:
     try:
         addresses = await resolve(host, port)
     except (OSError, UnicodeError, ValueError) as error:
-        raise OutboundError(f"the name {host} could not be resolved", was_sent=False) from error
+        words = no_public_address(host) if guarded else f"the name {host} could not be resolved"
+        raise OutboundError(words, was_sent=False) from error
     if not addresses:
-        raise OutboundError(f"the name {host} has no address", was_sent=False)
+        raise OutboundError(no_public_address(host) if guarded else f"the name {host} has no address", was_sent=False)
     return addresses
 
 
@@ -88,7 +89,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        addresses = await resolved(self._resolve, host, port)
+        addresses = await resolved(self._resolve, host, port, guarded=self._rules is not None)
         if self._rules is not None:
             self._rules.check_addresses(host, addresses, is_plain=self._is_plain)
         for number, address in enumerate(addresses, 1):

@@ -205,7 +205,7 @@ class Outbound:
         assert self._resolve is not None
         with call.errors():
             async with asyncio.timeout_at(call.deadline):
-                addresses = await resolved(self._resolve, parsed.host, port)
+                addresses = await resolved(self._resolve, parsed.host, port, guarded=True)
         self._rules.check_addresses(parsed.host, addresses, is_plain=parsed.scheme == "http")
 
     async def close(self) -> None:
