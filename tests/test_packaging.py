@@ -72,6 +72,7 @@ def test_a_client_needs_no_database_and_nothing_that_windows_lacks() -> None:
         ("asyncpg", "postgres", "sys.argv[1:] = ['migrate', 'up', '--database', 'postgresql://x/y']\n"
                                 "from ficha.cli import main\nmain()"),
         ("uvicorn", "server", "sys.argv[1:] = ['serve', '--app', 'nothing:app']\nfrom ficha.cli import main\nmain()"),
+        ("standardwebhooks", "providers", "from ficha import Ficha\nFicha('memory:', webhooks=True).worker()"),
     ],
 )  # fmt: skip
 def test_what_is_not_installed_names_its_extra(absent: str, extra: str, code: str) -> None:

@@ -330,6 +330,18 @@ async def test_one_slow_endpoint_delays_nobody_elses(world: World, monkeypatch: 
         await asyncio.gather(working, return_exceptions=True)
 
 
+async def test_two_workers_share_the_messages_and_each_is_sent_once(world: World) -> None:
+    async with Receiver() as receiver:
+        app = await open_shop(world)
+        await app.add_webhook(receiver.url(), account="ana")
+        await app.add_webhook(receiver.url("/all"))
+        for _ in range(10):
+            await ended(app)
+        await asyncio.gather(*(app.run_worker(burst=True, worker=f"w{number}") for number in range(2)))
+        ids = [request.headers["webhook-id"] for request in receiver.received]
+        assert (len(ids), len(set(ids))) == (20, 20)
+
+
 async def test_messages_that_ended_are_deleted_after_a_while(world: World) -> None:
     async with Receiver() as receiver:
         app = await open_shop(world, kept_s=3_600)

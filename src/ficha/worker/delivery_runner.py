@@ -51,6 +51,9 @@ class DeliveryRunner:
     """Sends the messages that are due, until cancelled."""
 
     def __init__(self, operations: WebhookOperations, outbound: Outbound, *, timeout_s: float) -> None:
+        with needs_extra("providers"):
+            # Where it is not installed, the worker says so when it starts, and not with each message.
+            import standardwebhooks  # noqa: F401
         self._operations = operations
         self._outbound = outbound
         self._timeout_s = timeout_s
