@@ -4,6 +4,7 @@ and the job is finished once, with the right money."""
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -26,21 +27,30 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 @asynccontextmanager
 async def studio(kind: Kind, simulator: Simulated, callbacks: Receiver) -> AsyncIterator[Ficha]:
     """An application in memory with a worker, whose call-backs `callbacks` takes."""
-    app = Ficha("memory://", sweep_s=0.02, secret=OUR_SECRET, public_url=callbacks.url)
+    folder = TemporaryDirectory()
+    app = Ficha(
+        "memory://",
+        sweep_s=0.02,
+        secret=OUR_SECRET,
+        public_url=callbacks.url,
+        files=f"file://{folder.name}",
+        allow_addresses=("127.0.0.0/8",),
+    )
 
     @app.provider_tool(kind.of(simulator, poll_s=600.0), cost=5, timeout=60, attempts=1)
     async def upscale(job: Any, image: str) -> ProviderCall:
         return kind.call(image, scale=2)
 
-    async with app:
-        await app.open_account("ana", credits=100)
-        worker = asyncio.create_task(app.run_worker())
-        try:
-            yield app
-            assert await app.verify() == []
-        finally:
-            worker.cancel()
-            await asyncio.gather(worker, return_exceptions=True)
+    with folder:
+        async with app:
+            await app.open_account("ana", credits=100)
+            worker = asyncio.create_task(app.run_worker())
+            try:
+                yield app
+                assert await app.verify() == []
+            finally:
+                worker.cancel()
+                await asyncio.gather(worker, return_exceptions=True)
 
 
 async def submitted(app: Ficha, picture: str) -> str:
