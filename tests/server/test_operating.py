@@ -26,7 +26,7 @@ def test_health_figures_and_recovery(server: Served, admin: httpx.Client, name: 
     assert stats["total"] == sum(stats["by_status"].values()) >= 2
     assert stats.keys() >= {"stuck", "by_checkpoint", "avg_run_s", "dead"}
     assert admin.get("/api/system/stuck").json()["items"] == []
-    assert admin.post("/api/system/recover-stuck").json().keys() == {"jobs", "reservations", "keys"}
+    assert admin.post("/api/system/recover-stuck").json().keys() == {"jobs", "reservations", "keys", "files"}
     assert admin.post("/api/system/cleanup-old").status_code == 200
     nothing = admin.post(f"/api/system/recover/{batch['job_id']}").json()
     assert (nothing["act"], nothing["refunded"]) == ("nothing", 0)

@@ -21,6 +21,7 @@ from . import (
     batches,
     dead,
     dev,
+    files,
     jobs,
     library,
     migrate,
@@ -64,6 +65,10 @@ for verb, panel in (
     app.command(rich_help_panel=panel)(verb)
 app.command(rich_help_panel=JOBS)(tools.tools)
 app.add_typer(batches.app, name="batch", rich_help_panel=JOBS)
+app.command(rich_help_panel=JOBS)(files.upload)
+app.command(rich_help_panel=JOBS)(files.files)
+app.command(rich_help_panel=JOBS)(files.download)
+app.command(rich_help_panel=JOBS)(files.remove_file)
 app.add_typer(library.app, name="library", rich_help_panel=JOBS)
 app.add_typer(accounts.app, name="account", rich_help_panel=MONEY)
 app.command(rich_help_panel=MONEY)(accounts.ledger)

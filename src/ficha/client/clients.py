@@ -22,6 +22,7 @@ from .admin import AdminMethods
 from .batches import BatchMethods
 from .effects import Emit, Flow, Open, Pause, Read, Ride, Send, Step, Stream
 from .errors import ServerError, Unreachable
+from .files import FileMethods
 from .library import LibraryMethods
 from .operation import AsyncDriver, SyncDriver
 from .retries import STANDARD, Retries
@@ -34,7 +35,7 @@ NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, 
 """The errors of a request of which the server has seen nothing."""
 
 
-class _Operations(AccountMethods, BatchMethods, AdminMethods, LibraryMethods, WebhookMethods):
+class _Operations(AccountMethods, BatchMethods, AdminMethods, LibraryMethods, WebhookMethods, FileMethods):
     """All operations, and where they are sent."""
 
     def __init__(
@@ -247,11 +248,14 @@ class _AsyncWire:
 
 
 def _request(http: httpx.Client | httpx.AsyncClient, wanted: Send) -> httpx.Request:
+    content: Any = wanted.body
+    if wanted.form is not None:
+        content = wanted.form.pieces() if isinstance(http, httpx.Client) else wanted.form.async_pieces()
     return http.build_request(
         wanted.method,
         wanted.path,
         params=wanted.query or None,
-        content=wanted.body,
+        content=content,
         headers=dict(wanted.headers),
         timeout=httpx.Timeout(wanted.read_s, connect=CONNECT_S),
     )

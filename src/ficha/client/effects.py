@@ -11,6 +11,8 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from .file_form import FileForm
+
 T = TypeVar("T")
 
 READ_S: Final = 30.0
@@ -21,6 +23,7 @@ class Send(Struct, frozen=True, kw_only=True):
     """Send a request and read its whole answer; resumed with an `Answer`.
 
     harmless: whether it may be sent again when nobody knows if it was carried out.
+    form: a file, in place of a body.
     """
 
     method: str
@@ -30,6 +33,7 @@ class Send(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     read_s: float = READ_S
     harmless: bool = False
+    form: FileForm | None = None
 
 
 class Open(Struct, frozen=True):
