@@ -35,6 +35,8 @@ from ficha.core.records import File
 from ficha.files.storage import FileStorage, StorageAway, StorageFull, StoredBytes
 from ficha.ids import new_id
 from ficha.operations.files import storage_key
+from ficha.outbound import OutboundError
+from ficha.providers.base import RemoteFile
 from tests.support.shop import World, balance, state
 
 
@@ -522,6 +524,80 @@ async def test_copies_of_one_result_side_by_side_end_in_one_file(made: Shop) -> 
     assert len({file.id for file in found}) == 1
     assert (await usage(app), len(made.stored())) == ((1, len(PNG)), 1)
     assert await app.verify() == []
+
+
+async def test_a_copy_that_breaks_off_leaves_what_another_one_stored(made: Shop) -> None:
+    app = await made.open()
+    receipt = await app.submit("stubborn", {}, account="ana")
+    (lease,) = await app.claim("cpu", worker="w1")
+    await app.accept(lease, "ref-1")
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield PNG[:10]
+        begun.set()
+        await goes_on.wait()
+        raise ConnectionResetError
+
+    late = asyncio.create_task(app.keep_result(receipt.job_id, 0, 1, "out.png", slow()))
+    await begun.wait()
+    kept = await app.keep_result(receipt.job_id, 0, 1, "out.png", in_pieces(PNG))
+    await app.finish_job(receipt.job_id, app.completed(kept))
+    goes_on.set()
+    with pytest.raises(ConnectionResetError):
+        await late
+    assert b"".join([chunk async for chunk in app.read_file(kept.id)]) == PNG
+    assert (await usage(app), len(made.stored())) == ((1, len(PNG)), 1)
+
+
+async def test_a_copy_waits_while_the_bytes_of_an_earlier_one_cannot_be_deleted(made: Shop) -> None:
+    app = await made.open()
+    receipt = await app.submit("stubborn", {}, account="ana")
+    (lease,) = await app.claim("cpu", worker="w1")
+    await app.accept(lease, "ref-1")
+    storage = breakable(app)
+    storage.fails = {"after put": StorageAway(), "delete": StorageAway()}
+    for _ in range(2):
+        with pytest.raises(Overloaded):
+            await app.keep_result(receipt.job_id, 0, 1, "out.png", in_pieces(PNG))
+    storage.fails = {}
+    assert (await app.sweep()).files == 1
+    await app.keep_result(receipt.job_id, 0, 1, "out.png", in_pieces(PNG))
+    assert (await usage(app), len(made.stored())) == ((1, len(PNG)), 1)
+
+
+async def test_a_provider_s_file_is_fetched_from_where_it_lies(made: Shop) -> None:
+    app = await made.open(allow_addresses=["127.0.0.0/8"])
+    receipt = await app.submit("stubborn", {}, account="ana")
+    (lease,) = await app.claim("cpu", worker="w1")
+    await app.accept(lease, "ref-1")
+    answers = [b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"]
+    answers += [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + PNG]
+    answers += [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(PNG) + PNG]
+
+    async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answers.pop(0))
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(answered, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        remote = RemoteFile(f"http://127.0.0.1:{port}/made/out%20put.png?token=secret")
+        with pytest.raises(OutboundError, match="answered 404") as missing:
+            await app.save_result(receipt.job_id, 0, 0, remote)
+        assert "secret" not in str(missing.value)
+        with pytest.raises(OutboundError):
+            await app.save_result(receipt.job_id, 0, 0, remote)
+        assert (await usage(app), made.stored()) == ((0, 0), [])
+        saved = await app.save_result(receipt.job_id, 0, 0, remote)
+        assert (saved.name, saved.media_type, saved.size) == ("out put.png", "image/png", len(PNG))
+        # It is there already: nobody is asked again.
+        assert answers == []
+        assert await app.save_result(receipt.job_id, 0, 0, remote) == saved
+    with pytest.raises(OutboundError):
+        await app.save_result(receipt.job_id, 0, 1, RemoteFile("http://10.0.0.1/"))
 
 
 async def test_a_link_is_for_one_file_and_a_while(made: Shop) -> None:

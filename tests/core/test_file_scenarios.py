@@ -278,9 +278,22 @@ SCENARIOS = {
         copy j1 0 f1                   -> uploading
         +1h
         expire-file f1                 -> cleared
-        copy j1 0 f1                   -> INVALID_STATE
+        copy j1 0 f1                   -> OVERLOADED retryable=yes
         forget-file f1                 -> cleared
         copy j1 0 f1                   -> uploading
+    """,
+    "who gives up a copy does not take away what another one has stored": """
+        plan free
+        open ana free credits=10
+        submit ana j1
+        claim gpu w1                   -> j1 epoch=1
+        finish j1 e1 accepted
+        copy j1 0 f1
+        copy j1 0 f1
+        stored f1 7
+        remove-file f1 aborts=yes      -> stored changed=no
+        file f1                        -> stored size=7
+        upload ana f1 size=1           -> INVALID_STATE
     """,
     "who removed a file is in the audit log": """
         plan free

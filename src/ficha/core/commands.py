@@ -483,7 +483,7 @@ class StoreFile(Command, frozen=True):
 
 class RemoveFile(Command, frozen=True):
     """Removes a file; its bytes are deleted soon after. One that is uploaded is only removed by its uploader, who has
-    stopped (`aborts`)."""
+    stopped (`aborts`), and removes nothing else."""
 
     file_id: str
     account_id: str

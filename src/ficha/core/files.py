@@ -93,7 +93,8 @@ def remove_file(ws: Workspace, command: RemoveFile) -> FileChanged | Refusal:
     file = ws.find(File, command.file_id)
     if file is None or file.account_id != command.account_id:
         return no_file(command.file_id)
-    if file.state == "removed":
+    if file.state == "removed" or (file.state == "stored" and command.aborts):
+        # Whoever gives up a copy must not take away what another one has stored meanwhile.
         return FileChanged(file, changed=False)
     if file.state == "uploading" and not command.aborts:
         return Refusal(
@@ -238,18 +239,13 @@ def _room(ws: Workspace, command: BeginFile, plan: Plan | None) -> int:
 def _refuse_again(known: File, command: BeginFile) -> Refusal | None:
     """The refusal, if the id is taken: only the copy of a provider's result is begun more than once."""
     run = command.run
-    is_same = (
-        run is not None
-        and run.epoch is None
-        and (known.account_id, known.job_id)
-        == (
-            command.account_id,
-            run.job_id,
-        )
-    )
-    if is_same and known.state != "removed":
-        return None
-    return Refusal("INVALID_STATE", f"the file {known.id} exists already; nothing was changed.")
+    is_copy = run is not None and run.epoch is None
+    if run is None or not is_copy or (known.account_id, known.job_id) != (command.account_id, run.job_id):
+        return Refusal("INVALID_STATE", f"the file {known.id} exists already; nothing was changed.")
+    if known.state == "removed":
+        words = f"the bytes of an earlier copy of file {known.id} are still being deleted; nothing was changed."
+        return Refusal("OVERLOADED", f"{words} Try again in a moment.", retry_after_s=5.0)
+    return None
 
 
 def removed(ws: Workspace, file: File) -> File:
@@ -320,7 +316,7 @@ RULES = (
         BeginFile,
         decide=begin_file,
         needs=_needs_begin,
-        refuses=("INVALID_STATE", "LEASE_LOST", "NOT_FOUND", "QUOTA_EXCEEDED", "TOO_LARGE"),
+        refuses=("INVALID_STATE", "LEASE_LOST", "NOT_FOUND", "OVERLOADED", "QUOTA_EXCEEDED", "TOO_LARGE"),
     ),
     Rule(StoreFile, decide=store_file, needs=_needs_store, refuses=("LEASE_LOST", "NOT_FOUND", "TOO_LARGE")),
     Rule(
