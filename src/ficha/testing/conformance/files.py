@@ -58,6 +58,13 @@ class FileConformance:
         assert await driver.read(GetFileUsage("nobody")) == FileUsage("nobody")
         await driver.check()
 
+    async def test_files_that_are_begun_side_by_side_are_all_counted(self, driver: Driver) -> None:
+        await open_house(driver)
+        groups = [[c.BeginFile(driver.new_id(), "ana", "cat.png", size, size)] for size in range(1, 9)]
+        outcomes = await driver.race(*groups)
+        assert [type(outcome) for [outcome] in outcomes] == [FileChanged] * 8
+        assert await driver.read(GetFileUsage("ana")) == FileUsage("ana", 8, sum(range(1, 9)))
+
     async def test_a_file_is_due_when_its_time_is_over_until_its_row_is_gone(self, driver: Driver) -> None:
         await open_house(driver)
         first = await upload(driver)
