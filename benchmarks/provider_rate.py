@@ -79,7 +79,8 @@ class Race:
         while self._done < self._jobs:
             self._clock.now = max(self._clock.now, self._callers[0].at)
             due = [heapq.heappop(self._callers)]
-            while self._callers and self._callers[0].at < self._clock.now + TOGETHER:
+            # A request ends exactly when it does; only those who ask for a turn may come a little early.
+            while self._callers and self._callers[0].at < self._clock.now + TOGETHER and not self._callers[0].turn_id:
                 due.append(heapq.heappop(self._callers))
             for caller in await asyncio.gather(*map(self._act, due)):
                 heapq.heappush(self._callers, caller)
@@ -110,7 +111,7 @@ class Race:
         taken = await app.engine.call(TakeTurn(self._provider.name, turn_id, self._terms))
         if not isinstance(taken, TurnTaken):
             self._refused += 1
-            return Caller(now + self._chance.randrange(SECOND), caller.number, lease)
+            return Caller(now + SECOND // 2 + self._chance.randrange(SECOND), caller.number, lease)
         return self._send(caller, lease, taken)
 
     def _send(self, caller: Caller, lease: Lease, taken: TurnTaken) -> Caller:
@@ -178,7 +179,7 @@ async def measure(url: str, jobs: int, *, processes: int, callers: int, provider
 def main(
     jobs: int = 10_000,
     processes: int = 4,
-    callers: int = 5,
+    callers: int = 2,
     rate: str = "60/m",
     at_once: int = 4,
     database: Annotated[str | None, typer.Option(help="postgres or sqlite; both by default.")] = None,

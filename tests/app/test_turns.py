@@ -18,6 +18,7 @@ from ficha.core.policy import SECOND
 from ficha.core.records import ProviderOutage, ProviderState
 from ficha.errors import Refused
 from ficha.operations.turns import terms_of
+from ficha.providers import Provider, ProviderCall
 from tests.support.shop import World, balance, state
 from tests.support.waiting import until
 
@@ -38,11 +39,9 @@ class Limited(Struct):
 
 
 def declare_drawing(app: Ficha) -> None:
-    options: dict[str, Any] = {"pool": "cpu", "cost": 3, "down_with": "fal"}
-
-    @app.tool(**options)
-    async def draw(job: JobContext, n: int = 1) -> int:
-        return n
+    @app.provider_tool(Provider("fal"), pool="cpu", cost=3)
+    async def draw(job: JobContext, n: int = 1) -> ProviderCall:
+        return ProviderCall("painter", {"n": n})
 
 
 async def fail(app: Ficha, provider: Limited, words: str = "502") -> None:
@@ -238,8 +237,8 @@ async def test_no_minute_has_more_requests_than_the_rate_and_no_more_are_out_at_
     while len(sent) < 75:
         world.clock.now = callers[0].at
         due = [heapq.heappop(callers)]
-        # Those who come at the same time race, each through its own process.
-        while callers and callers[0].at < world.clock.now + SECOND // 20:
+        # Those who come at about the same time race, each through its own process. A request ends exactly when it does.
+        while callers and callers[0].at < world.clock.now + SECOND // 20 and callers[0].turn_id is None:
             due.append(heapq.heappop(callers))
         outcomes = await asyncio.gather(*(act(apps[caller.number % 3], caller, terms) for caller in due))
         for caller, outcome in zip(due, outcomes, strict=True):

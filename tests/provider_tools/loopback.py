@@ -61,11 +61,13 @@ class LoopbackServer(Receiver):
         """The keys under which work was begun; each is there once."""
         return list(self._refs)
 
-    def succeed(self, ref: str, output: Any = "done", files: list[dict[str, Any]] | None = None) -> None:
-        self.works[ref] = {"status": "succeeded", "output": output, "files": files or []}
+    def succeed(
+        self, ref: str, output: Any = "done", files: list[dict[str, Any]] | None = None, cost: float | None = None
+    ) -> None:
+        self.works[ref] = {"status": "succeeded", "output": output, "files": files or [], "cost": cost}
 
-    def fail(self, ref: str, error: str, final: bool = True) -> None:
-        self.works[ref] = {"status": "failed", "error": error, "final": final}
+    def fail(self, ref: str, error: str, final: bool = True, cost: float | None = None) -> None:
+        self.works[ref] = {"status": "failed", "error": error, "final": final, "cost": cost}
 
     async def _answered(self, request: Received, writer: asyncio.StreamWriter) -> Reply | None:
         what, _, ref = request.path.removeprefix("/").partition("/")
@@ -156,11 +158,11 @@ def _status(work: Mapping[str, Any]) -> ProviderStatus:
     match work["status"]:
         case "succeeded" if "output" in work:
             files = tuple(RemoteFile(**file) for file in work.get("files", ()))
-            return ProviderSucceeded(ProviderResult(work["output"], files))
+            return ProviderSucceeded(ProviderResult(work["output"], files, work.get("cost")))
         case "succeeded":
             return ProviderSucceeded()
         case "failed":
-            return ProviderFailed(work["error"], work.get("final", True))
+            return ProviderFailed(work["error"], work.get("final", True), work.get("cost"))
         case _:
             return ProviderWorking(work.get("progress"))
 

@@ -38,6 +38,7 @@ MACHINERY: Final = frozenset(
             "check_callback",
             "kept_word",
             "accepted_ref",
+            "payload_of",
         ),
         *("due_polls", "hold_poll", "end_poll", "finish_awaiting", "polls_heard", "wait_for_polls"),
         *("file_access", "stored_file", "receive", "save_result", "sweep_files"),

@@ -30,7 +30,7 @@ from ..providers import (
 )
 from ..providers.base import BUSY_S, RequestTurn
 from ..redaction import redacted
-from ..store.base import DuePoll, ListJobEvents, ListPolls, StoreError
+from ..store.base import DuePoll, GetJobs, ListJobEvents, ListPolls, StoreError
 from .files import FileOperations
 from .hooks import HookOperations
 from .turns import TurnOperations
@@ -61,7 +61,11 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
         """The leave to make one request, within the provider's limits; raises ProviderBusy if there is none soon."""
         try:
             async with self.turn(provider) as turn:
-                yield turn
+                try:
+                    yield turn
+                except ProviderError as error:
+                    turn.error = redacted(error.message)
+                    raise
         except (Overloaded, ProviderDown, RateLimited) as refused:
             raise ProviderBusy(str(refused), refused.retry_after_s or BUSY_S) from refused
         except StoreError as error:
@@ -155,6 +159,11 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
                 if not isinstance(status, ProviderWorking):
                     return status
         return None
+
+    async def payload_of(self, job_id: str) -> str:
+        """The payload of a job, as JSON text."""
+        [row] = await self.engine.store.read(GetJobs((job_id,)))
+        return row.payload
 
     async def accepted_ref(self, job_id: str) -> str | None:
         """The reference under which a provider took the job over last."""

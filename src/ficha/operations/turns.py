@@ -126,7 +126,7 @@ class TurnOperations(Operations):
         return next(view for view in await self.provider_states() if view.name == name)
 
     def _declared_providers(self) -> set[str]:
-        return {tool.down_with for tool in self.tools.values() if tool.down_with is not None}
+        return {tool.provider.name for tool in self.tools.values() if tool.provider is not None}
 
     async def margins(self, *, since: date | None = None, until: date | None = None) -> list[MarginView]:
         """What jobs earned in credits and cost at their providers, by UTC day of the submit, tool and plan, oldest

@@ -18,6 +18,7 @@ import msgspec
 from .. import validation as arg
 from ..backoff import away_pause_s
 from ..core import commands as c
+from ..core.policy import millionths
 from ..core.records import Awaiting, Job
 from ..errors import Refused
 from ..operations import ProviderOperations
@@ -55,6 +56,7 @@ class Collector:
 
     def __init__(self, operations: ProviderOperations, tools: Mapping[str, Tool]) -> None:
         self._operations = operations
+        self._tools = tools
         self._providers = {name: tool.provider for name, tool in tools.items() if tool.provider is not None}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._next_s = POLL_S
@@ -171,9 +173,10 @@ class Collector:
             match status:
                 case ProviderWorking(progress):
                     await self._operations.end_poll(job.id, hold.until_at, provider.poll_s, progress=progress)
-                case ProviderFailed(error, final):
+                case ProviderFailed(error, final, cost):
                     words = arg.text(redacted(error) or "the provider failed")
-                    await self._finish(job, provider, c.Failed(words, final, for_user=True))
+                    ending = c.Failed(words, final, for_user=True, provider_cost=millionths(cost))
+                    await self._finish(job, provider, ending)
                 case ProviderSucceeded(result):
                     await self._finish(job, provider, await self._completed(job, provider, http, result))
         except ProviderBusy as busy:
@@ -202,12 +205,21 @@ class Collector:
         except Refused as error:
             if error.retryable or error.code == "LEASE_LOST":
                 raise
-            return c.Failed(arg.text(f"what the provider made cannot be kept: {error}"), final=True)
+            words = arg.text(f"what the provider made cannot be kept: {error}")
+            return c.Failed(words, final=True, provider_cost=await self._cost(job, result))
         value = {"output": msgspec.to_builtins(result.output), "files": files}
+        cost = await self._cost(job, result)
         try:
-            return c.Completed(arg.stored(value, "the result", self._operations.limits))
+            return c.Completed(arg.stored(value, "the result", self._operations.limits), provider_cost=cost)
         except Refused as error:
-            return c.Failed(arg.text(f"the result cannot be stored: {error}"), final=True)
+            return c.Failed(arg.text(f"the result cannot be stored: {error}"), final=True, provider_cost=cost)
+
+    async def _cost(self, job: Job, result: ProviderResult) -> int | None:
+        """What the provider took for its work, by its own word or else by the tool's."""
+        tool = self._tools[job.spec.tool]
+        if result.cost is not None or tool.provider_cost is None:
+            return millionths(result.cost)
+        return tool.provider_cost_of(await self._operations.payload_of(job.id))
 
     async def _finish(self, job: Job, provider: Provider, ending: c.Ending) -> None:
         finished = await self._operations.finish_awaiting(job, ending)
