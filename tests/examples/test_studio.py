@@ -1,0 +1,382 @@
+"""The example studio end to end: server, worker and provider simulator as processes of their own, on both databases."""
+
+import importlib
+import io
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from PIL import Image, ImageChops
+
+from tests.support.postgres import Server
+from tests.support.postgres_databases import migrated_database
+from tests.support.server_process import NO_TLS
+
+EXAMPLE = Path("examples/studio").resolve()
+
+
+def loaded() -> tuple[ModuleType, ModuleType]:
+    """`check.py` and `run.py`, under names that stay free for others."""
+    sys.path.insert(0, str(EXAMPLE))
+    try:
+        return importlib.import_module("check"), importlib.import_module("run")
+    finally:
+        sys.path.remove(str(EXAMPLE))
+        for name in ("check", "run"):
+            sys.modules.pop(name, None)
+
+
+check, run = loaded()
+
+
+class Scene:
+    """A running studio, the people in it, and the words with which its provider is told to misbehave."""
+
+    def __init__(self, studio: Any) -> None:
+        self.studio = studio
+        self.simulator = httpx.Client(base_url=studio.simulator, trust_env=False, verify=NO_TLS, timeout=30)
+        self._people: list[Any] = []
+
+    def person(self, plan: str = "pro", credits: int = 200) -> Any:
+        person = check.Customer(self.studio, f"ana-{uuid4().hex[:8]}", plan, credits)
+        self._people.append(person)
+        return person
+
+    def plan(self, **task: Any) -> None:
+        """How the provider's next task is to be."""
+        assert self.simulator.post("/control", json={"task": task}).status_code == 200
+
+    def tasks(self, *states: str) -> list[dict[str, Any]]:
+        found = self.simulator.get("/control/tasks").json()
+        return [task for task in found if not states or task["state"] in states]
+
+    def task_of(self, job: dict[str, Any]) -> dict[str, Any]:
+        """The provider's side of a job, by the address that it is to call back at."""
+        [task] = [one for one in self.tasks() if job["id"] in (one["callback_url"] or "")]
+        return task
+
+    def release(self, task: dict[str, Any]) -> None:
+        """Lets a task that was held come to its end."""
+        self.simulator.post(f"/control/tasks/{task['id']}/finish")
+
+    def close(self) -> None:
+        self.simulator.delete("/control")
+        self.simulator.close()
+        for person in self._people:
+            person.close()
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def studio(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("studio")
+    if request.param == "sqlite":
+        with run.studio(f"sqlite:///{folder}/studio.db", folder, seconds=0.05) as running:
+            yield running
+        return
+    server: Server = request.getfixturevalue("postgres_server")
+    with migrated_database(server) as url, run.studio(url, folder, seconds=0.05) as running:
+        yield running
+
+
+@pytest.fixture
+def scene(studio: Any) -> Iterator[Scene]:
+    scene = Scene(studio)
+    try:
+        yield scene
+    finally:
+        scene.close()
+
+
+@pytest.mark.req("A1", "A2", "A5", "A12", "A13")
+def test_a_picture_is_uploaded_paid_waits_behind_three_busy_slots_and_comes_back_twice_as_large(scene: Scene) -> None:
+    bob, ana, eva = scene.person(), scene.person(), scene.person(credits=5)
+    small = Image.open(io.BytesIO(check.portrait()))
+    scene.plan(hold=True, provider="runninghub", times=3)
+    his = bob.upload(check.portrait())
+    held = [bob.submit("pose_changer", image=his)["job_id"] for _ in range(3)]
+    for job_id in held:
+        bob.wait(job_id, "running")
+    room = ana.http.get("/api/queue/check", params={"pool": "gpu"}).json()
+    assert (room["slots"], room["slots_available"], room["busy"]) == (3, 0, 3)
+
+    picture = ana.upload(check.portrait(), "../../ana.png")
+    receipt = ana.submit("image_upscaler", image=picture, scale=2)
+    behind = ana.submit("pose_changer", image=picture)
+    assert (receipt["status"], receipt["cost"], receipt["new_balance"]) == ("queued", 6, 194)
+    # The account's first job ever goes before its second.
+    check.until(
+        lambda: [ana.job(one["job_id"])["position"] for one in (receipt, behind)] == [1, 2],
+        "they are not first and second",
+    )
+    assert ana.job(receipt["job_id"])["waiting_for"] == "pool_full"
+    assert len(scene.tasks("queued", "working")) == 3, "a fourth job was started"
+
+    hers = eva.upload(check.portrait())
+    refused = eva.http.post("/api/jobs", json={"tool": "image_upscaler", "payload": {"image": hers}})
+    assert (refused.status_code, refused.json()["code"]) == (402, "INSUFFICIENT_CREDITS")
+    assert (eva.balance, eva.http.get("/api/jobs").json()["items"]) == (5, [])
+
+    for task in scene.tasks("working"):
+        scene.release(task)
+    job = ana.wait(receipt["job_id"])
+    assert (job["status"], job["error"]) == ("completed", None)
+    large = ana.download(job)
+    assert large.size == (2 * small.width, 2 * small.height)
+    assert ImageChops.difference(large.resize(small.size), small.convert("RGB")).getextrema() < ((60, 60),) * 3
+    assert (job["charged"], job["refunded"], job["account"]) == (6, 0, ana.name)
+    assert job["waited_in_queue"] > 0
+    kinds = [event["kind"] for event in told(ana, job["id"])]
+    assert kinds[0] == "submitted"
+    assert kinds.index("claimed") < kinds.index("accepted") < kinds.index("completed")
+    assert scene.task_of(job)["callbacks"][0]["status"] == 200
+    for job_id in (*held, behind["job_id"]):
+        person = bob if job_id in held else ana
+        assert person.wait(job_id)["status"] == "completed"
+
+
+def told(person: Any, job_id: str) -> list[dict[str, Any]]:
+    """A job's history."""
+    headers = {"Accept": "application/json"}
+    events: list[dict[str, Any]] = person.http.get(f"/api/jobs/{job_id}/events", headers=headers).json()["items"]
+    return events
+
+
+@pytest.mark.req("A11", "D6", "D7")
+def test_every_tool_does_its_work(scene: Scene) -> None:
+    ana = scene.person()
+    portrait, coat, ball = ana.upload(check.portrait()), ana.upload(check.garment()), ana.upload(check.clip(), "a.gif")
+    asked: dict[str, tuple[int, dict[str, Any]]] = {
+        "image_upscaler": (12, {"image": portrait, "scale": 4}),
+        "pose_changer": (8, {"image": portrait}),
+        "outfit_changer": (10, {"image": portrait, "outfit": coat}),
+        "video_upscaler": (30, {"video": ball}),
+        "try_on": (4, {"person": portrait, "garment": coat}),
+        "product": (8, {"image": portrait, "quality": "high"}),
+        "freestyle": (8, {"prompt": "a lighthouse", "images": 2}),
+        "workflow": (4, {"image": portrait, "prompt": "ink"}),
+    }
+    before = Image.open(io.BytesIO(check.portrait())).convert("RGB")
+    receipts = {tool: ana.submit(tool, **payload) for tool, (_, payload) in asked.items()}
+    for tool, (cost, _) in asked.items():
+        job = ana.wait(receipts[tool]["job_id"])
+        assert (tool, job["status"], job["charged"], job["error"]) == (tool, "completed", cost, None)
+        made = ana.download(job)
+        if tool == "image_upscaler":
+            assert made.size == (4 * before.width, 4 * before.height)
+        elif tool == "video_upscaler":
+            assert (made.size, made.n_frames) == ((64, 48), 4)
+        else:
+            assert made.size != before.size or ImageChops.difference(made.convert("RGB"), before).getbbox()
+    assert ana.balance == 200 - sum(cost for cost, _ in asked.values())
+
+
+@pytest.mark.req("A3")
+def test_an_account_of_the_plan_single_has_one_active_job_over_all_tools(scene: Scene) -> None:
+    ana = scene.person("single")
+    picture = ana.upload(check.portrait())
+    assert ana.http.get("/api/queue/check-user-active").json()["active"] is False
+    scene.plan(hold=True)
+    first = ana.submit("image_upscaler", image=picture)["job_id"]
+    refused = ana.http.post("/api/jobs", json={"tool": "freestyle", "payload": {"prompt": "x"}})
+    assert (refused.status_code, refused.json()["code"], refused.json()["job_id"]) == (409, "ACTIVE_JOB_EXISTS", first)
+    assert ana.http.get("/api/jobs/active").json()["job_id"] == first
+    ana.wait(first, "running")
+    scene.release(scene.task_of(ana.job(first)))
+    ana.wait(first)
+    assert ana.wait(ana.submit("freestyle", prompt="x")["job_id"])["status"] == "completed"
+
+
+@pytest.mark.req("A4", "A6")
+def test_a_provider_that_fails_is_not_asked_again_and_its_words_and_the_credits_reach_the_user(scene: Scene) -> None:
+    ana = scene.person()
+    picture = ana.upload(check.portrait())
+    for tool, payload in (
+        ("pose_changer", {"image": picture}),
+        ("freestyle", {"prompt": "x"}),
+        ("workflow", {"image": picture, "prompt": "x"}),
+    ):
+        scene.plan(fail="CUDA out of memory", duplicate=3)
+        job = ana.wait(ana.submit(tool, **payload)["job_id"])
+        assert (job["status"], job["error"]) == ("failed", "CUDA out of memory")
+        assert (job["refunded"], job["attempts"]) == (job["charged"], 1)
+        assert ana.http.post(f"/api/jobs/{job['id']}/cancel").json()["changed"] is False
+        scene.task_of(job)  # There is one, and no other.
+    assert ana.balance == 200
+    assert [kind for kind, _ in ana.ledger()].count("refund") == 3
+
+
+@pytest.mark.req("A5", "A6", "A7")
+def test_of_all_words_about_a_job_one_ends_it(scene: Scene) -> None:
+    ana = scene.person()
+    scene.plan(duplicate=20, verdicts=["succeeded", "failed"])
+    job = ana.wait(ana.submit("freestyle", prompt="x")["job_id"])
+    assert job["status"] == "completed"
+    task = scene.task_of(job)
+
+    def again(_: int) -> list[Any]:
+        asked = {"verdict": "failed", "times": 5}
+        answers = scene.simulator.post(f"/control/tasks/{task['id']}/callback", json=asked).json()["answers"]
+        return list(answers)
+
+    with ThreadPoolExecutor(4) as pool:
+        statuses = [status for answers in pool.map(again, range(4)) for status in answers]
+    assert set(statuses) == {200}
+    assert ana.job(job["id"])["status"] == "completed"
+    assert ana.ledger() == [("grant", 200), ("charge", -4)]
+
+    scene.plan(hold=True)
+    other = ana.submit("freestyle", prompt="y")["job_id"]
+    ana.wait(other, "running")
+    held = scene.task_of(ana.job(other))
+    forged = scene.simulator.post(
+        f"/control/tasks/{held['id']}/callback", json={"verdict": "succeeded", "forge": True}
+    ).json()
+    assert forged["answers"] == [401]
+    assert ana.job(other)["status"] == "running"
+    scene.release(held)
+    assert ana.wait(other)["status"] == "completed"
+
+
+@pytest.mark.req("A6", "A7")
+def test_a_cancel_tells_the_provider_pays_back_once_and_stays(scene: Scene) -> None:
+    ana = scene.person()
+    picture = ana.upload(check.portrait())
+    scene.plan(hold=True)
+    job_id = ana.submit("image_upscaler", image=picture)["job_id"]
+    ana.wait(job_id, "running")
+    with ThreadPoolExecutor(4) as pool:
+        answers = [*pool.map(lambda _: ana.http.post(f"/api/jobs/{job_id}/cancel").json(), range(4))]
+    assert sorted(answer["changed"] for answer in answers) == [False, False, False, True]
+    check.until(lambda: scene.task_of(ana.job(job_id))["state"] == "cancelled", "the provider was not told")
+    task = scene.task_of(ana.job(job_id))
+    scene.simulator.post(f"/control/tasks/{task['id']}/callback", json={"verdict": "succeeded"})
+    job = ana.job(job_id)
+    assert (job["status"], job["refunded"], ana.balance) == ("cancelled", 6, 200)
+    assert ana.ledger() == [("grant", 200), ("charge", -6), ("refund", 6)]
+
+
+@pytest.mark.req("A8", "A9")
+def test_a_provider_that_never_answers_is_given_up_and_the_slot_is_free_again(scene: Scene) -> None:
+    ana = scene.person()
+    picture = ana.upload(check.portrait())
+    scene.plan(hold=True)
+    asked = ("submit", "pose_changer", f'{{"image": "{picture}"}}', "--account", ana.name)
+    job_id = scene.studio.run_ficha(*asked, STUDIO_TIMEOUT_S="1")
+    job = ana.wait(job_id)
+    assert (job["status"], job["error"]) == ("failed", "the provider did not answer within 1 s")
+    assert (job["refunded"], ana.balance) == (8, 200)
+    room = ana.http.get("/api/queue/check", params={"pool": "gpu"}).json()
+    assert room["busy"] == 0
+    check.until(lambda: scene.task_of(job)["state"] == "cancelled", "the provider was not told")
+
+
+@pytest.mark.req("A10")
+def test_the_managers_calls_are_there(scene: Scene) -> None:
+    ana = scene.person()
+    picture = ana.upload(check.portrait())
+    scene.plan(hold=True, times=3)
+    asked = {"tool": "pose_changer", "payload": {"image": picture}, "account": ana.name}
+    with scene.studio.client(scene.studio.admin) as manager:
+        held = [manager.post("/api/queue/enqueue", json=asked).json()["job_id"] for _ in range(3)]
+        for job_id in held:
+            ana.wait(job_id, "running")
+        waiting = manager.post("/api/queue/enqueue", json=asked).json()["job_id"]
+        room = manager.get("/api/queue/check", params={"pool": "gpu"}).json()
+        assert (room["slots_available"], room["queue_length"]) == (0, 1)
+        following = manager.post("/api/queue/process-next", json={"pool": "gpu", "worker": "manager"}).json()
+        assert following["leases"] == []
+        assert manager.get("/api/queue/check-user-active", params={"account": ana.name}).json()["active"]
+        done = {"job_id": held[0], "status": "failed", "error": "stopped by hand"}
+        assert manager.post("/api/queue/finish", json=done).json()["changed"] is True
+        assert manager.post("/api/queue/finish", json=done).json()["changed"] is False
+    assert ana.wait(waiting)["status"] == "completed"
+    for task in scene.tasks("working"):
+        scene.release(task)
+    assert [ana.wait(job_id)["status"] for job_id in held] == ["failed", "completed", "completed"]
+    assert ana.ledger()[-1] == ("refund", 8)
+
+
+@pytest.mark.req("A12", "C6")
+def test_an_upload_stands_under_a_reservation_before_the_job_exists(scene: Scene) -> None:
+    ana = scene.person("single")
+    hold = ana.http.post("/api/reservations", json={}).json()
+    blocked = ana.http.post("/api/jobs", json={"tool": "freestyle", "payload": {"prompt": "x"}})
+    assert blocked.json()["code"] in ("ACTIVE_JOB_EXISTS", "QUOTA_EXCEEDED")
+    asked = {"files": {"file": ("a.png", check.portrait())}, "params": {"reservation": hold["id"]}}
+    uploaded = ana.http.post("/api/uploads", **asked).json()["file"]
+    [seen] = ana.http.get("/api/reservations").json()["items"]
+    assert [file["id"] for file in seen["uploads"]] == [uploaded["id"]]
+    job = {"tool": "image_upscaler", "payload": {"image": uploaded["id"]}, "reservation": hold["id"]}
+    receipt = ana.http.post("/api/jobs", json=job).json()
+    assert ana.wait(receipt["job_id"])["status"] == "completed"
+
+
+@pytest.mark.req("D10", "D12")
+def test_finished_work_is_kept_with_its_files_until_its_owner_removes_it(scene: Scene) -> None:
+    ana, eva = scene.person(), scene.person()
+    picture = ana.upload(check.portrait(), "ana.png")
+    job = ana.wait(ana.submit("image_upscaler", image=picture)["job_id"])
+    ana.wait(ana.submit("freestyle", prompt="A Lighthouse")["job_id"])
+    [found] = ana.http.get("/api/library", params={"search": "lighthouse"}).json()["items"]
+    assert [file["role"] for file in found["files"]] == ["result"]
+    [work] = ana.http.get("/api/library", params={"tool": "image_upscaler"}).json()["items"]
+    files = {file["role"]: file["id"] for file in work["files"]}
+    assert files == {"input": picture, "result": job["result"]["files"][0]["file"]}
+    assert eva.http.get("/api/library").json()["items"] == []
+    assert eva.http.get(f"/api/files/{files['result']}").status_code == 404
+    assert eva.http.delete(f"/api/library/{job['id']}").status_code == 404
+    removed = ana.http.delete(f"/api/library/{job['id']}").json()
+    assert (removed["changed"], sorted(removed["files"])) == (True, sorted(files.values()))
+    assert [ana.http.get(f"/api/files/{file_id}").status_code for file_id in files.values()] == [404, 404]
+    assert ana.job(job["id"])["result"] is None
+    assert ana.ledger() == [("grant", 200), ("charge", -6), ("charge", -4)]
+
+
+def test_after_all_this_nothing_is_wrong_with_the_database(scene: Scene) -> None:
+    assert scene.studio.run_ficha("verify") == ""
+
+
+@pytest.mark.req("D8")
+def test_a_submit_starts_a_worker_by_http_where_none_runs(tmp_path: Path) -> None:
+    with run.studio(f"sqlite:///{tmp_path}/studio.db", tmp_path, seconds=0.05, serverless=True) as running:
+        scene = Scene(running)
+        ana = scene.person()
+        job = ana.wait(ana.submit("image_upscaler", image=ana.upload(check.portrait()))["job_id"])
+        assert (job["status"], ana.download(job).size) == ("completed", (128, 192))
+        assert int(httpx.get(running.trigger, trust_env=False, verify=NO_TLS).text) >= 1
+        assert "worker" not in {program.name for program in running.programs}
+        scene.close()
+
+
+@pytest.mark.long
+def test_the_check_goes_through() -> None:
+    """The tests above do the same and more, on processes that they share."""
+    done = subprocess.run(
+        [sys.executable, "check.py"], cwd=EXAMPLE, capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the picture was 64 x 96 and is 128 x 192" in done.stdout
+    assert "in the provider's own words: CUDA out of memory" in done.stdout
+    assert done.stdout.endswith("All of it was as it must be.\n")
+
+
+@pytest.mark.req("D3", "D4", "D5")
+def test_the_plans_are_those_of_the_requirements() -> None:
+    text = (EXAMPLE / "app.py").read_text()
+    for line in (
+        'Plan("single", priority=50, max_active=1)',
+        'Plan("free", priority=50, max_running=1, per_hour=10)',
+        'Plan("starter", priority=30, max_running=2, per_hour=50)',
+        'Plan("growth", priority=20, max_running=3, per_hour=100)',
+        'Plan("pro", priority=10, max_running=4, per_hour=999)',
+        'Pool("gpu", slots=3)',
+        "first_job_boost=20",
+    ):
+        assert line in text
