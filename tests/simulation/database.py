@@ -224,6 +224,11 @@ class Database(MemoryStore):
         """Something the database does by itself, whatever becomes of its clients."""
         self.loop.call_later(delay_s, act, *args, context=self.loop.outside.context)
 
+    @property
+    def has_late_commits(self) -> bool:
+        """Whether something will yet be committed for a client that is gone."""
+        return any(t.is_committing and (t.is_cut or t.process.is_dead) for t in self.open)
+
     # What happens to it
 
     def hang_up(self, process: Process) -> None:

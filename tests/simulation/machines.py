@@ -52,6 +52,9 @@ class Machine:
         self._provider = provider
         self._trace = trace
         self._calls: set[asyncio.Future[Any]] = set()
+        """Those whose caller still waits."""
+        self._served: set[asyncio.Future[Any]] = set()
+        """Those that its process is carrying out, whether or not somebody waits."""
         self._boots = 0
         self.boot()
 
@@ -86,6 +89,10 @@ class Machine:
     def is_up(self) -> bool:
         return self.app is not None and not self.process.is_dead and not self.process.is_stopped
 
+    @property
+    def is_serving(self) -> bool:
+        return bool(self._served)
+
     def crash(self) -> None:
         """Its process is gone at this instant. What it had not committed is rolled back."""
         if self.process.is_dead:
@@ -99,6 +106,7 @@ class Machine:
             if not call.done():
                 call.set_exception(Lost("the server is gone"))
         self._calls.clear()
+        self._served.clear()
 
     def stop(self, seconds: float) -> None:
         """Its process stands still for so long, and then goes on as if nothing had been."""
@@ -145,8 +153,11 @@ class Machine:
                 result = await act(app)
             except Exception as error:
                 result = error
+            finally:
+                self._served.discard(answer)
             loop.call_later(delay_s, deliver, result, context=loop.outside.context)
 
+        self._served.add(answer)
         loop.create_task(serve(), context=self.process.context)
         self._calls.add(answer)
         try:

@@ -10,8 +10,14 @@ import pytest
 
 from ficha.store.base import Transient, Unavailable
 
+from .database import Database
+from .decisions import Decisions
+from .faults import draw_faults
 from .locks import LOCK_TIMEOUT_S, Locks, Owner
 from .loop import Process, VirtualLoop
+from .machines import Lost, Machine, serving
+from .trace import Trace
+from .world import _Nobody
 
 
 @pytest.fixture
@@ -130,3 +136,36 @@ def test_a_transaction_that_was_ended_gets_no_more_locks(loop: VirtualLoop) -> N
     with pytest.raises(Unavailable):
         loop.run_until_complete(locks.wait(one, ("account", "a")))
     assert len(locks) == 0
+
+
+def test_a_server_that_stood_still_carries_out_a_call_whose_caller_is_gone_unless_it_crashes(loop: VirtualLoop) -> None:
+    faults = draw_faults(Random(0))
+    faults.calm()
+    database = Database(loop, faults, Random(0), "postgres")
+    seen: list[float] = []
+
+    class Bare(Machine):
+        async def _main(self, process: Process) -> None:
+            self.app = object()
+
+    async def act(app: object) -> None:
+        await asyncio.sleep(1)
+        seen.append(loop.time())
+
+    async def give_up() -> bool:
+        with pytest.raises(Lost):
+            await machine.call(act)
+        return machine.is_serving
+
+    async def story() -> None:
+        await asyncio.sleep(1)
+        loop.call_later(0.5, machine.stop, 25.0)
+        assert await give_up()
+        await asyncio.sleep(30)
+        assert (len(seen), machine.is_serving) == (1, False)
+        loop.call_later(0.5, machine.crash)
+        assert not await give_up()
+
+    machine = Bare("server", serving, loop, database, Decisions(), Random(0), _Nobody(False), Trace(loop))
+    loop.run_until_complete(story())
+    loop.bury(machine.buried)
