@@ -105,6 +105,8 @@ STATED = st.builds(
 @example(answer={"id": "a b", "request_id": "../..", "code": 0, "data": {"taskId": "\x00", "fileName": "f"}})
 @example(answer={"id": 10**400, "status": "succeeded", "metrics": {"predict_time": 10**400}, "code": 0, "data": []})
 @example(answer={"status": "IN_QUEUE", "queue_position": 1e300})
+@example(answer={"code": [], "data": []})
+@example(answer={"code": False, "data": []})
 async def test_whatever_is_answered_ends_in_what_was_promised_or_in_one_error(answer: Any) -> None:
     http = ProviderHttp(Sender(Reply(json.dumps(answer).encode())))
     for provider, call in PROVIDERS:

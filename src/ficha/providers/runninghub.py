@@ -105,7 +105,7 @@ class RunningHub(Provider):
     async def status(self, http: ProviderHttp, ref: str) -> ProviderStatus:
         """Its list of outputs says all: whether the task runs, why it failed, what it made."""
         answer = await self._envelope(http, "outputs", {"apiKey": self._api_key, "taskId": ref})
-        match found(answer, "code"):
+        match _code(answer):
             case 0 if isinstance(files := found(answer, "data"), list):
                 return ProviderSucceeded(self._result(files))
             case 804 | 813:  # it runs, or waits
@@ -155,7 +155,7 @@ class RunningHub(Provider):
         content = b"".join([*parts, head.encode(), data, f"\r\n--{boundary}--\r\n".encode()])
         headers = {"content-type": f"multipart/form-data; boundary={boundary}"}
         answer = await http.json("POST", f"{self._base_url}/task/openapi/upload", headers=headers, content=content)
-        if found(answer, "code") != 0 or (name := text_at(answer, "data.fileName")) is None:
+        if _code(answer) != 0 or (name := text_at(answer, "data.fileName")) is None:
             raise _problem(answer)
         return name
 
@@ -180,7 +180,7 @@ class RunningHub(Provider):
         self, http: ProviderHttp, path: str, body: dict[str, Any], headers: dict[str, str] | None = None
     ) -> Any:
         answer = await self._envelope(http, path, body, headers)
-        if found(answer, "code") != 0:
+        if _code(answer) != 0:
             raise _problem(answer)
         return found(answer, "data")
 
@@ -216,13 +216,18 @@ def _media_type(text: str | None) -> str:
     return kind if _MEDIA_TYPE.fullmatch(kind) else "application/octet-stream"
 
 
+def _code(answer: Any) -> int | None:
+    code = found(answer, "code")
+    return code if isinstance(code, int) and not isinstance(code, bool) else None
+
+
 def _mistake(words: str) -> ProviderError:
     return ProviderError(words, final=True, was_sent=False, is_fault=False)
 
 
 def _problem(answer: Any) -> ProviderError:
     """The error of an envelope whose code is not 0. RunningHub answers all of them with the status 200."""
-    code, words = found(answer, "code"), text_at(answer, "msg") or "no message"
+    code, words = _code(answer), text_at(answer, "msg") or "no message"
     if code in BUSY:
         return ProviderBusy(f"RunningHub takes no more tasks now: {words}", BUSY_S)
     if code in OPERATORS:
