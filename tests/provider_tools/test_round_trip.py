@@ -82,6 +82,22 @@ async def _is_awaiting(app: Ficha, job_id: str) -> bool:
     return (await app.job(job_id)).provider_ref is not None
 
 
+@pytest.mark.req("B9")
+async def test_the_correlation_id_goes_to_the_provider_and_comes_back_in_the_log(
+    server: LoopbackServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "ficha.providers")
+    async with studio("memory:", LoopbackProvider(server.url())) as app, working(app):
+        job_id = await submitted(app)
+        start = await started(server)
+        assert start["headers"]["x-correlation-id"] == "trace-7"
+        server.succeed(start["ref"])
+        await call_back(app, server)
+        await ended(app, job_id)
+    told = {record.getMessage(): getattr(record, "correlation_id", None) for record in caplog.records}
+    assert told == {"a provider called back": "trace-7", "collected": "trace-7"}
+
+
 async def test_a_call_back_that_is_lost_is_made_up_for_by_a_poll(url: str, server: LoopbackServer) -> None:
     async with studio(url, LoopbackProvider(server.url(), poll_s=0.05)) as app, working(app):
         job_id = await submitted(app)

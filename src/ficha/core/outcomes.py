@@ -236,6 +236,8 @@ class CallbackNoted(Struct, frozen=True, gc=False):
 
     job_id: str
     asks: bool
+    correlation_id: str
+    """The job's, for the log."""
 
 
 class PollHeld(Struct, frozen=True, gc=False):

@@ -108,7 +108,14 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
         )
         log.info(
             "a provider called back",
-            extra={"provider": provider, "job": job_id, "verdict": verdict, "asks": noted.asks, "bytes": len(body)},
+            extra={
+                "provider": provider,
+                "job": job_id,
+                "correlation_id": noted.correlation_id,
+                "verdict": verdict,
+                "asks": noted.asks,
+                "bytes": len(body),
+            },
         )
         if verdict == "forged":
             raise Refused.of(_forged())
