@@ -1,5 +1,6 @@
 """What a handler's process gets and may do: a few environment variables, the calls of its own job, bounded messages."""
 
+import inspect
 import logging
 from collections.abc import AsyncIterator
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from ficha.operations import LeaseOperations
+from ficha.operations.files import FileOperations
 from ficha.store.base import StoreError
 from ficha.store.connect import store_for
 from ficha.worker.child_main import ENVELOPE_BYTES, VERBS
@@ -62,7 +64,10 @@ def test_an_application_that_is_opened_where_there_is_no_database_says_what_to_d
 
 
 def test_the_verbs_of_a_child_are_operations_on_a_lease() -> None:
-    assert all(callable(getattr(LeaseOperations, verb)) for verb in VERBS)
+    """Each takes the lease, or its job, first: the worker gives it, and no child can name another."""
+    for verb in VERBS:
+        owner = LeaseOperations if hasattr(LeaseOperations, verb) else FileOperations
+        assert list(inspect.signature(getattr(owner, verb)).parameters)[1] in ("lease", "job_id"), verb
 
 
 async def test_a_child_calls_what_a_job_offers_and_nothing_else_in_messages_of_a_bounded_length(
