@@ -153,6 +153,49 @@ async def _has_none(app: Ficha) -> bool:
     return not await app.hooks()
 
 
+async def test_hooks_that_end_during_a_look_leave_none_waiting_for_the_next_poll(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook_runner, "POLL_S", 3_600.0)
+    monkeypatch.setattr(hook_runner, "AT_ONCE", 2)
+    told: list[str] = []
+    second_look = asyncio.Event()
+
+    def prepare(app: Ficha) -> None:
+        @app.on()
+        async def tell(job: JobView) -> None:
+            told.append(job.id)
+            if len(told) == 2:
+                await second_look.wait()
+
+    app = await world.open(prepare=prepare)
+    await app.open_account("ana", plan="open", credits=100)
+    for _ in range(5):
+        await app.cancel((await app.submit("upscale", {"image": "x"}, account="ana")).job_id)
+    due, end = app.due_hooks, app.end_hook
+    looks = iter(range(2))
+    recorded: list[str] = []
+
+    async def looking(*asked: object) -> object:
+        found = await due(*asked)
+        if next(looks, None) == 1:
+            second_look.set()
+            await until(lambda: len(recorded) == 2)
+        return found
+
+    async def ending(*asked: object) -> object:
+        said = await end(*asked)
+        recorded.append("ended")
+        return said
+
+    monkeypatch.setattr(app, "due_hooks", looking)
+    monkeypatch.setattr(app, "end_hook", ending)
+    working = asyncio.create_task(app.run_worker(["cpu"]))
+    await until(lambda: len(told) == 5, within_s=20)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+
+
 async def test_hooks_wait_for_the_database(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[str, str, str]] = []
     monkeypatch.setattr(hook_runner, "away_pause_s", lambda tries: 0.0)

@@ -305,6 +305,7 @@ async def test_a_name_that_leads_inside_later_is_refused_when_it_is_delivered(
 
 async def test_one_slow_endpoint_delays_nobody_elses(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_runner, "AT_ONCE", 6)
+    monkeypatch.setattr(delivery_runner, "POLL_S", 3_600.0)
     gate = asyncio.Event()
 
     async def hanging(request: Received, writer: asyncio.StreamWriter) -> Reply:

@@ -62,6 +62,8 @@ class DeliveryRunner:
         self._retry_at = float("inf")
         """When the next of those that failed here is due again."""
         self._prune_at = 0.0
+        self._has_ended = asyncio.Event()
+        """Whether one has ended since the last look: then there is room for another."""
 
     async def run(self) -> None:
         """Until cancelled; those under way may still end, within a little while."""
@@ -103,6 +105,7 @@ class DeliveryRunner:
         if time.monotonic() >= self._retry_at:
             self._retry_at = float("inf")
         begun = 0
+        self._has_ended.clear()
         while (free := AT_ONCE - len(self._tasks)) > 0:
             full_owners, full_endpoints = self._full()
             due = await self._operations.due_deliveries(free, not_owners=full_owners, not_endpoints=full_endpoints)
@@ -112,12 +115,16 @@ class DeliveryRunner:
                 if held.delivery is not None:
                     task = asyncio.create_task(self._run(held), name="ficha webhook")
                     self._tasks[task] = held.delivery
-                    task.add_done_callback(self._tasks.pop)
+                    task.add_done_callback(self._ended)
                     begun += 1
             # A page full of messages to endpoints that have enough under way may hide those to others.
             if len(due) < free or len(chosen) == len(due):
                 break
         return begun
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        self._has_ended.set()
 
     def _full(self) -> tuple[list[str], list[str]]:
         """The owners and the endpoints that have enough under way."""
@@ -153,11 +160,15 @@ class DeliveryRunner:
     async def _wait(self, heard: int) -> None:
         """Until there is a new message, one under way has ended, or it is time to look."""
         wait_s = max(0.0, min(POLL_S, self._retry_at - time.monotonic()))
-        woken = asyncio.create_task(self._operations.wait_for_deliveries(wait_s, since=heard))
+        waits = [
+            asyncio.create_task(self._operations.wait_for_deliveries(wait_s, since=heard)),
+            asyncio.create_task(self._has_ended.wait()),
+        ]
         try:
-            await asyncio.wait({woken, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            woken.cancel()
+            for wait in waits:
+                wait.cancel()
 
     async def _run(self, held: DeliveryHeld) -> None:
         assert held.delivery is not None

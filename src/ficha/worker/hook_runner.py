@@ -56,6 +56,8 @@ class HookRunner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._retry_at = float("inf")
         """When the next of those that failed here is due again."""
+        self._may_be_more = False
+        """Whether as many were due at the last look as could be begun: there may be others."""
 
     async def run(self) -> None:
         """Until cancelled; those under way may still end, within a little while."""
@@ -101,6 +103,7 @@ class HookRunner:
             task = asyncio.create_task(self._run(hook), name=f"ficha hook {hook.name}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+        self._may_be_more = len(held) == free
         return len(held)
 
     async def _hold(self, hook: PendingHook) -> PendingHook | None:
@@ -116,6 +119,8 @@ class HookRunner:
     async def _wait(self, heard: int) -> None:
         """Until a job ends that owes a hook, a slot is free again, or it is time to look."""
         is_full = len(self._tasks) >= AT_ONCE
+        if self._may_be_more and not is_full:
+            return
         wait_s = max(0.0, min(POLL_S, self._retry_at - time.monotonic()))
         woken = asyncio.create_task(self._operations.wait_for_hooks(wait_s, since=heard))
         try:
