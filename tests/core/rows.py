@@ -27,12 +27,18 @@ class Rows:
             assert job.finished_at is not None
             self.jobs[job.id] = job
         for job in rows.amended:
-            ended = self.jobs[job.id]
-            assert ended.finished_at is not None
+            before = self.jobs[job.id]
+            # Of a job that is active, the wide row changes only where a run told what its provider took.
+            assert before.finished_at is not None or before.provider_cost != job.provider_cost
             amended = replace(
-                ended, dead_at=job.dead_at, events=job.events, late_finishes=job.late_finishes, callbacks=job.callbacks
+                before,
+                dead_at=job.dead_at,
+                events=job.events,
+                late_finishes=job.late_finishes,
+                callbacks=job.callbacks,
+                provider_cost=job.provider_cost,
             )
-            assert amended != ended
+            assert amended != before
             self.jobs[job.id] = amended
         for job in rows.removed:
             assert job.removed_at is not None
