@@ -10,12 +10,12 @@ import asyncio
 import hashlib
 import logging
 import time
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
-from uuid import UUID, uuid5
 
 from .. import validation as arg
 from ..core import commands as c
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ficha.files")
 
-RESULTS: Final = UUID("5f0e4c1e-3a57-5d0b-9a55-2f4c35f6f7a1")
+RESULTS: Final = uuid.UUID("5f0e4c1e-3a57-5d0b-9a55-2f4c35f6f7a1")
 """The namespace of the ids of results that are copied from a provider."""
 REDIRECTS: Final = 3
 """How many are followed from the address of a provider's result to the file."""
@@ -60,7 +60,7 @@ def storage_key(file: File) -> str:
 
 def result_id(job_id: str, attempt: int, number: int) -> str:
     """The id of a provider's result: the same for every copy of it."""
-    return str(uuid5(RESULTS, f"{job_id}:{attempt}:{number}"))
+    return str(uuid.uuid5(RESULTS, f"{job_id}:{attempt}:{number}"))
 
 
 class FileOperations(SubmitOperations):
@@ -403,7 +403,7 @@ def _ids_in(value: Any) -> Iterator[str]:
         part = ahead.pop()
         if isinstance(part, str) and len(part) == 36:
             with suppress(ValueError):
-                yield str(UUID(part))
+                yield str(uuid.UUID(part))
         elif isinstance(part, dict):
             ahead += part.values()
         elif isinstance(part, list):
