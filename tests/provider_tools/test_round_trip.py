@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ficha import Ficha, NotFound, Refused
+from ficha import Ficha, JobContext, NotFound, Refused
+from ficha.providers import ProviderCall
 from tests.provider_tools.loopback import (
     OUR_SECRET,
     PICTURE,
@@ -96,6 +97,29 @@ async def test_the_correlation_id_goes_to_the_provider_and_comes_back_in_the_log
         await ended(app, job_id)
     told = {record.getMessage(): getattr(record, "correlation_id", None) for record in caplog.records}
     assert told == {"a provider called back": "trace-7", "collected": "trace-7"}
+
+
+@pytest.mark.req("D9")
+async def test_of_four_pictures_asked_for_those_that_the_provider_did_not_make_are_refunded(
+    url: str, server: LoopbackServer
+) -> None:
+    provider = LoopbackProvider(server.url())
+    app = studio(url, provider)
+
+    @app.provider_tool(provider, cost=20, items="pictures")
+    async def several(job: JobContext, pictures: int) -> ProviderCall:
+        return ProviderCall("painter", {"n": pictures})
+
+    async with app, working(app):
+        await app.open_account("ana", credits=100)
+        job_id = (await app.submit("several", {"pictures": 4}, account="ana")).job_id
+        start = await started(server)
+        made = [{"url": server.url(f"/file/{n}.png"), "name": f"{n}.png"} for n in range(3)]
+        server.succeed(start["ref"], "three of them", made)
+        await call_back(app, server)
+        job = await ended(app, job_id)
+        assert (job.status, job.delivered, job.charged, job.refunded) == ("completed", 3, 20, 5)
+        assert await app.verify() == []
 
 
 async def test_a_call_back_that_is_lost_is_made_up_for_by_a_poll(url: str, server: LoopbackServer) -> None:

@@ -209,8 +209,11 @@ class Collector:
             return c.Failed(words, final=True, provider_cost=await self._cost(job, result))
         value = {"output": msgspec.to_builtins(result.output), "files": files}
         cost = await self._cost(job, result)
+        # Of several items asked for, those that it made a file for were delivered; the others are refunded.
+        delivered = len(files) if 0 < len(files) < job.spec.units else None
         try:
-            return c.Completed(arg.stored(value, "the result", self._operations.limits), provider_cost=cost)
+            stored = arg.stored(value, "the result", self._operations.limits)
+            return c.Completed(stored, delivered, provider_cost=cost)
         except Refused as error:
             return c.Failed(arg.text(f"the result cannot be stored: {error}"), final=True, provider_cost=cost)
 
