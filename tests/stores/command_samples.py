@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.needs import needs
-from ficha.core.policy import TurnTerms
+from ficha.core.policy import JOB_ENDED_HOOK, TurnTerms
 from ficha.core.records import Status
 from ficha.store import base as q
-from tests.stores.million_rows import WHALE, Population, Run, account_of, submit, uuid_of
+from tests.stores.million_rows import ENDPOINT, WHALE, Population, Run, account_of, submit, uuid_of
 from tests.support.new_jobs import new_job
 
 MANY: Final = 40
@@ -251,6 +251,77 @@ async def removals(run: Run, population: Population) -> None:
     await run(c.RemoveWork(*works[0]))
 
 
+async def files(run: Run, population: Population) -> None:
+    names, new = _new(), _new()
+    uploads = [*zip(new, names, strict=True)]
+    await run(*(c.OpenAccount(name, "pro", 10) for name in names))
+    await run(*(c.BeginFile(*upload, "cat.png", most=10) for upload in uploads))
+    await run(*(c.StoreFile(*upload, 5, "image/png", "digest") for upload in uploads[10:]))
+    taking = [
+        new_job(job_id, "draw", "gpu", "{}", 1, files=(file_id,)) for job_id, file_id in zip(_new(), new, strict=True)
+    ]
+    await run(*(c.Submit(name, (job,)) for name, job in zip(names[20:], taking[20:], strict=True)))
+    await run(*(c.RemoveFile(*upload, aborts=True) for upload in uploads[:10]))
+    await run(*(c.RemoveFile(*upload) for upload in uploads[10:]))
+    numbers = population.numbers("file", 20)
+    mine = [(uuid_of("file", number), account_of(number % population.accounts)) for number in numbers]
+    stale = [(uuid_of("stale", number), account_of(number)) for number in population.numbers("stale", 20)]
+    await run(*(c.RemoveFile(*file) for file in mine))
+    expired = await run(*(c.ExpireFile(*file) for file in stale))
+    assert all(outcome.changed for outcome in expired)
+    forgotten = await run(*(c.ForgetFile(file_id) for file_id, _ in (*uploads, *mine, *stale)))
+    assert all(outcome.changed for outcome in forgotten)
+
+
+async def files_of_jobs(run: Run, population: Population) -> None:
+    """Results of runs, and files for a submit that was reserved."""
+    runs = [
+        (account_of(number), c.FileRun(uuid_of("leased", number), 1)) for number in population.numbers("leased", 10)
+    ]
+    made = [*zip(_new(10), runs, strict=True)]
+    await run(*(c.BeginFile(file_id, name, "cat.png", run=of_run) for file_id, (name, of_run) in made))
+    await run(*(c.StoreFile(file_id, name, 5, "image/png", "d", of_run) for file_id, (name, of_run) in made))
+    await run(*(c.ExpireFile(file_id, name, of_run.job_id) for file_id, (name, of_run) in made))
+    held = [(account_of(number), uuid_of("held", number)) for number in population.numbers("held", 10)]
+    await run(*(c.BeginFile(*_new(1), name, "cat.png", reservation_id=reserved) for name, reserved in held))
+
+
+async def endpoints(run: Run, population: Population) -> None:
+    new, known = _new(), [account_of(number) for number in population.numbers("outdated", 10)]
+    await run(*(c.OpenAccount(name, "pro") for name in new))
+    await run(*(c.AddEndpoint(name, ENDPOINT, "https://example.com/told", "secret") for name in new))
+    for names in (known, new):
+        await run(*(c.RotateSecret(name, ENDPOINT, "other", 60_000) for name in names))
+        await run(*(c.PingEndpoint(name, ENDPOINT, *_new(1), "{}") for name in names))
+        await run(*(c.ChangeEndpoint(name, ENDPOINT, "enabled") for name in names))
+    await run(*(c.ChangeEndpoint(name, ENDPOINT, "removed") for name in new))
+
+
+async def webhooks(run: Run, population: Population) -> None:
+    """Messages from the job's end until they are forgotten, and some that wait since long."""
+    ended = [(uuid_of("leased", number), account_of(number)) for number in population.numbers("leased", 20)]
+    await run(*(c.Finish(job_id, c.Completed("{}"), 1) for job_id, _ in ended))
+    await run(*(c.HoldHook(JOB_ENDED_HOOK, job_id, 60_000) for job_id, _ in ended))
+    new = [(message, name) for message, (_, name) in zip(_new(20), ended, strict=True)]
+    made = await run(
+        *(
+            c.MakeDeliveries(JOB_ENDED_HOOK, *job, 1, "job.completed", "{}", ((job[1], ENDPOINT, message),))
+            for job, (message, _) in zip(ended, new, strict=True)
+        )
+    )
+    assert all(outcome.made == 1 for outcome in made)
+    owed = [(uuid_of("owed", number), account_of(number)) for number in population.numbers("owed", 20)]
+    for messages in (owed, new):
+        held = await run(*(c.HoldDelivery(*message, 60_000) for message in messages))
+        assert all(outcome.delivery is not None for outcome in held)
+        await run(*(c.EndDelivery(*message, 1, 200) for message in messages[:10]))
+        await run(*(c.EndDelivery(*message, 1, error="no answer") for message in messages[10:15]))
+        await run(*(c.EndDelivery(message_id, None, 1, 500) for message_id, _ in messages[15:]))
+        await run(*(c.ResendDelivery(*message) for message in messages))
+    forgotten = await run(*map(c.ForgetDelivery, population.take("outdated", 20)))
+    assert all(outcome.changed for outcome in forgotten)
+
+
 async def turns(run: Run, population: Population) -> None:
     limited, failing = TurnTerms(interval_us=1_000, at_once=10), TurnTerms(failures=1)
     for number in range(3):
@@ -298,6 +369,10 @@ SAMPLES: Final[tuple[Sample, ...]] = (
     acts_in_a_name,
     hooks,
     removals,
+    files,
+    files_of_jobs,
+    endpoints,
+    webhooks,
     turns,
     mixtures,
 )
@@ -314,6 +389,7 @@ def questions() -> dict[str, Question]:
     """Every question of the read side, in the forms in which the face puts it."""
     name, job, batch = account_of(7), uuid_of("ended", 7), uuid_of("batch", 7)
     some = tuple(uuid_of(kind, n) for kind in ("ended", "ready", "parked", "leased") for n in range(100, 110))
+    used = tuple(uuid_of("used", n) for n in range(100, 120))
     over: tuple[Status, ...] = ("completed", "failed", "cancelled")
     held: tuple[Status, ...] = ("starting", "running")
     key = (name, "key-750", "submit")
@@ -360,10 +436,31 @@ def questions() -> dict[str, Question]:
         "API keys, a later page": q.ListApiKeys(uuid_of("api", 900)),
         "audit lines": q.ListAudit(),
         "audit lines, a later page": q.ListAudit(before_number=900),
+        "files": q.ListFiles(),
+        "files that jobs made": q.ListFiles(role="result"),
+        "files of an account": q.ListFiles(name),
+        "files of an account, a later page": q.ListFiles(name, before=uuid_of("file", 900)),
+        "inputs of an account": q.ListFiles(name, "input"),
+        "files that are due": q.ListDueFiles(50),
+        "messages": q.ListDeliveries(),
+        "messages of an account": q.ListDeliveries(name),
+        "messages of an account, a later page": q.ListDeliveries(name, before=uuid_of("delivered", 900)),
+        "messages to an endpoint": q.ListDeliveries(name, endpoint_id=ENDPOINT, state="pending"),
+        "messages of a job": q.ListDeliveries(name, job_id=job),
+        "messages that are due": q.ListDueDeliveries(),
+        "messages that are due, but for some": q.ListDueDeliveries((name,), (str(uuid4()),)),
+        "old messages": q.ListOldDeliveries(3 * 86_400_000),
     }
     joining = submit(account_of(7), str(uuid4()), key="key-750", content="hash-1000007", batch_id=batch, joins=True)
     found = {
         **{words: Question(query, 50) for words, query in pages.items()},
+        "files by id": Question(q.GetFiles((uuid_of("file", 900), uuid_of("file", 901))), 2),
+        "files of some jobs": Question(q.ListLinkedFiles("job", some), len(some)),
+        "files of some reservations": Question(q.ListLinkedFiles("reservation", used), len(used)),
+        "what an account has stored": Question(q.GetFileUsage(name), 1),
+        "webhook endpoints": Question(q.GetWebhookEndpoints((name, "")), 2),
+        "one message": Question(q.ListDeliveries(id=uuid_of("delivered", 900)), 1),
+        "how many messages are owed": Question(q.CountDeliveries(), 1),
         "jobs by id": Question(q.GetJobs(some), len(some)),
         "one job": Question(q.GetJobs(some[:1]), 1),
         "jobs of a batch": Question(q.ListJobs(batch_id=batch, limit=1_000), 100),

@@ -18,7 +18,7 @@ from ficha.core import commands as c
 from ficha.core.decide import decide
 from ficha.core.needs import needs
 from ficha.core.outcomes import Refusal
-from ficha.core.policy import DAY, SECOND, HookTerms, Plan, Policy
+from ficha.core.policy import DAY, JOB_ENDED_HOOK, SECOND, HookTerms, Plan, Policy, Webhooks
 from ficha.store.base import Store
 from tests.support.new_jobs import new_job
 
@@ -32,16 +32,20 @@ POLICY: Final = Policy(
         "whale": Plan("whale", max_running=WHALE_RUNS),
         "solo": Plan("solo", max_running=1),
     },
-    hooks=(HookTerms("tell", frozenset({"completed"})),),
+    hooks=(HookTerms("tell", frozenset({"completed"})), HookTerms(JOB_ENDED_HOOK, frozenset({"completed"}))),
+    webhooks=Webhooks(),
 )
 
 KINDS: Final = (
     *("ended", "dead", "ready", "parked", "whale", "due", "later", "leased", "lapsed", "awaiting", "whaled"),
-    *("batch", "held", "expired", "used", "api"),
+    *("batch", "held", "expired", "used", "api", "file", "stale", "owed", "delivered", "outdated"),
 )
 """What is numbered from zero. `parked` waits for its account's own concurrency, and so does `whale`, which one account
 owns; `due` and `later` wait for a time that has come or not; a worker holds `leased` and has lost `lapsed`; `whaled`
-are the whale's leases. `held`, `expired` and `used` are reservations, `api` are API keys."""
+are the whale's leases. `held`, `expired` and `used` are reservations, `api` are API keys. Of the files, nobody needs
+`stale` any more. Messages to webhook endpoints are `owed`, or `delivered`, or were so long ago (`outdated`)."""
+ENDPOINT: Final = "00000000-0000-7000-8000-000000000001"
+"""The webhook endpoint that each account has."""
 
 Run = Callable[..., Awaitable[list[Any]]]
 """Runs one commit group of commands, and gives their outcomes."""
@@ -86,6 +90,11 @@ class Population:
             "expired": self.accounts // 2,
             "used": size // 10,
             "api": self.accounts,
+            "file": size // 10,
+            "stale": self.accounts // 2,
+            "owed": size // 10,
+            "delivered": size // 10,
+            "outdated": self.accounts // 2,
         }
         self._given = dict.fromkeys(self.counts, 0)
         self._named = 0
@@ -172,6 +181,16 @@ async def found(run: Run) -> None:
     await run(c.EndReservation(_founder("used"), "consumed"))
     key = c.CreateApiKey(_founder("api"), "founder", "hint", "digest", "user", "founder")
     await run(c.ActingAs("boss", key), c.UseApiKey(_founder("api")))
+    await run(c.BeginFile(_founder("file"), "founder", "cat.png", most=10))
+    await run(c.StoreFile(_founder("file"), "founder", 5, "image/png", "digest"))
+    ended, messages = _founder("ended"), tuple(("founder", ENDPOINT, _founder(kind)) for kind in ("owed", "delivered"))
+    await run(
+        c.AddEndpoint("founder", ENDPOINT, "https://example.com/told", "secret"),
+        c.HoldHook(JOB_ENDED_HOOK, ended, 60_000),
+    )
+    await run(c.MakeDeliveries(JOB_ENDED_HOOK, ended, "founder", 1, "job.completed", "{}", messages))
+    await run(c.HoldDelivery(_founder("delivered"), "founder", 60_000))
+    await run(c.EndDelivery(_founder("delivered"), "founder", 1, 200))
 
 
 # And all the others
@@ -217,6 +236,10 @@ def growths(population: Population, dialect: Dialect) -> Iterator[Growth]:
 
     def some(every: int, at: int, value: str, otherwise: str = "NULL") -> str:
         return f"CASE WHEN n % {every} = {at} THEN {value} ELSE {otherwise} END"
+
+    def ago(microseconds: str) -> str:
+        """So long before a minute ago."""
+        return dialect.instant.format(f"({now - 60 * SECOND} - ({microseconds}))")
 
     of_all, of_half = account(f"n % {population.accounts}"), account(f"n % {half}")
     owners = {
@@ -290,6 +313,24 @@ def growths(population: Population, dialect: Dialect) -> Iterator[Growth]:
     yield Growth("api_keys", f"id = '{_founder('api')}'", population.counts["api"], api_key)
     yield Growth("api_key_uses", f"key_id = '{_founder('api')}'", population.counts["api"], {"key_id": uuid("api")})
     yield Growth("audit", "act = 'create_api_key'", population.size // 10, {"target": "'API key ' || n"})
+
+    file = {"id": uuid("file"), "account_id": of_all, "job_id": uuid("ended"), "expires_at": "NULL"}
+    file["reservation_id"] = some(10, 0, uuid("used"))
+    stale = {"id": uuid("stale"), "account_id": account("n"), "expires_at": ago("n")}
+    for kind, values in (("file", file), ("stale", stale)):
+        yield Growth("files", f"id = '{_founder('file')}'", population.counts[kind], values)
+    # The first accounts have a stale one besides.
+    each = f"({population.counts['file'] // population.accounts} + {_if(f'n < {half}')})"
+    usage = {"account_id": account("n"), "files": each, "size": f"{each} * p.size"}
+    yield Growth("file_usage", "account_id = 'founder'", population.accounts, usage)
+    yield Growth("webhook_endpoints", "owner = 'founder'", population.accounts, {"owner": account("n")})
+    for kind, like_kind, times in (
+        ("owed", "owed", {"due_at": f"CASE WHEN n < {half} THEN {ago('n')} ELSE {future} END"}),
+        ("delivered", "delivered", {"ended_at": ago("n")}),
+        ("outdated", "delivered", {"ended_at": ago(f"n + {4 * DAY}")}),
+    ):
+        message = {"id": uuid(kind), "job_id": uuid("ended"), "owner": of_all, "account_id": of_all, **times}
+        yield Growth("deliveries", f"id = '{_founder(like_kind)}'", population.counts[kind], message)
 
     # Counters as the rows above make them. The first half of the accounts has everything, the other half no limit.
     is_first = _if(f"n < {half}")

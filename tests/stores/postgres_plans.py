@@ -23,6 +23,7 @@ from ficha.store.postgres.connections import BEGIN
 GROWING: Final = frozenset(
     {"accounts", "jobs", "ready", "parked", "leases", "checkpoints", "steps", "entries", "events", "commits", "keys"}
     | {"reservations", "batches", "contents", "api_keys", "api_key_uses", "audit"}
+    | {"files", "file_usage", "webhook_endpoints", "deliveries"}
 )
 """Tables that have more rows the more jobs and accounts there are."""
 CUSTOM_PLANS: Final = 5

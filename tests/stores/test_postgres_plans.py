@@ -112,6 +112,8 @@ def natures(population: Population) -> dict[str, Nature]:
         "dead letters": nature(everything, newer),
         "ended jobs": nature(everything, newer),
         "how far commits go": nature(100, "the locks of the whole server are looked through"),
+        "files that jobs made": nature(everything, "an operator's question, for which there is no index", "files"),
+        "how many messages are owed": nature(waiting, "counts them"),
         "providers": nature(50, "all of them", "provider_states", "provider_outages"),
         "pools": nature(waiting, "counts what is ready and parked in each", "parked"),
         "workers": nature(
@@ -215,6 +217,14 @@ NEEDED_BY: dict[str, Sample | str] = {
     "hooks_due": "hooks that are due",
     "leases_to_poll": "providers to ask",
     "reservations_ended": "what is due",
+    "files_of_account": "files of an account",
+    "files_of_job": "files of some jobs",
+    "files_of_reservation": "files of some reservations",
+    "files_expiring": "files that are due",
+    "deliveries_due": "messages that are due",
+    "deliveries_of_job": "messages that are due",
+    "deliveries_of_owner": "messages of an account",
+    "deliveries_ended": "old messages",
     **dict.fromkeys(("parked_due", "parked_waiting", "ready_waiting", "ready_ageing", "keys_expiring"), "what is due"),
 }
 

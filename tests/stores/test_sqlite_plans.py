@@ -97,6 +97,8 @@ def natures(population: Population) -> dict[str, Nature]:
         "queued jobs of a batch": nature(waiting, walked),
         "ended jobs": nature(everything, "those that wait and are newer are passed over"),
         "jobs of a tool that has none": nature(everything, "an operator's question, for which there is no index"),
+        "files that jobs made": nature(everything, "an operator's question, for which there is no index"),
+        "how many messages are owed": nature(waiting, "counts them"),
         "providers": nature(50, "all of them", "provider_states", "provider_outages"),
         "pools": nature(waiting, "counts what is ready and parked in each"),
         "workers": nature(held, "counts what each of them holds"),
@@ -142,6 +144,14 @@ NEEDED_BY: dict[str, Sample | str] = {
     "jobs_by_batch": "a batch",
     "jobs_dead": "dead letters",
     "reservations_by_account": "reservations of an account",
+    "files_of_account": "files of an account",
+    "files_of_job": "files of some jobs",
+    "files_of_reservation": "files of some reservations",
+    "files_expiring": "files that are due",
+    "deliveries_due": "messages that are due",
+    "deliveries_of_job": "messages that are due",
+    "deliveries_of_owner": "messages of an account",
+    "deliveries_ended": "old messages",
     **dict.fromkeys(("parked_due", "parked_waiting", "ready_waiting", "ready_ageing", "keys_by_expiry"), "what is due"),
 }
 

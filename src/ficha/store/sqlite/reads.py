@@ -40,9 +40,9 @@ WORKERS_HELD: Final = (
     "SELECT worker, count(*), count(*) FILTER (WHERE heartbeat_at < ?) FROM leases WHERE worker IS NOT NULL "
     "GROUP BY worker"
 )
-_WAITING: Final = sql_file(__package__, "waiting")
-WAITING_READY: Final = _WAITING.format("pool", "ready WHERE TRUE")
-WAITING_PARKED: Final = _WAITING.format("account_id", "parked WHERE due_at IS NULL")
+_waiting: Final = sql_file(__package__, "waiting").format
+WAITING_READY: Final = _waiting("pool", "ready WHERE TRUE")
+WAITING_PARKED: Final = _waiting("account_id", "parked WHERE due_at IS NULL")
 
 
 def answer(db: apsw.Connection, query: q.Query[T], now: int) -> T:

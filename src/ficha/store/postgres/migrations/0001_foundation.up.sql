@@ -454,6 +454,7 @@ CREATE TABLE ficha.files (
 
 CREATE INDEX files_of_account ON ficha.files (account_id, id);
 CREATE INDEX files_of_job ON ficha.files (job_id) WHERE job_id IS NOT NULL;
+CREATE INDEX files_of_reservation ON ficha.files (reservation_id) WHERE reservation_id IS NOT NULL;
 CREATE INDEX files_expiring ON ficha.files (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE TABLE ficha.file_usage (

@@ -411,6 +411,7 @@ CREATE TABLE files (
 
 CREATE INDEX files_of_account ON files (account_id, id);
 CREATE INDEX files_of_job ON files (job_id) WHERE job_id IS NOT NULL;
+CREATE INDEX files_of_reservation ON files (reservation_id) WHERE reservation_id IS NOT NULL;
 CREATE INDEX files_expiring ON files (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE TABLE file_usage (
