@@ -327,18 +327,6 @@ class JobContext(BaseJobContext):
         self._file_facts[made.id] = made
         return self._job_file(made.id)
 
-    async def bind_files(self, files: Sequence[BaseJobFile]) -> str | None:
-        """Tells the files of a payload what they are and how they are read; why it cannot, if one is gone."""
-        unknown = [file_id for file_id in dict.fromkeys(file.id for file in files) if file_id not in self._file_facts]
-        if unknown:
-            found = msgspec.convert(await self._lease_call("files_of", unknown), list[FileFacts])
-            self._file_facts.update({facts.id: facts for facts in found})
-        for file in files:
-            if (facts := self._file_facts.get(file.id)) is None:
-                return f"the file {file.id} was removed before the job could read it"
-            file.bind(facts, self._lease_call)
-        return None
-
     def finished(self) -> None:
         """Cancels what is still pending for this run."""
         if self._progress_task is not None:
@@ -393,12 +381,6 @@ class ThreadJobContext(BaseJobContext):
     def save(self, name: str, data: FileData) -> ThreadJobFile:
         return self._blocking(self._wait(self._job.save(name, data)))
 
-    def bind_files(self, files: Sequence[BaseJobFile]) -> None:
-        """Lets the files of a payload be waited for in this thread."""
-        for file in files:
-            if isinstance(file, ThreadJobFile):
-                file.wait_with(self._wait)
-
     def _blocking(self, file: BaseJobFile) -> ThreadJobFile:
         made = ThreadJobFile(file.id, file._facts, file._call)
         made.wait_with(self._wait)
@@ -425,6 +407,26 @@ class ThreadJobContext(BaseJobContext):
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+
+async def bind_files(job: JobContext, files: Sequence[BaseJobFile]) -> str | None:
+    """Tells the files of a payload what they are and how they are read; why it cannot, if one is gone."""
+    unknown = [file_id for file_id in dict.fromkeys(file.id for file in files) if file_id not in job._file_facts]
+    if unknown:
+        found = msgspec.convert(await job._lease_call("files_of", unknown), list[FileFacts])
+        job._file_facts.update({facts.id: facts for facts in found})
+    for file in files:
+        if (facts := job._file_facts.get(file.id)) is None:
+            return f"the file {file.id} was removed before the job could read it"
+        file.bind(facts, job._lease_call)
+    return None
+
+
+def bind_to_thread(context: ThreadJobContext, files: Sequence[BaseJobFile]) -> None:
+    """Lets the files of a payload be waited for in the context's thread."""
+    for file in files:
+        if isinstance(file, ThreadJobFile):
+            file.wait_with(context._wait)
 
 
 async def _awaited(awaitable: Awaitable[T]) -> T:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..job_files import FoundFiles, JobFile, ThreadJobFile
 from ..tools import PayloadMismatch, Tool
-from .context import JobContext, ThreadJobContext
+from .context import JobContext, ThreadJobContext, bind_files, bind_to_thread
 from .failure import Failure, SetupFailed
 from .threads import in_thread
 from .tool_threads import ToolThreads
@@ -51,7 +51,7 @@ class ToolRunner:
             arguments = tool.arguments(job.facts.payload, found)
         except PayloadMismatch as mismatch:
             return Failure(str(mismatch))
-        if found is not None and (gone := await job.bind_files(found.files)) is not None:
+        if found is not None and (gone := await bind_files(job, found.files)) is not None:
             return Failure(gone, final=True, for_user=True)
         if tool.is_async:
             if not self._is_set_up:
@@ -60,7 +60,7 @@ class ToolRunner:
             return await tool.handler(job, **arguments)
         context = ThreadJobContext(job, asyncio.get_running_loop())
         if found is not None:
-            context.bind_files(found.files)
+            bind_to_thread(context, found.files)
         return await self._threads.call(partial(self._call_one, context, arguments))
 
     async def call_group(self, runs: list[Run]) -> list[Any]:
@@ -75,11 +75,11 @@ class ToolRunner:
             except PayloadMismatch as mismatch:
                 results[run] = Failure(str(mismatch))
                 continue
-            if found is not None and (gone := await run.job.bind_files(found.files)) is not None:
+            if found is not None and (gone := await bind_files(run.job, found.files)) is not None:
                 results[run] = Failure(gone, final=True, for_user=True)
                 continue
             if found is not None and not self._tool.is_async:
-                ThreadJobContext(run.job, asyncio.get_running_loop()).bind_files(found.files)
+                bind_to_thread(ThreadJobContext(run.job, asyncio.get_running_loop()), found.files)
             payloads[run] = value
         if payloads:
             results |= await self._answers(payloads)
