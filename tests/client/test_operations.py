@@ -25,8 +25,7 @@ NOT_OVER_HTTP = {
     "submit_batch_request": {"by_user"},
     "quote_request": {"by_user"},
     "consume": {"account"},
-    **{name: {"account"} for name in ("complete_upload", "file", "remove_file")},
-    "file_link": {"account", "links"},
+    **{name: {"account"} for name in ("complete_upload", "file", "file_link", "remove_file")},
     "release": {"account"},
     "remove_work": {"account"},
     "resume_batch": {"account"},
@@ -52,7 +51,7 @@ def test_every_operation_is_there() -> None:
     of_hooks = {"hooks", "due_hooks", "hold_hook", "end_hook", "wait_for_hooks"}
     of_hooks |= {"make_deliveries", "due_deliveries", "hold_delivery", "end_delivery", "wait_for_deliveries"}
     of_hooks |= {"forget_old_deliveries"}
-    of_storage = {"receive", "stored_file", "save_result", "keep_result", "sweep_files"}
+    of_storage = {"link_with", "receive", "stored_file", "save_result", "keep_result", "sweep_files"}
     of_storage |= {"files_of", "open_file", "url_of", "save_file"}
     of_polls = {"due_polls", "hold_poll", "end_poll", "wait_for_polls", "finish_awaiting", "payload_of", "kept_word"}
     of_polls |= {"accepted_ref", "receive_callback"}

@@ -33,7 +33,9 @@ MACHINERY: Final = frozenset(
         *(
             "clear_up",
             "next_due_s",
+            "outbound",
             "provider_http",
+            "provider_turn",
             "callback_url",
             "check_callback",
             "kept_word",
@@ -41,7 +43,7 @@ MACHINERY: Final = frozenset(
             "payload_of",
         ),
         *("due_polls", "hold_poll", "end_poll", "finish_awaiting", "polls_heard", "wait_for_polls"),
-        *("file_access", "stored_file", "receive", "save_result", "sweep_files"),
+        *("file_access", "link_with", "stored_file", "receive", "save_result", "sweep_files"),
         *("files_of", "open_file", "url_of", "save_file"),
         *("make_deliveries", "due_deliveries", "hold_delivery", "end_delivery", "forget_old_deliveries"),
         *("deliveries_heard", "wait_for_deliveries"),

@@ -191,13 +191,15 @@ class FileOperations(SubmitOperations):
         await self._delete_bytes(removed)
         return file_view(removed)
 
-    async def file_link(
-        self, file_id: str, *, ttl_s: float = LINK_S, account: str | None = None, links: FileLinks | None = None
-    ) -> FileLink:
+    async def file_link(self, file_id: str, *, ttl_s: float = LINK_S, account: str | None = None) -> FileLink:
         """A link from which anyone who has it can read the file, for up to a week. It needs `secret` and `public_url`.
 
-        ttl_s: for how many seconds. Defaults to an hour. links: what makes it, in place of the application's own.
+        ttl_s: for how many seconds. Defaults to an hour.
         """
+        return await self.link_with(None, file_id, ttl_s, account)
+
+    async def link_with(self, links: FileLinks | None, file_id: str, ttl_s: float, account: str | None) -> FileLink:
+        """The same, made by something other than the application's own links."""
         file = await self._stored_file(file_id, account)
         valid_s, now_s = _valid_s(ttl_s), int(time.time())
         url = (links or self.file_access.links).url(file.id, now_s, valid_s)

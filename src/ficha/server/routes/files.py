@@ -179,7 +179,7 @@ async def link(
     ttl_s: Annotated[int, Query(ge=1, le=604_800, description="For how many seconds it is valid.")] = 3_600,
 ) -> Response:
     """A link from which anyone who has it can read the file, until it expires."""
-    return answer(await call.app.file_link(file_id, ttl_s=ttl_s, account=call.owner, links=_links(call.request)))
+    return answer(await call.app.link_with(_links(call.request), file_id, ttl_s, call.owner))
 
 
 @routes.delete("/files/{file_id}", summary="Remove a file")
