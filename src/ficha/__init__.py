@@ -29,10 +29,12 @@ from .engine.views import (
     KeyView,
     Lease,
     LibraryItem,
+    MarginView,
     NewApiKey,
     NewWebhook,
     Page,
     PoolView,
+    ProviderView,
     Quote,
     Receipt,
     UploadView,
@@ -45,7 +47,9 @@ from .files.inspection_limits import InspectionLimits
 from .job_files import JobFile as File
 from .job_files import ThreadJobFile as ThreadFile
 from .operations import BoundOperations, LeaseName
-from .requests import BatchOptions, BatchRequest, JobFilter, SubmitOptions, SubmitRequest
+from .operations.turns import LimitedProvider, Turn
+from .providers import Provider
+from .requests import BatchOptions, BatchRequest, JobFilter, LibraryFilter, SubmitOptions, SubmitRequest
 from .store.base import Stats, Store
 from .sync_face import SyncFicha
 from .tool_calls import DeclaredTool, ToolSubmit
@@ -100,8 +104,11 @@ __all__ = [
     "KeyView",
     "Lease",
     "LeaseName",
+    "LibraryFilter",
     "LibraryItem",
+    "LimitedProvider",
     "Limits",
+    "MarginView",
     "NewApiKey",
     "NewWebhook",
     "Page",
@@ -109,6 +116,8 @@ __all__ = [
     "Plan",
     "Pool",
     "PoolView",
+    "Provider",
+    "ProviderView",
     "QueueStanding",
     "Quote",
     "Rate",
@@ -127,6 +136,7 @@ __all__ = [
     "ThreadJobContext",
     "Tool",
     "ToolSubmit",
+    "Turn",
     "UnstorableValue",
     "UploadView",
     "UserError",
