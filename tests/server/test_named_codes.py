@@ -16,16 +16,20 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
+from ficha import CommitLimits, JobContext
 from ficha.core.codes import AnyCode
+from ficha.providers import ProviderCall
 from ficha.server import Settings
 from ficha.server.openapi import codes_of_route, guard_of, takes_body
 from ficha.store.base import Unavailable
 from ficha.store.memory import MemoryStore
+from ficha.testing import ScriptedProvider
 from tests.engine.instrumented_store import InstrumentedStore
 from tests.server.test_openapi import ROUTES, SERVER
 from tests.support.server_process import SECRET, Served
 from tests.support.shop import shop
 
+IMPATIENT = CommitLimits(give_up_s=0.0)
 named = pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{min(route.methods)} {route.path}")
 
 
@@ -34,7 +38,12 @@ class World:
 
     def __init__(self, **settings: Any) -> None:
         self.store = InstrumentedStore(MemoryStore())
-        self.app = shop(store=self.store)
+        self.app = shop(store=self.store, secret=SECRET, public_url="http://host", commit_limits=IMPATIENT)
+
+        @self.app.provider_tool(ScriptedProvider("painter"))
+        async def paint(job: JobContext) -> ProviderCall:
+            return ProviderCall("painter", {})
+
         self.asgi = self.app.asgi(Settings(secret=SECRET, **settings))
 
     async def __aenter__(self) -> World:
@@ -48,22 +57,30 @@ class World:
             ).secret
             for scope in scopes
         }
+        address = self.app.callback_url("painter", self.job, 0)
+        assert address is not None
+        self.address = address.removeprefix("http://host")
         self.tokens["job"] = self.asgi.state.identity.job_tokens.issue(self.job, "ana").token  # type: ignore[attr-defined]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.store.read_fault = None
+        self.store.read_fault = self.store.always = None
         await self.app.close()
 
     async def code(self, route: APIRoute, scope: str | None, query: str = "", **request: Any) -> str | None:
         """The code with which a route answers somebody."""
-        path = re.sub(r"\{\w+\}", self.job, route.path)
+        path = re.sub(r"\{\w+\}", self.job, self.address if takes_bytes(route) else route.path)
         token = None if scope is None else self.tokens.get(scope, scope)
         headers = request.pop("headers", {}) | ({} if token is None else {"Authorization": f"Bearer {token}"})
         transport = httpx.ASGITransport(self.asgi)  # type: ignore[arg-type]
         async with httpx.AsyncClient(transport=transport, base_url="http://host") as client:
             answer = await client.request(min(route.methods), path + query, headers=headers, **request)
         return answer.json()["code"] if answer.headers["content-type"] == "application/problem+json" else None
+
+
+def takes_bytes(route: APIRoute) -> bool:
+    """Whether a route takes a body of any kind: it is where a provider calls back, at an address that was given out."""
+    return bool(route.endpoint.gives.takes_bytes)  # type: ignore[attr-defined]
 
 
 def allowed(route: APIRoute) -> str | None:
@@ -97,8 +114,12 @@ async def provoked(route: APIRoute) -> set[AnyCode | None]:
             found.add(await world.code(route, caller, content=b"x", headers={"Content-Type": "text/plain"}))
             found.add(await world.code(route, caller, content=b" " * 2_000, headers=JSON))
             found.add(await world.code(route, caller, content=never_ends(), headers=JSON))
-        if guard.scopes:
+        if takes_bytes(route):
+            found.add(await world.code(route, caller, content=b" " * 2_000))
+            found.add(await world.code(route, caller, content=never_ends()))
+        if guard.scopes or takes_bytes(route):
             for world.store.read_fault in (Unavailable("it is away"), RuntimeError("a defect")):
+                world.store.always = world.store.read_fault if takes_bytes(route) else None
                 # Another key each time, which has to be read: one that was used is remembered for a moment.
                 world.asgi.state.identity._keys._cache.clear()  # type: ignore[attr-defined]
                 found.add(await world.code(route, caller))
@@ -109,7 +130,8 @@ async def provoked(route: APIRoute) -> set[AnyCode | None]:
 async def test_what_the_document_names_is_what_the_route_gives(route: APIRoute) -> None:
     own = route.endpoint.gives.refuses  # type: ignore[attr-defined]
     at_the_door: set[Any] = {"HEADERS_TOO_LARGE"}  # Of the server process; the test below.
-    defect: set[Any] = set() if guard_of(route).scopes else {"INTERNAL"}  # type: ignore[union-attr] # Nothing can be broken there.
+    is_plain = not (guard_of(route).scopes or takes_bytes(route))  # type: ignore[union-attr]
+    defect: set[Any] = {"INTERNAL"} if is_plain else set()  # Nothing can be broken there.
 
     found = await provoked(route)
 
