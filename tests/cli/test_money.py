@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ficha import Ficha, Lease
+from ficha import Ficha, Lease, Plan
 from tests.cli.running import Run
 
 Shop = Callable[[], Ficha]
@@ -127,9 +127,12 @@ async def test_a_lost_job_is_found_and_recovered(ficha: Run, url: str, shop: Sho
     assert ficha("recover", jobs[0]).err == f"job {jobs[0]}: requeued\n"
     assert ficha("recover", jobs[0], "--json").data == {"job_id": jobs[0], "act": "nothing", "refunded": 0}
     assert ficha("recover").err == "1 jobs requeued\n"
-    assert ficha("recover", "--json").data == {"jobs": {}, "reservations": 0, "keys": 0}
+    assert ficha("recover", "--json").data == {"jobs": {}, "reservations": 0, "keys": 0, "files": 0}
     assert ficha("recover").err == "nothing was due\n"
     assert {job["status"] for job in ficha("jobs", "--json").items} == {"queued"}
+    async with Ficha(url, plans=[Plan("free")], unused_file_s=0.001, sweep_by_itself=False) as app:
+        await app.upload("ana", "a.txt", b"a")
+    assert ficha("recover").err == "2 files swept\n", "it is removed, and then its bytes are deleted"
 
 
 async def _lose(url: str) -> list[Lease]:

@@ -101,7 +101,7 @@ def recover(
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recover what is due: one job, or all jobs, expired keys and reservations."""
+    """Recover what is due: one job, or all jobs, expired keys, reservations and files."""
 
     async def work(backend: Backend) -> Recovered | SweepReport:
         return await backend.sweep() if job_id is None else await backend.recover(job_id)
@@ -116,7 +116,7 @@ def recover(
         echo("nothing was due")
     else:
         counts = {**{f"jobs {act}": count for act, count in done.jobs.items()}}
-        counts |= {"reservations cleared": done.reservations, "keys deleted": done.keys}
+        counts |= {"reservations cleared": done.reservations, "keys deleted": done.keys, "files swept": done.files}
         echo(", ".join(f"{count} {what}" for what, count in counts.items() if count))
 
 
