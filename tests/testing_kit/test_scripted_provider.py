@@ -3,7 +3,7 @@
 import pytest
 
 from ficha import Ficha, JobContext
-from ficha.providers import ProviderCall, ProviderError
+from ficha.providers import ProviderCall, ProviderError, RemoteFile
 from ficha.testing import Sandbox, ScriptedProvider
 
 
@@ -38,6 +38,23 @@ async def test_work_waits_for_the_test_and_is_finished_by_its_call_back() -> Non
         await painter.call_back(app)
         assert await sandbox.run() == []
         assert (await app.job(job_id)).result == {"output": "a painting", "files": []}
+
+
+async def read(app: Ficha, file_id: str) -> bytes:
+    return b"".join([chunk async for chunk in app.read_file(file_id)])
+
+
+async def test_its_files_are_copied_without_a_request() -> None:
+    painter = ScriptedProvider()
+    async with Sandbox(app := studio(painter)) as sandbox:
+        job_id = await submitted(app)
+        await sandbox.run()
+        painter.succeed("two", painter.file("a cat.txt", b"a cat"), RemoteFile("https://p.example/dog.txt"))
+        await painter.call_back(app)
+        assert await sandbox.run() == []
+        assert [file["name"] for file in (await app.job(job_id)).result["files"]] == ["a cat.txt", "dog.txt"]
+        stored = {file.name: await read(app, file.id) for file in await app.job_files(job_id)}
+        assert stored == {"a cat.txt": b"a cat", "dog.txt": b"what a scripted provider made"}
 
 
 async def test_without_a_call_back_the_provider_is_asked_when_the_clock_says_so() -> None:

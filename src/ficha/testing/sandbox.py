@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Final, Self
@@ -20,6 +20,7 @@ from ..operations.leases import AnyLease
 from ..signing import Signer
 from ..store.memory import MemoryStore
 from .clock import ManualClock
+from .scripted_provider import ScriptedProvider
 
 SECRET: Final = "a sandbox keeps no secrets, and has one all the same"  # noqa: S105 (of no deployment)
 PUBLIC_URL: Final = "https://sandbox.invalid"
@@ -76,6 +77,7 @@ class Sandbox:
         app.file_access = FileAccess(f"file://{self._folder.name}", app.signer, app.public_url, app.inspection_limits)
         # Only this object's: the class keeps its own.
         vars(app)["save_step_json"] = self._save_step
+        vars(app)["_fetched"] = self._fetched
         try:
             await app.open()
         except BaseException:
@@ -93,6 +95,7 @@ class Sandbox:
 
     def _restore(self) -> None:
         vars(self.app).pop("save_step_json", None)
+        vars(self.app).pop("_fetched", None)
         app = self.app
         app._store, app._sweeps, app.file_access, app.signer, app.public_url = self._before
         self._folder.cleanup()
@@ -147,3 +150,13 @@ class Sandbox:
             raise fault.error
         await self.app.hand_back(lease, f"a test let its process die at the step {name!r}", lost=True)
         raise Refused.of(Refusal("LEASE_LOST", f"a test let the process die at the step {name!r}"))
+
+    async def _fetched(self, url: str) -> AsyncIterator[bytes]:
+        """The bytes of a provider's file: a scripted provider has them itself, and nothing is sent."""
+        scripted = (one for one in self.app.providers.values() if isinstance(one, ScriptedProvider))
+        data = next((one.contents[url] for one in scripted if url in one.contents), None)
+        if data is not None:
+            yield data
+            return
+        async for chunk in Ficha._fetched(self.app, url):
+            yield chunk

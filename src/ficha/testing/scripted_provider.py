@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from ..app import Ficha
 
 
+STAND_IN: Final = b"what a scripted provider made"
+"""The bytes of a file of which a test gives only the address."""
+
+
 class ScriptedStart(Struct, frozen=True):
     """Work that was started: the provider's reference, what it is to do, and what came with it."""
 
@@ -42,6 +47,7 @@ class ScriptedProvider(Provider):
     """Takes all work and does nothing with it until the test says how it went.
 
     started: the work that was started, each once. cancelled: references of what the application cancelled.
+    contents: the bytes of its files, by address. A sandbox reads them here, and fetches nothing.
     """
 
     takes_keys = True
@@ -51,6 +57,7 @@ class ScriptedProvider(Provider):
         super().__init__(name, **options)
         self.started: list[ScriptedStart] = []
         self.cancelled: list[str] = []
+        self.contents: dict[str, bytes] = {}
         self._usual: ProviderStatus = ProviderWorking()
         self._by_ref: dict[str, ProviderStatus] = {}
         self._errors: list[ProviderError] = []
@@ -58,8 +65,19 @@ class ScriptedProvider(Provider):
     def succeed(
         self, output: Any = None, *files: RemoteFile, ref: str | None = None, cost: float | None = None
     ) -> None:
-        """The work of this reference is done; without one, all work is, also what is started later."""
+        """The work of this reference is done; without one, all work is, also what is started later.
+
+        files: as `file` makes them. Another address is never asked either: some bytes stand for what is there.
+        """
+        for file in files:
+            self.contents.setdefault(file.url, STAND_IN)
         self._told(ref, ProviderSucceeded(ProviderResult(output, files, cost)))
+
+    def file(self, name: str, data: bytes) -> RemoteFile:
+        """A file that the provider made, for `succeed`."""
+        url = f"https://{self.name}.invalid/{len(self.contents) + 1}/{quote(name, safe='')}"
+        self.contents[url] = data
+        return RemoteFile(url, name)
 
     def fail(self, error: str, *, final: bool = True, ref: str | None = None) -> None:
         """The work of this reference has failed; without one, all work has, also what is started later."""
