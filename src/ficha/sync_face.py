@@ -126,6 +126,7 @@ class SyncOperations:
     job_files = plain(AllOperations.job_files)
     remove_file = plain(AllOperations.remove_file)
     file_link = plain(AllOperations.file_link)
+    link_with = plain(AllOperations.link_with)
     read_file = iterated(AllOperations.read_file)
     stored_file = plain(AllOperations.stored_file)
     files_of = plain(AllOperations.files_of)
