@@ -122,7 +122,13 @@ def natures(population: Population) -> dict[str, Nature]:
         "figures": nature(waiting, "counts all that is active", "ready", "parked", "leases", "checkpoints"),
         "the look at all that waits": nature(waiting, "one look serves every position until the next"),
         "a part for verify": nature(
-            everything, "the planner may read tables whole for it", "leases", "checkpoints", "contents", "steps"
+            everything,
+            "the planner may read tables whole for it",
+            "leases",
+            "checkpoints",
+            "contents",
+            "steps",
+            "deliveries",
         ),
     }
 

@@ -1,9 +1,11 @@
 -- Messages that may be sent now, the longest due first: not those of some owners and endpoints, which have enough under
--- way, and none before an earlier one that tells of the same job at the same endpoint.
+-- way, and none before an earlier one that tells of the same job at the same endpoint. PostgreSQL guesses that a CASE
+-- leaves out half: from a plain NOT it may conclude that hardly any are left, and then it sorts all that are due.
 SELECT {delivery}
 FROM ficha.deliveries t
 WHERE t.state = 'pending' AND t.due_at <= (SELECT at FROM ({moment}) AS moment)
-    AND ({any_owner} OR NOT {owned}) AND ({any_endpoint} OR NOT {at_endpoint})
+    AND ({any_owner} OR CASE WHEN {owned} THEN FALSE ELSE TRUE END)
+    AND ({any_endpoint} OR CASE WHEN {at_endpoint} THEN FALSE ELSE TRUE END)
     AND NOT EXISTS (
         SELECT 1 FROM ficha.deliveries e
         WHERE e.state = 'pending' AND e.job_id = t.job_id AND e.endpoint_id = t.endpoint_id
