@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from random import Random
 from typing import Any, Final, Protocol
 
 from ficha import Accepted, Cancel, FinalError, JobView, Partial, Plan, Pool, Retry
 from ficha.app import Ficha
 from ficha.engine.committer import CommitLimits
+from ficha.providers import ProviderCall
 from ficha.store.base import Store
 from ficha.worker import JobContext
+
+from .provider_sites import ProviderSite, SiteProvider
 
 PLANS: Final = (
     Plan("free", priority=50, max_running=1),
@@ -22,6 +26,9 @@ POOLS: Final = (Pool("gpu", 2), Pool("cpu"))
 TOOLS: Final = ("quick", "slow", "flaky", "remote", "many", "same", "shared")
 LEASE_S: Final = 6.0
 TIMEOUT_S: Final = 20.0
+PROVIDER_POOL: Final = "provider"
+PROVIDER_S: Final = 60.0
+"""How long a provider may take."""
 
 
 class Provider(Protocol):
@@ -39,12 +46,12 @@ class Provider(Protocol):
         """Is told, by a hook, that a job has ended."""
 
 
-def simulated_app(store: Store, random: Random, provider: Provider) -> Ficha:
-    """The application, not yet open."""
+def simulated_app(store: Store, random: Random, provider: Provider, sites: Sequence[ProviderSite] = ()) -> Ficha:
+    """The application, not yet open. Each of the sites is the provider of a tool of its name."""
     app = Ficha(
         store=store,
         plans=PLANS,
-        pools=POOLS,
+        pools=(*POOLS, Pool(PROVIDER_POOL, 3)) if sites else POOLS,
         first_job_boost=5,
         lease_s=LEASE_S,
         heartbeat_s=2.0,
@@ -53,6 +60,8 @@ def simulated_app(store: Store, random: Random, provider: Provider) -> Ficha:
         max_age_s=120.0,
         reservation_ttl_s=8.0,
         commit_limits=CommitLimits(give_up_s=6.0, conflict_tries=8, group_weight=random.choice((3, 50, 400))),
+        secret="the secret of a simulated deployment",  # noqa: S106 (it guards nothing)
+        public_url="https://ficha.example",
     )
 
     async def works(longest_s: float) -> None:
@@ -121,5 +130,14 @@ def simulated_app(store: Store, random: Random, provider: Provider) -> Ficha:
     options: dict[str, Any] = {"cost": 2, "pool": "cpu", "timeout": TIMEOUT_S, "attempts": 2, "backoff": 0.3}
     app.tool(name="same", dedupe=True, **options)(equal)
     app.tool(name="shared", dedupe="global", **options)(equal)
+
+    async def call(job: JobContext, mark: str) -> ProviderCall:
+        await works(0.2)
+        return ProviderCall("model", {"mark": mark})
+
+    options = {"cost": 3, "pool": PROVIDER_POOL, "timeout": PROVIDER_S, "attempts": 3, "backoff": 0.2}
+    for number, site in enumerate(sites):
+        when_down: Any = ("wait", "refuse")[number % 2]
+        app.provider_tool(SiteProvider(site), name=site.host, when_down=when_down, **options)(call)
 
     return app

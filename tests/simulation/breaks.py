@@ -27,7 +27,7 @@ import ficha.engine.committer
 import ficha.operations.submits
 from ficha.core import commands as c
 from ficha.core.needs import needs
-from ficha.core.records import Leased
+from ficha.core.records import Awaiting, Leased, ProviderState
 from ficha.core.rules import RULES
 from ficha.engine.committer import Committer
 from ficha.store.base import Committed
@@ -230,6 +230,39 @@ def _record_of_a_hook(stack: ExitStack) -> None:
     stack.enter_context(patch.dict(RULES, {c.HoldHook: replace(rule, decide=hold_once)}))
 
 
+def _number_of_a_run(stack: ExitStack) -> None:
+    """What was said of one run ends whichever run the job is in."""
+    rule = RULES[c.Finish]
+
+    def finish_any_run(ws: Any, command: c.Finish) -> Any:
+        return rule.decide(ws, replace(command, attempt=None))
+
+    stack.enter_context(patch.dict(RULES, {c.Finish: replace(rule, decide=finish_any_run)}))
+
+
+def _hold_of_a_poll(stack: ExitStack) -> None:
+    """Whoever saw that a provider is to be asked may ask it, whether or not another one does."""
+    rule = RULES[c.HoldPoll]
+
+    def hold_always(ws: Any, command: c.HoldPoll) -> Any:
+        job = ws.job(command.job_id)
+        place = None if job is None else job.place
+        held_at = place.poll_at if isinstance(place, Awaiting) else command.held_at
+        return rule.decide(ws, replace(command, held_at=held_at))
+
+    stack.enter_context(patch.dict(RULES, {c.HoldPoll: replace(rule, decide=hold_always)}))
+
+
+def _lock_of_turns(stack: ExitStack) -> None:
+    """Two processes may count the same provider's turns at once."""
+    lock_order, own = Database.lock_order, ProviderState("").name_in_state[0]
+
+    def no_turns(self: Database, needs: Any) -> Iterable[tuple[str, ...]]:
+        return (key for key in lock_order(self, needs) if key[0] != own)
+
+    stack.enter_context(patch.object(Database, "lock_order", no_turns))
+
+
 BREAKS: Final[dict[str, Switch]] = {
     "lease fencing": _fence,
     "recheck in recovery": _recheck,
@@ -247,6 +280,9 @@ BREAKS: Final[dict[str, Switch]] = {
     "lock of API keys": _api_key_lock,
     "audit line": _audit_line,
     "record of a hook": _record_of_a_hook,
+    "number of a run": _number_of_a_run,
+    "hold of a poll": _hold_of_a_poll,
+    "lock of turns": _lock_of_turns,
 }
 OF_THE_LAYER: Final[dict[str, Switch]] = {"version check": _version_check, "nothing is ready": _nothing_ready_check}
 """What only the optimistic layer asks for: other seeds cannot notice it."""

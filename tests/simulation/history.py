@@ -226,18 +226,21 @@ def _says_changed(outcome: Any) -> bool:
             return changed
         case o.HookHeld(hook):
             return hook is not None
+        case o.PollHeld(job):
+            return job is not None
         case (
             o.HookEnded(changed)
             | o.Forgotten(changed)
             | o.Discarded(changed=changed)
             | o.ApiKeyChanged(changed=changed)
+            | o.BreakerChanged(changed=changed)
         ):
             return changed
         case o.Recovered(act=act):
             return act != "nothing"
         case o.Elected(leads=leads):
             return leads
-        case o.Held() | o.StepSaved() | o.Seen():
+        case o.Held() | o.StepSaved() | o.Seen() | o.CallbackNoted():
             return True
         case _:
             return False

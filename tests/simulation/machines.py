@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from ficha.app import Ficha
+from ficha.core import commands as c
+from ficha.core.records import Awaiting, Job
 from ficha.errors import Refused
+from ficha.providers import ProviderError, ProviderFailed, ProviderSucceeded, ProviderWorking
 from ficha.store.base import StoreError
 
 from .application import LEASE_S, Provider, simulated_app
 from .database import IDLE_S, Database
 from .decisions import Decisions
 from .loop import Process, VirtualLoop
+from .provider_sites import ProviderSite
 from .store import SimulatedStore
 from .trace import Trace
+
+HOLD_S: Final = 5.0
+"""How long a job is held whose provider is asked: so short that processes stand still for longer."""
 
 Duty = Callable[["Machine", Ficha], Awaitable[None]]
 
@@ -38,6 +47,7 @@ class Machine:
         random: Random,
         provider: Provider,
         trace: Trace,
+        sites: Sequence[ProviderSite] = (),
     ) -> None:
         self.name = name
         self.app: Ficha | None = None
@@ -51,6 +61,7 @@ class Machine:
         self._random = random
         self._provider = provider
         self._trace = trace
+        self._sites = sites
         self._calls: set[asyncio.Future[Any]] = set()
         """Those whose caller still waits."""
         self._served: set[asyncio.Future[Any]] = set()
@@ -75,7 +86,8 @@ class Machine:
             await app.close(grace_s=2.0)
 
     async def _main(self, process: Process) -> None:
-        app = simulated_app(SimulatedStore(self._database, process, self._decisions), self._random, self._provider)
+        store = SimulatedStore(self._database, process, self._decisions)
+        app = simulated_app(store, self._random, self._provider, self._sites)
         while True:
             try:
                 await app.open()
@@ -244,5 +256,44 @@ def dawdling(random: Random) -> Duty:
                 )
             case _:
                 await app.finish(lease, {"by": lease.worker, "epoch": lease.epoch})
+
+    return duty
+
+
+def collecting_late(random: Random) -> Duty:
+    """Asks providers as a worker does, and says what it heard long after that."""
+
+    async def duty(machine: Machine, app: Ficha) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await asyncio.sleep(random.uniform(0.5, 4))
+                try:
+                    due = await app.due_polls(sorted(app.providers), 3)
+                    held = [await app.hold_poll(poll.job_id, HOLD_S) for poll in due if not poll.wait_ms]
+                except (StoreError, Refused):
+                    continue
+                for job in held:
+                    if job is not None:
+                        tasks.create_task(collect(app, job))
+
+    async def collect(app: Ficha, job: Job) -> None:
+        assert isinstance(job.place, Awaiting)
+        provider, ref = app.providers[job.spec.tool], job.place.ref
+        http = app.provider_http(provider)
+        try:
+            status = await provider.status(http, ref)
+            await asyncio.sleep(random.choice((0.0, HOLD_S * 0.9, HOLD_S * 1.5, HOLD_S * 2, HOLD_S * 4)))
+            match status:
+                case ProviderWorking():
+                    assert job.place.poll_at is not None
+                    await app.end_poll(job.id, job.place.poll_at, provider.poll_s)
+                case ProviderFailed(error, final):
+                    await app.finish_awaiting(job, c.Failed(error, final, for_user=True))
+                case ProviderSucceeded(result):
+                    made = result or await provider.result(http, ref)
+                    text = msgspec.json.encode({"output": made.output, "files": []}).decode()
+                    await app.finish_awaiting(job, c.Completed(text))
+        except (StoreError, Refused, ProviderError):
+            return
 
     return duty

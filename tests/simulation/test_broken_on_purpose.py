@@ -9,7 +9,7 @@ from itertools import count, islice
 import pytest
 
 from .breaks import BREAKS, OF_THE_LAYER, broken
-from .world import World, has_hooks, is_optimistic, is_plain
+from .world import World, has_hooks, has_outside, is_optimistic, is_plain
 
 MOST_SEEDS = 240
 """The rarest fault shows in about one seed of 25, and every change of the code picks other seeds."""
@@ -31,6 +31,9 @@ SEEN = {
     "lock of API keys": "API keys named ci live",
     "audit line": "left audit lines of",
     "record of a hook": "nobody was told that job",
+    "number of a run": "what was said of run .* ended run",
+    "hold of a poll": "to ask its provider, while another one had it",
+    "lock of turns": "requests to .* (at once|within)",
     "version check": "a commit group decided over|counts|shows|does not follow",
     "nothing is ready": "before those that were ready there",
 }
@@ -40,9 +43,11 @@ WORLDS: dict[str, Callable[[int], bool]] = {
     **dict.fromkeys(("account lock", "lock of API keys", "lock order", "pool lock"), is_plain),
     **dict.fromkeys(OF_THE_LAYER, is_optimistic),
     "record of a hook": has_hooks,
+    **dict.fromkeys(("number of a run", "hold of a poll"), has_outside),
+    "lock of turns": lambda seed: has_outside(seed) and is_plain(seed),
 }
 """Which seeds a missing safeguard can show in; it may be any that is not named here."""
-STARTS = {"content of an account": 50, "nothing is ready": 80}
+STARTS = {"content of an account": 50, "nothing is ready": 80, "lock of turns": 71}
 """Where the first seeds are known to be of no use."""
 
 

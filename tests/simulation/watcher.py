@@ -8,7 +8,7 @@ the commit touched.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ficha.core import commands as c
 from ficha.core import invariants
 from ficha.core import outcomes as o
+from ficha.core.audit import SYSTEM
 from ficha.core.dataset import State
 from ficha.core.history import history
 from ficha.core.policy import MILLISECOND, SECOND, Policy
@@ -45,6 +46,8 @@ class Watcher:
         self._jobs_of: defaultdict[str, dict[str, Job]] = defaultdict(dict)
         self._entries_of: defaultdict[str, list[Entry]] = defaultdict(list)
         self._events_of: defaultdict[str, list[Event]] = defaultdict(list)
+        self.others: list[Callable[[Transaction], Iterator[str]]] = []
+        """Whoever else looks at each commit."""
         database.watch = self._watch
 
     def committed(self, command: c.Command) -> o.Outcome | None:
@@ -65,6 +68,7 @@ class Watcher:
             *self._touched(changes),
             *self._lines(transaction),
             *self._live_keys(transaction),
+            *(sentence for other in self.others for sentence in other(transaction)),
         ):
             self._trace.fail(sentence)
 
@@ -165,7 +169,7 @@ class Watcher:
             for command, outcome in zip(transaction.commands, transaction.outcomes, strict=True)
             if isinstance(command, c.ActingAs) and not isinstance(outcome, o.Refusal)
         ]
-        written = [line.actor for line in transaction.changes.audit]
+        written = [line.actor for line in transaction.changes.audit if line.actor != SYSTEM]
         if written != named:
             yield f"a commit group in the names {named} left audit lines of {written}"
 
@@ -300,8 +304,10 @@ def _takes_slot(change: JobChange) -> bool:
 
 
 def _final(job: Job) -> Job:
-    """What of a job never changes after its end: all but the dead-letter list, the counts and what was removed."""
-    return replace(job, dead_at=None, events=0, late_finishes=0, callbacks=0, removed_at=None, checkpoint=None)
+    """What of a job never changes after its end: all but the dead-letter list, the counts, what was removed, and what
+    the provider took, which may be told late."""
+    counts = {"events": 0, "late_finishes": 0, "callbacks": 0}
+    return replace(job, dead_at=None, removed_at=None, checkpoint=None, provider_cost=None, **counts)
 
 
 def _place(job: Job | None) -> str:

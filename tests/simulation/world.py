@@ -15,18 +15,22 @@ from unittest.mock import patch
 from msgspec import Struct
 
 import ficha.app
+import ficha.worker.collector
 from ficha.core.invariants import uncounted_runs, violations
 from ficha.core.states import FINAL
 from ficha.store.base import StoreError
 
-from .application import PLANS, POOLS, simulated_app
-from .clients import Caller, Client, Operator
+from .application import PLANS, POOLS, PROVIDER_POOL, simulated_app
+from .clients import Caller, Client, Operator, Requester
 from .database import Database, Kind
 from .decisions import Decisions
 from .faults import draw_faults
 from .history import History, TellingEngine, unfinished
 from .loop import VirtualLoop
-from .machines import Machine, dawdling, serving, working
+from .machines import HOLD_S, Machine, collecting_late, dawdling, serving, working
+from .network import Network, SimulatedOutbound
+from .provider_sites import POLL_S, ProviderSite
+from .provider_watcher import ProviderWatcher
 from .sandbox import sandbox
 from .store import SimulatedStore
 from .trace import Trace
@@ -74,6 +78,11 @@ class World:
         self.duties = stream("duties")
         self.has_hooks = has_hooks(seed)
         """In the other worlds there is less to do between claims, and other faults are found sooner."""
+        self.outside = stream("outside")
+        self.has_outside = has_outside(seed)
+        """Whether there are providers that tools call. Its chance is its own, so that other worlds stay as they are."""
+        self.network = Network(self.loop, self.faults, self.outside)
+        self.sites: list[ProviderSite] = []
         self.decisions = Decisions()
         self._seed = seed
         self.machines: list[Machine] = []
@@ -83,6 +92,9 @@ class World:
             stack.enter_context(sandbox(self.loop, self.product))
             stack.enter_context(self.decisions.overheard())
             stack.enter_context(patch.object(ficha.app, "Engine", TellingEngine))
+            stack.enter_context(patch.object(ficha.app, "Outbound", partial(SimulatedOutbound, self.network)))
+            stack.enter_context(patch.object(ficha.worker.collector, "HOLD_S", HOLD_S))
+            stack.enter_context(patch.object(ficha.worker.collector, "POLL_S", POLL_S))
             stack.enter_context(_listening(self.trace))
             self.loop.set_exception_handler(self._unexpected)
             try:
@@ -126,6 +138,7 @@ class World:
             f"seed {self._seed}: {self.database.kind}, optimistic: {self.database.is_optimistic}, {self.faults}"
         )
         servers: list[Machine] = []
+        providers = self._providers(servers, watcher, history)
         provider = Caller(self.loop, self.loop.outside.context, servers, self.random, history)
         provider.listens = self.has_hooks
         self._provider = provider
@@ -137,9 +150,12 @@ class World:
             duty = working(self.random, self.trace, ["cpu"]) if apart and self.duties.random() < 0.6**n else serving
             servers.append(self._machine(f"server{n}", duty))
         for n in range(self.random.randint(1, 3)):
-            self._machine(f"worker{n}", working(self.random, self.trace, ["gpu", "default"] if apart else None))
+            pools = ["gpu", "default", *([PROVIDER_POOL] if self.sites else [])] if apart else None
+            self._machine(f"worker{n}", working(self.random, self.trace, pools))
         for n in range(self.random.randint(0, 2)):
             self._machine(f"dawdler{n}", dawdling(self.random))
+        if self.sites and self.outside.random() < 0.5:
+            self._machine("collector", collecting_late(self.outside))
         accounts = [f"account{n}" for n in range(self.random.randint(1, ACCOUNTS))]
         operator = Operator(accounts, servers, self.random, history)
         clients = [
@@ -147,6 +163,9 @@ class World:
         ]
         for client in clients if apart else ():
             client.tools = ("quick", "quick", "quick", "many", "slow")
+        for client in clients if self.sites else ():
+            # About half of what is asked for is a provider's work.
+            client.tools = (*client.tools, *[site.host for site in self.sites] * (len(client.tools) // len(self.sites)))
         for account in accounts:
             await self._open(operator, account)
         nemesis = asyncio.create_task(self._nemesis())
@@ -154,15 +173,30 @@ class World:
             operator.run(self.random.randint(0, 10)), *(client.run(self.random.randint(1, 8)) for client in clients)
         )
         nemesis.cancel()
-        await self._heal(operator)
+        await self._heal(operator, providers)
         await self._wait()
         for sentence in (*unfinished(self.database.state), *history.untrue(self.database.state)):
+            self.trace.fail(sentence)
+        for sentence in providers.wrong(self.database.state):
             self.trace.fail(sentence)
         for job_id in sorted(self.database.state.jobs.keys() - provider.heard) if self.has_hooks else ():
             self.trace.fail(f"nobody was told that job {job_id} ended")
         for sentence in (*violations(self.database.state), *uncounted_runs(self.database.state)):
             self.trace.fail(sentence)
         await self._close()
+
+    def _providers(self, servers: list[Machine], watcher: Watcher, history: History) -> ProviderWatcher:
+        """The providers of this world, and whoever watches what becomes of their jobs."""
+        if self.has_outside:
+            caller = Requester(servers, self.outside, history)
+            for n in range(self.outside.randint(1, 2)):
+                ask = partial(caller.ask, tries=4)
+                site = ProviderSite(f"provider{n}", self.network, self.outside, self.trace, ask)
+                self.network.add(site)
+                self.sites.append(site)
+        found = ProviderWatcher(self.loop, {site.host: site for site in self.sites})
+        watcher.others.append(found.watch)
+        return found
 
     async def _open(self, operator: Operator, account: str) -> None:
         plan = self.random.choice(PLANS).name
@@ -181,6 +215,7 @@ class World:
             self.random,
             self._provider,
             self.trace,
+            self.sites,
         )
         self.machines.append(machine)
         return machine
@@ -196,6 +231,8 @@ class World:
             (faults.slow_every_s, lambda: self._slow(random.choice((10, 100)), random.random() * 3)),
             (faults.step_every_s, self._step_clock),
         )
+        if self.sites:
+            acts += ((10.0, self._provider_down),)
 
         async def now_and_then(every_s: float, act: object) -> None:
             while True:
@@ -239,20 +276,30 @@ class World:
 
         self.database.later(seconds, recover)
 
+    def _provider_down(self) -> None:
+        site, seconds = self.outside.choice(self.sites), self.outside.choice((2.0, 8.0)) * self.outside.random()
+        self.trace.note(f"{site.host} is down for {seconds:.2f} s")
+        site.down_until = self.loop.now + seconds
+
     def _step_clock(self) -> None:
         if self.random.random() < 0.3:
             step_s = self.random.choice((-1.0, -0.05, 0.05, 3.0, 20.0))
             self.trace.note(f"the database's clock is set by {step_s} s")
             self.database.offset_s += step_s
+            for site in self.sites if step_s > 0 else ():
+                site.clock_set_at = self.loop.now
         else:
             process = self.random.choice(self.machines).process
             process.skew_s += self.random.choice((-3_600.0, -1.0, 1.0, 3_600.0))
 
     # The end
 
-    async def _heal(self, operator: Operator) -> None:
+    async def _heal(self, operator: Operator, providers: ProviderWatcher) -> None:
         self.trace.note("the faults stop")
         self.faults.calm()
+        for site in self.sites:
+            site.calm()
+        providers.healed_at = self.loop.now
         self.database.slowness = 1.0
         self.database.falls_for_s = None
         for machine in self.machines:
@@ -316,6 +363,11 @@ def is_optimistic(seed: int) -> bool:
 def is_plain(seed: int) -> bool:
     """Whether the database is PostgreSQL without the layer, where locks alone keep commit groups apart."""
     return _kind(_stream(seed, "world")) == "postgres" and not is_optimistic(seed)
+
+
+def has_outside(seed: int) -> bool:
+    """Whether tools of this seed call providers."""
+    return _stream(seed, "outside").random() < 0.5
 
 
 def has_hooks(seed: int) -> bool:
