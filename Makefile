@@ -71,6 +71,7 @@ bench: setup ## measure Ficha and its peers
 	$(BIN)/python -m benchmarks.gpu
 	$(BIN)/python -m benchmarks.hostile
 	$(BIN)/python -m benchmarks.files
+	$(BIN)/python -m benchmarks.callbacks
 
 simulate: setup ## run SEEDS seeds (default 1000) of the simulator, from START on
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --start $(START)
