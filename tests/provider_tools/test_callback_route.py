@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +12,7 @@ import httpx
 import pytest
 
 from ficha import Ficha
+from ficha.operations.provider_jobs import DIVIDED_BYTES, kept_body
 from ficha.providers import Provider, ProviderError, ProviderHttp, ProviderStatus, ReceivedCallback
 from ficha.server import Settings
 from ficha.store.base import Unavailable
@@ -177,3 +179,17 @@ async def test_the_owner_of_a_job_does_not_see_what_the_provider_sent(server: Lo
             headers={"Authorization": f"Bearer {operator}", "Accept": "application/json"},
         )
         assert "canary" in json.dumps(shown.json())
+
+
+def test_a_large_body_is_searched_for_secrets_only_as_far_as_it_is_kept() -> None:
+    """What is kept has no secret in it, also where a cut divides one."""
+    most = 1_000
+    for before in range(most - 60, most + DIVIDED_BYTES + 60):
+        for secret in ("sk-0123456789abcdefghij", "https://ana:s3cr3t-s3cr3t@db.example/"):
+            kept = kept_body(b"x" * before + b" " + secret.encode() + b" y" * 2_000, most)
+            assert len(kept) <= most
+            assert "0123456789" not in kept
+            assert "s3cr3t" not in kept
+    spent = time.thread_time()
+    kept_body(b'{"token": "abcdef"} ' * 500_000, most)
+    assert time.thread_time() - spent < 0.05

@@ -404,7 +404,8 @@ class Workspace:
 
     def put(self, record: AnyKeyed) -> None:
         name = record.name_in_state
-        assert name in self._keyed, f"{name} was not loaded"
+        if name not in self._keyed:
+            raise NotLoaded(f"{name} was not loaded: `needs` must name it")
         self._keyed[name] = record
         self._changed_keyed[name] = None
 

@@ -45,6 +45,8 @@ KEPT_HEADERS: Final = frozenset({"content-type", "user-agent", "webhook-id", "we
 KEPT_PREFIXES: Final = ("x-fal-webhook-request", "x-fal-webhook-timestamp", "x-request-id")
 HEADER_LENGTH: Final = 200
 TOKEN_LENGTH: Final = 200
+DIVIDED_BYTES: Final = 500
+"""More than the longest beginning of a secret that is not recognised without its end (`redaction.py`)."""
 
 
 class ProviderOperations(HookOperations, TurnOperations, FileOperations):
@@ -101,7 +103,7 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
                 verdict,
                 _ref_of(found, callback),
                 _kept_headers(callback.headers),
-                _cut(redacted(body.decode("utf-8", "replace")), self.limits.callback_bytes),
+                kept_body(body, self.limits.callback_bytes),
                 told if told is not None and len(told.encode()) <= self.limits.callback_bytes else None,
             ),
             CallbackNoted,
@@ -232,6 +234,14 @@ def _kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
         for name, text in headers.items()
         if name in KEPT_HEADERS or name.startswith(KEPT_PREFIXES)
     }
+
+
+def kept_body(body: bytes, most: int) -> str:
+    """The beginning of a call-back's body without secrets. The rest is not searched, because anybody who knows one
+    address can send much; a secret that the first cut has divided lies in what is left out after it."""
+    text = body[: most + DIVIDED_BYTES].decode("utf-8", "replace")
+    found = redacted(text)
+    return _cut(found if len(body) <= most + DIVIDED_BYTES else found[:-DIVIDED_BYTES], most)
 
 
 def _cut(text: str, most: int) -> str:
