@@ -135,6 +135,23 @@ async def test_an_upload_that_is_cancelled_leaves_nothing(
     await assert_nothing_is_left(storage, request, tmp_path, bucket)
 
 
+async def test_an_upload_that_is_cancelled_before_its_first_byte_leaves_neither_a_file_nor_an_open_one(
+    tmp_path: Path,
+) -> None:
+    storage = open_storage(f"file:{tmp_path}/files")
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        upload = asyncio.create_task(storage.put(KEY, chunks(b"x"), 10))
+        # The task now waits for the thread that makes the file.
+        await asyncio.sleep(0)
+        upload.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await upload
+    assert [path for path in (tmp_path / "files").rglob("*") if path.is_file()] == []
+    assert len(os.listdir("/proc/self/fd")) <= before
+    await storage.close()
+
+
 async def assert_nothing_is_left(
     storage: FileStorage, request: pytest.FixtureRequest, tmp_path: Path, bucket: str
 ) -> None:

@@ -66,7 +66,7 @@ class LocalDisk(FileStorage):
     async def put(self, key: str, chunks: AsyncIterable[bytes], most_bytes: int) -> StoredBytes:
         target = self._path(key)
         counted = ByteCount(most_bytes)
-        writer = await self._call(IncomingFile, self._folder / INCOMING)
+        writer = await self._call(IncomingFile, self._folder / INCOMING, undo=IncomingFile.close)
         # One piece is written while the next one arrives.
         writing: asyncio.Task[None] | None = None
         try:
@@ -86,7 +86,7 @@ class LocalDisk(FileStorage):
 
     async def get(self, key: str, start: int = 0, end: int | None = None) -> AsyncGenerator[bytes, None]:
         """The next pieces are read while those before them are on their way."""
-        file = await self._call(os.open, self._path(key), os.O_RDONLY | os.O_CLOEXEC)
+        file = await self._call(os.open, self._path(key), os.O_RDONLY | os.O_CLOEXEC, undo=os.close)
         reading = asyncio.create_task(self._call(_read, file, start, end))
         try:
             while pieces_read := await reading:
@@ -119,14 +119,17 @@ class LocalDisk(FileStorage):
     def _path(self, key: str) -> Path:
         return self._folder / checked_key(key)
 
-    async def _call(self, call: Callable[..., T], *args: Any) -> T:
-        """Calls on a thread. A caller that is cancelled waits for the thread first, which may still use the file."""
+    async def _call(self, call: Callable[..., T], *args: Any, undo: Callable[[T], None] | None = None) -> T:
+        """Calls on a thread. A caller that is cancelled waits for the thread first, which may still use the file; what
+        the call made, and the caller never sees, is undone."""
         running = asyncio.get_running_loop().run_in_executor(self._threads, call, *args)
         with _told_apart(self._folder):
             try:
                 return await asyncio.shield(running)
             except asyncio.CancelledError:
                 await asyncio.wait([running])
+                if undo is not None and running.exception() is None:
+                    undo(running.result())
                 raise
 
     def _remove_abandoned(self) -> None:
