@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final, Protocol
 
-from ficha import Accepted, Cancel, FinalError, JobView, Partial, Plan, Pool, Retry
+from ficha import Accepted, Cancel, FinalError, JobView, Partial, Plan, Pool, Retry, Webhooks
 from ficha.app import Ficha
 from ficha.engine.committer import CommitLimits
 from ficha.providers import ProviderCall
@@ -46,7 +46,13 @@ class Provider(Protocol):
         """Is told, by a hook, that a job has ended."""
 
 
-def simulated_app(store: Store, random: Random, provider: Provider, sites: Sequence[ProviderSite] = ()) -> Ficha:
+def simulated_app(
+    store: Store,
+    random: Random,
+    provider: Provider,
+    sites: Sequence[ProviderSite] = (),
+    webhooks: Webhooks | None = None,
+) -> Ficha:
     """The application, not yet open. Each of the sites is the provider of a tool of its name."""
     app = Ficha(
         store=store,
@@ -62,6 +68,7 @@ def simulated_app(store: Store, random: Random, provider: Provider, sites: Seque
         commit_limits=CommitLimits(give_up_s=6.0, conflict_tries=8, group_weight=random.choice((3, 50, 400))),
         secret="the secret of a simulated deployment",  # noqa: S106 (it guards nothing)
         public_url="https://ficha.example",
+        webhooks=webhooks or False,
     )
 
     async def works(longest_s: float) -> None:

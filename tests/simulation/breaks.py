@@ -27,6 +27,7 @@ import ficha.engine.committer
 import ficha.operations.submits
 from ficha.core import commands as c
 from ficha.core.needs import needs
+from ficha.core.policy import JOB_ENDED_HOOK
 from ficha.core.records import Awaiting, Leased, ProviderState
 from ficha.core.rules import RULES
 from ficha.engine.committer import Committer
@@ -263,6 +264,27 @@ def _lock_of_turns(stack: ExitStack) -> None:
     stack.enter_context(patch.object(Database, "lock_order", no_turns))
 
 
+def _row_of_the_outbox(stack: ExitStack) -> None:
+    """That somebody is to be told of a job's end is not written with the end, but by its process, a moment later."""
+    commit = Database.commit
+
+    def commit_before(self: Database, transaction: Any) -> None:
+        hooks, changes = self.state.hooks, transaction.changes
+        owed = {
+            (hook.name, hook.job_id): hook
+            for hook in changes.hooks
+            if hook.name == JOB_ENDED_HOOK and (hook.name, hook.job_id) not in hooks
+        }
+        if owed and not transaction.has_ended:
+            transaction.changes = replace(
+                changes, hooks=[hook for hook in changes.hooks if (hook.name, hook.job_id) not in owed]
+            )
+            self.loop.call_later(0.5, hooks.update, owed, context=transaction.process.context)
+        commit(self, transaction)
+
+    stack.enter_context(patch.object(Database, "commit", commit_before))
+
+
 BREAKS: Final[dict[str, Switch]] = {
     "lease fencing": _fence,
     "recheck in recovery": _recheck,
@@ -283,6 +305,7 @@ BREAKS: Final[dict[str, Switch]] = {
     "number of a run": _number_of_a_run,
     "hold of a poll": _hold_of_a_poll,
     "lock of turns": _lock_of_turns,
+    "row of the outbox": _row_of_the_outbox,
 }
 OF_THE_LAYER: Final[dict[str, Switch]] = {"version check": _version_check, "nothing is ready": _nothing_ready_check}
 """What only the optimistic layer asks for: other seeds cannot notice it."""

@@ -228,12 +228,18 @@ def _says_changed(outcome: Any) -> bool:
             return hook is not None
         case o.PollHeld(job):
             return job is not None
+        case o.DeliveryHeld(delivery):
+            return delivery is not None
         case (
             o.HookEnded(changed)
             | o.Forgotten(changed)
             | o.Discarded(changed=changed)
             | o.ApiKeyChanged(changed=changed)
             | o.BreakerChanged(changed=changed)
+            | o.EndpointChanged(changed=changed)
+            | o.DeliveryChanged(changed=changed)
+            | o.DeliveriesMade(changed=changed)
+            | o.DeliveryEnded(changed=changed)
         ):
             return changed
         case o.Recovered(act=act):

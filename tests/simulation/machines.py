@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ficha import Webhooks
 from ficha.app import Ficha
 from ficha.core import commands as c
 from ficha.core.records import Awaiting, Job
@@ -48,6 +49,7 @@ class Machine:
         provider: Provider,
         trace: Trace,
         sites: Sequence[ProviderSite] = (),
+        webhooks: Webhooks | None = None,
     ) -> None:
         self.name = name
         self.app: Ficha | None = None
@@ -62,6 +64,7 @@ class Machine:
         self._provider = provider
         self._trace = trace
         self._sites = sites
+        self._webhooks = webhooks
         self._calls: set[asyncio.Future[Any]] = set()
         """Those whose caller still waits."""
         self._served: set[asyncio.Future[Any]] = set()
@@ -87,7 +90,7 @@ class Machine:
 
     async def _main(self, process: Process) -> None:
         store = SimulatedStore(self._database, process, self._decisions)
-        app = simulated_app(store, self._random, self._provider, self._sites)
+        app = simulated_app(store, self._random, self._provider, self._sites, self._webhooks)
         while True:
             try:
                 await app.open()
@@ -266,7 +269,7 @@ def collecting_late(random: Random) -> Duty:
     async def duty(machine: Machine, app: Ficha) -> None:
         async with asyncio.TaskGroup() as tasks:
             while True:
-                await asyncio.sleep(random.uniform(0.5, 4))
+                await asyncio.sleep(random.uniform(0.1, 1.0))
                 try:
                     due = await app.due_polls(sorted(app.providers), 3)
                     held = [await app.hold_poll(poll.job_id, HOLD_S) for poll in due if not poll.wait_ms]

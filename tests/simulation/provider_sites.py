@@ -192,10 +192,10 @@ class ProviderSite:
         takes_s = random.choice((0.0, 0.5, 4.0, 12.0)) * random.random()
         work = Work(ref, key, mark, callback_url, self.now + takes_s, ProviderWorking(), said=[])
         drawn = random.random()
-        if drawn < 0.65:
+        if drawn < 0.5:
             work.end = ProviderSucceeded(_result(work) if random.random() < 0.5 else None)
         elif drawn < 0.97:
-            work.end = ProviderFailed("the provider could not do it", final=random.random() < 0.3)
+            work.end = ProviderFailed("the provider could not do it", final=random.random() < 0.2)
         else:
             work.ends_at = float("inf")
         self.works.append(work)

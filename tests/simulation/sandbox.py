@@ -75,6 +75,7 @@ class Secrets:
 
     def __init__(self, source: Random) -> None:
         self.randbits = source.getrandbits
+        self.token_bytes = source.randbytes
 
 
 @contextmanager

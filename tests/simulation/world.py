@@ -15,9 +15,11 @@ from unittest.mock import patch
 from msgspec import Struct
 
 import ficha.app
+import ficha.core.webhooks
 import ficha.worker.collector
 from ficha.core.invariants import uncounted_runs, violations
 from ficha.core.states import FINAL
+from ficha.core.webhooks import OPERATOR
 from ficha.store.base import StoreError
 
 from .application import PLANS, POOLS, PROVIDER_POOL, simulated_app
@@ -31,6 +33,7 @@ from .machines import HOLD_S, Machine, collecting_late, dawdling, serving, worki
 from .network import Network, SimulatedOutbound
 from .provider_sites import POLL_S, ProviderSite
 from .provider_watcher import ProviderWatcher
+from .receivers import PAUSES_S, TERMS, OutboxWatcher, WebhookUser
 from .sandbox import sandbox
 from .store import SimulatedStore
 from .trace import Trace
@@ -80,7 +83,8 @@ class World:
         """In the other worlds there is less to do between claims, and other faults are found sooner."""
         self.outside = stream("outside")
         self.has_outside = has_outside(seed)
-        """Whether there are providers that tools call. Its chance is its own, so that other worlds stay as they are."""
+        """Whether there are providers that tools call, and receivers of webhooks. Its chance is its own, so that other
+        worlds stay as they are."""
         self.network = Network(self.loop, self.faults, self.outside)
         self.sites: list[ProviderSite] = []
         self.decisions = Decisions()
@@ -95,6 +99,7 @@ class World:
             stack.enter_context(patch.object(ficha.app, "Outbound", partial(SimulatedOutbound, self.network)))
             stack.enter_context(patch.object(ficha.worker.collector, "HOLD_S", HOLD_S))
             stack.enter_context(patch.object(ficha.worker.collector, "POLL_S", POLL_S))
+            stack.enter_context(patch.object(ficha.core.webhooks, "PAUSES_S", PAUSES_S))
             stack.enter_context(_listening(self.trace))
             self.loop.set_exception_handler(self._unexpected)
             try:
@@ -154,7 +159,7 @@ class World:
             self._machine(f"worker{n}", working(self.random, self.trace, pools))
         for n in range(self.random.randint(0, 2)):
             self._machine(f"dawdler{n}", dawdling(self.random))
-        if self.sites and self.outside.random() < 0.5:
+        if self.sites and self.outside.random() < 0.7:
             self._machine("collector", collecting_late(self.outside))
         accounts = [f"account{n}" for n in range(self.random.randint(1, ACCOUNTS))]
         operator = Operator(accounts, servers, self.random, history)
@@ -168,16 +173,22 @@ class World:
             client.tools = (*client.tools, *[site.host for site in self.sites] * (len(client.tools) // len(self.sites)))
         for account in accounts:
             await self._open(operator, account)
+        owners = [*accounts, OPERATOR] if self.has_outside else []
+        user = WebhookUser(owners, self.network, self.trace, servers, self.outside, history)
+        self.outbox = OutboxWatcher(self.database, user)
+        watcher.others.append(self.outbox.watch)
         nemesis = asyncio.create_task(self._nemesis())
         await asyncio.gather(
-            operator.run(self.random.randint(0, 10)), *(client.run(self.random.randint(1, 8)) for client in clients)
+            operator.run(self.random.randint(0, 10)),
+            *(client.run(self.random.randint(1, 8)) for client in clients),
+            user.run(),
         )
         nemesis.cancel()
         await self._heal(operator, providers)
         await self._wait()
         for sentence in (*unfinished(self.database.state), *history.untrue(self.database.state)):
             self.trace.fail(sentence)
-        for sentence in providers.wrong(self.database.state):
+        for sentence in (*providers.wrong(self.database.state), *self.outbox.wrong(self.database.state)):
             self.trace.fail(sentence)
         for job_id in sorted(self.database.state.jobs.keys() - provider.heard) if self.has_hooks else ():
             self.trace.fail(f"nobody was told that job {job_id} ended")
@@ -216,6 +227,7 @@ class World:
             self._provider,
             self.trace,
             self.sites,
+            TERMS if self.has_outside else None,
         )
         self.machines.append(machine)
         return machine
@@ -288,6 +300,8 @@ class World:
             self.database.offset_s += step_s
             for site in self.sites if step_s > 0 else ():
                 site.clock_set_at = self.loop.now
+            for receiver in self.outbox.receivers if step_s < 0 else ():
+                receiver.clock_set_back_at = self.loop.now
         else:
             process = self.random.choice(self.machines).process
             process.skew_s += self.random.choice((-3_600.0, -1.0, 1.0, 3_600.0))
@@ -297,7 +311,7 @@ class World:
     async def _heal(self, operator: Operator, providers: ProviderWatcher) -> None:
         self.trace.note("the faults stop")
         self.faults.calm()
-        for site in self.sites:
+        for site in (*self.sites, *self.outbox.receivers):
             site.calm()
         providers.healed_at = self.loop.now
         self.database.slowness = 1.0
@@ -325,6 +339,7 @@ class World:
                 all(job.status in FINAL for job in state.jobs.values())
                 and all(held.state != "active" for held in state.reservations.values())
                 and not state.hooks
+                and self.outbox.is_over()
             ):
                 # Whatever is still on its way, late call-backs above all, must change nothing any more.
                 await asyncio.sleep(self.random.choice((0.0, 0.0, 0.0, 40.0)))
