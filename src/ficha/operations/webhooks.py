@@ -9,6 +9,7 @@ import asyncio
 import base64
 import random
 import secrets
+import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, get_args
@@ -107,7 +108,7 @@ class WebhookOperations(Operations):
     async def test_webhook(self, webhook_id: str, *, account: str | None = None) -> DeliveryView:
         """Sends a test, `webhook.test`, once. `deliveries` shows what came of it."""
         endpoint_id = _webhook_id(webhook_id)
-        body = message_text(TEST, datetime.now(UTC), PingMessage(webhook=endpoint_id))
+        body = message_text(TEST, datetime.fromtimestamp(time.time(), UTC), PingMessage(webhook=endpoint_id))
         command = PingEndpoint(_owner(account), endpoint_id, new_id(), body)
         return delivery_view((await self._ask(command, DeliveryChanged)).delivery)
 

@@ -195,7 +195,7 @@ class DeliveryRunner:
             # By the database's clock, as all times of records: since it was held until then.
             now = delivery.due_at - int(self._hold_s * SECOND)
             valid = [secret for secret, ends_at in endpoint.secrets if ends_at is None or ends_at > now]
-            headers |= signature_headers(valid, delivery.id, datetime.now(UTC), delivery.body)
+            headers |= signature_headers(valid, delivery.id, datetime.fromtimestamp(time.time(), UTC), delivery.body)
             async with self._outbound.stream(
                 "POST",
                 endpoint.url,
