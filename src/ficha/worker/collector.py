@@ -21,6 +21,7 @@ from ..core import commands as c
 from ..core.policy import millionths
 from ..core.records import Awaiting, Job
 from ..errors import Refused
+from ..futures import stop_tasks
 from ..operations import ProviderOperations
 from ..outbound import OutboundError
 from ..providers import (
@@ -101,12 +102,7 @@ class Collector:
             await self._stop()
 
     async def _stop(self) -> None:
-        tasks = [*self._tasks.values()]
-        if tasks:
-            await asyncio.wait(tasks, timeout=STOPPING_S)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await stop_tasks(self._tasks.values(), STOPPING_S)
 
     async def _begin(self) -> int:
         """Takes jobs whose time has come, as many as may be collected at once, and begins with them."""

@@ -23,6 +23,7 @@ from ..core.records import Delivery, Endpoint
 from ..core.webhooks import OPERATOR, pause_us
 from ..errors import Refused
 from ..extras import needs_extra
+from ..futures import stop_tasks
 from ..operations import WebhookOperations
 from ..outbound import Outbound, OutboundError
 from ..store.base import StoreError
@@ -82,10 +83,7 @@ class DeliveryRunner:
                     continue
                 await self._wait(heard)
         finally:
-            if self._tasks:
-                await asyncio.wait(self._tasks, timeout=STOPPING_S)
-            for task in self._tasks:
-                task.cancel()
+            await stop_tasks(self._tasks, STOPPING_S)
 
     async def drain(self) -> int:
         """Sends all that is due by now, and what becomes due meanwhile; returns how many attempts that were."""

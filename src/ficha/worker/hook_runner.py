@@ -19,6 +19,7 @@ from ..backoff import away_pause_s
 from ..core.policy import HookTerms, hook_backoff_ms
 from ..core.records import PendingHook
 from ..errors import Refused
+from ..futures import stop_tasks
 from ..operations import HookOperations
 from ..store.base import StoreError
 
@@ -75,10 +76,7 @@ class HookRunner:
                     continue
                 await self._wait(heard)
         finally:
-            if self._tasks:
-                await asyncio.wait(self._tasks, timeout=STOPPING_S)
-            for task in self._tasks:
-                task.cancel()
+            await stop_tasks(self._tasks, STOPPING_S)
 
     async def drain(self) -> int:
         """Runs all that are due by now, and those that become due meanwhile; returns how many runs that were."""

@@ -162,10 +162,17 @@ class WorkerLoop:
             finally:
                 for task in (listener, *beside):
                     task.cancel()
-                await self._hand_back()
-                self._deadlines.close()
-                await self._executor.close()
-                await asyncio.gather(listener, *beside, return_exceptions=True)
+                try:
+                    await self._hand_back()
+                    self._deadlines.close()
+                    await self._executor.close()
+                except asyncio.CancelledError:
+                    # Whoever cancels a second time does not wait for what is under way beside the jobs.
+                    for task in beside:
+                        task.cancel()
+                    raise
+                finally:
+                    await asyncio.gather(listener, *beside, return_exceptions=True)
 
     @property
     def _beside(self) -> list[HookRunner | Collector | DeliveryRunner]:
