@@ -40,20 +40,23 @@ class Fal:
 
 
 def output(task: Task) -> dict[str, Any]:
+    first, *others = (picture(task, url) for url in task.file_urls)
+    if "video" in task.model:
+        return {"video": first}
+    return {"image": first} if "upscale" in task.model else {"images": [first, *others], "seed": 7}
+
+
+def picture(task: Task, url: str) -> dict[str, Any]:
     made = task.made
     assert made is not None
-    assert task.file_url is not None
-    file = {
-        "url": task.file_url,
+    return {
+        "url": url,
         "content_type": made.media_type,
-        "file_name": task.file_url.rpartition("/")[2],
+        "file_name": url.partition("?")[0].rpartition("/")[2],
         "file_size": made.size,
         "width": made.width,
         "height": made.height,
     }
-    if "video" in task.model:
-        return {"video": file}
-    return {"image": file} if "upscale" in task.model else {"images": [file], "seed": 7}
 
 
 def error(task: Task) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def prediction(simulator: Simulator, task: Task) -> dict[str, Any]:
         "version": "simulated",
         "input": task.given if task.is_over else {},
         "logs": "",
-        "output": task.file_url if task.state == "succeeded" else None,
+        "output": output(task) if task.state == "succeeded" else None,
         "data_removed": False,
         "error": task.error,
         "status": STATES[task.state],
@@ -120,3 +120,8 @@ def _invalid(words: str) -> Response:
 
 def _time(at: float | None) -> str | None:
     return None if at is None else datetime.fromtimestamp(at, UTC).isoformat()
+
+
+def output(task: Task) -> str | list[str] | None:
+    """One address, or a list where several pictures were asked for."""
+    return task.file_urls if len(task.file_urls) > 1 else task.file_url

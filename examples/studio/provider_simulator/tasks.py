@@ -30,6 +30,10 @@ IMAGE_NAMES = ("image", "video", "person", "human", "model_image", "photo")
 """Of several inputs that are pictures, the one with a name like these is worked on."""
 
 
+MOST_PICTURES = 8
+"""Of one piece of work."""
+
+
 class Task:
     """A piece of work, and what became of it."""
 
@@ -50,6 +54,15 @@ class Task:
         self.released = asyncio.Event()
         self.told_to_fail: str | None = None
         self.callbacks: deque[dict[str, Any]] = deque(maxlen=100)
+
+    @property
+    def file_urls(self) -> list[str]:
+        """Where the pictures are: as many as were asked for. All of them are the same one."""
+        if self.file_url is None:
+            return []
+        asked = self.given.get("num_outputs", self.given.get("num_images", 1))
+        count = min(asked, MOST_PICTURES) if isinstance(asked, int) else 1
+        return [self.file_url, *(f"{self.file_url}?number={number}" for number in range(2, count + 1))]
 
     @property
     def work_s(self) -> float:
