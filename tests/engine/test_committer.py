@@ -3,6 +3,8 @@
 import asyncio
 import random
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -278,6 +280,23 @@ async def test_one_account_fills_its_own_part_of_the_queue_and_others_go_on(
     *taken, unknown = await asyncio.gather(*waiting)
     assert (sum(outcome.jobs for outcome in taken), unknown.code) == (10, "NOT_FOUND")
     assert isinstance(await engine.call(submit(jobs=50)), Submitted)
+
+
+async def test_large_calls_do_not_wait_for_as_long_as_the_process_stood_still(
+    memory: StoreSetup, store: InstrumentedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the time that a large call took, only so much counts as the call's own."""
+    engine = await opened(await memory.engine(store, limits=replace(QUICK, group_weight=4)), "ana", "eva")
+    monkeypatch.setattr(committer, "TOOK_MOST_S", 0.01)
+    store.gate.clear()
+    before = store.groups
+    calls = await sent(engine, submit(jobs=9))
+    await store.until(lambda: store.groups == before + 1)
+    calls += await sent(engine, submit("eva"), submit(jobs=9))
+    monkeypatch.setattr(committer, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 1_000))
+    store.gate.set()
+    async with asyncio.timeout(20):
+        assert [outcome.jobs for outcome in await asyncio.gather(*calls)] == [9, 1, 9]
 
 
 async def test_a_large_submit_does_not_keep_another_accounts_call_from_the_next_group(

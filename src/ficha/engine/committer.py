@@ -39,6 +39,9 @@ TOGETHER: Final = 3
 RESTS: Final = 4
 """After a call heavier than a group, for which other accounts had to wait, the next such call waits so many times as
 long as that one took: together they have a fifth of the time at most."""
+TOOK_MOST_S = 5.0
+"""What took longer did so because the database was away or the process stood still: the rest of it counts for no such
+wait."""
 
 
 class CommitLimits(Struct, frozen=True):
@@ -174,7 +177,7 @@ class Committer:
                 raise
             if tickets and tickets[0].weight > self._limits.group_weight and self._waiting.has_others(tickets[0]):
                 ended_at = time.monotonic()
-                self._rests_until = ended_at + RESTS * (ended_at - began_at)
+                self._rests_until = ended_at + RESTS * min(ended_at - began_at, TOOK_MOST_S)
 
     async def _roused(self, within_s: float | None = None) -> None:
         """Waits until something comes, or for so long."""
