@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final, Protocol
 
-from ficha import Accepted, Cancel, FinalError, JobView, Partial, Plan, Pool, Retry, Webhooks
+from ficha import Accepted, Cancel, File, FinalError, JobView, Partial, Plan, Pool, Retry, Webhooks
 from ficha.app import Ficha
 from ficha.engine.committer import CommitLimits
 from ficha.providers import ProviderCall
@@ -26,6 +26,10 @@ POOLS: Final = (Pool("gpu", 2), Pool("cpu"))
 TOOLS: Final = ("quick", "slow", "flaky", "remote", "many", "same", "shared")
 LEASE_S: Final = 6.0
 TIMEOUT_S: Final = 20.0
+UPLOAD_S: Final = 20.0
+UNUSED_S: Final = 30.0
+COPY: Final = "copy"
+"""The tool that takes a file and makes another one of it."""
 PROVIDER_POOL: Final = "provider"
 PROVIDER_S: Final = 60.0
 """How long a provider may take."""
@@ -69,6 +73,8 @@ def simulated_app(
         secret="the secret of a simulated deployment",  # noqa: S106 (it guards nothing)
         public_url="https://ficha.example",
         webhooks=webhooks or False,
+        upload_s=UPLOAD_S,
+        unused_file_s=UNUSED_S,
     )
 
     async def works(longest_s: float) -> None:
@@ -137,6 +143,14 @@ def simulated_app(
     options: dict[str, Any] = {"cost": 2, "pool": "cpu", "timeout": TIMEOUT_S, "attempts": 2, "backoff": 0.3}
     app.tool(name="same", dedupe=True, **options)(equal)
     app.tool(name="shared", dedupe="global", **options)(equal)
+
+    if sites:
+
+        @app.tool(name=COPY, cost=2, pool="cpu", timeout=TIMEOUT_S, attempts=3, backoff=0.3)
+        async def copy(job: JobContext, mark: str, image: File) -> dict[str, Any]:
+            content = await image.read()
+            await works(0.5)
+            return {"mark": mark, "made": await job.save("copy", content)}
 
     async def call(job: JobContext, mark: str) -> ProviderCall:
         await works(0.2)

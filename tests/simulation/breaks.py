@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from random import Random
 from typing import Any, Final
 from unittest.mock import patch
@@ -31,6 +31,8 @@ from ficha.core.policy import JOB_ENDED_HOOK
 from ficha.core.records import Awaiting, Leased, ProviderState
 from ficha.core.rules import RULES
 from ficha.engine.committer import Committer
+from ficha.files.storage import StorageError
+from ficha.operations.files import FileOperations, storage_key
 from ficha.store.base import Committed
 
 from .database import Database
@@ -285,6 +287,18 @@ def _row_of_the_outbox(stack: ExitStack) -> None:
     stack.enter_context(patch.object(Database, "commit", commit_before))
 
 
+def _row_until_the_bytes_are_gone(stack: ExitStack) -> None:
+    """The row of a removed file goes before its bytes."""
+
+    async def forget_first(self: FileOperations, file: Any) -> bool:
+        await self.engine.call(c.ForgetFile(file.id))
+        with suppress(StorageError):
+            await self.file_access.storage.delete(storage_key(file))
+        return True
+
+    stack.enter_context(patch.object(FileOperations, "_delete_bytes", forget_first))
+
+
 BREAKS: Final[dict[str, Switch]] = {
     "lease fencing": _fence,
     "recheck in recovery": _recheck,
@@ -306,6 +320,7 @@ BREAKS: Final[dict[str, Switch]] = {
     "hold of a poll": _hold_of_a_poll,
     "lock of turns": _lock_of_turns,
     "row of the outbox": _row_of_the_outbox,
+    "row until the bytes are gone": _row_until_the_bytes_are_gone,
 }
 OF_THE_LAYER: Final[dict[str, Switch]] = {"version check": _version_check, "nothing is ready": _nothing_ready_check}
 """What only the optimistic layer asks for: other seeds cannot notice it."""

@@ -236,6 +236,7 @@ def _says_changed(outcome: Any) -> bool:
             | o.Discarded(changed=changed)
             | o.ApiKeyChanged(changed=changed)
             | o.BreakerChanged(changed=changed)
+            | o.FileChanged(changed=changed)
             | o.EndpointChanged(changed=changed)
             | o.DeliveryChanged(changed=changed)
             | o.DeliveriesMade(changed=changed)

@@ -32,6 +32,7 @@ from ficha.providers import (
     ProviderSucceeded,
     ProviderWorking,
     ReceivedCallback,
+    RemoteFile,
 )
 from ficha.providers.base import PERIODS_S, RATE
 
@@ -275,7 +276,9 @@ def signature(name: str, body: bytes) -> str:
 
 
 def _result(work: Work) -> ProviderResult:
-    return ProviderResult({"mark": work.mark, "ref": work.ref}, cost=0.25)
+    host, _, number = work.ref.partition("-")
+    made = (RemoteFile(f"https://files-of-{host}/{work.ref}.png"),) if int(number) % 2 else ()
+    return ProviderResult({"mark": work.mark, "ref": work.ref}, made, cost=0.25)
 
 
 class SiteProvider(Provider):

@@ -35,6 +35,7 @@ SEEN = {
     "hold of a poll": "to ask its provider, while another one had it",
     "lock of turns": "requests to .* (at once|within)",
     "row of the outbox": "no message was made of job",
+    "row until the bytes are gone": "lie in the storage, and no file is theirs",
     "version check": "a commit group decided over|counts|shows|does not follow",
     "nothing is ready": "before those that were ready there",
 }
@@ -44,7 +45,9 @@ WORLDS: dict[str, Callable[[int], bool]] = {
     **dict.fromkeys(("account lock", "lock of API keys", "lock order", "pool lock"), is_plain),
     **dict.fromkeys(OF_THE_LAYER, is_optimistic),
     "record of a hook": has_hooks,
-    **dict.fromkeys(("number of a run", "hold of a poll", "row of the outbox"), has_outside),
+    **dict.fromkeys(
+        ("number of a run", "hold of a poll", "row of the outbox", "row until the bytes are gone"), has_outside
+    ),
     "lock of turns": lambda seed: has_outside(seed) and is_plain(seed),
 }
 """Which seeds a missing safeguard can show in; it may be any that is not named here."""

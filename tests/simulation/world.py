@@ -16,6 +16,7 @@ from msgspec import Struct
 
 import ficha.app
 import ficha.core.webhooks
+import ficha.operations.file_access
 import ficha.worker.collector
 from ficha.core.invariants import uncounted_runs, violations
 from ficha.core.states import FINAL
@@ -36,6 +37,7 @@ from .provider_watcher import ProviderWatcher
 from .receivers import PAUSES_S, TERMS, OutboxWatcher, WebhookUser
 from .sandbox import sandbox
 from .store import SimulatedStore
+from .stored_bytes import Bucket, FileSite, FileUser, SimulatedStorage, is_swept, wrong_files
 from .trace import Trace
 from .watcher import Watcher
 
@@ -86,6 +88,7 @@ class World:
         """Whether there are providers that tools call, and receivers of webhooks. Its chance is its own, so that other
         worlds stay as they are."""
         self.network = Network(self.loop, self.faults, self.outside)
+        self.bucket = Bucket(self.network)
         self.sites: list[ProviderSite] = []
         self.decisions = Decisions()
         self._seed = seed
@@ -100,6 +103,9 @@ class World:
             stack.enter_context(patch.object(ficha.worker.collector, "HOLD_S", HOLD_S))
             stack.enter_context(patch.object(ficha.worker.collector, "POLL_S", POLL_S))
             stack.enter_context(patch.object(ficha.core.webhooks, "PAUSES_S", PAUSES_S))
+            access = ficha.operations.file_access
+            stack.enter_context(patch.object(access, "open_storage", lambda url: SimulatedStorage(self.bucket)))
+            stack.enter_context(patch.object(access.FileAccess, "inspected", self._inspected))
             stack.enter_context(_listening(self.trace))
             self.loop.set_exception_handler(self._unexpected)
             try:
@@ -116,6 +122,11 @@ class World:
                 asyncio.set_event_loop(None)
                 self.loop.bury([process for machine in self.machines for process in machine.buried])
         return report
+
+    async def _inspected(self, *_: object) -> tuple[str, str | None]:
+        """A child process would look at the bytes."""
+        await asyncio.sleep(self.outside.random() * 0.1)
+        return "text/plain", "the file is a bomb" if self.outside.random() < 0.05 else None
 
     def _report(self) -> Report:
         return Report(
@@ -177,18 +188,26 @@ class World:
         user = WebhookUser(owners, self.network, self.trace, servers, self.outside, history)
         self.outbox = OutboxWatcher(self.database, user)
         watcher.others.append(self.outbox.watch)
+        uploaders = [
+            FileUser(f"{account}.files", account, servers, self.outside, history) for account in accounts if self.sites
+        ]
         nemesis = asyncio.create_task(self._nemesis())
         await asyncio.gather(
             operator.run(self.random.randint(0, 10)),
             *(client.run(self.random.randint(1, 8)) for client in clients),
             user.run(),
+            *(uploader.run(self.outside.randint(1, 4)) for uploader in uploaders),
         )
         nemesis.cancel()
         await self._heal(operator, providers)
         await self._wait()
         for sentence in (*unfinished(self.database.state), *history.untrue(self.database.state)):
             self.trace.fail(sentence)
-        for sentence in (*providers.wrong(self.database.state), *self.outbox.wrong(self.database.state)):
+        for sentence in (
+            *providers.wrong(self.database.state),
+            *self.outbox.wrong(self.database.state),
+            *wrong_files(self.database.state, self.bucket, {site.host for site in self.sites}),
+        ):
             self.trace.fail(sentence)
         for job_id in sorted(self.database.state.jobs.keys() - provider.heard) if self.has_hooks else ():
             self.trace.fail(f"nobody was told that job {job_id} ended")
@@ -204,6 +223,7 @@ class World:
                 ask = partial(caller.ask, tries=4)
                 site = ProviderSite(f"provider{n}", self.network, self.outside, self.trace, ask)
                 self.network.add(site)
+                self.network.add(FileSite(f"files-of-{site.host}", self.bucket))
                 self.sites.append(site)
         found = ProviderWatcher(self.loop, {site.host: site for site in self.sites})
         watcher.others.append(found.watch)
@@ -311,7 +331,7 @@ class World:
     async def _heal(self, operator: Operator, providers: ProviderWatcher) -> None:
         self.trace.note("the faults stop")
         self.faults.calm()
-        for site in (*self.sites, *self.outbox.receivers):
+        for site in (*self.sites, *self.outbox.receivers, self.bucket):
             site.calm()
         providers.healed_at = self.loop.now
         self.database.slowness = 1.0
@@ -340,6 +360,7 @@ class World:
                 and all(held.state != "active" for held in state.reservations.values())
                 and not state.hooks
                 and self.outbox.is_over()
+                and is_swept(state)
             ):
                 # Whatever is still on its way, late call-backs above all, must change nothing any more.
                 await asyncio.sleep(self.random.choice((0.0, 0.0, 0.0, 40.0)))
