@@ -188,9 +188,13 @@ class S3Storage(FileStorage):
         if size > most_bytes:
             await self.delete(key)
             raise FileTooLarge(most_bytes)
-        with _told_apart():
-            await obstore.copy_async(self._store, incoming, key)
-            await obstore.delete_async(self._store, incoming)
+        try:
+            with _told_apart():
+                await obstore.copy_async(self._store, incoming, key)
+                await obstore.delete_async(self._store, incoming)
+        except FileMissing:
+            # Another caller has moved it since the look above.
+            return await super().accept(key, most_bytes)
         # Only now is the size certain: more could have been uploaded after the look above.
         counted = ByteCount(most_bytes)
         try:
