@@ -43,7 +43,7 @@ SEEN = {
 
 WORLDS: dict[str, Callable[[int], bool]] = {
     **dict.fromkeys(("account lock", "lock of API keys", "lock order", "pool lock"), is_plain),
-    **dict.fromkeys(OF_THE_LAYER, is_optimistic),
+    **dict.fromkeys(OF_THE_LAYER, lambda seed: is_optimistic(seed) and not has_outside(seed)),
     "record of a hook": has_hooks,
     **dict.fromkeys(
         ("number of a run", "hold of a poll", "row of the outbox", "row until the bytes are gone"), has_outside
@@ -51,7 +51,7 @@ WORLDS: dict[str, Callable[[int], bool]] = {
     "lock of turns": lambda seed: has_outside(seed) and is_plain(seed),
 }
 """Which seeds a missing safeguard can show in; it may be any that is not named here."""
-STARTS = {"content of an account": 50, "nothing is ready": 80, "lock of turns": 71}
+STARTS = {"content of an account": 50, "nothing is ready": 590, "lock of turns": 71}
 """Where the first seeds are known to be of no use."""
 
 
