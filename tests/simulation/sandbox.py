@@ -62,6 +62,7 @@ class Uuids:
     """Stands for the module `uuid`."""
 
     UUID = uuid.UUID
+    uuid5 = staticmethod(uuid.uuid5)
 
     def __init__(self, source: Random) -> None:
         self._source = source
