@@ -6,12 +6,16 @@ A seed that ever failed goes into REGRESSIONS with the sentence that it broke, a
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import ficha
 
 from .__main__ import told
 from .sandbox import escapes
@@ -81,4 +85,8 @@ def test_different_seeds_differ() -> None:
 
 
 def test_no_part_that_is_simulated_can_reach_real_time_or_chance() -> None:
+    """Of all modules, whatever else this process has imported so far."""
+    for module in pkgutil.walk_packages(ficha.__path__, "ficha."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
     assert escapes() == []

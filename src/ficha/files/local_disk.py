@@ -11,13 +11,13 @@ import contextlib
 import errno
 import fcntl
 import os
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote
-from uuid import uuid4
 
 from .storage import (
     INCOMING,
@@ -150,7 +150,7 @@ class IncomingFile:
     def __init__(self, folder: Path) -> None:
         self._is_kept = False
         while True:
-            self._path = folder / uuid4().hex
+            self._path = folder / uuid.uuid4().hex
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._file, fcntl.LOCK_EX)
             # Another process that starts may have removed the file before it was locked.
