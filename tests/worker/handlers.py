@@ -250,7 +250,11 @@ async def comes_back_twice(job: JobContext) -> str:
 def pools(job: Any) -> list[int]:
     """Has processes of its own, which say so."""
     with multiprocessing.get_context("fork").Pool(2) as pool:
-        return pool.map(doubled, range(4))
+        found = pool.map(doubled, range(4))
+        # Left to itself, the end of a pool kills its processes, and may wait for a lock that one of them held.
+        pool.close()
+        pool.join()
+        return found
 
 
 def doubled(number: int) -> int:
