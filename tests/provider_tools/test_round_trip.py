@@ -174,7 +174,8 @@ async def test_a_call_back_after_the_time_out_changes_nothing(url: str, server: 
     app = Ficha(url, sweep_s=0.02, secret="s" * 32, public_url=PUBLIC_URL)
     provider = LoopbackProvider(server.url())
 
-    @app.provider_tool(provider, cost=5, timeout=0.3)
+    # Long enough for the start on a busy machine: a start that takes longer is timed out itself.
+    @app.provider_tool(provider, cost=5, timeout=1.5)
     async def draw(job: Any) -> Any:
         from ficha.providers import ProviderCall
 
@@ -183,7 +184,7 @@ async def test_a_call_back_after_the_time_out_changes_nothing(url: str, server: 
     async with app, working(app):
         job_id = await submitted(app)
         job = await ended(app, job_id)
-        assert (job.status, job.error) == ("failed", "the provider did not answer within 0.3 s")
+        assert (job.status, job.error) == ("failed", "the provider did not answer within 1.5 s")
         start = server.starts[0]
         await until(lambda: server.cancelled == [start["ref"]], what="the provider is told")
         server.succeed(start["ref"])
