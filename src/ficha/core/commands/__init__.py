@@ -1,0 +1,183 @@
+"""The commands. A command is plain data and holds everything that a rule cannot compute (identifiers, jitter, the cost
+of a payload), so that deciding it twice gives the same answer.
+
+Each noun has a file; everything is imported from here.
+"""
+
+from __future__ import annotations
+
+from .accounts import ChangePlan, Credit, ForgetKey, OpenAccount
+from .api_keys import CreateApiKey, RevokeApiKey, UseApiKey
+from .base import Command
+from .endings import (
+    AcceptedByProvider,
+    CancelledByHandler,
+    Completed,
+    Ending,
+    Failed,
+    Finish,
+    Interrupted,
+    RetryLater,
+    TimedOut,
+)
+from .files import BeginFile, ExpireFile, FileRun, ForgetFile, RemoveFile, RemoveWork, StoreFile
+from .hooks import EndHook, HoldHook
+from .jobs import CancelJob, Discard, NewJob, Recover, Requeue, Resubmit, Submit, ToolTerms
+from .leases import Claim, ClaimJob, Heartbeat, Note, Report, SaveCheckpoint, SaveStep
+from .pools import DeclarePool, Elect, PausePool, RegisterWorker, ResizePool
+from .providers import CloseBreaker, EndPoll, EndTurn, HoldPoll, NoteCallback, OpenBreaker, TakeTurn, Verdict
+from .reservations import EndReservation, ExpireReservation, Reserve
+from .webhooks import (
+    AddEndpoint,
+    ChangeEndpoint,
+    EndDelivery,
+    ForgetDelivery,
+    HoldDelivery,
+    MakeDeliveries,
+    PingEndpoint,
+    ResendDelivery,
+    RotateSecret,
+)
+
+__all__ = [
+    "AcceptedByProvider",
+    "ActingAs",
+    "AddEndpoint",
+    "AnyCommand",
+    "BeginFile",
+    "CancelJob",
+    "CancelledByHandler",
+    "ChangeEndpoint",
+    "ChangePlan",
+    "Claim",
+    "ClaimJob",
+    "CloseBreaker",
+    "Command",
+    "Completed",
+    "CreateApiKey",
+    "Credit",
+    "DeclarePool",
+    "Discard",
+    "Elect",
+    "EndDelivery",
+    "EndHook",
+    "EndPoll",
+    "EndReservation",
+    "EndTurn",
+    "Ending",
+    "ExpireFile",
+    "ExpireReservation",
+    "Failed",
+    "FileRun",
+    "Finish",
+    "ForgetDelivery",
+    "ForgetFile",
+    "ForgetKey",
+    "Heartbeat",
+    "HoldDelivery",
+    "HoldHook",
+    "HoldPoll",
+    "Interrupted",
+    "MakeDeliveries",
+    "NewJob",
+    "Note",
+    "NoteCallback",
+    "OpenAccount",
+    "OpenBreaker",
+    "PausePool",
+    "PingEndpoint",
+    "Recover",
+    "RegisterWorker",
+    "RemoveFile",
+    "RemoveWork",
+    "Report",
+    "Requeue",
+    "ResendDelivery",
+    "Reserve",
+    "ResizePool",
+    "Resubmit",
+    "RetryLater",
+    "RevokeApiKey",
+    "RotateSecret",
+    "SaveCheckpoint",
+    "SaveStep",
+    "StoreFile",
+    "Submit",
+    "TakeTurn",
+    "TimedOut",
+    "ToolTerms",
+    "UnwrappedCommand",
+    "UseApiKey",
+    "Verdict",
+    "unwrapped",
+]
+
+
+class ActingAs(Command, frozen=True):
+    """A command with the name of its caller: unless it is refused, it writes a line to the audit log."""
+
+    actor: str
+    command: UnwrappedCommand
+
+
+UnwrappedCommand = (
+    OpenAccount
+    | ChangePlan
+    | Credit
+    | Submit
+    | Claim
+    | ClaimJob
+    | Heartbeat
+    | SaveCheckpoint
+    | SaveStep
+    | Report
+    | Note
+    | Finish
+    | CancelJob
+    | Reserve
+    | EndReservation
+    | Recover
+    | ExpireReservation
+    | ForgetKey
+    | Requeue
+    | Resubmit
+    | Discard
+    | DeclarePool
+    | PausePool
+    | ResizePool
+    | RegisterWorker
+    | Elect
+    | CreateApiKey
+    | RevokeApiKey
+    | UseApiKey
+    | HoldHook
+    | EndHook
+    | TakeTurn
+    | EndTurn
+    | OpenBreaker
+    | CloseBreaker
+    | BeginFile
+    | StoreFile
+    | RemoveFile
+    | ExpireFile
+    | ForgetFile
+    | NoteCallback
+    | HoldPoll
+    | EndPoll
+    | RemoveWork
+    | AddEndpoint
+    | ChangeEndpoint
+    | RotateSecret
+    | PingEndpoint
+    | MakeDeliveries
+    | HoldDelivery
+    | EndDelivery
+    | ResendDelivery
+    | ForgetDelivery
+)
+AnyCommand = UnwrappedCommand | ActingAs
+
+
+def unwrapped(command: Command) -> Command:
+    """The command itself, without the caller's name."""
+    return command.command if type(command) is ActingAs else command

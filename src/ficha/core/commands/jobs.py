@@ -1,0 +1,88 @@
+"""Jobs before and after their runs: submitted, cancelled, recovered, and taken from the dead-letter list."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..records import JobSpec
+from .base import Command
+
+
+class NewJob(Struct, frozen=True, gc=False):
+    """What a tool makes of one payload: the part of a submit that becomes one job."""
+
+    id: str
+    spec: JobSpec
+    payload: str
+    priority: int = 0
+    """The tool's offset: added to the plan's priority."""
+    max_wait_ms: int | None = None
+    plans: tuple[str, ...] | None = None
+    """The only plans that may submit it; None where any may, and where the application itself submits."""
+    provider: str | None = None
+    """The external provider whose outage refuses the submit; None if the job waits for the end of an outage."""
+    files: tuple[str, ...] = ()
+    """The files that its payload names."""
+
+
+class Submit(Command, frozen=True):
+    """Creates and charges all of `jobs`, or none. More than one job needs a `batch_id`, of a new batch or (`joins`) of
+    one that the account has already."""
+
+    account_id: str
+    jobs: tuple[NewJob, ...]
+    fingerprint: str = ""
+    key: str | None = None
+    key_ttl_ms: int | None = None
+    reservation_id: str | None = None
+    batch_id: str | None = None
+    run_at: int | None = None
+    delay_ms: int = 0
+    joins: bool = False
+
+
+class CancelJob(Command, frozen=True):
+    job_id: str
+    account_id: str | None = None
+    """When given, another account's job is not found."""
+    reason: str | None = None
+
+
+class Recover(Command, frozen=True):
+    """Does what is due for a job by now (see `recover.py`), if anything is."""
+
+    job_id: str
+
+
+class Requeue(Command, frozen=True):
+    """Runs a dead letter again as the new job `new_id`, with a new charge. The old job stays failed and refunded."""
+
+    job_id: str
+    new_id: str
+
+
+class ToolTerms(Struct, frozen=True, gc=False):
+    """Of a tool, what a submit takes into account beside the job itself; the same as in `NewJob`."""
+
+    priority: int = 0
+    plans: tuple[str, ...] | None = None
+    provider: str | None = None
+
+
+class Resubmit(Command, frozen=True):
+    """Runs a dead letter again as `Requeue` does, but for the account's own user: the limits of a submit apply.
+
+    tools: those that users may call, by name; a job of any other tool is refused.
+    """
+
+    account_id: str
+    """Another account's job is not found."""
+    job_id: str
+    new_id: str
+    tools: dict[str, ToolTerms]
+
+
+class Discard(Command, frozen=True):
+    """Removes a job from the dead-letter list."""
+
+    job_id: str

@@ -1,0 +1,88 @@
+"""Webhook endpoints, and the messages on their way to them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .base import Command
+
+
+class AddEndpoint(Command, frozen=True):
+    """Adds an address that is told of events: of an account's, or (owner "") of every account's. No events: all."""
+
+    owner: str
+    endpoint_id: str
+    url: str
+    secret: str
+    events: tuple[str, ...] = ()
+    description: str = ""
+
+
+class ChangeEndpoint(Command, frozen=True):
+    """Removes an endpoint, or enables one that was disabled."""
+
+    owner: str
+    endpoint_id: str
+    to: Literal["removed", "enabled"]
+
+
+class RotateSecret(Command, frozen=True):
+    """Messages are signed with a new secret from now on, and for `overlap_ms` with the earlier ones too."""
+
+    owner: str
+    endpoint_id: str
+    secret: str
+    overlap_ms: int
+
+
+class PingEndpoint(Command, frozen=True):
+    """Sends a test to an endpoint."""
+
+    owner: str
+    endpoint_id: str
+    delivery_id: str
+    body: str
+
+
+class MakeDeliveries(Command, frozen=True):
+    """Makes the messages that a hook owes, and ends it. `attempt` is that of the hook; `deliveries` names the owner and
+    id of each endpoint that may want it, and the id of the message."""
+
+    hook: str
+    job_id: str
+    account_id: str
+    attempt: int
+    event: str
+    body: str
+    deliveries: tuple[tuple[str, str, str], ...]
+
+
+class HoldDelivery(Command, frozen=True):
+    """Takes a message that is due, to send it; after `hold_ms` whoever took it is taken for dead."""
+
+    delivery_id: str
+    owner: str
+    hold_ms: int
+
+
+class EndDelivery(Command, frozen=True):
+    """What came of an attempt: the status of the answer, or why there was none. `owner` is given where the endpoint may
+    be judged by it: not where one that works goes on working."""
+
+    delivery_id: str
+    owner: str | None
+    attempt: int
+    status: int | None = None
+    error: str | None = None
+    jitter: float = 0.0
+
+
+class ResendDelivery(Command, frozen=True):
+    delivery_id: str
+    owner: str
+
+
+class ForgetDelivery(Command, frozen=True):
+    """Deletes a message that ended long ago."""
+
+    delivery_id: str
