@@ -1,0 +1,75 @@
+"""The values that the rules read and write: one class per word of the glossary.
+
+Records are frozen. A record never holds what can be derived from another one, with one exception: an account
+carries counters over its jobs and reservations, so that a submit or a finish reads one row (`invariants.py` proves
+that they agree).
+Payloads and results are JSON text that no rule reads; they are passed beside the records, not inside them.
+
+Each noun has a file; everything is imported from here.
+"""
+
+from .accounts import Account, Entry, EntryKind, Key, KeyName, KeyScope, Reservation, ReservationState
+from .api_keys import ApiKey, ApiKeyScope, ApiKeyUse, AuditLine
+from .base import Record
+from .files import File, FileRole, FileState, FileUsage
+from .hooks import HookName, PendingHook
+from .jobs import Batch, Checkpoint, Content, ContentName, Event, Job, JobSpec, Status, Step
+from .keyed import Keyed, KeyedName
+from .places import HELD, WAITING, Awaiting, Leased, Parked, Place, Ready
+from .pools import Leader, Pool, Tally, TallyKind, Worker
+from .providers import ProviderOutage, ProviderState
+from .webhooks import Delivery, DeliveryState, Endpoint, WebhookEndpoints
+
+__all__ = [
+    "HELD",
+    "WAITING",
+    "Account",
+    "AnyKeyed",
+    "ApiKey",
+    "ApiKeyScope",
+    "ApiKeyUse",
+    "AuditLine",
+    "Awaiting",
+    "Batch",
+    "Checkpoint",
+    "Content",
+    "ContentName",
+    "Delivery",
+    "DeliveryState",
+    "Endpoint",
+    "Entry",
+    "EntryKind",
+    "Event",
+    "File",
+    "FileRole",
+    "FileState",
+    "FileUsage",
+    "HookName",
+    "Job",
+    "JobSpec",
+    "Key",
+    "KeyName",
+    "KeyScope",
+    "Keyed",
+    "KeyedName",
+    "Leader",
+    "Leased",
+    "Parked",
+    "PendingHook",
+    "Place",
+    "Pool",
+    "ProviderOutage",
+    "ProviderState",
+    "Ready",
+    "Record",
+    "Reservation",
+    "ReservationState",
+    "Status",
+    "Step",
+    "Tally",
+    "TallyKind",
+    "WebhookEndpoints",
+    "Worker",
+]
+
+AnyKeyed = Leader | ProviderState | ProviderOutage | WebhookEndpoints | Delivery | File | FileUsage

@@ -1,0 +1,50 @@
+"""Where an active job is: it waits, or somebody holds it."""
+
+from __future__ import annotations
+
+from .base import Record
+
+
+class Ready(Record, frozen=True, tag=True):
+    """Queued, and any worker of the pool may claim it."""
+
+    rank: int
+    ages_at: int | None = None
+    """When waiting next improves the rank; None if the plan has no ageing."""
+
+
+class Parked(Record, frozen=True, tag=True):
+    """Queued, and not claimable: before `due_at`, or (if that is None) while its account is at its `max_running`, or
+    (`behind`) while an equal job is run."""
+
+    rank: int
+    due_at: int | None = None
+    behind: str | None = None
+    """The job whose result would answer this one. This one goes on counting as admitted, and waits until the other is
+    no longer held, or at most until `due_at`."""
+
+
+class Leased(Record, frozen=True, tag=True):
+    """Held by a worker until `expires_at`, and at most until `deadline_at`."""
+
+    worker: str
+    leased_at: int
+    heartbeat_at: int
+    expires_at: int
+    deadline_at: int
+
+
+class Awaiting(Record, frozen=True, tag=True):
+    """With an external provider under the reference `ref`: holds a slot of the pool, but no worker."""
+
+    ref: str
+    since_at: int
+    deadline_at: int
+    poll_at: int | None = None
+    """When somebody asks the provider next; while somebody does so, when they are taken for dead. None: nobody asks."""
+
+
+Place = Ready | Parked | Leased | Awaiting
+WAITING = (Ready, Parked)
+HELD = (Leased, Awaiting)
+"""The places of waiting jobs, and of jobs that hold a slot. (isinstance is faster with tuples than with unions.)"""
