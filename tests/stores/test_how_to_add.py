@@ -33,11 +33,12 @@ TABLE = {
     ),
 }
 QUERY = {
-    "store/base.py": (
-        "class GetSnapshot(Query[Snapshot], frozen=True):",
-        "class ListNotes(Query[list[Any]], frozen=True):\n"
+    "store/base/accounts.py": (
+        "class GetAccount(Query[Account | None], frozen=True):",
+        "class ListNotes(Query[list[object]], frozen=True):\n"
         "    account_id: str\n    before: str | None = None\n    limit: int = 50\n\n\n",
     ),
+    "store/base/__init__.py": ("from .api_keys import ApiKeyList,", "from .accounts import ListNotes\n"),
     "store/sql/questions.py": (
         "    q.ListReservations: (t.RESERVATIONS,",
         '    q.ListNotes: (t.NOTES, "id DESC", (("account_id", "=", "account_id"), ("id", "<", "before"))),\n',

@@ -1,0 +1,41 @@
+"""Questions about accounts: the ledger, reservations, idempotency keys."""
+
+from __future__ import annotations
+
+from ...core.records import Account, Entry, Key, Reservation
+from .query import Query
+
+
+class GetAccount(Query[Account | None], frozen=True):
+    account_id: str
+
+
+class ListAccounts(Query[list[Account]], frozen=True):
+    """By id, ascending, after `after`."""
+
+    after: str | None = None
+    limit: int = 50
+
+
+class ListEntries(Query[list[Entry]], frozen=True):
+    """Newest first; `before_number` is the number before which the page starts."""
+
+    account_id: str
+    before_number: int | None = None
+    limit: int = 50
+
+
+class ListReservations(Query[list[Reservation]], frozen=True):
+    """Newest first (by id, descending). The state is as stored: an active one may have expired."""
+
+    account_id: str | None = None
+    before: str | None = None
+    limit: int = 50
+
+
+class ListKeys(Query[list[Key]], frozen=True):
+    """By account, key and scope, ascending, after those three."""
+
+    account_id: str | None = None
+    after: tuple[str, str, str] | None = None
+    limit: int = 50

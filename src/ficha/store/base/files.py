@@ -1,0 +1,43 @@
+"""Questions about files."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ...core.records import File, FileRole, FileUsage
+from .query import Query
+
+
+class GetFiles(Query[list[File]], frozen=True):
+    """Those of these files that there are, in whatever state and no particular order."""
+
+    ids: tuple[str, ...]
+
+
+class ListFiles(Query[list[File]], frozen=True):
+    """Files that are not removed, newest first (by id, descending); `before` is the id before which the page starts."""
+
+    account_id: str | None = None
+    role: FileRole | None = None
+    before: str | None = None
+    limit: int = 50
+
+
+class ListLinkedFiles(Query[list[File]], frozen=True):
+    """Files that are not removed, by id, of these jobs (that made them, or took them first) or reservations."""
+
+    link: Literal["job", "reservation"]
+    ids: tuple[str, ...]
+    limit: int = 1_000
+
+
+class ListDueFiles(Query[list[File]], frozen=True):
+    """Files whose time is over by the database's clock, the longest first. The rule checks each again."""
+
+    limit: int = 500
+
+
+class GetFileUsage(Query[FileUsage], frozen=True):
+    """How many files an account has, and their bytes; none for an account that does not exist."""
+
+    account_id: str

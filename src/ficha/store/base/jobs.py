@@ -1,0 +1,71 @@
+"""Questions about jobs, their steps and their batches."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...core.records import Batch, Job, Status, Step
+from .query import Query
+
+
+class JobRow(Struct, frozen=True):
+    """A job with its payload and result, which no rule reads."""
+
+    job: Job
+    payload: str
+    result: str | None
+
+
+class GetJobs(Query[list[JobRow]], frozen=True):
+    """The jobs with these ids that exist, in no particular order."""
+
+    ids: tuple[str, ...]
+
+
+LEFT_OUT: Final = "null"
+
+
+def without_texts(job: Job) -> Job:
+    """The job as a list has it: `LEFT_OUT` stands for the data and the partial result of its checkpoint."""
+    point = job.checkpoint
+    return job if point is None else replace(job, checkpoint=replace(point, data=LEFT_OUT, partial=LEFT_OUT))
+
+
+class ListJobs(Query[list[Job]], frozen=True):
+    """Newest first (by id, descending), all conditions together; `before` is the id after which the page starts.
+
+    Without the texts, which may be large: payloads and results, and what checkpoints hold (see `without_texts`).
+    """
+
+    account_id: str | None = None
+    statuses: tuple[Status, ...] = ()
+    tool: str | None = None
+    pool: str | None = None
+    batch_id: str | None = None
+    session: str | None = None
+    dead: bool = False
+    """Only those in the dead-letter list."""
+    stuck_before_at: int | None = None
+    """Only leased ones whose last heartbeat is older than this."""
+    before: str | None = None
+    limit: int = 50
+
+
+class ListSteps(Query[list[Step]], frozen=True):
+    """All stored steps of a job, in the order they were stored."""
+
+    job_id: str
+
+
+class BatchCounts(Struct, frozen=True):
+    """A batch and its jobs by status; `total` of the batch counts those first submitted."""
+
+    batch: Batch
+    by_status: dict[Status, int]
+
+
+class GetBatch(Query[BatchCounts | None], frozen=True):
+    batch_id: str
