@@ -16,19 +16,15 @@ from . import validation as arg
 from .core.commands import DeclarePool
 from .core.outcomes import PoolChanged
 from .core.payload import Dedupe
-from .core.policy import CREDITS_LOW_HOOK, JOB_ENDED_HOOK, TELL_PROVIDER, HookTerms, Plan, Policy, Webhooks
+from .core.policy import CREDITS_LOW_HOOK, JOB_ENDED_HOOK, TELL_PROVIDER, HookTerms, Plan, Webhooks
 from .core.records import Pool
 from .core.visibility import Audience
 from .declarations import (
     LINGER_MS,
-    PRIORITY_BOUND,
     CheckpointOrder,
-    checked_plans,
     checked_pools,
-    checked_webhooks,
     declared_tool,
     is_seconds,
-    is_whole,
     name_problem,
 )
 from .engine.committer import CommitLimits
@@ -39,9 +35,10 @@ from .environment import listed, setting
 from .files.inspection_limits import InspectionLimits
 from .operations import AllOperations, BoundOperations, FileAccess
 from .outbound import AddressRules, Outbound, OutboundError
+from .policy_settings import checked_intervals, checked_policy
 from .providers import Provider, ProviderCall, ProviderHttp
 from .signing import LEAST_BYTES, Signer
-from .store.base import COMMITS_KEPT_MS_MIN, Store
+from .store.base import Store
 from .store.connect import connect, store_for
 from .store.schema_name import DEFAULT_SCHEMA, schema_problem
 from .tool_calls import DeclaredTool, handler_of
@@ -191,49 +188,28 @@ class Ficha(AllOperations):
         AddressRules(self.allow_addresses)  # An entry that makes no sense shows at once.
         self._outbound: Outbound | None = None
         self.limits = limits or Limits()
-        self.lease_s = lease_s if lease_s is not None else _milliseconds("JOB_LOCK_TTL_MS", 60_000) / 1_000
-        lease_ms = _milliseconds_of(self.lease_s, "lease_s")
-        usual_ms = min(10_000, max(1, lease_ms // 3))
-        self.heartbeat_s = (
-            heartbeat_s if heartbeat_s is not None else _milliseconds("JOB_HEARTBEAT_INTERVAL_MS", usual_ms) / 1_000
-        )
-        _milliseconds_of(sweep_s, "sweep_s")
-        if _milliseconds_of(self.heartbeat_s, "heartbeat_s") > lease_ms:
-            raise ValueError(
-                f"heartbeat_s ({self.heartbeat_s:g}) is longer than lease_s ({self.lease_s:g}), so every job would "
-                "lose its lease; make it a third of the lease or less"
-            )
-        if not is_whole(max_recoveries, 1, 1_000_000):
-            raise ValueError(f"max_recoveries must be a whole number from 1 to 1000000, not {max_recoveries!r}")
-        if not is_whole(first_job_boost, -PRIORITY_BOUND, PRIORITY_BOUND):
-            raise ValueError(
-                f"first_job_boost must be a whole number within ±{PRIORITY_BOUND}, not {first_job_boost!r}"
-            )
-        known = checked_plans(plans)
-        self.default_plan = next(iter(known))
-        self.policy = Policy(
-            plans=known,
-            lease_ms=lease_ms,
-            max_recoveries=max_recoveries,
-            stuck_ms=_milliseconds_of(stuck_s, "stuck_s"),
-            max_age_ms=_milliseconds_of(max_age_s, "max_age_s"),
-            key_ttl_ms=_milliseconds_within(key_ttl_s, key_ttl_max_s, "key_ttl"),
-            key_ttl_max_ms=_milliseconds_of(key_ttl_max_s, "key_ttl_max_s"),
-            reservation_ttl_ms=_milliseconds_within(reservation_ttl_s, reservation_ttl_max_s, "reservation_ttl"),
-            reservation_ttl_max_ms=_milliseconds_of(reservation_ttl_max_s, "reservation_ttl_max_s"),
-            reservations_kept_ms=_milliseconds_of(reservations_kept_s, "reservations_kept_s"),
-            schedule_max_ms=_milliseconds_of(schedule_max_s, "schedule_max_s"),
-            warn_share=_share(warn_share),
+        self.lease_s, self.heartbeat_s = checked_intervals(lease_s, heartbeat_s, sweep_s)
+        self.policy = checked_policy(
+            plans=plans,
             first_job_boost=first_job_boost,
-            commits_kept_ms=_commits_kept_ms(commits_kept_s),
-            job_events=self.limits.job_events,
-            late_bytes=self.limits.late_bytes,
-            job_callbacks=self.limits.job_callbacks,
-            file_bytes=self.limits.file_bytes,
-            upload_ms=_milliseconds_of(upload_s, "upload_s"),
-            unused_file_ms=_milliseconds_of(unused_file_s, "unused_file_s"),
-            webhooks=checked_webhooks(webhooks),
+            lease_s=self.lease_s,
+            max_recoveries=max_recoveries,
+            stuck_s=stuck_s,
+            max_age_s=max_age_s,
+            key_ttl_s=key_ttl_s,
+            key_ttl_max_s=key_ttl_max_s,
+            reservation_ttl_s=reservation_ttl_s,
+            reservation_ttl_max_s=reservation_ttl_max_s,
+            reservations_kept_s=reservations_kept_s,
+            schedule_max_s=schedule_max_s,
+            upload_s=upload_s,
+            unused_file_s=unused_file_s,
+            commits_kept_s=commits_kept_s,
+            warn_share=warn_share,
+            webhooks=webhooks,
+            limits=self.limits,
         )
+        self.default_plan = next(iter(self.policy.plans))
         self.inspection_limits = inspection_limits or InspectionLimits()
         self.file_access = self._new_file_access()
         self._pools = {DEFAULT_POOL: Pool(DEFAULT_POOL)} | checked_pools(pools)
@@ -663,44 +639,3 @@ def _declared_name(name: str | None, function: Callable[..., Any], what: str) ->
 def _telling(starter: Starter) -> Hook:
     """The built-in hook that tells a provider. Rules owe it; it is for no end by itself."""
     return Hook(HookTerms(TELL_PROVIDER, frozenset()), starter.tell, 60.0)
-
-
-def _milliseconds(variable: str, default: int) -> int:
-    """A setting from the environment, in milliseconds."""
-    text = os.environ.get(variable)
-    if not text:
-        return default
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{variable} must be a whole number of milliseconds, not {text!r}")
-    return int(text)
-
-
-def _milliseconds_of(seconds: float, what: str) -> int:
-    if not is_seconds(seconds):
-        raise ValueError(f"{what} must be a number of seconds from a millisecond up, not {seconds!r}")
-    return int(seconds * 1_000)
-
-
-def _milliseconds_within(seconds: float, most_s: float, what: str) -> int:
-    """A default, which must not be longer than what callers may ask for."""
-    found_ms = _milliseconds_of(seconds, f"{what}_s")
-    if found_ms > _milliseconds_of(most_s, f"{what}_max_s"):
-        raise ValueError(f"{what}_s ({seconds:g}) is more than {what}_max_s ({most_s:g}); raise that too")
-    return found_ms
-
-
-def _commits_kept_ms(seconds: float) -> int:
-    kept_ms = _milliseconds_of(seconds, "commits_kept_s")
-    if kept_ms < COMMITS_KEPT_MS_MIN:
-        least_s = COMMITS_KEPT_MS_MIN // 1_000
-        raise ValueError(
-            f"commits_kept_s must be {least_s} or more, not {seconds!r}: whether a commit took place is asked for as "
-            "long as half of that"
-        )
-    return kept_ms
-
-
-def _share(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise ValueError(f"warn_share must be a number from 0 up, not {value!r}")
-    return value

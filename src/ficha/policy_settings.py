@@ -1,0 +1,125 @@
+"""How the numbers and settings that an application is given become its `Policy`, which rules read.
+
+Each is checked here, and seconds become milliseconds. What no rule reads stays out, such as the database's address and
+the secret.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from .core.policy import Plan, Policy, Webhooks
+from .declarations import PRIORITY_BOUND, checked_plans, checked_webhooks, is_seconds, is_whole
+from .store.base import COMMITS_KEPT_MS_MIN
+from .validation import Limits
+
+
+def checked_intervals(lease_s: float | None, heartbeat_s: float | None, sweep_s: float) -> tuple[float, float]:
+    """The lease and the heartbeat in seconds: those given, else the environment's, else the defaults."""
+    lease_s = lease_s if lease_s is not None else _milliseconds("JOB_LOCK_TTL_MS", 60_000) / 1_000
+    lease_ms = _milliseconds_of(lease_s, "lease_s")
+    usual_ms = min(10_000, max(1, lease_ms // 3))
+    heartbeat_s = (
+        heartbeat_s if heartbeat_s is not None else _milliseconds("JOB_HEARTBEAT_INTERVAL_MS", usual_ms) / 1_000
+    )
+    _milliseconds_of(sweep_s, "sweep_s")
+    if _milliseconds_of(heartbeat_s, "heartbeat_s") > lease_ms:
+        raise ValueError(
+            f"heartbeat_s ({heartbeat_s:g}) is longer than lease_s ({lease_s:g}), so every job would lose its lease; "
+            "make it a third of the lease or less"
+        )
+    return lease_s, heartbeat_s
+
+
+def checked_policy(
+    *,
+    plans: Iterable[Plan],
+    first_job_boost: int,
+    lease_s: float,
+    max_recoveries: int,
+    stuck_s: float,
+    max_age_s: float,
+    key_ttl_s: float,
+    key_ttl_max_s: float,
+    reservation_ttl_s: float,
+    reservation_ttl_max_s: float,
+    reservations_kept_s: float,
+    schedule_max_s: float,
+    upload_s: float,
+    unused_file_s: float,
+    commits_kept_s: float,
+    warn_share: float,
+    webhooks: bool | Webhooks,
+    limits: Limits,
+) -> Policy:
+    """The policy of an application that has declared no tools and hooks yet; `Ficha` describes the arguments."""
+    if not is_whole(max_recoveries, 1, 1_000_000):
+        raise ValueError(f"max_recoveries must be a whole number from 1 to 1000000, not {max_recoveries!r}")
+    if not is_whole(first_job_boost, -PRIORITY_BOUND, PRIORITY_BOUND):
+        raise ValueError(f"first_job_boost must be a whole number within ±{PRIORITY_BOUND}, not {first_job_boost!r}")
+    return Policy(
+        plans=checked_plans(plans),
+        lease_ms=_milliseconds_of(lease_s, "lease_s"),
+        max_recoveries=max_recoveries,
+        stuck_ms=_milliseconds_of(stuck_s, "stuck_s"),
+        max_age_ms=_milliseconds_of(max_age_s, "max_age_s"),
+        key_ttl_ms=_milliseconds_within(key_ttl_s, key_ttl_max_s, "key_ttl"),
+        key_ttl_max_ms=_milliseconds_of(key_ttl_max_s, "key_ttl_max_s"),
+        reservation_ttl_ms=_milliseconds_within(reservation_ttl_s, reservation_ttl_max_s, "reservation_ttl"),
+        reservation_ttl_max_ms=_milliseconds_of(reservation_ttl_max_s, "reservation_ttl_max_s"),
+        reservations_kept_ms=_milliseconds_of(reservations_kept_s, "reservations_kept_s"),
+        schedule_max_ms=_milliseconds_of(schedule_max_s, "schedule_max_s"),
+        warn_share=_share(warn_share),
+        first_job_boost=first_job_boost,
+        commits_kept_ms=_commits_kept_ms(commits_kept_s),
+        job_events=limits.job_events,
+        late_bytes=limits.late_bytes,
+        job_callbacks=limits.job_callbacks,
+        file_bytes=limits.file_bytes,
+        upload_ms=_milliseconds_of(upload_s, "upload_s"),
+        unused_file_ms=_milliseconds_of(unused_file_s, "unused_file_s"),
+        webhooks=checked_webhooks(webhooks),
+    )
+
+
+def _milliseconds(variable: str, default: int) -> int:
+    """A setting from the environment, in milliseconds."""
+    text = os.environ.get(variable)
+    if not text:
+        return default
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{variable} must be a whole number of milliseconds, not {text!r}")
+    return int(text)
+
+
+def _milliseconds_of(seconds: float, what: str) -> int:
+    if not is_seconds(seconds):
+        raise ValueError(f"{what} must be a number of seconds from a millisecond up, not {seconds!r}")
+    return int(seconds * 1_000)
+
+
+def _milliseconds_within(seconds: float, most_s: float, what: str) -> int:
+    """A default, which must not be longer than what callers may ask for."""
+    found_ms = _milliseconds_of(seconds, f"{what}_s")
+    if found_ms > _milliseconds_of(most_s, f"{what}_max_s"):
+        raise ValueError(f"{what}_s ({seconds:g}) is more than {what}_max_s ({most_s:g}); raise that too")
+    return found_ms
+
+
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise ValueError(f"warn_share must be a number from 0 up, not {value!r}")
+    return value
+
+
+def _commits_kept_ms(seconds: float) -> int:
+    kept_ms = _milliseconds_of(seconds, "commits_kept_s")
+    if kept_ms < COMMITS_KEPT_MS_MIN:
+        least_s = COMMITS_KEPT_MS_MIN // 1_000
+        raise ValueError(
+            f"commits_kept_s must be {least_s} or more, not {seconds!r}: whether a commit took place is asked for as "
+            "long as half of that"
+        )
+    return kept_ms
