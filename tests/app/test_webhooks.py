@@ -429,16 +429,15 @@ async def test_a_running_worker_sends_as_jobs_end_in_another_application(url: st
 
 DYING = """
 import asyncio, os, signal, sys
-from ficha import Ficha, Webhooks
+from ficha import Ficha, Webhooks, declared_parts
 from ficha.operations.webhooks import WebhookOperations
 from ficha.worker import delivery_runner, hook_runner
-import ficha.app
 
 url, target, step = sys.argv[1:]
 timeout_s = 60.0
 if step != "lives":
     hook_runner.GRACE_S = delivery_runner.GRACE_S = 0.0
-    ficha.app.HOOK_S = timeout_s = 0.2
+    declared_parts.HOOK_S = timeout_s = 0.2
 app = Ficha(url, webhooks=Webhooks(timeout_s=timeout_s), allow_addresses=["127.0.0.0/8"])
 
 @app.tool()
