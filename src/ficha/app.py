@@ -38,6 +38,7 @@ from .worker import (
     CONCURRENCY,
     Collector,
     DeliveryRunner,
+    DueRunner,
     HookRunner,
     Starter,
     WorkerLoop,
@@ -310,8 +311,7 @@ class Ficha(DeclaredParts):
         if concurrency is None:
             served_tools = [tool for tool in self.tools.values() if tool.pool in served]
             concurrency = min(self.limits.claim_jobs, max(map(concurrency_for, served_tools), default=CONCURRENCY))
-        starter, terms = Starter(self) if self._providers else None, self.policy.webhooks
-        hooks = self._hooks_with(starter)
+        starter = Starter(self) if self._providers else None
         return WorkerLoop(
             self,
             self.tools,
@@ -321,11 +321,19 @@ class Ficha(DeclaredParts):
             heartbeat_s=self.heartbeat_s,
             open_operations=partial(self.separate_operations, sweeps=False) if has_own_thread else None,
             hung=hung,
-            hooks=HookRunner(self, hooks) if hooks else None,
             starter=starter,
-            collector=Collector(self, self.tools) if self._providers else None,
-            deliveries=None if terms is None else DeliveryRunner(self, self.outbound, timeout_s=terms.timeout_s),
+            beside=self._beside(starter),
         )
+
+    def _beside(self, starter: Starter | None) -> list[DueRunner]:
+        """What a worker runs beside the jobs. Hooks come after what ends jobs, and webhooks after what makes them."""
+        hooks = self._hooks_with(starter)
+        terms = self.policy.webhooks
+        return [
+            *([] if starter is None else [Collector(self, self.tools)]),
+            *([HookRunner(self, hooks)] if hooks else []),
+            *([] if terms is None else [DeliveryRunner(self, self.outbound, timeout_s=terms.timeout_s)]),
+        ]
 
     @asynccontextmanager
     async def separate_operations(self, *, sweeps: bool = True, creates: bool = True) -> AsyncIterator[BoundOperations]:

@@ -8,7 +8,7 @@ import pytest
 
 from ficha import Ficha, JobView
 from ficha.testing import Sandbox
-from ficha.worker import hook_runner
+from ficha.worker import due_runner, hook_runner
 from tests.support import processes
 from tests.support.shop import World, declare, shop
 from tests.support.waiting import until
@@ -153,10 +153,34 @@ async def _has_none(app: Ficha) -> bool:
     return not await app.hooks()
 
 
+async def test_a_running_worker_calls_a_hook_again_when_its_pause_is_over(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(due_runner, "POLL_S", 3_600.0)
+    calls: list[str] = []
+    app = shop(url)
+
+    @app.on()
+    async def shaky(job: JobView) -> None:
+        calls.append(job.id)
+        if len(calls) == 1:
+            raise ConnectionError("nobody answers")
+
+    async with app:
+        await app.open_account("ana", plan="open", credits=100)
+        working = asyncio.create_task(app.run_worker(["cpu"]))
+        job_id = (await app.submit("upscale", {"image": "x"}, account="ana")).job_id
+        await app.cancel(job_id)
+        await until(lambda: len(calls) == 2, within_s=20)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+    assert calls == [job_id, job_id]
+
+
 async def test_hooks_that_end_during_a_look_leave_none_waiting_for_the_next_poll(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hook_runner, "POLL_S", 3_600.0)
+    monkeypatch.setattr(due_runner, "POLL_S", 3_600.0)
     monkeypatch.setattr(hook_runner, "AT_ONCE", 2)
     told: list[str] = []
     second_look = asyncio.Event()
@@ -251,7 +275,7 @@ async def test_a_hook_of_no_tool_and_one_that_comes_too_late_are_refused() -> No
 DYING = """
 import asyncio, os, signal, sys
 from ficha import Ficha
-from ficha.worker import hook_runner
+from ficha.worker import due_runner, hook_runner
 
 hook_runner.GRACE_S = 0.0
 app = Ficha(sys.argv[1])

@@ -14,7 +14,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from ficha import Ficha, InvalidArgument, InvalidState, NewWebhook, NotFound, QuotaExceeded, RateLimited, Webhooks
 from ficha.store.base import GetState
-from ficha.worker import delivery_runner
+from ficha.worker import delivery_runner, due_runner
 from tests.support import processes
 from tests.support.receiver import Received, Receiver, Reply
 from tests.support.shop import World, shop
@@ -305,7 +305,7 @@ async def test_a_name_that_leads_inside_later_is_refused_when_it_is_delivered(
 
 async def test_one_slow_endpoint_delays_nobody_elses(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_runner, "AT_ONCE", 6)
-    monkeypatch.setattr(delivery_runner, "POLL_S", 3_600.0)
+    monkeypatch.setattr(due_runner, "POLL_S", 3_600.0)
     gate = asyncio.Event()
 
     async def hanging(request: Received, writer: asyncio.StreamWriter) -> Reply:

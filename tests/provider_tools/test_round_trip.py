@@ -213,7 +213,7 @@ async def test_a_cancelled_job_is_cancelled_at_the_provider(url: str, server: Lo
 async def test_a_provider_that_does_not_hear_of_the_end_is_told_again(
     server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ficha.worker.hook_runner.POLL_S", 0.05)
+    monkeypatch.setattr("ficha.worker.due_runner.POLL_S", 0.05)
     async with studio("memory:", LoopbackProvider(server.url())) as app, working(app):
         job_id = await submitted(app)
         await until(lambda: _is_awaiting(app, job_id))

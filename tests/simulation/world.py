@@ -18,6 +18,7 @@ import ficha.app
 import ficha.core.webhooks
 import ficha.operations.file_access
 import ficha.worker.collector
+import ficha.worker.due_runner
 from ficha.core.invariants import uncounted_runs, violations
 from ficha.core.states import FINAL
 from ficha.core.webhooks import OPERATOR
@@ -101,7 +102,7 @@ class World:
             stack.enter_context(patch.object(ficha.app, "Engine", TellingEngine))
             stack.enter_context(patch.object(ficha.app, "Outbound", partial(SimulatedOutbound, self.network)))
             stack.enter_context(patch.object(ficha.worker.collector, "HOLD_S", HOLD_S))
-            stack.enter_context(patch.object(ficha.worker.collector, "POLL_S", POLL_S))
+            stack.enter_context(patch.object(ficha.worker.due_runner, "POLL_S", POLL_S))
             stack.enter_context(patch.object(ficha.core.webhooks, "PAUSES_S", PAUSES_S))
             access = ficha.operations.file_access
             stack.enter_context(patch.object(access, "open_storage", lambda url: SimulatedStorage(self.bucket)))

@@ -3,6 +3,7 @@
 from .collector import Collector
 from .context import JobContext, ThreadJobContext
 from .delivery_runner import DeliveryRunner
+from .due_runner import DueRunner
 from .hook_runner import Hook, HookRunner
 from .registration import worker_name
 from .results import ENDINGS, Accepted, Cancel, FinalError, Partial, Retry, UnstorableValue, UserError
@@ -17,6 +18,7 @@ __all__ = [
     "Cancel",
     "Collector",
     "DeliveryRunner",
+    "DueRunner",
     "FinalError",
     "Hook",
     "HookRunner",

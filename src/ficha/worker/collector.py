@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from .. import validation as arg
-from ..backoff import away_pause_s
 from ..core import commands as c
 from ..core.policy import millionths
 from ..core.records import Awaiting, Job
 from ..errors import Refused
-from ..futures import stop_tasks
 from ..operations import ProviderOperations
 from ..outbound import OutboundError
 from ..providers import (
@@ -38,94 +36,54 @@ from ..providers import (
 from ..redaction import redacted
 from ..store.base import StoreError
 from ..tools import Tool
+from . import due_runner
+from .due_runner import DueRunner
 
 log = logging.getLogger("ficha.providers")
 
-POLL_S = 5.0
-"""Wake-ups are only hints, so jobs whose time has come are also looked for this often."""
 AT_ONCE: Final = 20
 """Jobs that are collected at a time, at most."""
 HOLD_S = 30.0
 """How long a job is held before whoever holds it is taken for dead. It is renewed three times as often."""
-STOPPING_S: Final = 2.0
-"""How long collections under way may take to end when the worker stops."""
 MILLISECONDS: Final = 1_000
 
 
-class Collector:
-    """Collects the results of these tools' jobs until cancelled."""
+class Collector(DueRunner):
+    """Collects the results of these tools' jobs."""
+
+    what = "jobs of providers"
 
     def __init__(self, operations: ProviderOperations, tools: Mapping[str, Tool]) -> None:
+        super().__init__()
         self._operations = operations
         self._tools = tools
         self._providers = {name: tool.provider for name, tool in tools.items() if tool.provider is not None}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._next_s = POLL_S
-
-    async def run(self) -> None:
-        """Until cancelled; those under way may still end, within a little while."""
-        tries = 0
-        try:
-            while True:
-                heard = self._operations.polls_heard()
-                try:
-                    await self._begin()
-                    tries = 0
-                except (Refused, StoreError) as error:
-                    tries += 1
-                    log.warning("jobs of providers could not be looked for: %s", error)
-                    await asyncio.sleep(away_pause_s(tries))
-                    continue
-                await self._wait(heard)
-        finally:
-            await self._stop()
-
-    async def drain(self, within_s: float = 0.0) -> int:
-        """Collects all whose time has come, or comes within so many seconds; returns how many it looked at."""
-        loop = asyncio.get_running_loop()
-        ends_at = loop.time() + within_s
-        asked = 0
-        try:
-            while True:
-                begun = await self._begin()
-                asked += begun
-                if self._tasks:
-                    await asyncio.wait(self._tasks.values())
-                elif not begun:
-                    if self._next_s >= POLL_S or loop.time() + self._next_s > ends_at:
-                        return asked
-                    await asyncio.sleep(self._next_s)
-        except (Refused, StoreError) as error:
-            log.warning("jobs of providers could not be looked for: %s", error)
-            return asked
-        finally:
-            await self._stop()
-
-    async def _stop(self) -> None:
-        await stop_tasks(self._tasks.values(), STOPPING_S)
 
     async def _begin(self) -> int:
-        """Takes jobs whose time has come, as many as may be collected at once, and begins with them."""
         free = AT_ONCE - len(self._tasks)
-        self._next_s = POLL_S
         if free <= 0:
             return 0
         # Those under way are listed too, when a call-back has come meanwhile: they are looked at again when they end.
         listed = await self._operations.due_polls(self._providers, AT_ONCE + 1)
-        due = [poll.job_id for poll in listed if not poll.wait_ms and poll.job_id not in self._tasks][:free]
-        waits = [poll.wait_ms for poll in listed if poll.wait_ms]
-        if waits:
-            self._next_s = min(POLL_S, waits[0] / MILLISECONDS)
-        held = await asyncio.gather(*map(self._hold, due))
+        under_way = {*self._tasks.values()}
+        due = [poll.job_id for poll in listed if not poll.wait_ms and poll.job_id not in under_way][:free]
+        if waits := [poll.wait_ms for poll in listed if poll.wait_ms]:
+            self._look_within(waits[0] / MILLISECONDS)
+        held = [job for job in await asyncio.gather(*map(self._hold, due)) if job is not None]
         for job in held:
-            if job is not None:
-                task = asyncio.create_task(self._collect(job), name=f"ficha collect {job.id}")
-                self._tasks[job.id] = task
-                task.add_done_callback(partial(self._ended, job.id))
-        return sum(job is not None for job in held)
+            self._start(self._collect(job), job.id)
+        return len(held)
 
-    def _ended(self, job_id: str, task: asyncio.Task[None]) -> None:
-        del self._tasks[job_id]
+    def _heard(self) -> int:
+        return self._operations.polls_heard()
+
+    async def _wait_for_word(self, timeout_s: float, since: int) -> bool:
+        return await self._operations.wait_for_polls(timeout_s, since=since)
+
+    def _due_in_s(self) -> float:
+        """A provider that is to be asked later than the next look is left to another worker."""
+        due_s = max(0.0, self._look_at - time.monotonic())
+        return due_s if due_s < due_runner.POLL_S else float("inf")
 
     async def _hold(self, job_id: str) -> Job | None:
         """The job, if it can be taken. An error of one must not end the wait for the others."""
@@ -134,16 +92,6 @@ class Collector:
         except (Refused, StoreError) as error:
             log.warning("job %s could not be taken, to ask its provider: %s", job_id, error)
             return None
-
-    async def _wait(self, heard: int) -> None:
-        """Until a provider calls back, one under way ends, or it is time to look."""
-        woken = asyncio.create_task(self._operations.wait_for_polls(self._next_s, since=heard))
-        is_full = len(self._tasks) >= AT_ONCE
-        try:
-            waited: set[asyncio.Task[Any]] = {*self._tasks.values()} if is_full else {woken, *self._tasks.values()}
-            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            woken.cancel()
 
     async def _collect(self, job: Job) -> None:
         hold = _Hold(self._operations, job)

@@ -23,15 +23,13 @@ from ..core.records import Delivery, Endpoint
 from ..core.webhooks import OPERATOR, pause_us
 from ..errors import Refused
 from ..extras import needs_extra
-from ..futures import stop_tasks
 from ..operations import WebhookOperations
 from ..outbound import Outbound, OutboundError
 from ..store.base import StoreError
+from .due_runner import DueRunner
 
 log = logging.getLogger("ficha.worker")
 
-POLL_S = 5.0
-"""Wake-ups are only hints, so due messages are also looked for this often."""
 AT_ONCE: Final = 50
 """Messages under way at a time, at most."""
 ENDPOINT_AT_ONCE: Final = 4
@@ -40,70 +38,30 @@ OPERATOR_AT_ONCE: Final = 16
 """Of those, the ones to one endpoint, to the endpoints of one account, and to the operator's."""
 GRACE_S: Final = 10.0
 """How much longer than its timeout a message is held: so that what came of it can be recorded."""
-STOPPING_S: Final = 2.0
-"""How long messages under way may take when the worker stops."""
 PRUNE_S: Final = 60.0
 """How often messages that ended long ago are looked for."""
 ANSWER_BYTES: Final = 4_096
 """How much of an answer is read, so that its connection can be used again. What it says does not matter."""
 
 
-class DeliveryRunner:
-    """Sends the messages that are due, until cancelled."""
+class DeliveryRunner(DueRunner):
+    """Sends the messages that are due."""
+
+    what = "webhooks"
 
     def __init__(self, operations: WebhookOperations, outbound: Outbound, *, timeout_s: float) -> None:
         with needs_extra("providers"):
             # Where it is not installed, the worker says so when it starts, and not with each message.
             import standardwebhooks  # noqa: F401
+        super().__init__()
         self._operations = operations
         self._outbound = outbound
         self._timeout_s = timeout_s
         self._hold_s = timeout_s + GRACE_S
-        self._tasks: dict[asyncio.Task[None], Delivery] = {}
-        self._retry_at = float("inf")
-        """When the next of those that failed here is due again."""
         self._prune_at = 0.0
-        self._has_ended = asyncio.Event()
-        """Whether one has ended since the last look: then there is room for another."""
-
-    async def run(self) -> None:
-        """Until cancelled; those under way may still end, within a little while."""
-        tries = 0
-        try:
-            while True:
-                heard = self._operations.deliveries_heard()
-                try:
-                    await self._begin()
-                    await self._prune()
-                    tries = 0
-                except (Refused, StoreError) as error:
-                    tries += 1
-                    log.warning("webhooks could not be looked for: %s", error)
-                    await asyncio.sleep(away_pause_s(tries))
-                    continue
-                await self._wait(heard)
-        finally:
-            await stop_tasks(self._tasks, STOPPING_S)
-
-    async def drain(self) -> int:
-        """Sends all that is due by now, and what becomes due meanwhile; returns how many attempts that were."""
-        sent = 0
-        try:
-            while True:
-                sent += await self._begin()
-                if not self._tasks:
-                    return sent
-                await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
-        except (Refused, StoreError) as error:
-            log.warning("webhooks could not be looked for: %s", error)
-        return sent
 
     async def _begin(self) -> int:
-        """Takes due messages, as many as may be under way, and begins to send them."""
-        if time.monotonic() >= self._retry_at:
-            self._retry_at = float("inf")
         begun = 0
-        self._has_ended.clear()
         while (free := AT_ONCE - len(self._tasks)) > 0:
             full_owners, full_endpoints = self._full()
             due = await self._operations.due_deliveries(free, not_owners=full_owners, not_endpoints=full_endpoints)
@@ -111,18 +69,18 @@ class DeliveryRunner:
             taken = await asyncio.gather(*map(self._hold, chosen))
             for held in taken:
                 if held.delivery is not None:
-                    task = asyncio.create_task(self._run(held), name="ficha webhook")
-                    self._tasks[task] = held.delivery
-                    task.add_done_callback(self._ended)
+                    self._start(self._run(held), held.delivery)
                     begun += 1
             # A page full of messages to endpoints that have enough under way may hide those to others.
             if len(due) < free or len(chosen) == len(due):
                 break
         return begun
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        del self._tasks[task]
-        self._has_ended.set()
+    def _heard(self) -> int:
+        return self._operations.deliveries_heard()
+
+    async def _wait_for_word(self, timeout_s: float, since: int) -> bool:
+        return await self._operations.wait_for_deliveries(timeout_s, since=since)
 
     def _full(self) -> tuple[list[str], list[str]]:
         """The owners and the endpoints that have enough under way."""
@@ -152,21 +110,8 @@ class DeliveryRunner:
             return await self._operations.hold_delivery(delivery, self._hold_s)
         except (Refused, StoreError) as error:
             log.warning("the webhook %s could not be taken: %s", delivery.id, error)
-            self._retry_at = min(self._retry_at, time.monotonic() + away_pause_s(1))
+            self._look_within(away_pause_s(1))
             return DeliveryHeld()
-
-    async def _wait(self, heard: int) -> None:
-        """Until there is a new message, one under way has ended, or it is time to look."""
-        wait_s = max(0.0, min(POLL_S, self._retry_at - time.monotonic()))
-        waits = [
-            asyncio.create_task(self._operations.wait_for_deliveries(wait_s, since=heard)),
-            asyncio.create_task(self._has_ended.wait()),
-        ]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
 
     async def _run(self, held: DeliveryHeld) -> None:
         assert held.delivery is not None
@@ -181,7 +126,7 @@ class DeliveryRunner:
             log.info("the webhook %s was not delivered: %s", held.delivery.id, error)
             tries = held.delivery.attempts - held.delivery.earlier_attempts
             with suppress(IndexError):
-                self._retry_at = min(self._retry_at, time.monotonic() + pause_us(tries, 0.0) / SECOND)
+                self._look_within(pause_us(tries, 0.0) / SECOND)
         if ended.disabled:
             log.warning("the webhook endpoint %s is disabled: %s", held.endpoint.id, error)
 
@@ -214,7 +159,7 @@ class DeliveryRunner:
             return None, f"it could not be sent: {type(error).__name__}"
         return status, None if 200 <= status < 300 else f"it was answered with {status}"
 
-    async def _prune(self) -> None:
+    async def _tidy(self) -> None:
         if time.monotonic() >= self._prune_at:
             self._prune_at = time.monotonic() + (1.0 if await self._operations.forget_old_deliveries() else PRUNE_S)
 

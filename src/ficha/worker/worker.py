@@ -19,13 +19,11 @@ from ..operations import LeaseOperations, StandingClaim
 from ..store.base import StoreError
 from ..tools import Tool
 from .call_groups import CallGroups
-from .collector import Collector
 from .completer import Completer, End
 from .deadlines import Deadlines
-from .delivery_runner import DeliveryRunner
+from .due_runner import DueRunner
 from .executor import Executor
 from .failure import Failure, SetupFailed
-from .hook_runner import HookRunner
 from .lease_writer import LeaseWriter
 from .registration import Registration
 from .renewer import OpenOperations, Renewer
@@ -58,9 +56,8 @@ class WorkerLoop:
     """Runs handlers of the given tools for the given pools, `concurrency` at a time.
 
     open_operations: opens the operations of the renewer's thread; None renews on the event loop. hung: called when a
-    handler has blocked the loop beyond its timeout. hooks, collector, deliveries: what runs the
-    application's hooks beside the jobs, collects the results of its providers, and sends its webhooks, if it has any.
-    starter: what starts work at providers.
+    handler has blocked the loop beyond its timeout. starter: what starts work at providers. beside: what runs beside
+    the jobs, in the order in which a burst ends: the results of providers, hooks, webhooks.
     """
 
     def __init__(
@@ -74,10 +71,8 @@ class WorkerLoop:
         heartbeat_s: float,
         open_operations: OpenOperations | None = None,
         hung: Callable[[], None] | None = None,
-        hooks: HookRunner | None = None,
         starter: Starter | None = None,
-        collector: Collector | None = None,
-        deliveries: DeliveryRunner | None = None,
+        beside: Sequence[DueRunner] = (),
     ) -> None:
         self._operations = operations
         self._tools = tools
@@ -87,10 +82,8 @@ class WorkerLoop:
         self._heartbeat_s = heartbeat_s
         self._open_operations = open_operations
         self._hung = hung
-        self._hooks = hooks
         self._starter = starter
-        self._collector = collector
-        self._deliveries = deliveries
+        self._beside = beside
         self._runs: dict[str, Run] = {}
         self._busy = 0
         self._tasks: dict[asyncio.Task[None], Sequence[Run]] = {}
@@ -174,16 +167,9 @@ class WorkerLoop:
                 finally:
                     await asyncio.gather(listener, *beside, return_exceptions=True)
 
-    @property
-    def _beside(self) -> list[HookRunner | Collector | DeliveryRunner]:
-        return [found for found in (self._hooks, self._collector, self._deliveries) if found is not None]
-
     async def _drain_beside(self, due_within_s: float) -> int:
         """Runs what is due beside the jobs; returns how much that was."""
-        collected = 0 if self._collector is None else await self._collector.drain(due_within_s)
-        called = 0 if self._hooks is None else await self._hooks.drain()
-        # Last: hooks and ends make the messages.
-        return collected + called + (0 if self._deliveries is None else await self._deliveries.drain())
+        return sum([await runner.drain(due_within_s) for runner in self._beside])
 
     # Setting up
 
