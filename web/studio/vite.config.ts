@@ -1,0 +1,16 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vite";
+
+// The studio example serves what is built here.
+export default defineConfig({
+  plugins: [react()],
+  resolve: { conditions: ["development", "module", "browser"] },
+  build: {
+    outDir: "../../examples/studio/pages",
+    emptyOutDir: true,
+    target: "es2022",
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 0,
+  },
+  server: { proxy: { "/api": "http://127.0.0.1:8000", "/studio": "http://127.0.0.1:8000" } },
+});
