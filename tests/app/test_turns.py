@@ -17,6 +17,7 @@ from ficha.core.outcomes import Refusal, TurnTaken
 from ficha.core.policy import SECOND
 from ficha.core.records import ProviderOutage, ProviderState
 from ficha.errors import Refused
+from ficha.operations import turns
 from ficha.operations.turns import terms_of
 from ficha.providers import Provider, ProviderCall
 from tests.support.shop import World, balance, state
@@ -176,6 +177,29 @@ async def test_a_turn_whose_time_was_missed_is_taken_anew(world: World) -> None:
     async with app.turn(provider):
         pass
     assert (await state(app)).of(ProviderState)["fal"].next_at == before + 2 * terms.interval_us
+
+
+async def test_without_a_rate_too_a_turn_whose_hold_may_end_before_its_request_is_taken_anew(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "GRACE_S", 0.1)
+    app = await world.open()
+    provider = Limited(at_once=1, timeout_s=1.5)
+    taken: list[str] = []
+
+    async def asking(command: Any, outcome: Any) -> Any:
+        said = await ask(command, outcome)
+        if isinstance(said, TurnTaken):
+            taken.append(said.turn_id)
+            if len(taken) == 1:
+                await asyncio.sleep(0.15)
+        return said
+
+    ask = app._ask
+    monkeypatch.setattr(app, "_ask", asking)
+    async with app.turn(provider) as turn:
+        assert turn.turn_id == taken[-1]
+    assert len(taken) >= 2
 
 
 async def test_what_the_provider_said_stands_although_the_end_of_the_turn_cannot_be_written(

@@ -170,7 +170,7 @@ class TurnOperations(Operations):
                 raise
             # The turn was planned for no earlier than this, so it is late by no more.
             late_s = clock() - asked_at - taken.wait_ms / 1_000
-            if not terms.interval_us or late_s * 1_000 <= terms.slack_ms:
+            if late_s * 1_000 <= terms.slack_ms:
                 turn.waited_s = clock() - began_at
                 return turn
             await self._end_turn(provider, terms, turn, is_fault=None)
@@ -192,8 +192,14 @@ def terms_of(provider: LimitedProvider) -> TurnTerms:
 
 @lru_cache(maxsize=256)
 def _terms(rate: str | None, at_once: int | None, timeout_s: float, failures: int, open_s: float) -> TurnTerms:
+    grace_ms = round(GRACE_S * 1_000)
     terms = TurnTerms(
-        at_once=at_once, hold_ms=round((timeout_s + GRACE_S) * 1_000), failures=failures, open_ms=round(open_s * 1_000)
+        # One that goes out later could still be out when its caller is taken for dead.
+        slack_ms=grace_ms,
+        at_once=at_once,
+        hold_ms=round(timeout_s * 1_000) + grace_ms,
+        failures=failures,
+        open_ms=round(open_s * 1_000),
     )
     terms = replace(terms, open_max_ms=max(terms.open_max_ms, terms.open_ms))
     if rate is None:
