@@ -9,7 +9,7 @@ import pytest
 from ficha import api_key_text
 from ficha.redaction import redacted
 
-SCOPES = ("user", "service", "admin")
+SCOPES = ("user", "service", "admin", "viewer")
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 

@@ -10,7 +10,7 @@ _SECRETS: Final = re.compile(
     r"(?P<url>\b[a-z][a-z0-9+.-]{0,30}://[^\s:/@]{0,200}:)[^\s@]{1,200}(?=@)"
     r"|(?P<name>\b(?:authorization|bearer|token|api[_-]?key|secret|password|passwd|pwd)\b['\"]?\s*[:=]?\s*['\"]?(?:bearer\s+)?)"
     r"[^\s'\",;&)}\]]{6,}"
-    r"|\b(?:sk|pk|rk|ghp|gho|xox[abp]|r8|hf|AKIA|ficha_(?:user|service|admin))[-_]?[A-Za-z0-9_-]{16,}",
+    r"|\b(?:sk|pk|rk|ghp|gho|xox[abp]|r8|hf|AKIA|ficha_(?:user|service|admin|viewer))[-_]?[A-Za-z0-9_-]{16,}",
     re.IGNORECASE,
 )
 

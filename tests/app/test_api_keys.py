@@ -120,7 +120,11 @@ async def test_bad_arguments_are_refused_and_nothing_is_made(app: Ficha) -> None
         (lambda: app.create_api_key("k"), InvalidArgument, "needs the account"),
         (lambda: app.create_api_key("k", account="nobody"), NotFound, "open it first"),
         (lambda: app.create_api_key("k", scope="admin", account="ana"), InvalidArgument, "Leave the account out"),
-        (lambda: app.create_api_key("k", scope="root"), InvalidArgument, "one of user, service, admin, not 'root'"),
+        (
+            lambda: app.create_api_key("k", scope="root"),
+            InvalidArgument,
+            "one of user, service, admin, viewer, not 'root'",
+        ),
         (lambda: app.create_api_key("", scope="admin"), InvalidArgument, "1 to 255 characters"),
         (lambda: app.create_api_key("a\nb", scope="admin"), InvalidArgument, "control character"),
         (lambda: app.create_api_key("k", scope="admin", ttl_s=-1), InvalidArgument, "from 0 to a hundred years"),

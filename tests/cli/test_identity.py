@@ -32,12 +32,14 @@ def test_a_key_is_printed_once_listed_without_its_secret_and_revoked(ficha: Run,
     service = ficha("apikey", "create", "bot", "--scope", "service", "--json").data
     assert api_key_text.scope_of(service["secret"]) == "service"
     assert (service["key"]["account"], service["key"]["expires_at"], service["key"]["state"]) == (None, None, "live")
+    viewer = ficha("apikey", "create", "wall", "--scope", "viewer", "--json").data
+    assert api_key_text.scope_of(viewer["secret"]) == viewer["key"]["scope"] == "viewer"
     assert ficha("apikey", "create", "root", "--scope", "admin").err.endswith("cannot be shown again\n")
     assert ficha("apikey", "revoke", key_id).err == f"key {key_id} (web, {api_key_text.hint_of(secret)}…) is revoked\n"
     revoked = ficha("apikey", "revoke", key_id, "--json").data
     assert (revoked["state"], revoked["id"]) == ("revoked", key_id)
     listed = ficha("apikey", "list", "--json")
-    assert [key["state"] for key in listed.items] == ["live", "live", "revoked"]
+    assert [key["state"] for key in listed.items] == ["live", "live", "live", "revoked"]
     first = ficha("apikey", "list", "--limit", "2", "--json").items
     assert ficha("apikey", "list", "--after", first[-1]["id"], "--json").items == listed.items[2:]
     assert secret not in listed.out
@@ -50,7 +52,7 @@ def test_a_key_is_printed_once_listed_without_its_secret_and_revoked(ficha: Run,
         (("create", "web"), 1, "a user's key needs the account that it acts for"),
         (("create", "web", "--account", "nobody"), 1, "no account 'nobody'; open it first"),
         (("create", "web", "--scope", "admin", "--account", "ana"), 1, "Leave the account out"),
-        (("create", "web", "--scope", "root"), 2, "--scope must be one of user, service, admin, not 'root'"),
+        (("create", "web", "--scope", "root"), 2, "--scope must be one of user, service, admin, viewer, not 'root'"),
         (("create", "web", "--scope", "admin", "--ttl-hours", "-1"), 1, "from 0 to a hundred years"),
         (("create",), 2, "Missing argument 'NAME'"),
         (("revoke", "web"), 1, "there is no API key 'web': an id is a UUID"),

@@ -498,7 +498,7 @@ _API_KEYS = st.one_of(
         name=_pick("ci", "ci", "web"),
         hint=_pick("hint"),
         digest=st.just(""),
-        scope=_pick("admin", "service", "user"),
+        scope=_pick("admin", "service", "user", "viewer"),
         account_id=_pick(None, None, "ana", "nobody"),
         ttl_ms=_pick(None, 10_000, 7_200_000),
     ),

@@ -130,12 +130,39 @@ def test_a_token_of_one_job_is_good_for_nothing_else(server: Served, tenants: tu
 def test_each_kind_of_key_gets_as_far_as_the_document_says(server: Served, tenants: tuple[Tenant, Tenant]) -> None:
     tenant, _ = tenants
 
-    for scope, token in {"user": tenant.key, "service": server.service}.items():
+    for scope, token in {"user": tenant.key, "service": server.service, "viewer": server.viewer}.items():
         for operation, answer, _ in _answers(server, token, tenant, named=scope != "user"):
             if scope in operation.scopes:
                 assert answer.status_code not in (401, 403), (scope, operation, answer.text)
             else:
                 assert answer.status_code == 403, (scope, operation, answer.text)
+
+
+@pytest.mark.req("D10")
+def test_a_viewer_reads_what_an_admin_reads_and_every_change_is_refused(
+    server: Served, tenants: tuple[Tenant, Tenant]
+) -> None:
+    tenant, _ = tenants
+    before = tenant.state(server)
+    with server.client(server.admin) as admin:
+        lines = admin.get("/api/admin/audit", params={"limit": 1}).json()["items"]
+
+        for operation, answer, request in _answers(server, server.viewer, tenant):
+            if operation.method == "GET":
+                asked = json.loads(request)
+                assert answer.status_code == admin.request(**asked).status_code, (operation, answer.text)
+                assert answer.status_code == 200 or "code" in answer.json(), (operation, answer.text)
+            else:
+                assert answer.status_code == 403, (operation, answer.text)
+                assert answer.json()["detail"].endswith("yours is a viewer key.")
+
+        assert admin.get("/api/admin/audit", params={"limit": 1}).json()["items"] == lines
+    assert tenant.state(server) == before
+
+
+def test_each_route_that_only_reads_is_for_viewers_and_no_other_is() -> None:
+    for operation in GUARDED:
+        assert ("viewer" in operation.scopes) == (operation.method == "GET"), operation
 
 
 def test_an_admin_gets_everywhere(server: Served) -> None:

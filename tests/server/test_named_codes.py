@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, get_args
 from uuid import uuid4
 
 import httpx
@@ -18,6 +18,7 @@ from fastapi.routing import APIRoute
 
 from ficha import CommitLimits, JobContext
 from ficha.core.codes import AnyCode
+from ficha.core.records import ApiKeyScope
 from ficha.providers import ProviderCall
 from ficha.server import Settings
 from ficha.server.openapi import codes_of_route, guard_of, takes_body
@@ -50,7 +51,7 @@ class World:
         await self.app.open()
         await self.app.open_account("ana", plan="open", credits=100)
         self.job = (await self.app.submit("upscale", {"image": "x"}, account="ana")).job_id
-        scopes: tuple[Any, ...] = ("user", "service", "admin")
+        scopes: tuple[Any, ...] = get_args(ApiKeyScope)
         self.tokens = {
             scope: (
                 await self.app.create_api_key(scope, scope=scope, account="ana" if scope == "user" else None)
@@ -86,7 +87,7 @@ def takes_bytes(route: APIRoute) -> bool:
 def allowed(route: APIRoute) -> str | None:
     guard = guard_of(route)
     assert guard is not None
-    return min(guard.scopes, default=None, key=("admin", "service", "user", "job").index)
+    return min(guard.scopes, default=None, key=("admin", "service", "user", "viewer", "job").index)
 
 
 async def never_ends() -> AsyncIterator[bytes]:

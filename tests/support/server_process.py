@@ -27,7 +27,7 @@ _ADDRESS = re.compile(r"http://[\d.]+:\d+")
 
 
 class Served:
-    """A running server. `admin` and `service` are keys; `key_of` makes one for an account."""
+    """A running server. `admin`, `service` and `viewer` are keys; `account` makes one for an account."""
 
     def __init__(self, database: str) -> None:
         self.database = database
@@ -35,6 +35,7 @@ class Served:
         self.lines: list[str] = []
         self.admin = asyncio.run(_key(database, "tests admin", "admin", None))
         self.service = asyncio.run(_key(database, "tests service", "service", None))
+        self.viewer = asyncio.run(_key(database, "tests viewer", "viewer", None))
         self.files = tempfile.mkdtemp(prefix="ficha-served-")
         """The folder of its files, which goes when it stops."""
         self.process: ForkedProcess | None = None

@@ -18,7 +18,7 @@ class ApiKeyOperations(Operations):
     async def create_api_key(
         self, name: str, *, scope: ApiKeyScope = "user", account: str | None = None, ttl_s: float | None = None
     ) -> NewApiKey:
-        """Makes a key. A user's key speaks for one account; those of the scopes service and admin name none.
+        """Makes a key. A user's key speaks for one account; those of the other scopes name none.
 
         At most two keys of one name live at a time: make the second, give it to whoever used the first, revoke that.
         """

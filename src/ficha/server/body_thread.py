@@ -61,7 +61,7 @@ class BodyThread:
         return reading.result[0]
 
     def _account(self, account_id: str | None) -> _Account:
-        """Where the account's requests meet; a request of a service or admin key is by itself, and never rests."""
+        """Where the account's requests meet; a request of a key for all accounts is by itself, and never rests."""
         if account_id is None:
             return _Account(is_bound=False)
         if len(self._accounts) >= KEPT:

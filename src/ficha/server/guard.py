@@ -58,7 +58,7 @@ class Call:
 
     @property
     def sees_all(self) -> bool:
-        return self.caller.scope in ("service", "admin")
+        return self.caller.scope in ("service", "admin", "viewer")
 
     def account(self, named: str | None) -> str:
         """The account that the call is about: a user's own, or the one that a service names."""
@@ -219,8 +219,14 @@ def _takes_many(annotation: object) -> bool:
 ANONYMOUS: Final = Caller(scope="user", account=None, job=None, name="anybody", key_id=None)
 
 Open = Annotated[Call, Depends(Guard())]
+# For routes that change something.
 Account = Annotated[Call, Depends(Guard("user", "service", "admin"))]
 OneJob = Annotated[Call, Depends(Guard("user", "service", "admin", "job"))]
-Stream = Annotated[Call, Depends(Guard("user", "service", "admin", "job", in_query=True))]
 Service = Annotated[Call, Depends(Guard("service", "admin"))]
 Admin = Annotated[Call, Depends(Guard("admin"))]
+# The same for routes that only read, which a viewer may call too. A test holds every GET to these, and no other method.
+AccountReader = Annotated[Call, Depends(Guard("user", "service", "admin", "viewer"))]
+JobReader = Annotated[Call, Depends(Guard("user", "service", "admin", "viewer", "job"))]
+Stream = Annotated[Call, Depends(Guard("user", "service", "admin", "viewer", "job", in_query=True))]
+ServiceReader = Annotated[Call, Depends(Guard("service", "admin", "viewer"))]
+Viewer = Annotated[Call, Depends(Guard("admin", "viewer"))]

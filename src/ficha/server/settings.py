@@ -51,8 +51,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         64 MiB.
     account_uploads: FICHA_ACCOUNT_UPLOADS. Uploads under way per account and process. Defaults to 4.
     operator_streams, operator_requests, operator_bytes, operator_uploads: FICHA_OPERATOR_STREAMS,
-        FICHA_OPERATOR_REQUESTS, FICHA_OPERATOR_BYTES, FICHA_OPERATOR_UPLOADS. The same per service or admin key.
-        Default to 4,000, 2,000, 512 MiB and 100.
+        FICHA_OPERATOR_REQUESTS, FICHA_OPERATOR_BYTES, FICHA_OPERATOR_UPLOADS. The same per service, admin or
+        viewer key. Default to 4,000, 2,000, 512 MiB and 100.
     """
 
     secret: str

@@ -1,7 +1,7 @@
 """What each caller has under way in this process: requests, live streams, uploads, and bytes of bodies and of large
 answers.
 
-An account is counted as one, whichever of its keys, JWTs and job tokens a request came with. A service or admin key is
+An account is counted as one, whichever of its keys, JWTs and job tokens a request came with. A key for all accounts is
 counted by itself, with limits of its own: it acts for many accounts. Each process counts for itself.
 
 Of an account's requests only a few are worked on at a time, and the others wait for their turn. So another account's
@@ -99,7 +99,7 @@ class UnderWay:
         self._at_a_time = settings.account_turns
 
     def turns(self, caller: Caller) -> Turns | None:
-        """The turns that the requests of this account take; a service or admin key waits for none."""
+        """The turns that the requests of this account take; a key for all accounts waits for none."""
         if caller.account is None:
             return None
         found = self._turns.get(caller.account)

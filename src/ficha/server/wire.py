@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Raw, Struct
 
 from ..core.policy import MAX_PROVIDER_COST
-from ..core.records import Status
+from ..core.records import ApiKeyScope, Status
 from ..core.webhooks import WebhookEvent
 from ..engine.views import AccountView, JobView, PoolView, Receipt
 from ..requests import Body, Name, Seconds
@@ -272,7 +272,7 @@ class ApiKeyBody(Body, frozen=True):
     """`account` is for user keys, which need one."""
 
     name: Name
-    scope: Literal["user", "service", "admin"] = "user"
+    scope: ApiKeyScope = "user"
     account: Name | None = None
     ttl_s: Annotated[float, Meta(gt=0)] | None = None
 

@@ -31,7 +31,7 @@ async def test_a_key_is_its_scope_and_its_account(place: Place, identity_with: M
     app, _ = await place.open()
     await app.open_account("ana")
     identity = identity_with(app)
-    for scope, account in (("user", "ana"), ("service", None), ("admin", None)):
+    for scope, account in (("user", "ana"), ("service", None), ("admin", None), ("viewer", None)):
         secret, key_id = await new_key(app, scope, scope=scope, account=account)
         caller = await shown(identity, secret)
         assert caller == Caller(scope, account, None, f"key {hint_of(secret)}", key_id)

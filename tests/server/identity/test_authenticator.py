@@ -87,7 +87,9 @@ texts = (
     parts
     | letters
     | st.builds("{}.{}.{}".format, letters, letters, letters)
-    | st.builds("ficha_{}_{}".format, st.sampled_from(["user", "service", "admin", "job", ""]), letters | parts)
+    | st.builds(
+        "ficha_{}_{}".format, st.sampled_from(["user", "service", "admin", "viewer", "job", ""]), letters | parts
+    )
     | st.builds(
         lambda text, at, other: text[:at] + other + text[at + 1 :], st.just(shared_token()), st.integers(0, 300), parts
     )

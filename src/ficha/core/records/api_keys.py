@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from .base import Record
 
-ApiKeyScope = Literal["user", "service", "admin"]
+ApiKeyScope = Literal["user", "service", "admin", "viewer"]
 
 
 class ApiKey(Record, frozen=True):

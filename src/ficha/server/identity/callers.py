@@ -9,14 +9,14 @@ from msgspec import Struct
 from ...core.outcomes import Refusal
 from ...errors import Refused
 
-Scope = Literal["user", "service", "admin", "job"]
+Scope = Literal["user", "service", "admin", "viewer", "job"]
 
 
 class Caller(Struct, frozen=True, gc=False):
     """An authenticated caller.
 
-    scope: `user` acts for one account, `service` for any, `admin` for any and administers, `job` sees and cancels one
-        job.
+    scope: `user` acts for one account, `service` for any, `admin` for any and administers, `viewer` sees what an
+        `admin` sees and changes nothing, `job` sees and cancels one job.
     account: the account of a `user` or `job` caller; None for the others.
     job: the one job of a `job` caller.
     name: for the audit log and the request log. It never holds a secret.

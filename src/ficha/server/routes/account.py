@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ...core.policy import Plan
 from ...engine.views import AccountView, EntryView, EventView, Page
 from .. import wire as s
-from ..guard import Account, Call
+from ..guard import AccountReader, Call
 from ..openapi import gives
 from ..responses import answer
 from ..streams import EventStream, follow_account
@@ -23,7 +23,7 @@ routes = APIRouter(prefix="/api/account", tags=["account"])
 
 @routes.get("", summary="Look at the account")
 @gives(s.AccountAnswer, "NOT_FOUND")
-async def account(call: Account, account: ForAccount = None) -> Response:
+async def account(call: AccountReader, account: ForAccount = None) -> Response:
     """Balance, plan, what is active and what was spent, with what the plan allows."""
     return answer(await told(call, await call.app.account(call.account(account))))
 
@@ -54,7 +54,7 @@ def _limits(plan: Plan) -> s.PlanLimits:
 
 @routes.get("/ledger", summary="The account's ledger")
 @gives(Page[EntryView], "NOT_FOUND")
-async def ledger(call: Account, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50) -> Response:
+async def ledger(call: AccountReader, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """A page of ledger lines, newest first: every charge, refund, grant and correction."""
     return await ledger_page(call, call.account(account), cursor, limit)
 
@@ -67,7 +67,7 @@ async def ledger_page(call: Call, account: str, cursor: str | None, limit: int) 
 @routes.get("/events", summary="Follow all jobs of the account")
 @gives(Page[EventView], "NOT_ACCEPTABLE", "NOT_FOUND")
 async def events(
-    call: Account,
+    call: AccountReader,
     account: ForAccount = None,
     after: Annotated[int, Query(ge=0, lt=2**63, description="Only what came after this event number.")] = 0,
     limit: Limit = 100,

@@ -35,7 +35,7 @@ from ...engine.views import (
 )
 from .. import paths  # noqa: F401 (knows the parameters `…:ficha_name`)
 from .. import wire as s
-from ..guard import Admin, Call
+from ..guard import Admin, Call, Viewer
 from ..openapi import gives
 from ..request_body import body
 from ..responses import answer
@@ -48,7 +48,7 @@ routes = APIRouter(prefix="/api/admin", tags=["admin"])
 
 @routes.get("/accounts", summary="List accounts")
 @gives(Page[AccountView])
-async def accounts(call: Admin, cursor: Cursor = None, limit: Limit = 50) -> Response:
+async def accounts(call: Viewer, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """A page of accounts, by id."""
     page = await call.app.accounts(after=call.cursor("accounts", cursor), limit=limit)
     return answer(call.page("accounts", page))
@@ -66,7 +66,7 @@ async def open_account(call: Admin, asked: Annotated[s.OpenAccountBody, body(s.O
 
 @routes.get("/accounts/{account:ficha_name}/ledger", summary="An account's ledger")
 @gives(Page[EntryView], "NOT_FOUND")
-async def ledger(call: Admin, account: str, cursor: Cursor = None, limit: Limit = 50) -> Response:
+async def ledger(call: Viewer, account: str, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """A page of ledger lines, newest first."""
     return await ledger_page(call, account, cursor, limit)
 
@@ -102,21 +102,21 @@ async def change_plan(call: Admin, account: str, asked: Annotated[s.PlanBody, bo
 
 @routes.get("/accounts/{account:ficha_name}", summary="Look at an account")
 @gives(s.AccountAnswer, "NOT_FOUND")
-async def account(call: Admin, account: str) -> Response:
+async def account(call: Viewer, account: str) -> Response:
     """Balance, plan and usage. A slash in a name is written `%2F`."""
     return answer(await told(call, await call.app.account(account)))
 
 
 @routes.get("/plans", summary="List plans")
 @gives(Whole[Plan])
-async def plans(call: Admin) -> Response:
+async def plans(call: Viewer) -> Response:
     """The plans that the application declares."""
     return answer(Whole([*call.app.policy.plans.values()]))
 
 
 @routes.get("/pools", summary="List pools")
 @gives(Whole[PoolView])
-async def pools(call: Admin) -> Response:
+async def pools(call: Viewer) -> Response:
     """All pools: slots, how many are busy, how many jobs are ready."""
     return answer(Whole(await call.app.pools()))
 
@@ -150,7 +150,7 @@ async def _pool(call: Call, name: str) -> Response:
 
 @routes.get("/providers", summary="List external providers")
 @gives(Whole[ProviderView])
-async def providers(call: Admin) -> Response:
+async def providers(call: Viewer) -> Response:
     """How each provider stands, over all processes: its circuit breaker, and the requests that are out."""
     return answer(Whole(await call.app.provider_states()))
 
@@ -173,7 +173,7 @@ async def reset_breaker(call: Admin, provider: str) -> Response:
 
 @routes.get("/margins", summary="What jobs earned and cost")
 @gives(Whole[MarginView], "INVALID_ARGUMENT", "TOO_LARGE")
-async def margins(call: Admin, since: Day = None, until: Day = None) -> Response:
+async def margins(call: Viewer, since: Day = None, until: Day = None) -> Response:
     """By UTC day of the submit, tool and plan: jobs, credits that were not refunded, and what providers took. Only jobs
     whose cost is known are counted. Without days, the last 30."""
     return answer(Whole(await call.app.margins(since=since, until=until)))
@@ -182,7 +182,7 @@ async def margins(call: Admin, since: Day = None, until: Day = None) -> Response
 @routes.get("/dead", summary="List dead letters")
 @gives(Page[JobView])
 async def dead(
-    call: Admin, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50, include: Include = None
+    call: Viewer, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50, include: Include = None
 ) -> Response:
     """Failed jobs that nobody has dealt with, newest first."""
     page = await call.app.dead_letters(
@@ -206,7 +206,7 @@ async def discard(call: Admin, job_id: str) -> Response:
 
 @routes.get("/workers", summary="List workers")
 @gives(Page[WorkerView])
-async def workers(call: Admin, cursor: Cursor = None, limit: Limit = 50) -> Response:
+async def workers(call: Viewer, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """All workers, alive or gone, by name: who they are and what became of their runs."""
     page = await call.app.workers(after=call.cursor("workers", cursor), limit=limit)
     return answer(call.page("workers", page))
@@ -214,7 +214,7 @@ async def workers(call: Admin, cursor: Cursor = None, limit: Limit = 50) -> Resp
 
 @routes.get("/reservations", summary="List reservations")
 @gives(Page[Hold])
-async def reservations(call: Admin, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50) -> Response:
+async def reservations(call: Viewer, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """A page of reservations, newest first."""
     page = await call.app.reservations(account=account, after=call.cursor("reservations", cursor), limit=limit)
     return answer(call.page("reservations", page))
@@ -223,7 +223,7 @@ async def reservations(call: Admin, account: ForAccount = None, cursor: Cursor =
 @routes.get("/idempotency-keys", summary="List idempotency keys")
 @gives(Page[KeyView])
 async def idempotency_keys(
-    call: Admin, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50
+    call: Viewer, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Response:
     """A page of keys and what they led to, by account and key."""
     after = call.cursor("idempotency-keys", cursor)
@@ -239,7 +239,7 @@ async def idempotency_keys(
 
 @routes.get("/api-keys", summary="List API keys")
 @gives(Page[ApiKeyView])
-async def api_keys(call: Admin, cursor: Cursor = None, limit: Limit = 50) -> Response:
+async def api_keys(call: Viewer, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """A page of keys, without their secrets, which nobody has."""
     page = await call.app.api_keys(after=call.cursor("api-keys", cursor), limit=limit)
     return answer(call.page("api-keys", page))
@@ -264,7 +264,7 @@ async def revoke_api_key(call: Admin, key_id: str) -> Response:
 
 @routes.get("/audit", summary="The log of administrative acts")
 @gives(Page[AuditView])
-async def audit(call: Admin, cursor: Cursor = None, limit: Limit = 50) -> Response:
+async def audit(call: Viewer, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """Who did what to whom, newest first."""
     page = await call.app.audit(after=call.cursor("audit", cursor), limit=limit)
     return answer(call.page("audit", page))

@@ -11,7 +11,7 @@ from ...core.refusals import no_batch
 from ...engine.views import BatchCancelled, BatchResumed, BatchView
 from ...requests import BatchRequest
 from .. import wire as s
-from ..guard import Account, Call
+from ..guard import Account, AccountReader, Call
 from ..openapi import gives
 from ..request_body import body
 from ..responses import answer
@@ -33,7 +33,7 @@ async def submit(
 
 @routes.get("/{batch_id}", summary="Look at a batch")
 @gives(BatchView, "NOT_FOUND")
-async def batch(call: Account, batch_id: str) -> Response:
+async def batch(call: AccountReader, batch_id: str) -> Response:
     """A batch with its jobs by status, and how far it is. Its jobs: `GET /api/jobs?batch=…`."""
     return answer(await own_batch(call, batch_id))
 

@@ -21,7 +21,7 @@ from ...files.links import FileLinks
 from ...files.storage import FileMissing, StorageError
 from ...signing import Signer
 from .. import wire as s
-from ..guard import Account, Call, Guard, OneJob
+from ..guard import Account, AccountReader, Call, Guard, JobReader
 from ..identity.callers import Caller, unauthenticated
 from ..openapi import gives
 from ..problems import EdgeError
@@ -143,7 +143,7 @@ async def complete(call: Account, file_id: str) -> Response:
 @routes.get("/files", summary="List files")
 @gives(Page[FileView], "NOT_FOUND")
 async def files(
-    call: Account,
+    call: AccountReader,
     role: Annotated[Literal["input", "result"] | None, Query(description="Only inputs, or only results.")] = None,
     account: ForAccount = None,
     cursor: Cursor = None,
@@ -158,7 +158,7 @@ async def files(
 
 @routes.get("/jobs/{job_id}/files", summary="List a job's files")
 @gives(Whole[FileView], "NOT_FOUND")
-async def job_files(call: OneJob, job_id: str) -> Response:
+async def job_files(call: JobReader, job_id: str) -> Response:
     """The files that the job's payload names, and those that it made."""
     job = await call.job(job_id)
     return answer(Whole(await call.app.job_files(job.id)))
@@ -166,7 +166,7 @@ async def job_files(call: OneJob, job_id: str) -> Response:
 
 @routes.get("/files/{file_id}/info", summary="Look at a file")
 @gives(FileView, "NOT_FOUND")
-async def info(call: Account, file_id: str) -> Response:
+async def info(call: AccountReader, file_id: str) -> Response:
     """What is known of a file."""
     return answer(await call.app.file(file_id, account=call.owner))
 
@@ -174,7 +174,7 @@ async def info(call: Account, file_id: str) -> Response:
 @routes.get("/files/{file_id}/link", summary="Make a link to a file")
 @gives(FileLink, "INVALID_STATE", "NOT_FOUND")
 async def link(
-    call: Account,
+    call: AccountReader,
     file_id: str,
     ttl_s: Annotated[int, Query(ge=1, le=604_800, description="For how many seconds it is valid.")] = 3_600,
 ) -> Response:
@@ -216,7 +216,7 @@ def _links(request: Request) -> FileLinks:
 @routes.get("/files/{file_id}", summary="Download a file")
 @gives(None, "INVALID_STATE", "NOT_FOUND", media_type="application/octet-stream")
 async def download(
-    call: Annotated[Call, Depends(FileGuard("user", "service", "admin"))],
+    call: Annotated[Call, Depends(FileGuard("user", "service", "admin", "viewer"))],
     file_id: str,
     inline: Annotated[bool, Query(description="Whether a browser may show it in place, if its kind is safe.")] = False,
     expires: Annotated[str | None, Query(max_length=20, description="Of a link.")] = None,

@@ -19,7 +19,7 @@ from ...engine.views import STORED_TEXTS, EventView, FinishView, JobToken, JobVi
 from ...errors import Refused
 from ...requests import BatchRequest, SubmitRequest
 from .. import wire as s
-from ..guard import Account, Call, OneJob, Stream
+from ..guard import Account, AccountReader, Call, JobReader, OneJob, Stream
 from ..openapi import gives
 from ..problems import EdgeError
 from ..request_body import body
@@ -108,7 +108,7 @@ async def quote(call: Account, asked: Annotated[SubmitRequest, body(SubmitReques
 @routes.get("/jobs", summary="List jobs")
 @gives(Page[JobView], "NOT_FOUND")
 async def jobs(
-    call: Account,
+    call: AccountReader,
     names: Names,
     status: Annotated[list[Status] | None, Query(description="Only those in these states; may be repeated.")] = None,
     account: ForAccount = None,
@@ -130,7 +130,7 @@ async def jobs(
 
 @routes.get("/jobs/active", summary="The account's active job")
 @gives(s.ActiveAnswer, "NOT_FOUND")
-async def active(call: Account, account: ForAccount = None) -> Response:
+async def active(call: AccountReader, account: ForAccount = None) -> Response:
     """Whether the account has a job that has not ended, and which: the one submitted last."""
     return answer(await active_job(call, account))
 
@@ -158,7 +158,7 @@ async def _latest_active(call: Call, account: str, latest: str | None) -> JobVie
 @routes.get("/jobs/{job_id}", summary="Look at a job")
 @gives(JobView, "NOT_FOUND")
 async def job(
-    call: OneJob,
+    call: JobReader,
     job_id: str,
     if_none_match: Annotated[
         str | None, Header(description="The ETag of an earlier answer: 304 if all is as it was.")

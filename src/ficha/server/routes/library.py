@@ -13,7 +13,7 @@ from ...core.commands import RemoveWork
 from ...core.outcomes import WorkRemoved
 from ...engine.views import LibraryItem, Page
 from ...validation import SEARCH_LENGTH
-from ..guard import Account
+from ..guard import Account, AccountReader
 from ..openapi import gives
 from ..responses import answer
 from .parameters import Cursor, ForAccount, Include, Limit, texts
@@ -24,7 +24,7 @@ routes = APIRouter(prefix="/api/library", tags=["library"])
 @routes.get("", summary="List completed work")
 @gives(Page[LibraryItem], "NOT_FOUND")
 async def library(
-    call: Account,
+    call: AccountReader,
     tool: Annotated[str | None, Query(description="Only this tool's.")] = None,
     since: Annotated[datetime | None, Query(description="Only what was submitted then or later.")] = None,
     until: Annotated[datetime | None, Query(description="Only what was submitted before.")] = None,

@@ -22,7 +22,7 @@ Include = Annotated[
     ),
 ]
 ForAccount = Annotated[
-    str | None, Query(min_length=1, max_length=255, description="Whose. For service and admin keys.")
+    str | None, Query(min_length=1, max_length=255, description="Whose. For service, admin and viewer keys.")
 ]
 Day = Annotated[date | None, Query(description="A day (UTC), such as 2026-03-31.")]
 Key = Annotated[

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from ...store.base import StoreError
 from .. import wire as s
-from ..guard import Open, Service
+from ..guard import Open, ServiceReader
 from ..metrics import MEDIA_TYPE, figures
 from ..openapi import gives
 from ..responses import answer
@@ -37,7 +37,7 @@ async def readyz(call: Open) -> Response:
 
 @routes.get("/metrics", summary="Figures for Prometheus")
 @gives(None, media_type=MEDIA_TYPE)
-async def metrics(call: Service) -> Response:
+async def metrics(call: ServiceReader) -> Response:
     """Jobs by status, pools, stuck jobs and dead letters, and this process's own figures."""
     return Response(await figures(call.app), media_type=MEDIA_TYPE)
 

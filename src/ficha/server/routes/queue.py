@@ -14,7 +14,7 @@ from ...engine.views import FinishView, PoolView
 from ...errors import Refused
 from ...requests import SubmitRequest
 from .. import wire as s
-from ..guard import Account, Call, Service
+from ..guard import Account, AccountReader, Call, Service
 from ..openapi import gives
 from ..request_body import body
 from ..responses import answer
@@ -28,7 +28,7 @@ routes = APIRouter(prefix="/api/queue", tags=["queue manager"])
 @routes.get("/check", summary="Is there room?")
 @gives(s.CheckAnswer, "NOT_FOUND")
 async def check(
-    call: Account, pool: Annotated[str | None, Query(description="This pool instead of all.")] = None
+    call: AccountReader, pool: Annotated[str | None, Query(description="This pool instead of all.")] = None
 ) -> Response:
     """Slots and how many are free, and how many jobs wait."""
     pools = [found for found in await call.app.pools() if pool is None or found.name == pool]
@@ -90,6 +90,6 @@ def _ending(call: Call, asked: s.QueueFinishBody) -> c.Ending:
 
 @routes.get("/check-user-active", summary="Does the account have an active job?")
 @gives(s.ActiveAnswer, "NOT_FOUND")
-async def check_user_active(call: Account, account: ForAccount = None) -> Response:
+async def check_user_active(call: AccountReader, account: ForAccount = None) -> Response:
     """The same as `GET /api/jobs/active`."""
     return answer(await active_job(call, account))

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from ...core.commands import EndReservation, Reserve
 from ...engine.views import Hold, Page
 from .. import wire as s
-from ..guard import Account
+from ..guard import Account, AccountReader
 from ..openapi import gives
 from ..request_body import body
 from ..responses import answer
@@ -28,7 +28,9 @@ async def reserve(call: Account, asked: Annotated[s.ReserveBody, body(s.ReserveB
 
 @routes.get("", summary="List reservations")
 @gives(Page[Hold])
-async def reservations(call: Account, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50) -> Response:
+async def reservations(
+    call: AccountReader, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50
+) -> Response:
     """A page of reservations, newest first."""
     page = await call.app.reservations(
         account=call.account_if_any(account), after=call.cursor("reservations", cursor), limit=limit

@@ -14,7 +14,7 @@ from ...engine.sweeper import SweepReport
 from ...engine.views import BatchResumed, BatchView, JobView, Page
 from ...store.base import StoreError
 from .. import wire as s
-from ..guard import Call, Service
+from ..guard import Call, Service, ServiceReader
 from ..openapi import gives
 from ..responses import answer
 from .parameters import Cursor, Include, Limit, texts
@@ -24,7 +24,7 @@ routes = APIRouter(prefix="/api/system", tags=["system"])
 
 @routes.get("/health", summary="Is all well?")
 @gives(s.HealthAnswer)
-async def health(call: Service) -> Response:
+async def health(call: ServiceReader) -> Response:
     """Whether the server can reach its database; 503 if not."""
     there = await database_answers(call)
     told = s.HealthAnswer(
@@ -43,7 +43,7 @@ async def database_answers(call: Call) -> bool:
 
 @routes.get("/processing-stats", summary="Figures over the active jobs")
 @gives(s.StatsAnswer)
-async def processing_stats(call: Service) -> Response:
+async def processing_stats(call: ServiceReader) -> Response:
     """How many there are, how many are stuck, by status and by checkpoint, and the average time."""
     stats = await call.app.stats()
     return answer(s.StatsAnswer(**asdict(stats), total=sum(stats.by_status.values())))
@@ -51,7 +51,7 @@ async def processing_stats(call: Service) -> Response:
 
 @routes.get("/stuck", summary="List stuck jobs")
 @gives(Page[JobView])
-async def stuck(call: Service, cursor: Cursor = None, limit: Limit = 50, include: Include = None) -> Response:
+async def stuck(call: ServiceReader, cursor: Cursor = None, limit: Limit = 50, include: Include = None) -> Response:
     """Held jobs that have been silent for longer than the stuck time, newest first."""
     page = await call.app.stuck(after=call.cursor("stuck", cursor), limit=limit, include=texts(include))
     return answer(call.page("stuck", page))
@@ -87,5 +87,5 @@ async def resume_batch(call: Service, batch_id: str) -> Response:
 
 @routes.get("/batch-status/{batch_id}", summary="Look at a batch")
 @gives(BatchView, "NOT_FOUND")
-async def batch_status(call: Service, batch_id: str) -> Response:
+async def batch_status(call: ServiceReader, batch_id: str) -> Response:
     return answer(await call.app.batch(batch_id))

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from ...core.visibility import is_for_plan, is_for_user
 from ...engine.views import ToolView, Whole
 from ...tools import Tool
-from ..guard import Account, Call
+from ..guard import AccountReader, Call
 from ..openapi import gives
 from ..responses import answer
 
@@ -17,7 +17,7 @@ routes = APIRouter(prefix="/api", tags=["jobs"])
 
 @routes.get("/tools", summary="List tools")
 @gives(Whole[ToolView])
-async def tools(call: Account) -> Response:
+async def tools(call: AccountReader) -> Response:
     """The tools that the caller may submit to, by name: a user's are those for users and for their plan."""
     # A tool never changes once it is declared, and to make its schema takes longer than all else here.
     known: dict[str, ToolView] = call.request.app.state.tools

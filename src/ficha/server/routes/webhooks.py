@@ -12,7 +12,7 @@ from ...core.records import DeliveryState
 from ...engine.views import DeliveryView, NewWebhook, Page, WebhookView, Whole
 from ...operations import AllOperations
 from .. import wire as s
-from ..guard import Account, Call
+from ..guard import Account, AccountReader, Call
 from ..openapi import gives
 from ..request_body import body
 from ..responses import answer
@@ -31,8 +31,8 @@ def _acting(call: Call) -> AllOperations:
 
 @routes.get(ENDPOINTS, summary="List webhook endpoints")
 @gives(Whole[WebhookView])
-async def webhooks(call: Account, account: ForAccount = None) -> Response:
-    """The account's endpoints; with a service or admin key and no account, the operator's own."""
+async def webhooks(call: AccountReader, account: ForAccount = None) -> Response:
+    """The account's endpoints; with a key for all accounts and no account, the operator's own."""
     return answer(Whole(await call.app.webhooks(account=call.account_if_any(account))))
 
 
@@ -88,7 +88,7 @@ async def send_test(call: Account, webhook_id: str, account: ForAccount = None) 
 @routes.get(DELIVERIES, summary="List messages to webhook endpoints")
 @gives(Page[DeliveryView], "NOT_FOUND")
 async def deliveries(
-    call: Account,
+    call: AccountReader,
     account: ForAccount = None,
     webhook: Annotated[str | None, Query(description="Only those to this endpoint.")] = None,
     job: Annotated[str | None, Query(description="Only those that tell of this job.")] = None,

@@ -358,7 +358,7 @@ CREATE TABLE ficha.api_keys (
     name        text COLLATE "C" NOT NULL,
     hint        text NOT NULL,
     digest      text COLLATE "C" NOT NULL UNIQUE,
-    scope       text NOT NULL CHECK (scope IN ('user', 'service', 'admin')),
+    scope       text NOT NULL CHECK (scope IN ('user', 'service', 'admin', 'viewer')),
     account_id  text COLLATE "C",
     created_at  timestamptz NOT NULL,
     expires_at  timestamptz,

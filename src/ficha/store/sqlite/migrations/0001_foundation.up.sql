@@ -315,7 +315,7 @@ CREATE TABLE api_keys (
     name TEXT NOT NULL,
     hint TEXT NOT NULL,
     digest TEXT NOT NULL UNIQUE,
-    scope TEXT NOT NULL CHECK (scope = 'user' OR scope = 'service' OR scope = 'admin'),
+    scope TEXT NOT NULL CHECK (scope = 'user' OR scope = 'service' OR scope = 'admin' OR scope = 'viewer'),
     account_id TEXT,
     created_at INTEGER NOT NULL,
     expires_at INTEGER,
