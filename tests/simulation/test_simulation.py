@@ -22,7 +22,7 @@ from .sandbox import escapes
 from .world import Report, World
 
 SEEDS = 240
-SOON = 80
+SOON = 40
 """Those that `make test` runs; the rest is for `make test-all`."""
 CHUNK = 10
 
