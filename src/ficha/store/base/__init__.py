@@ -29,6 +29,7 @@ from .library import CLOCKS_APART, LibraryPart, ListLibrary
 from .pools import ListPools, ListWorkers, PoolCounts, WorkerCounts, WorkerList
 from .providers import DuePoll, GetMargins, ListPolls, ListProviders, MarginLine, ProviderRow
 from .query import Query
+from .searches import CountJobs, CountPart, Found, JobMatch, SearchJobs, SearchPart, Walk, lowered, merged, walks_of
 from .state import GetSnapshot, GetState
 from .store import (
     ASKED_MS,
@@ -66,10 +67,13 @@ __all__ = [
     "CommitUnknown",
     "Committed",
     "CountDeliveries",
+    "CountJobs",
+    "CountPart",
     "Decide",
     "Decision",
     "Due",
     "DuePoll",
+    "Found",
     "GetAccount",
     "GetApiKey",
     "GetBatch",
@@ -89,6 +93,7 @@ __all__ = [
     "GetWebhookEndpoints",
     "Hints",
     "Horizon",
+    "JobMatch",
     "JobRow",
     "LibraryPart",
     "ListAccepted",
@@ -122,15 +127,21 @@ __all__ = [
     "Query",
     "Reader",
     "SchemaMismatch",
+    "SearchJobs",
+    "SearchPart",
     "Stats",
     "Store",
     "StoreError",
     "Transient",
     "Unavailable",
     "Waiting",
+    "Walk",
     "WorkerCounts",
     "WorkerList",
+    "lowered",
+    "merged",
     "no_hints",
+    "walks_of",
     "wall_clock",
     "without_texts",
 ]

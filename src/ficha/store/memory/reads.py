@@ -38,6 +38,7 @@ from ...core.records import (
 from ...core.snapshot import Snapshot
 from .. import base as q
 from ..waiting_columns import Lines
+from .search_reads import SEARCH_READS
 from .webhook_reads import WEBHOOK_READS
 
 if TYPE_CHECKING:
@@ -484,6 +485,7 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.ListProviders: _list_providers,
     q.GetMargins: _get_margins,
     **WEBHOOK_READS,
+    **SEARCH_READS,
     q.GetSnapshot: _get_snapshot,
     q.GetState: _get_state,
 }

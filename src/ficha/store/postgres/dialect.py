@@ -72,6 +72,13 @@ class PostgresDialect:
     def values(self, values: Collection[Any], kind: Kind) -> Any:
         return uuids(values) if kind == "uuid" else list(values)
 
+    def lowered(self, expression: str) -> str:
+        return f'lower({expression} COLLATE "C")'
+
+    def joined_job(self, job_id: str) -> str:
+        # OFFSET keeps the planner from joining the other way round, for which it would read all jobs.
+        return f"CROSS JOIN LATERAL (SELECT * FROM ficha.jobs WHERE id = {job_id} OFFSET 0) j"
+
     def contains(self, expression: str, parameter: str) -> str:
         return f"strpos({expression}, {parameter}) > 0"
 

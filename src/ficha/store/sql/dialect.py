@@ -47,6 +47,12 @@ class Dialect(Protocol):
     def values(self, values: Collection[Any], kind: Kind) -> Any:
         """The values as the parameter for `among`."""
 
+    def lowered(self, expression: str) -> str:
+        """A text with its letters A to Z made small, and no others."""
+
+    def joined_job(self, job_id: str) -> str:
+        """Joins the row `j` of `jobs` to each row before it, in the order of those rows."""
+
     def contains(self, expression: str, parameter: str) -> str:
         """The condition that a text contains another."""
 

@@ -15,6 +15,7 @@ from .. import base as q
 from ..commits import account_mark, decoded
 from ..keyed.questions import KEYED_QUESTIONS, keyed_between
 from ..provider_questions import PROVIDER_QUESTIONS
+from ..search_questions import SEARCH_QUESTIONS
 from . import tables as t
 from .dialect import Asking, Dialect, Select, Statement, sql_file
 from .jobs import HOT_ROWS, JOB_WIDTH, job_columns, job_of
@@ -253,7 +254,7 @@ QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {
     q.GetStats: get_stats,
     q.GetState: get_state,
     **SIDE_QUESTIONS,
-    **PROVIDER_QUESTIONS,
+    **(PROVIDER_QUESTIONS | SEARCH_QUESTIONS),
 }
-SEVERAL: Final[frozenset[type[q.Query[Any]]]] = SEVERAL_SIDE | {q.GetStats, q.GetState}
+SEVERAL: Final[frozenset[type[q.Query[Any]]]] = SEVERAL_SIDE | {q.GetStats, q.GetState, *SEARCH_QUESTIONS}
 """Queries of several statements: they need a transaction to be answered in one view."""

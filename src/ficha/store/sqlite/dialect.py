@@ -38,6 +38,12 @@ class SqliteDialect:
     def values(self, values: Collection[Any], kind: Kind) -> Any:
         return apsw.carray(tuple(values) or ("",))
 
+    def lowered(self, expression: str) -> str:
+        return f"lower({expression})"
+
+    def joined_job(self, job_id: str) -> str:
+        return f"CROSS JOIN ficha.jobs j ON j.id = {job_id}"
+
     def contains(self, expression: str, parameter: str) -> str:
         return f"instr({expression}, {parameter}) > 0"
 

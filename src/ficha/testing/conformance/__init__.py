@@ -27,6 +27,7 @@ from .listings import ListingConformance
 from .loading import LoadingConformance
 from .polls import PollConformance
 from .records import RecordConformance
+from .searches import SearchConformance
 from .texts import TextConformance
 from .turns import TurnConformance
 from .webhooks import WebhookConformance
@@ -48,6 +49,7 @@ class StoreConformance(
     FileConformance,
     WebhookConformance,
     LibraryConformance,
+    SearchConformance,
     TurnConformance,
 ):
     """All tests of the suite."""

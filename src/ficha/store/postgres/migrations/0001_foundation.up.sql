@@ -93,6 +93,8 @@ CREATE TABLE ficha.jobs (
 
 CREATE INDEX jobs_of_account ON ficha.jobs (account_id, id);
 CREATE INDEX jobs_of_batch ON ficha.jobs (batch_id, id) WHERE batch_id IS NOT NULL;
+CREATE INDEX jobs_of_session ON ficha.jobs (session, id) WHERE session IS NOT NULL;
+CREATE INDEX jobs_of_correlation ON ficha.jobs (correlation_id, id) WHERE correlation_id IS NOT NULL;
 CREATE INDEX jobs_dead ON ficha.jobs (id) WHERE dead_at IS NOT NULL;
 -- By the time of the submit: the end of a job changes no column that is in an index, unless a provider took something.
 CREATE INDEX jobs_with_provider_cost ON ficha.jobs (created_at) WHERE provider_cost IS NOT NULL;

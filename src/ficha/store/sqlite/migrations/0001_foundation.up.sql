@@ -70,6 +70,9 @@ CREATE TABLE jobs (
 
 CREATE INDEX jobs_by_account ON jobs (account_id, id);
 CREATE INDEX jobs_by_batch ON jobs (batch_id, id) WHERE batch_id IS NOT NULL;
+-- For searches: most jobs have neither.
+CREATE INDEX jobs_by_session ON jobs (session, id) WHERE session IS NOT NULL;
+CREATE INDEX jobs_by_correlation ON jobs (correlation_id, id) WHERE correlation_id IS NOT NULL;
 CREATE INDEX jobs_dead ON jobs (id) WHERE dead_at IS NOT NULL;
 CREATE INDEX jobs_with_provider_cost ON jobs (created_at) WHERE provider_cost IS NOT NULL;
 
