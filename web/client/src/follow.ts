@@ -190,9 +190,12 @@ export class Follower {
     while (!run.aborted && !this.#isOver) {
       const began = Date.now();
       let wait: number | undefined;
-      this.#fallBack(run, this.#times.beforePolling);
+      const giveBack = this.#all.takeStream();
+      this.#giveBack = giveBack;
+      this.#fallBack(run, giveBack ? this.#times.beforePolling : 0);
       try {
-        wait = await this.#streamOnce(run);
+        if (giveBack) wait = await this.#streamOnce();
+        else wait = this.#times.poll;
       } catch (error) {
         if (run.aborted || this.#isOver) return;
         if (error instanceof FichaError) {
@@ -200,6 +203,7 @@ export class Follower {
           if (error.retryAfter !== undefined) wait = error.retryAfter * 1_000;
         }
       } finally {
+        giveBack?.();
         if (!run.aborted && this.#isLive) {
           this.#isLive = false;
           this.#arm();
@@ -213,14 +217,8 @@ export class Follower {
     }
   }
 
-  /** One stream, to its end. Gives the pause before the next, where the server or this client says how long. */
-  async #streamOnce(run: AbortSignal): Promise<number | undefined> {
-    const giveBack = this.#all.takeStream();
-    if (!giveBack) {
-      this.#fallBack(run, 0);
-      return this.#times.poll;
-    }
-    this.#giveBack = giveBack;
+  /** One stream, to its end. Gives the pause before the next, where the server says how long. */
+  async #streamOnce(): Promise<number | undefined> {
     const attempt = new AbortController();
     this.#attempt = attempt;
     let timer = setTimeout(() => attempt.abort(), this.#times.connect);
@@ -245,7 +243,6 @@ export class Follower {
     } finally {
       clearTimeout(timer);
       attempt.abort();
-      giveBack();
     }
   }
 
