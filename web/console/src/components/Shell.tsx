@@ -1,11 +1,15 @@
 import { useIsFetching } from "@tanstack/react-query";
-import { Link, Outlet, useRouterState } from "@tanstack/react-router";
-import { useEffect, useRef } from "react";
+import { Link, Outlet, useNavigate, useRouterState } from "@tanstack/react-router";
+import { useEffect, useRef, useState } from "react";
+import { CHORD, useKeys } from "../hooks/useKeys";
 import { useSignedIn } from "../hooks/useSignedIn";
 import { PAGES, type PageLink } from "../pages";
+import { Help } from "./Help";
 import { Icon } from "./Icon";
+import { Palette } from "./Palette";
 import { Person } from "./Person";
 import styles from "./Shell.module.css";
+import { Toasts } from "./Toast";
 
 /** The frame of every page: sidebar on a desktop, bar and drawer on a phone. The sign-in page stands alone. */
 export function Shell() {
@@ -16,7 +20,31 @@ export function Shell() {
 
 function Frame({ path }: { path: string }) {
   const drawer = useRef<HTMLDialogElement>(null);
+  const palette = useRef<HTMLDialogElement>(null);
+  const help = useRef<HTMLDialogElement>(null);
+  const main = useRef<HTMLElement>(null);
   const someone = useSignedIn();
+  const navigate = useNavigate();
+
+  function openPalette() {
+    drawer.current?.close();
+    if (!palette.current?.open) palette.current?.showModal();
+  }
+
+  useKeys({
+    palette: openPalette,
+    help: () => help.current?.showModal(),
+    search: () => {
+      const field = document.querySelector<HTMLInputElement>("[data-search]");
+      if (field) field.focus();
+      else void navigate({ to: "/jobs" }).then(() => focusSoon("[data-search]"));
+    },
+    letter: (key) => {
+      const page = PAGES.find((one) => one.key === key);
+      if (page) void navigate({ to: page.to });
+      return page !== undefined;
+    },
+  });
 
   useEffect(() => {
     drawer.current?.close();
@@ -24,12 +52,23 @@ function Frame({ path }: { path: string }) {
 
   return (
     <div className={styles.frame}>
-      <a className={styles.skip} href="#main">
+      <a
+        className={styles.skip}
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault();
+          main.current?.focus();
+        }}
+      >
         Skip to the page
       </a>
+      {someone?.environment && <div className={styles.banner}>{someone.environment}</div>}
       <Working />
       <header className={styles.top}>
         <Brand />
+        <button type="button" className="button plain icon" aria-label="Search" onClick={openPalette}>
+          <Icon name="search" size={20} />
+        </button>
         <button
           type="button"
           className="button plain icon"
@@ -41,10 +80,19 @@ function Frame({ path }: { path: string }) {
       </header>
       <div className={styles.side}>
         <Brand />
+        <button type="button" className={styles.find} onClick={openPalette} aria-keyshortcuts="Control+K Meta+K">
+          <Icon name="search" />
+          <span>Go to…</span>
+          <kbd>{CHORD}</kbd>
+        </button>
         <Pages label="Pages" />
+        <button type="button" className={styles.line} onClick={() => help.current?.showModal()}>
+          <Icon name="help" />
+          <span>Keys</span>
+        </button>
         {someone && <Person someone={someone} />}
       </div>
-      <main id="main" className={styles.main} tabIndex={-1}>
+      <main ref={main} id="main" className={styles.main} tabIndex={-1}>
         <Outlet />
       </main>
       <nav className={styles.bottom} aria-label="Main pages">
@@ -67,6 +115,10 @@ function Frame({ path }: { path: string }) {
         <Pages label="All pages" />
         {someone && <Person someone={someone} />}
       </dialog>
+      <Palette dialog={palette} />
+      <Help dialog={help} />
+      <Toasts />
+      <PageSaid path={path} />
     </div>
   );
 }
@@ -125,4 +177,25 @@ function Working() {
   const isLoading = useRouterState({ select: (state) => state.isLoading });
   const asks = useIsFetching({ predicate: (query) => query.state.data === undefined });
   return <div className={styles.working} data-on={isLoading || asks > 0 || undefined} />;
+}
+
+function focusSoon(selector: string): void {
+  requestAnimationFrame(() => document.querySelector<HTMLElement>(selector)?.focus());
+}
+
+/** Says the title of a page that was opened: without a new document, screen readers do not notice. Empty at load. */
+function PageSaid({ path }: { path: string }) {
+  const [said, setSaid] = useState("");
+  const first = useRef(path);
+  useEffect(() => {
+    if (first.current === path) return;
+    first.current = "";
+    const timer = setTimeout(() => setSaid(document.title), 400);
+    return () => clearTimeout(timer);
+  }, [path]);
+  return (
+    <div role="status" className="spoken">
+      {said}
+    </div>
+  );
 }

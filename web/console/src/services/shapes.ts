@@ -8,6 +8,8 @@ export interface SignedIn {
   scope: "admin" | "viewer" | "service" | "user";
   account: string | null;
   expires_at: string | null;
+  /** The name of the installation, such as "production", if the server tells one. */
+  environment?: string | null;
 }
 
 export interface Series {
