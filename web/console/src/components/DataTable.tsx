@@ -130,7 +130,7 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
   }
 
   function onClick(event: MouseEvent<HTMLTableRowElement>, row: Row) {
-    if (!onOpen || (event.target as HTMLElement).closest("a, button, input, label, summary, select")) return;
+    if (!onOpen || (event.target as HTMLElement).closest("a, button, input, label, summary, select, dialog")) return;
     if (window.getSelection()?.toString()) return; // the reader marks text
     onOpen(row);
   }
