@@ -98,8 +98,8 @@ lock: setup ## pin the dependencies again, with their hashes
 
 clean: ## remove everything that the commands above made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	rm -f examples/images/ficha.db* examples/images/paid-calls.log examples/studio/studio.db*
-	rm -rf examples/studio/files
+	rm -f examples/images/ficha.db* examples/images/paid-calls.log
+	rm -rf examples/studio/data
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is written last, so an interrupted set-up is done again. pip is needed only to fetch uv, which installs the

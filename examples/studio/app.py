@@ -1,13 +1,15 @@
-"""An image studio that rents its machines: eight tools, three providers, and not one line about queues, credits,
-refunds, call-backs or files.
+"""An image studio that rents its machines: eight tools at three providers and one of its own, and not one line about
+queues, credits, refunds or call-backs.
 
 `python run.py` runs it, with a simulated provider unless the keys of the real ones are set. README.md walks through it.
 """
 
+import asyncio
 import os
 from typing import Annotated, Literal
 
 import httpx
+import moods as lights
 import providers
 from providers import target
 from pydantic import Field
@@ -41,12 +43,16 @@ app = Ficha(
         # Three jobs at a time at RunningHub, whichever tool, server and worker they come from.
         Pool("gpu", slots=3),
         Pool("images"),
+        # The machine that the worker runs on.
+        Pool("own", slots=2),
     ],
     first_job_boost=20,
     on_work=start_worker if TRIGGER else None,
 )
 runninghub, replicate, fal = providers.runninghub(), providers.replicate(), providers.fal()
 
+WORK_S = float(os.environ.get("STUDIO_WORK_S", "0"))
+"""How long the studio's own tool takes for a picture, besides its work; a model would take seconds."""
 Prompt = Annotated[str, Field(min_length=1, max_length=500)]
 Images = Annotated[int, Field(ge=1, le=8, description="how many pictures")]
 Quality = Literal["standard", "high"]
@@ -62,21 +68,21 @@ def price(images: int, quality: Quality) -> int:
 @app.provider_tool(runninghub, pool="gpu", cost=lambda scale: 3 * scale, timeout=TIMEOUT_S)
 async def image_upscaler(job: JobContext, image: File, scale: Literal[2, 4] = 2) -> ProviderCall:
     """Makes a picture two or four times as large."""
-    workflow = target(runninghub, "image_upscaler", "image-upscaler")
+    workflow = target(runninghub, job, "image-upscaler")
     return ProviderCall(workflow, {"2.image": await image.url(), "5.scale": scale}, {"upload": ["2.image"]})
 
 
 @app.provider_tool(runninghub, pool="gpu", cost=8, timeout=TIMEOUT_S)
 async def pose_changer(job: JobContext, image: File, prompt: Prompt = "turned to the side") -> ProviderCall:
     """Shows the person of a picture in another pose."""
-    workflow = target(runninghub, "pose_changer", "pose-changer")
+    workflow = target(runninghub, job, "pose-changer")
     return ProviderCall(workflow, {"2.image": await image.url(), "6.prompt": prompt}, {"upload": ["2.image"]})
 
 
 @app.provider_tool(runninghub, pool="gpu", cost=10, timeout=TIMEOUT_S)
 async def outfit_changer(job: JobContext, image: File, outfit: File) -> ProviderCall:
     """Dresses the person of a picture in the clothes of another one."""
-    workflow = target(runninghub, "outfit_changer", "outfit-changer")
+    workflow = target(runninghub, job, "outfit-changer")
     nodes = {"2.image": await image.url(), "3.outfit": await outfit.url()}
     return ProviderCall(workflow, nodes, {"upload": ["2.image", "3.outfit"]})
 
@@ -84,7 +90,7 @@ async def outfit_changer(job: JobContext, image: File, outfit: File) -> Provider
 @app.provider_tool(runninghub, pool="gpu", cost=30, priority=10, timeout=TIMEOUT_S)
 async def video_upscaler(job: JobContext, video: File, scale: Literal[2, 4] = 2) -> ProviderCall:
     """Makes a short clip larger, frame by frame. Videos wait behind pictures of the same plan."""
-    workflow = target(runninghub, "video_upscaler", "video-upscaler")
+    workflow = target(runninghub, job, "video-upscaler")
     return ProviderCall(workflow, {"2.video": await video.url(), "5.scale": scale}, {"upload": ["2.video"]})
 
 
@@ -98,7 +104,7 @@ async def try_on(
     """A garment on a person."""
     pictures = {"person_image": await person.url(), "garment_image": await garment.url()}
     given = {**pictures, "num_outputs": images, "quality": quality}
-    return ProviderCall(target(replicate, "try_on", "acme/try-on"), given)
+    return ProviderCall(target(replicate, job, "acme/try-on"), given)
 
 
 @app.provider_tool(fal, pool="images", cost=price, items="images", max_items=4, timeout=300)
@@ -107,14 +113,14 @@ async def product(
 ) -> ProviderCall:
     """A product in a scene."""
     given = {"image_url": await image.url(), "prompt": scene, "num_images": images, "quality": quality}
-    return ProviderCall(target(fal, "product", "acme/product"), given)
+    return ProviderCall(target(fal, job, "acme/product"), given)
 
 
 @app.provider_tool(replicate, pool="images", cost=price, items="images", max_items=4, timeout=300)
 async def freestyle(job: JobContext, prompt: Prompt, images: Images = 1, quality: Quality = "standard") -> ProviderCall:
     """Pictures out of words."""
     given = {"prompt": prompt, "num_outputs": images, "quality": quality}
-    return ProviderCall(target(replicate, "freestyle", "acme/freestyle"), given)
+    return ProviderCall(target(replicate, job, "acme/freestyle"), given)
 
 
 @app.provider_tool(fal, pool="images", cost=price, items="images", max_items=4, timeout=300)
@@ -123,4 +129,22 @@ async def workflow(
 ) -> ProviderCall:
     """A picture through several models, one after the other."""
     given = {"image_url": await image.url(), "prompt": prompt, "num_images": images, "quality": quality}
-    return ProviderCall(target(fal, "workflow", "acme/workflow"), given)
+    return ProviderCall(target(fal, job, "acme/workflow"), given)
+
+
+# A tool of the studio's own, on the worker itself: it tells how far it is, and shows each picture when it is ready.
+
+
+@app.tool(pool="own", cost=lambda images: 2 * images, timeout=120, items="images", max_items=4)
+async def moods(
+    job: JobContext, image: File, images: Annotated[int, Field(ge=1, le=4, description="how many lights")] = 4
+) -> dict[str, list[File]]:
+    """A picture in up to four lights: morning, noon, dusk and night."""
+    original, made = await image.read(), []
+    for number, light in enumerate(list(lights.LIGHTS)[:images]):
+        await asyncio.sleep(WORK_S)
+        picture = await asyncio.to_thread(lights.lit, original, light)
+        # A run that is repeated after a crash finds the pictures that it has saved.
+        made.append(await job.step(light, job.save, f"{light}.png", picture))
+        await job.partial({"files": made}, progress=100 * (number + 1) // images)
+    return {"files": made}

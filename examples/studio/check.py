@@ -1,10 +1,13 @@
-"""One whole paid round trip over HTTP, with the simulated provider: `python check.py [--database URL]`.
+"""One whole paid round trip over HTTP, with the simulated provider: `python check.py [--database URL] [--pages]`.
+
+With `--pages` the built pages must be served too: the studio and the console. `make demo CHECK=1` runs it so.
 
 Exits with 0 if everything was as it must be, and with 1, after what the processes said, if it was not.
 """
 
 import argparse
 import io
+import re
 import sys
 import tempfile
 import time
@@ -13,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from payments import DECLINED_CARD, GOOD_CARD
 from PIL import Image, ImageDraw
 from run import Studio, studio
 
@@ -127,7 +131,7 @@ def until(is_so: Callable[[], bool], what: str) -> None:
 
 
 def round_trip(running: Studio) -> None:
-    ana = Customer(running, "ana")
+    ana = Customer(running, "customer")
     small = Image.open(io.BytesIO(portrait()))
     uploaded = ana.upload(portrait(), "ana.png")
     receipt = ana.submit("image_upscaler", image=uploaded, scale=2)
@@ -148,6 +152,7 @@ def round_trip(running: Studio) -> None:
         "product": {"image": uploaded},
         "freestyle": {"prompt": "a lighthouse"},
         "workflow": {"image": uploaded, "prompt": "ink"},
+        "moods": {"image": uploaded, "images": 2},
     }
     submitted = {tool: ana.submit(tool, **payload)["job_id"] for tool, payload in others.items()}
     for tool, job_id in submitted.items():
@@ -160,7 +165,7 @@ def round_trip(running: Studio) -> None:
     _fails_and_is_refunded(running, ana)
 
     works = answered(ana.http.get("/api/library"), 200)["items"]
-    must(len(works) == 8, f"the library has {len(works)} works")
+    must(len(works) == 9, f"the library has {len(works)} works")
     removed = answered(ana.http.delete(f"/api/library/{receipt['job_id']}"), 200)
     must(removed["changed"], "the work was not removed")
     [result] = [file["id"] for file in works[-1]["files"] if file["role"] == "result"]
@@ -170,6 +175,7 @@ def round_trip(running: Studio) -> None:
     for kind, amount in ana.ledger():
         say(f"   {kind:8} {amount:+5}")
     ana.close()
+    _buys_credits(running)
     must(running.run_ficha("verify") == "", "ficha verify found something")
 
 
@@ -183,10 +189,40 @@ def _fails_and_is_refunded(running: Studio, ana: Customer) -> None:
     say(f"   it failed, in the provider's own words: {job['error']}; its {job['refunded']} credits came back")
 
 
+def _buys_credits(running: Studio) -> None:
+    """Through the page's own routes: enters as a demo account, and pays twice for the same payment."""
+    with running.client(None) as visitor:
+        token = answered(visitor.post("/studio/enter", json={"account": "ana"}), 200)["token"]
+    with running.client(token) as ana:
+        before = answered(ana.get("/api/account"), 200)["balance"]
+        payment = answered(ana.post("/studio/payments", json={"credits": 50}), 201)["id"]
+        declined = answered(ana.post(f"/studio/payments/{payment}/pay", json={"card": DECLINED_CARD}), 200)
+        must(declined["state"] == "declined", f"the card was not declined: {declined}")
+        for _ in range(2):
+            paid = answered(ana.post(f"/studio/payments/{payment}/pay", json={"card": GOOD_CARD}), 200)
+            must((paid["state"], paid["balance"]) == ("paid", before + 50), f"the payment ended as {paid}")
+    say(f"payment: 50 credits, paid twice and credited once; ana has {before + 50}")
+
+
+def pages(running: Studio) -> None:
+    """The built pages, and the files that they name."""
+    with running.client(None) as browser:
+        for path in ("/studio", "/console"):
+            answer = browser.get(path, follow_redirects=True)
+            must(answer.status_code == 200, f"{path} was answered with {answer.status_code}: {answer.text[:200]}")
+            must("script-src 'self'" in answer.headers["Content-Security-Policy"], f"{path} has another CSP")
+            named = re.findall(r'(?:src|href)="(/[^"]+)"', answer.text)
+            must(any(name.endswith(".js") for name in named), f"{path} names no script: {answer.text[:500]}")
+            for name in named:
+                must(browser.get(name).status_code == 200, f"{name}, which {path} names, is not there")
+            say(f"page {path}: {len(answer.content)} bytes, and {len(named)} files that it names")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--database")
     parser.add_argument("--serverless", action="store_true")
+    parser.add_argument("--pages", action="store_true", help="the built pages must be served too")
     asked = parser.parse_args()
     running: Studio | None = None
     with tempfile.TemporaryDirectory() as folder:
@@ -195,6 +231,8 @@ def main() -> int:
             with studio(database, Path(folder), seconds=0.2, serverless=asked.serverless) as running:
                 say(f"the studio answers at {running.url}, its provider at {running.simulator}")
                 round_trip(running)
+                if asked.pages:
+                    pages(running)
         except Exception as error:
             for program in running.programs if running is not None else ():
                 say(f"--- {program.name}\n{''.join(program.lines)}")

@@ -4,7 +4,9 @@ The README lists the environment variables.
 """
 
 import os
+import re
 
+from ficha import JobContext
 from ficha.providers import Fal, Provider, Replicate, RunningHub
 
 SIMULATOR = os.environ.get("STUDIO_SIMULATOR", "http://127.0.0.1:8900").rstrip("/")
@@ -32,6 +34,15 @@ def fal() -> Provider:
     return Fal("simulated", price_per_s=0.001, base_url=f"{SIMULATOR}/fal", keys_url=keys_url, poll_s=POLL_S)
 
 
-def target(provider: Provider, tool: str, simulated: str) -> str:
-    """The provider's own name for what a tool calls: a workflow, a model."""
-    return os.environ.get(f"{provider.name}_{tool}".upper(), simulated)
+def target(provider: Provider, job: JobContext, simulated: str) -> str:
+    """The provider's own name for what a tool calls: a workflow, a model.
+
+    The simulated one is told whom it works for, so that one account's next task can be made to fail (server.py).
+    """
+    name = f"{provider.name}_{job.tool}".upper()
+    return os.environ.get(name) or f"{simulated}--for-{re.sub('[^a-z0-9-]', '-', job.account.lower())}"
+
+
+def is_simulated() -> bool:
+    """Whether a provider is simulated."""
+    return not all(name in os.environ for name in ("RUNNINGHUB_API_KEY", "REPLICATE_API_TOKEN", "FAL_KEY"))

@@ -1,10 +1,11 @@
-"""Runs the studio: the provider simulator, the server and a worker, each a process of its own, until Ctrl-C.
+"""Runs the studio until Ctrl-C: the provider simulator, the server, a worker and the visitors, each in its own process.
 
-    python run.py                                          # on an SQLite file in this folder
+    python run.py                                          # on an SQLite file in the folder data
     python run.py --database postgresql://user@host/name   # on PostgreSQL
     python run.py --serverless                             # no worker: each submit starts one by HTTP, for 45 seconds
+    python run.py --no-visitors                            # nobody but you
 
-The simulator is started only where the key of a provider is missing (see providers.py).
+The simulator is started only where the key of a provider is missing (see providers.py). `make demo` runs this.
 """
 
 import argparse
@@ -12,19 +13,27 @@ import os
 import re
 import secrets
 import signal
+import socket
 import ssl
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
+from people import PEOPLE
 
 HERE = Path(__file__).parent
+DATA = HERE / "data"
 START_S = 30
 STOP_S = 20
+PORTS_TRIED = 20
+LINES_KEPT = 500
+KEY_TTL_HOURS = 12
+KEY_TTL_S = KEY_TTL_HOURS * 3_600
 PROVIDER_KEYS = ("RUNNINGHUB_API_KEY", "REPLICATE_API_TOKEN", "FAL_KEY")
 FICHA = [sys.executable, "-m", "ficha.cli"]
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -33,11 +42,11 @@ _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 
 
 class Program:
-    """A process of the studio. What it writes is kept, and shown unless it is to be quiet."""
+    """A process of the studio. The last lines that it writes are kept, and all are shown unless it is to be quiet."""
 
     def __init__(self, name: str, command: list[str], environment: Mapping[str, str], *, quiet: bool) -> None:
         self.name = name
-        self.lines: list[str] = []
+        self.lines: deque[str] = deque(maxlen=LINES_KEPT)
         self.address = ""
         self._quiet = quiet
         self._ready = threading.Event()
@@ -48,6 +57,8 @@ class Program:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            # A group of its own: Ctrl-C is for this program, which then stops the others in order.
+            process_group=0,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -70,10 +81,15 @@ class Program:
             raise RuntimeError(f"the {self.name} did not start:\n{''.join(self.lines)}")
         return self
 
-    def stop(self) -> None:
-        """As a host does: SIGTERM, time to end, and only then a kill."""
+    def end(self) -> None:
+        """Asks it to end."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
+
+    def stop(self) -> None:
+        """As a host does: SIGTERM, time to end, and only then a kill."""
+        self.end()
+        if self.process.poll() is None:
             try:
                 self.process.wait(STOP_S)
             except subprocess.TimeoutExpired:
@@ -88,7 +104,7 @@ class Studio:
     """The running studio.
 
     database: where everything is kept. url: the server's address. simulator: the provider simulator's, if it runs.
-    trigger: that of the endpoint that starts workers, if there is one. admin: a key for everything.
+    trigger: that of the endpoint that starts workers, if there is one. admin: a key for everything. name: that key's.
     """
 
     def __init__(self, database: str, environment: dict[str, str]) -> None:
@@ -98,11 +114,38 @@ class Studio:
         self.simulator = ""
         self.trigger = ""
         self.admin = ""
+        self.name = f"studio {secrets.token_hex(4)}"
+        self._keys: list[str] = []
         self.programs: list[Program] = []
 
-    def client(self, token: str) -> httpx.Client:
-        headers = {"Authorization": f"Bearer {token}"}
+    def client(self, token: str | None) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
         return httpx.Client(base_url=self.url, headers=headers, timeout=30, trust_env=False, verify=NO_TLS)
+
+    def key(self, name: str, scope: str) -> str:
+        """A new API key. Those of the same name that an earlier run left behind, because it was killed, end now."""
+        with self.client(self.admin) as admin:
+            self._revoke(admin, name)
+            asked = {"name": name, "scope": scope, "ttl_s": KEY_TTL_S}
+            made: dict[str, str] = admin.post("/api/admin/api-keys", json=asked).raise_for_status().json()
+        self._keys.append(name)
+        return made["secret"]
+
+    def forget_keys(self) -> None:
+        """Revokes the keys of this run, that of this program last. What cannot be revoked expires."""
+        try:
+            with self.client(self.admin) as admin:
+                for name in (*self._keys, self.name):
+                    self._revoke(admin, name)
+        except httpx.HTTPError as error:
+            print(f"the keys could not be revoked, and expire: {error}", file=sys.stderr)
+
+    @staticmethod
+    def _revoke(admin: httpx.Client, name: str) -> None:
+        keys = admin.get("/api/admin/api-keys", params={"limit": 1_000}).raise_for_status().json()["items"]
+        for key in keys:
+            if key["name"] == name and key["state"] == "live":
+                admin.post(f"/api/admin/api-keys/{key['id']}/revoke").raise_for_status()
 
     def run_ficha(self, *arguments: str, **environment: str) -> str:
         """The `ficha` command, on the studio's database."""
@@ -128,6 +171,7 @@ def studio(
     port: int = 0,
     seconds: float = 3.0,
     serverless: bool = False,
+    visitors: bool = False,
     quiet: bool = True,
     **environment: str,
 ) -> Iterator[Studio]:
@@ -143,6 +187,11 @@ def studio(
         "FICHA_SECRET": os.environ.get("FICHA_SECRET") or secrets.token_urlsafe(32),
         # Providers call back here. Real ones need an address that they can reach.
         "FICHA_PUBLIC_URL": os.environ.get("FICHA_PUBLIC_URL") or f"http://127.0.0.1:{port}",
+        # The studio's own sign-in issues tokens that Ficha takes (door.py).
+        "FICHA_JWT_SECRET": secrets.token_urlsafe(32),
+        "FICHA_JWT_ISSUER": "studio",
+        "FICHA_JWT_AUDIENCE": "studio",
+        "STUDIO_WORK_S": str(seconds / 3),
         **environment,
     }
     with ExitStack() as stack:
@@ -161,51 +210,114 @@ def studio(
             # The simulator is at a loopback address, which no file is fetched from otherwise.
             settings["FICHA_ALLOW_ADDRESSES"] = "127.0.0.0/8"
         running.run_ficha("migrate", "up")
-        running.admin = running.run_ficha("apikey", "create", "studio", "--scope", "admin", "--ttl-hours", "12")
+        admin = ("apikey", "create", running.name, "--scope", "admin", "--ttl-hours", str(KEY_TTL_HOURS))
+        running.admin = running.run_ficha(*admin)
         if serverless:
             running.trigger = start("trigger", sys.executable, "trigger.py", "--port", "0").wait().address
             settings["STUDIO_TRIGGER"] = running.trigger
-        server = start("server", *FICHA, "serve", "--port", str(port))
+        server = start("server", sys.executable, "server.py", "--port", str(port))
         if not serverless:
             start("worker", *FICHA, "worker").wait()
         running.url = server.wait().address
-        yield running
+        if visitors:
+            start("visitors", sys.executable, "visitors.py", "--url", running.url).wait()
+        try:
+            yield running
+        finally:
+            running.forget_keys()
+            # All at once: none needs another one to end well.
+            for program in running.programs:
+                program.end()
 
 
-def free_port() -> int:
-    import socket
+def free_port(*wanted: int) -> int:
+    """The first of these ports that is free, or else any."""
+    for port in (*wanted, 0):
+        with socket.socket() as found:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                found.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            free: int = found.getsockname()[1]
+            return free
+    raise OSError("no port is free")
 
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+
+class Parent:
+    """The program that started this one, which may be told to stop in its place: `kill -INT` of make reaches make
+    alone, which then waits for this program. What it does about signals tells: once interrupted, make catches SIGINT no
+    longer. Only Linux shows that; elsewhere Ctrl-C stops the studio as well."""
+
+    def __init__(self, pid: int | None) -> None:
+        self._status = Path(f"/proc/{pid}/status")
+        self._is_watched = pid is not None and self._catches()
+
+    def has_stopped(self) -> bool:
+        return self._is_watched and not self._catches()
+
+    def _catches(self) -> bool:
+        try:
+            found = re.search(r"^SigCgt:\s*([0-9a-f]+)", self._status.read_text(), re.MULTILINE)
+        except OSError:
+            return False
+        return found is not None and bool(int(found[1], 16) >> (signal.SIGINT - 1) & 1)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--database", default=f"sqlite:///{HERE / 'studio.db'}")
-    parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--seconds", type=float, default=3.0, help="how long the simulated provider works on a task")
+    parser.add_argument("--database", default=f"sqlite:///{DATA / 'studio.db'}")
+    parser.add_argument("--port", type=int, default=8000, help="if it is taken, the next free one")
+    parser.add_argument("--seconds", type=float, default=6.0, help="how long the simulated provider works on a task")
     parser.add_argument("--serverless", action="store_true", help="no worker: submits start one by HTTP")
+    parser.add_argument("--no-visitors", action="store_true", help="nobody submits but you")
+    parser.add_argument("--verbose", action="store_true", help="show what the processes write")
+    parser.add_argument("--parent", type=int, help="stop when this process was interrupted")
     asked = parser.parse_args()
     stopped = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stopped.set())
+    parent = Parent(asked.parent)
+    port = free_port(*range(asked.port, asked.port + PORTS_TRIED))
+    if port != asked.port:
+        print(f"port {asked.port} is taken by another program; using {port}", file=sys.stderr)
+    DATA.mkdir(exist_ok=True)
     with studio(
-        asked.database, HERE, port=asked.port, seconds=asked.seconds, serverless=asked.serverless, quiet=False
+        asked.database,
+        DATA,
+        port=port,
+        seconds=asked.seconds,
+        serverless=asked.serverless,
+        visitors=not asked.no_visitors,
+        quiet=not asked.verbose,
     ) as running:
-        key = _demo_key(running)
-        print(f"\nThe studio answers at {running.url}", f"account demo, plan pro, token {key}\n", sep="\n", flush=True)
-        while not stopped.wait(0.5):
-            if gone := [program.name for program in running.programs if program.process.poll() is not None]:
-                print(f"{gone[0]} has ended; stopping the others", file=sys.stderr)
-                return 1
+        greet(running)
+        while not stopped.wait(0.3) and not parent.has_stopped():
+            for program in running.programs:
+                if program.process.poll() is not None:
+                    print(f"the {program.name} has ended:\n{''.join(program.lines)}", file=sys.stderr)
+                    return 1
+        print("\nstopping", flush=True)
     return 0
 
 
-def _demo_key(running: Studio) -> str:
-    running.run_ficha("account", "create", "demo", "--plan", "pro", "--credits", "1000", "--exist-ok")
-    return running.run_ficha("apikey", "create", "demo", "--scope", "user", "--account", "demo", "--ttl-hours", "12")
+def greet(running: Studio) -> None:
+    """Says where everything is. Nothing is opened by itself."""
+    admin, viewer = running.key("console admin", "admin"), running.key("console viewer", "admin")
+    people = ", ".join(f"{person.account} ({person.plan})" for person in PEOPLE)
+    print(
+        f"""
+  The studio   {running.url}/studio
+               enter as {people}; open it in two windows
+  The console  {running.url}/console
+               sign in as an operator  {admin}
+               or to look only         {viewer}
+  The API      {running.url}/docs
+
+  The data is in {DATA}. Ctrl-C stops everything.
+""",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

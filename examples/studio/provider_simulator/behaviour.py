@@ -17,6 +17,7 @@ class TaskBehaviour(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """What becomes of a task.
 
     provider: whose tasks; those of every provider if it is not given.
+    model: tasks of models that have these letters in their name; of every model if it is not given.
     times: for how many tasks this holds; 0: for all from now on.
     fail: the words with which the task fails.
     crash: whether it is the provider's machine that fails, and not the model. Only fal tells them apart.
@@ -34,6 +35,7 @@ class TaskBehaviour(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """
 
     provider: ProviderName | None = None
+    model: str | None = None
     times: int = 1
     fail: str | None = None
     crash: bool = False
@@ -121,8 +123,11 @@ class Plan:
         self._tasks.clear()
         self._answers.clear()
 
-    def task(self, provider: str) -> TaskBehaviour:
-        return self._take(self._tasks, lambda one: one.provider in (None, provider)) or TaskBehaviour()
+    def task(self, provider: str, model: str) -> TaskBehaviour:
+        def fits(one: TaskBehaviour) -> bool:
+            return one.provider in (None, provider) and (one.model or "") in model
+
+        return self._take(self._tasks, fits) or TaskBehaviour()
 
     def answer(self, provider: str, on: str) -> AnswerBehaviour | None:
         return self._take(self._answers, lambda one: one.provider in (None, provider) and one.on in (None, on))

@@ -121,8 +121,9 @@ KINDS: dict[str, Draw] = {
 
 
 def _kind(model: str) -> Draw:
+    name = model.lower().partition("--for-")[0]
     for word, draw in KINDS.items():
-        if word in model.lower():
+        if word in name:
             return draw
     raise BadInput(f"no model is called {model!r}; a name has one of these words in it: {', '.join(KINDS)}")
 

@@ -133,7 +133,7 @@ class Simulator:
             return self._tasks[known], True
         if len(self._running) >= MOST_AT_WORK:
             raise BadInput(f"at most {MOST_AT_WORK} tasks are worked on at a time")
-        task = Task(shape.new_id(), shape.name, model, given, self.plan.task(shape.name))
+        task = Task(shape.new_id(), shape.name, model, given, self.plan.task(shape.name, model))
         task.callback_url = callback_url
         self._tasks[task.id] = task
         if key:
