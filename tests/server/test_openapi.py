@@ -13,9 +13,9 @@ from ficha.core.commands import Submit
 from ficha.core.rules import RULES
 from ficha.server import Settings, asgi
 from ficha.server.examples import EXAMPLES
-from ficha.server.guard import Guard
+from ficha.server.guard import Guard, OwnPages
 from ficha.server.identity import Scope
-from ficha.server.openapi import codes_of_route, guard_of
+from ficha.server.openapi import GUARDED, codes_of_route, guard_of
 from tests.server.shop import app
 from tests.support.refusal_codes import codes_of
 from tests.support.server_process import SECRET
@@ -51,10 +51,13 @@ def test_every_route_says_who_may_call_it(route: APIRoute) -> None:
     assert isinstance(guard_of(route), Guard)
 
 
-def test_only_probes_the_document_and_call_backs_are_open() -> None:
+def test_only_probes_the_document_sign_ins_and_call_backs_are_open() -> None:
     open_paths = {route.path for route in ROUTES if (guard := guard_of(route)) is not None and not guard.scopes}
 
-    assert open_paths == {"/healthz", "/readyz", "/api/openapi.json", "/api/webhooks/{provider}/{token}"}
+    assert open_paths == {
+        *("/healthz", "/readyz", "/api/openapi.json", "/api/webhooks/{provider}/{token}"),
+        *("/api/sign-in", "/api/sign-out"),
+    }
 
 
 def test_every_route_is_in_the_document() -> None:
@@ -86,6 +89,9 @@ def test_a_route_tells_exactly_the_codes_that_it_can_refuse_with(route: APIRoute
         # What would refuse the submit is told in the quote; only an account that is not there refuses the quote too,
         # and a payload that does not fit its tool.
         can -= set(RULES[Submit].refuses) - {"INVALID_PAYLOAD", "NOT_FOUND"}
+    if isinstance(guard_of(route), OwnPages):
+        # Its guard refuses pages of other origins; and a sign-in authenticates, as other guards do.
+        can |= {"FORBIDDEN", *(GUARDED if route.path == "/api/sign-in" else ())}
     if "GET" in route.methods and ONLY_IN_A_CURSOR.get(route.path) == route.endpoint.__name__:
         can -= {"NOT_FOUND"}
 

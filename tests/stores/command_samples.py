@@ -468,6 +468,7 @@ def questions() -> dict[str, Question]:
         "a batch": Question(q.GetBatch(batch), 100),
         "an account": Question(q.GetAccount(name), 1),
         "an API key": Question(q.GetApiKey("digest-7"), 1),
+        "an API key by its id": Question(q.GetApiKey(key_id=uuid_of("api", 900)), 1),
         "revoked API keys": Question(q.GetRevokedApiKeys((uuid_of("api", 900), uuid_of("api", 901))), 2),
         "a look at a submit": Question(q.GetSnapshot(needs([joining])), 1),
         "a history": Question(q.GetHistory(job), 10),

@@ -148,6 +148,7 @@ QUESTIONS: list[q.Query[Any]] = [
     q.GetStats(1),
     q.GetState("a", 3, True),
     q.GetApiKey("digest"),
+    q.GetApiKey(key_id=str(uuid4())),
     q.GetRevokedApiKeys((str(uuid4()), str(uuid4()))),
     q.ListApiKeys(),
     q.ListApiKeys(str(uuid4()), 3),

@@ -229,8 +229,8 @@ class Queries:
         views = (v.worker_view(counts, found.now) for counts in found.workers)
         return self._page(views, limit, lambda worker: worker.name)
 
-    async def api_key(self, digest: str) -> v.ApiKeyView | None:
-        found = await self._reader.read(q.GetApiKey(digest))
+    async def api_key(self, digest: str | None = None, *, key_id: str | None = None) -> v.ApiKeyView | None:
+        found = await self._reader.read(q.GetApiKey(digest, key_id))
         return v.api_key_view(found.keys[0], found.now) if found.keys else None
 
     async def api_keys(self, before: str | None, limit: int) -> v.Page[v.ApiKeyView]:

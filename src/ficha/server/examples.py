@@ -37,5 +37,6 @@ EXAMPLES: Final[dict[type[Body], dict[str, Any]]] = {
     s.ResizeBody: {"slots": 5},
     s.WebhookBody: {"url": "https://example.com/hooks", "events": ["job.completed", "job.failed"]},
     s.RotateBody: {"overlap_s": 3600},
+    s.SignInBody: {"token": "ficha_admin_…"},
     s.ApiKeyBody: {"name": "web backend", "scope": "service", "ttl_s": 7776000},
 }

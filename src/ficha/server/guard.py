@@ -18,6 +18,7 @@ from ..engine.views import EventView, JobView, Page, owner_event_view, owner_job
 from ..errors import Refused
 from .cursors import Cursors
 from .identity.callers import Caller, Scope
+from .identity.sign_ins import COOKIE
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ ONCE: Final = frozenset(
 )
 """Headers that a request has at most once."""
 MAX_PARAMETERS: Final = 100
+SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
+"""Methods that change nothing."""
 
 
 class Call:
@@ -151,11 +154,12 @@ class Guard:
         if not self.scopes:
             return Call(request, state.ficha, ANONYMOUS)
         app = await state.opening()
-        caller = await state.identity.caller(
-            request.headers.get("authorization"),
-            token=getattr(request.state, "token", None) if self.in_query else None,
-            peer=request.client.host if request.client is not None else "",
-        )
+        authorization = request.headers.get("authorization")
+        token = getattr(request.state, "token", None) if self.in_query else None
+        cookie = _cookie(request)
+        if authorization is None and token is None and cookie is not None and request.method not in SAFE_METHODS:
+            check_same_origin(request)
+        caller = await state.identity.caller(authorization, token=token, cookie=cookie, peer=peer_of(request))
         request.state.caller_name = caller.name
         request.state.account_id = caller.account
         if caller.scope not in self.scopes:
@@ -170,6 +174,47 @@ class Guard:
         _check_headers(request)
         _check_text(request)
         _check_query(request)
+
+
+class OwnPages(Guard):
+    """Admits anybody but web pages of other origins, which could sign somebody in or out without their knowing."""
+
+    async def __call__(self, request: Request) -> Call:
+        call = await super().__call__(request)
+        if {"origin", "sec-fetch-site"} & set(request.headers.keys()):
+            check_same_origin(request)
+        return call
+
+
+def check_same_origin(request: Request) -> None:
+    """Refuses a request unless a page of this server sent it. Browsers send cookies by themselves, so a change that is
+    asked for with a cookie alone could be another page's. `Sec-Fetch-Site` and `Origin` are the browser's own words;
+    over plain HTTP it sends only the second."""
+    site, origin, host = (request.headers.get(name) for name in ("sec-fetch-site", "origin", "host"))
+    is_same = origin in (f"http://{host}", f"https://{host}") if site is None else site == "same-origin"
+    if not is_same:
+        raise Refused.of(
+            Refusal(
+                "FORBIDDEN",
+                "with the cookie of a sign-in, only pages of this server may change something: the request needs the "
+                "header Sec-Fetch-Site: same-origin, or an Origin equal to its Host; nothing was changed.",
+            )
+        )
+
+
+def peer_of(request: Request) -> str:
+    """The caller's address, by which failed attempts are counted."""
+    return request.client.host if request.client is not None else ""
+
+
+def _cookie(request: Request) -> str | None:
+    """The text of a sign-in's cookie. Of two, browsers send that of the longer path first."""
+    for header in request.headers.getlist("cookie"):
+        for part in header.split(";"):
+            name, is_set, text = part.strip().partition("=")
+            if name == COOKIE and is_set:
+                return text
+    return None
 
 
 def _check_headers(request: Request) -> None:
@@ -219,6 +264,7 @@ def _takes_many(annotation: object) -> bool:
 ANONYMOUS: Final = Caller(scope="user", account=None, job=None, name="anybody", key_id=None)
 
 Open = Annotated[Call, Depends(Guard())]
+OwnPage = Annotated[Call, Depends(OwnPages())]
 # For routes that change something.
 Account = Annotated[Call, Depends(Guard("user", "service", "admin"))]
 OneJob = Annotated[Call, Depends(Guard("user", "service", "admin", "job"))]

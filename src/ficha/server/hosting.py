@@ -39,8 +39,8 @@ SECRET_DUTY: Final = "process without FICHA_SECRET"  # noqa: S105 (a name, not a
 SECRET_HELD_S: Final = 6.0
 SECRET_RENEWED_S: Final = 2.0
 NO_SECRET: Final = (
-    "FICHA_SECRET is not set: this process signs job tokens and cursors with a random secret, which it forgets when it "
-    f"ends. Set it before there are users: {HINT}"
+    "FICHA_SECRET is not set: this process signs job tokens, sign-ins and cursors with a random secret, which it "
+    f"forgets when it ends. Set it before there are users: {HINT}"
 )
 
 

@@ -15,6 +15,9 @@ from .usage import Usage
 
 BATCHES: Final = "/api/batches"
 """The one route that takes many jobs at once, and therefore a larger body."""
+SIGN_IN: Final = "/api/sign-in"
+SIGN_IN_BYTES: Final = 16_384
+"""What a stranger may send there: more than the longest token."""
 UPLOADS: Final = "/api/uploads"
 """The one route that takes files."""
 
@@ -43,8 +46,11 @@ class BodyLimits:
                 raise
 
     def _max_bytes(self, scope: Scope) -> int:
-        is_batch = scope["method"] == "POST" and scope["path"] == scope.get("root_path", "") + BATCHES
-        return self.settings.batch_body_bytes if is_batch else self.settings.body_bytes
+        root = scope.get("root_path", "")
+        if scope["method"] == "POST" and scope["path"] == root + BATCHES:
+            return self.settings.batch_body_bytes
+        most = self.settings.body_bytes
+        return min(SIGN_IN_BYTES, most) if scope["path"] == root + SIGN_IN else most
 
 
 class _Body:

@@ -26,7 +26,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     """The server's settings. Each field can be set by its environment variable, or by a file: the variable with `_FILE`
     appended names its path.
 
-    secret: FICHA_SECRET. Signs job tokens and cursors; all processes of a deployment share it.
+    secret: FICHA_SECRET. Signs job tokens, sign-ins and cursors; all processes of a deployment share it.
     jwt_secret: FICHA_JWT_SECRET. Accepts JWTs signed with it (HS256).
     jwt_jwks_url: FICHA_JWT_JWKS_URL. Accepts JWTs signed with a key found there (RS256, ES256, EdDSA).
     jwt_audience, jwt_issuer: FICHA_JWT_AUDIENCE, FICHA_JWT_ISSUER. What a JWT must say; both are needed to accept any.
@@ -39,6 +39,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     header_bytes: FICHA_HEADER_BYTES. The most for the request line and all headers together. Defaults to 32 KiB.
     header_s: FICHA_HEADER_S. How long they may take to arrive. Defaults to 10.
     wait_s: FICHA_WAIT_S. The longest `Prefer: wait`, and the longest that a claim waits for work. Defaults to 30.
+    sign_in_s: FICHA_SIGN_IN_S. How long a browser stays signed in. Defaults to 12 hours.
     attempts_per_hour: FICHA_ATTEMPTS_PER_HOUR. Failed attempts to authenticate per address, and per key. Defaults to
         100.
     write_s: FICHA_WRITE_S. How long a client may take for each 256 KiB of an answer. Defaults to 30.
@@ -68,6 +69,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     header_bytes: int = 32_768
     header_s: float = 10.0
     wait_s: float = 30.0
+    sign_in_s: float = 43_200.0
     attempts_per_hour: int = 100
     write_s: float = 30.0
     streams: int = 5_000
@@ -105,7 +107,7 @@ class Settings(Struct, frozen=True, kw_only=True):
                 found[name] = _converted(name, variable, text)
         found |= given
         if "secret" not in found:
-            raise SettingError(f"FICHA_SECRET is not set: it signs job tokens and cursors; {HINT}")
+            raise SettingError(f"FICHA_SECRET is not set: it signs job tokens, sign-ins and cursors; {HINT}")
         return cls(**found)
 
     @classmethod

@@ -277,6 +277,31 @@ class ApiKeyBody(Body, frozen=True):
     ttl_s: Annotated[float, Meta(gt=0)] | None = None
 
 
+class SignInBody(Body, frozen=True):
+    """`token`: an API key or a JWT."""
+
+    token: Annotated[str, Meta(min_length=1, max_length=8_192)]
+
+    def __repr__(self) -> str:
+        """Without the token."""
+        return "SignInBody(…)"
+
+
+class SignedIn(Struct, frozen=True, kw_only=True):
+    """Who the caller is. `expires_at`: when the sign-in ends, or the credential that was sent."""
+
+    name: str
+    scope: ApiKeyScope
+    account: str | None
+    expires_at: datetime | None
+
+
+class SignedOut(Struct, frozen=True):
+    """The cookie of the sign-in was removed."""
+
+    signed_out: bool
+
+
 class CallbackAnswer(Struct, frozen=True):
     """The call-back was taken."""
 

@@ -170,6 +170,7 @@ class Driver:
             use = expected.api_key_uses.get(key.id)
             [row] = (await self.read(GetApiKey(key.digest))).keys
             assert (row.key, row.last_used_at) == (key, None if use is None else use.at)
+            assert (await self.read(GetApiKey(key_id=key.id))).keys == [row]
         for job_id in list(dict.fromkeys(key[0] for key in expected.steps))[:100]:
             steps = [step for step in expected.steps.values() if step.job_id == job_id]
             assert comparable(await self.read(ListSteps(job_id))) == comparable(steps)

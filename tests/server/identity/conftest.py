@@ -21,6 +21,9 @@ from tests.server.identity.issuer import Issuer
 from tests.server.identity.signing import AUDIENCE, ISSUER, JWT_SECRET, SERVER_SECRET
 from tests.support.postgres_databases import emptied
 
+NOON = ManualClock()() // 1_000_000
+"""What the wall clock shows that sign-ins go by, and that of a database, before either is moved."""
+
 
 class Seconds:
     """The process's own clock, moved by hand."""
@@ -49,9 +52,10 @@ async def identity_with(seconds: Seconds) -> AsyncIterator[Make]:
     that is not even open."""
     async with AsyncExitStack() as stack:
 
-        def make(app: Ficha | None = None, **given: Any) -> Identity:
+        def make(app: Ficha | None = None, *, noon: float = NOON, **given: Any) -> Identity:
             settings = Settings(**{"secret": SERVER_SECRET} | given)
-            identity = Identity(app or Ficha("memory:", plans=[Plan("free")]), settings, clock=seconds)
+            closed = Ficha("memory:", plans=[Plan("free")])
+            identity = Identity(app or closed, settings, clock=seconds, wall_clock=lambda: noon + seconds() - 1_000)
             stack.push_async_callback(identity.close)
             return identity
 

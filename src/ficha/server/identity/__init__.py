@@ -1,4 +1,4 @@
-"""Authentication: API keys, JWTs and job tokens. Each route decides what its callers may do."""
+"""Authentication: API keys, JWTs, job tokens and sign-ins. Each route decides what its callers may do."""
 
 from .authenticator import Identity
 from .callers import Caller, Scope

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ...api_key_text import digest_of, is_well_formed
@@ -64,7 +65,13 @@ class ApiKeyAuthenticator:
     async def caller(self, text: str) -> Caller:
         if not is_well_formed(text):
             raise unauthenticated("the API key has a wrong checksum, so it was mistyped or cut off")
-        key = await self._key(text)
+        return self._caller(await self._key(digest_of(text), partial(self._app.api_key, text)))
+
+    async def caller_by_id(self, key_id: str) -> Caller:
+        """The caller with the key of this id, who has shown that it is theirs."""
+        return self._caller(await self._key(key_id, partial(self._app.queries.api_key, key_id=key_id)))
+
+    def _caller(self, key: ApiKeyView | None) -> Caller:
         if key is None:
             raise unauthenticated("the API key is unknown; check that it is a key of this server")
         if key.state != "live":
@@ -100,8 +107,8 @@ class ApiKeyAuthenticator:
 
     def forget(self, key_id: str) -> None:
         """Drops the key, which was revoked, from the cache, ignores reads under way, and tells those who watch it."""
-        for digest in [digest for digest, (key, _) in self._cache.items() if key.id == key_id]:
-            del self._cache[digest]
+        for name in [name for name, (key, _) in self._cache.items() if key.id == key_id]:
+            del self._cache[name]
         self._reads.clear()
         self._forgotten += 1
         self._not_revoked.pop(key_id, None)
@@ -113,31 +120,31 @@ class ApiKeyAuthenticator:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _key(self, text: str) -> ApiKeyView | None:
-        digest = digest_of(text)
-        key, until = self._cache.get(digest, (None, 0.0))
+    async def _key(self, name: str, read: Callable[[], Awaitable[ApiKeyView | None]]) -> ApiKeyView | None:
+        """The key of this name, which is a digest or an id, from the cache or as `read` finds it."""
+        key, until = self._cache.get(name, (None, 0.0))
         if key is not None and self._clock() < until:
             return key
-        reading = self._reads.get(digest)
+        reading = self._reads.get(name)
         if reading is None:
-            reading = self._reads[digest] = asyncio.create_task(self._read(digest, text), name="ficha api key")
+            reading = self._reads[name] = asyncio.create_task(self._read(name, read), name="ficha api key")
             # Retrieves the exception, which asyncio would log if all who wait for it were cancelled.
             reading.add_done_callback(lambda task: task.cancelled() or task.exception())
         # A caller that is cancelled must not cancel the read that others wait for.
         await asyncio.wait({reading})
         return reading.result()
 
-    async def _read(self, digest: str, text: str) -> ApiKeyView | None:
+    async def _read(self, name: str, read: Callable[[], Awaitable[ApiKeyView | None]]) -> ApiKeyView | None:
         # From before the read, so that a change it missed stays unseen no longer than that.
         until = self._clock() + CACHE_S
         try:
-            key = await self._app.api_key(text)
-            if key is not None and key.state == "live" and self._is_current(digest):
-                self._cache.put(digest, (key, until))
+            key = await read()
+            if key is not None and key.state == "live" and self._is_current(name):
+                self._cache.put(name, (key, until))
             return key
         finally:
-            if self._is_current(digest):
-                del self._reads[digest]
+            if self._is_current(name):
+                del self._reads[name]
 
     async def _watch(self) -> None:
         while self._watched:
@@ -155,9 +162,9 @@ class ApiKeyAuthenticator:
         for ended in self._watched.pop(key_id, set()):
             ended(revoked())
 
-    def _is_current(self, digest: str) -> bool:
+    def _is_current(self, name: str) -> bool:
         """Whether this read still counts: not if `forget` was called meanwhile."""
-        return self._reads.get(digest) is asyncio.current_task()
+        return self._reads.get(name) is asyncio.current_task()
 
     def _record_use_if_due(self, key_id: str) -> None:
         now = self._clock()

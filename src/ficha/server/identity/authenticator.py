@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from ...api_key_text import hint_of, is_well_formed
 from ...core.outcomes import Refusal
 from ...errors import Refused
@@ -19,6 +21,7 @@ from .callers import Caller, unauthenticated
 from .job_tokens import KIND, JobTokens
 from .jwts import Jwts
 from .settings import IdentitySettings, setting_problem
+from .sign_ins import SignIn, SignIns
 from .tokens import Token, parsed
 
 if TYPE_CHECKING:
@@ -31,47 +34,93 @@ def expired() -> Refused:
     return unauthenticated("the credential has expired; get a new one")
 
 
+def _too_many_attempts(wait_s: float) -> Refused:
+    return Refused.of(
+        Refusal(
+            "RATE_LIMITED",
+            "too many attempts with invalid credentials; nothing was changed. A valid one is accepted at any time.",
+            retry_after_s=round(wait_s, 3),
+        )
+    )
+
+
 class Identity:
-    """Authenticates by API key, JWT or job token. The application must be open by the first request.
+    """Authenticates by API key, JWT, job token or the cookie of a sign-in. The application must be open by the first
+    request.
 
     job_tokens: issues job tokens.
     """
 
-    def __init__(self, app: Ficha, settings: IdentitySettings, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        app: Ficha,
+        settings: IdentitySettings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
         if (problem := setting_problem(settings)) is not None:
             raise ValueError(problem)
         self.job_tokens = JobTokens(settings.secret)
+        self._sign_ins = SignIns(settings.secret, settings.sign_in_s, wall_clock)
         self._keys = ApiKeyAuthenticator(app, clock)
         self._jwts = Jwts(settings, clock)
         self._attempts = Attempts(settings.attempts_per_hour, clock)
 
-    async def caller(self, authorization: str | None, *, token: str | None = None, peer: str) -> Caller:
-        """The caller, by the header `Authorization` or, where headers cannot be sent, by a job token in the URL. Raises
-        UNAUTHENTICATED, or RATE_LIMITED once this peer or this key's hint has failed too often."""
+    async def caller(
+        self, authorization: str | None, *, token: str | None = None, cookie: str | None = None, peer: str
+    ) -> Caller:
+        """The caller, by the header `Authorization`; where headers cannot be sent, by a job token in the URL; without
+        either, by the cookie of a sign-in. Raises UNAUTHENTICATED, or RATE_LIMITED once this peer or this key's hint
+        has failed too often."""
         if authorization is None and token is None:
-            # A request without a credential does not count as an attempt.
-            raise unauthenticated("no credential was sent: send the header `Authorization: Bearer <API key or token>`")
+            if cookie is None:
+                # A request without a credential does not count as an attempt.
+                raise unauthenticated(
+                    "no credential was sent: send the header `Authorization: Bearer <API key or token>`, or sign in"
+                )
+            with self._counting_failures(peer):
+                sign_in = self._sign_ins.read(cookie)
+            # Browsers send the cookie by themselves, so that it ended is no attempt to guess one.
+            return await self._signed_in(sign_in)
         credential = _BEARER.fullmatch(authorization or "")
-        try:
+        with self._counting_failures(peer, None if credential is None else credential[1]):
             if token is not None:
                 return await self._by_address(authorization, token)
             if credential is None:
                 raise unauthenticated("the header Authorization must be `Bearer`, a space, and an API key or a token")
             return await self._by_header(credential[1])
+
+    async def sign_in(self, text: str, *, peer: str) -> tuple[Caller, str]:
+        """Who signs in with this API key or JWT, and the text of their cookie. A failure counts as one of `caller`."""
+        with self._counting_failures(peer, text):
+            caller = await self._by_header(text)
+        if caller.scope == "job":
+            raise Refused.of(Refusal("FORBIDDEN", "a job token is for one job; sign in with an API key or a JWT."))
+        cookie, sign_in = self._sign_ins.issue(caller)
+        return replace(caller, expires_at=sign_in.ends_at), cookie
+
+    async def _signed_in(self, sign_in: SignIn) -> Caller:
+        self._sign_ins.check(sign_in)
+        if sign_in.key_id is None:
+            assert sign_in.account is not None
+            return self._jwts.signed_in(sign_in.account, sign_in.ends_at)
+        caller = await self._keys.caller_by_id(sign_in.key_id)
+        return replace(caller, expires_at=min(sign_in.ends_at, caller.expires_at or sign_in.ends_at))
+
+    @contextmanager
+    def _counting_failures(self, peer: str, text: str | None = None) -> Iterator[None]:
+        """Counts a credential that is refused; refuses with RATE_LIMITED once there were too many."""
+        try:
+            yield
         except Refused as refused:
             if refused.code != "UNAUTHENTICATED":
                 raise
-            hint = hint_of(credential[1]) if credential is not None and is_well_formed(credential[1]) else None
+            hint = hint_of(text) if text is not None and is_well_formed(text) else None
             wait_s = self._attempts.failed(peer, hint)
             if wait_s is None:
                 raise
-        raise Refused.of(
-            Refusal(
-                "RATE_LIMITED",
-                "too many attempts with invalid credentials; nothing was changed. A valid one is accepted at any time.",
-                retry_after_s=round(wait_s, 3),
-            )
-        )
+            raise _too_many_attempts(wait_s) from None
 
     def check_unexpired(self, caller: Caller) -> None:
         """Refuses a credential that has expired, without the leeway for clocks that a single request has: whoever means

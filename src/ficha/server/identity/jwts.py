@@ -27,9 +27,7 @@ class Jwts:
         self._jwks = None if url is None else Jwks(url, clock)
 
     async def caller(self, token: Token) -> Caller:
-        audience, issuer = self._settings.jwt_audience, self._settings.jwt_issuer
-        if audience is None or issuer is None:
-            raise unauthenticated("this server accepts no JWTs; send an API key or a job token")
+        audience, issuer = self._accepted()
         if token.kind not in _KINDS:
             raise unauthenticated("the token has a type (typ) that is not for authentication")
         key, algorithm = await self._key(token)
@@ -37,7 +35,22 @@ class Jwts:
         account = claims["sub"]
         if (problem := name_problem(account, "the token's subject (sub)")) is not None:
             raise unauthenticated(f"{problem}, because it names the account")
-        return Caller("user", account, name=f"jwt {account}", expires_at=claims["exp"])
+        return self._caller(account, claims["exp"])
+
+    def signed_in(self, account: str, ends_at: float) -> Caller:
+        """The caller who signed in with a JWT for this account. Refused once this server accepts no JWTs any more."""
+        self._accepted()
+        return self._caller(account, ends_at)
+
+    def _accepted(self) -> tuple[str, str]:
+        """The audience and the issuer of the JWTs that are accepted."""
+        audience, issuer = self._settings.jwt_audience, self._settings.jwt_issuer
+        if audience is None or issuer is None:
+            raise unauthenticated("this server accepts no JWTs; send an API key or a job token")
+        return audience, issuer
+
+    def _caller(self, account: str, expires_at: float) -> Caller:
+        return Caller("user", account, name=f"jwt {account}", expires_at=expires_at)
 
     async def close(self) -> None:
         if self._jwks is not None:

@@ -19,7 +19,7 @@ class IdentitySettings(Protocol):
 
     @property
     def secret(self) -> str:
-        """Signs job tokens; the same in every process of a deployment."""
+        """Signs job tokens and sign-ins; the same in every process of a deployment."""
 
     @property
     def jwt_secret(self) -> str | None:
@@ -36,6 +36,10 @@ class IdentitySettings(Protocol):
     @property
     def jwt_issuer(self) -> str | None:
         """What `iss` of a JWT must be."""
+
+    @property
+    def sign_in_s(self) -> float:
+        """How long a sign-in lasts at most."""
 
     @property
     def attempts_per_hour(self) -> int:

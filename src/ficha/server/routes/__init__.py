@@ -12,6 +12,7 @@ from . import (
     probes,
     queue,
     reservations,
+    sign_in,
     system,
     tools,
     webhooks,
@@ -32,5 +33,6 @@ ROUTERS = (
     system.routes,
     admin.routes,
     callbacks.routes,
+    sign_in.routes,
     probes.routes,
 )

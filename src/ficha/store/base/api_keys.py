@@ -21,9 +21,10 @@ class ApiKeyList(Struct, frozen=True):
 
 
 class GetApiKey(Query[ApiKeyList], frozen=True):
-    """The key whose text has this digest, if there is one."""
+    """The key whose text has this digest, or that has this id, if there is one."""
 
-    digest: str
+    digest: str | None = None
+    key_id: str | None = None
 
 
 class ListApiKeys(Query[ApiKeyList], frozen=True):

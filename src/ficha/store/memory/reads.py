@@ -316,7 +316,7 @@ def _get_stats(store: MemoryStore, query: q.GetStats) -> q.Stats:
 
 
 def _get_api_key(store: MemoryStore, query: q.GetApiKey) -> q.ApiKeyList:
-    found = [key for key in store.state.api_keys.values() if key.digest == query.digest]
+    found = [key for key in store.state.api_keys.values() if query.key_id == key.id or query.digest == key.digest]
     return q.ApiKeyList(store.clock(), [_api_key_row(store.state, key) for key in found])
 
 

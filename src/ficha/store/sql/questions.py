@@ -128,6 +128,8 @@ def list_pools(sql: Dialect, query: q.ListPools, now: int | None) -> Asking[list
 
 
 def get_api_key(sql: Dialect, query: q.GetApiKey, now: int | None) -> Asking[q.ApiKeyList]:
+    if query.key_id is not None:
+        return (yield from _api_keys(sql, now, ("id", "=", query.key_id, "uuid"), 1))
     return (yield from _api_keys(sql, now, ("digest", "=", query.digest, "text"), 1))
 
 

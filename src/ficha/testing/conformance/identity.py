@@ -30,6 +30,7 @@ class IdentityConformance:
     async def test_there_are_no_keys_and_no_lines_in_an_empty_store(self, driver: Driver) -> None:
         assert await driver.read(ListApiKeys()) == ApiKeyList(driver.clock(), [])
         assert await driver.read(GetApiKey("digest")) == ApiKeyList(driver.clock(), [])
+        assert await driver.read(GetApiKey(key_id=driver.new_id())) == ApiKeyList(driver.clock(), [])
         assert await driver.read(ListAudit()) == []
 
     async def test_api_keys_read_back_after_every_change(self, driver: Driver) -> None:
