@@ -385,6 +385,35 @@ class Question(Struct, frozen=True):
     asks: int
 
 
+SEARCHED = 200
+"""How many jobs a search looks at here."""
+
+
+def searches() -> dict[str, q.JobMatch]:
+    """Searches over each index, and for what no index knows."""
+    name, other, batch = account_of(7), account_of(8), uuid_of("batch", 7)
+    return {
+        "for any job": q.JobMatch(),
+        "for a tool that has none": q.JobMatch(tools=("none",)),
+        "for an end that none has": q.JobMatch(statuses=("cancelled",)),
+        "for an error that none has": q.JobMatch(errors=("xyzzy",)),
+        "for what waits, of a tool that has none": q.JobMatch(statuses=("queued",), tools=("none",)),
+        "for what is active, of a tool that has none": q.JobMatch(
+            statuses=("queued", "starting", "running"), tools=("none",)
+        ),
+        "for what is held or failed": q.JobMatch(statuses=("running", "failed"), plans=("none",)),
+        "for what is stuck": q.JobMatch(is_stuck=True, tools=("none",)),
+        "for what is not stuck": q.JobMatch(is_stuck=False, tools=("none",)),
+        "for dead letters": q.JobMatch(is_dead=True, tools=("none",)),
+        "of two accounts": q.JobMatch(accounts=(name, other), errors=("xyzzy",)),
+        "of the whale": q.JobMatch(accounts=(WHALE,), errors=("xyzzy",)),
+        "of a batch": q.JobMatch(batches=(batch,), errors=("xyzzy",)),
+        "of a session": q.JobMatch(sessions=("session-7",), errors=("xyzzy",)),
+        "of a correlation id": q.JobMatch(correlation_ids=("request-7",), errors=("xyzzy",)),
+        "for some jobs": q.JobMatch(ids=(uuid_of("ended", 7), uuid_of("ready", 7))),
+    }
+
+
 def questions() -> dict[str, Question]:
     """Every question of the read side, in the forms in which the face puts it."""
     name, job, batch = account_of(7), uuid_of("ended", 7), uuid_of("batch", 7)
@@ -466,6 +495,14 @@ def questions() -> dict[str, Question]:
         "jobs of a batch": Question(q.ListJobs(batch_id=batch, limit=1_000), 100),
         "queued jobs of a batch": Question(q.ListJobs(batch_id=batch, statuses=("queued",), limit=1_000), 100),
         "a batch": Question(q.GetBatch(batch), 100),
+        **{
+            f"a search {words}": Question(q.SearchJobs(match, 2**50, before, searched=SEARCHED), SEARCHED)
+            for words, match in searches().items()
+            for words, before in ((words, None), (f"{words}, a later part", uuid_of("dead", 0)))
+        },
+        "a count": Question(
+            q.CountJobs(q.SearchJobs(q.JobMatch(statuses=over), limit=SEARCHED, searched=SEARCHED)), SEARCHED
+        ),
         "an account": Question(q.GetAccount(name), 1),
         "an API key": Question(q.GetApiKey("digest-7"), 1),
         "an API key by its id": Question(q.GetApiKey(key_id=uuid_of("api", 900)), 1),

@@ -256,7 +256,8 @@ def growths(population: Population, dialect: Dialect) -> Iterator[Growth]:
         return Growth(table, f"{key} = '{_founder(alike.get(kind, kind))}'", population.counts[kind], named)
 
     # Of what the first of each kind went through, only the steps of those that ended are there too.
-    yield like("jobs", "ended", batch_id=some(10, 0, uuid("batch", "n / 1000")), events="5")
+    words = {"session": some(10, 7, "'session-' || (n % 1000)"), "correlation_id": some(10, 7, "'request-' || n")}
+    yield like("jobs", "ended", batch_id=some(10, 0, uuid("batch", "n / 1000")), events="5", **words)
     yield like("jobs", "dead", events="3")
     yield like("jobs", "ready", pool=tight, wait_until_at=wait)
     yield like("jobs", "parked", wait_until_at=wait)

@@ -219,6 +219,8 @@ NEEDED_BY: dict[str, Sample | str] = {
     "parked_in_order": a_whale_at_its_limit,
     "reservations_active": submits_of_all_sorts,
     "jobs_of_account": "jobs of an account",
+    "jobs_of_session": "a search of a session",
+    "jobs_of_correlation": "a search of a correlation id",
     "reservations_of_account": "reservations of an account",
     "hooks_due": "hooks that are due",
     "leases_to_poll": "providers to ask",

@@ -142,6 +142,8 @@ NEEDED_BY: dict[str, Sample | str] = {
     "parked_in_claim_order": a_whale_at_its_limit,
     "jobs_by_account": "jobs of an account",
     "jobs_by_batch": "a batch",
+    "jobs_by_session": "a search of a session",
+    "jobs_by_correlation": "a search of a correlation id",
     "jobs_dead": "dead letters",
     "reservations_by_account": "reservations of an account",
     "files_of_account": "files of an account",

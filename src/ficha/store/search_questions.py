@@ -37,9 +37,10 @@ _LISTS: Final[tuple[tuple[str, str, Kind], ...]] = (
 def search_jobs(sql: Dialect, query: q.SearchJobs, now: int | None) -> Asking[q.SearchPart]:
     found = yield from _found(sql, query)
     columns = job_columns(sql, texts=False)
-    text = f"SELECT {columns} FROM ficha.jobs j {HOT_ROWS} WHERE {sql.among('j.id', 1, 'uuid')} ORDER BY j.id DESC"
+    text = f"SELECT {columns} FROM ficha.jobs j {HOT_ROWS} WHERE {sql.among('j.id', 1, 'uuid')}"
     rows = (yield Statement(text, (sql.values(found.costs, "uuid"),))) if found.costs else []
-    return q.SearchPart([*map(job_of, rows)], found.looked_at, found.stopped)
+    jobs = sorted(map(job_of, rows), key=lambda job: job.id, reverse=True)
+    return q.SearchPart(jobs, found.looked_at, found.stopped)
 
 
 def count_jobs(sql: Dialect, query: q.CountJobs, now: int | None) -> Asking[q.CountPart]:
@@ -62,29 +63,25 @@ def _walked(sql: Dialect, query: q.SearchJobs, walk: q.Walk, searched: int) -> A
     since = match.since_id or _FIRST
     source, key = _SOURCES.get(walk.kind, ("ficha.jobs j", "j.id"))
     reach = Select(sql, f"SELECT {sql.read(key, 'uuid')} FROM {source}")
-    order = _between(reach, query, walk, since, before)
+    order = _between(sql, reach, query, walk, since, before)
     rows = yield reach.statement(f"{order} LIMIT 1 OFFSET {searched - 1}")
     floor = rows[0][0] if rows else None
     joined = f" {sql.joined_job(key)}" if walk.kind in _SOURCES else ""
     page = Select(sql, f"SELECT {sql.read(key, 'uuid')}, j.cost FROM {source}{joined}")
-    order = _between(page, query, walk, floor or since, before)
-    _where_matching(sql, page, query)
+    order = _between(sql, page, query, walk, floor or since, before)
+    _where_matching(sql, page, query, walk)
     costs = {job_id: cost for job_id, cost in (yield page.statement(order, query.limit))}
     stopped = [*costs][-1] if len(costs) == query.limit else floor
     if stopped is not None and stopped == floor:
         return q.Found(costs, searched, floor)
     counted = Select(sql, f"SELECT count(*) FROM {source}")
-    _between(counted, query, walk, stopped or since, before)
+    _between(sql, counted, query, walk, stopped or since, before)
     [(looked_at,)] = yield counted.statement()
     return q.Found(costs, looked_at, stopped)
 
 
-def _between(page: Select, query: q.SearchJobs, walk: q.Walk, since: str, before: str) -> str:
-    """Limits the page to the walk's jobs from `since` up to `before`; returns the order that its index has.
-
-    Where an index begins with another column, the bounds are those of both together. With a plain `=` PostgreSQL may
-    take any order by the id for as good, and walk over the jobs of everybody.
-    """
+def _between(sql: Dialect, page: Select, query: q.SearchJobs, walk: q.Walk, since: str, before: str) -> str:
+    """Limits the page to the walk's jobs from `since` up to `before`; returns the order that its index has."""
     if walk.kind == "id":
         page.where(f"j.id IN ({', '.join(page.given(value, 'uuid') for value in query.match.ids)})")
     if walk.value is None:
@@ -95,19 +92,19 @@ def _between(page: Select, query: q.SearchJobs, walk: q.Walk, since: str, before
         return f"ORDER BY {key} DESC"
     kind: Kind = "uuid" if walk.kind == "batch_id" else "text"
     value, column = page.given(walk.value, kind), f"j.{walk.kind}"
-    page.where(f"{column} IS NOT NULL AND ({column}, j.id) >= ({value}, {page.given(since, 'uuid')})")
-    page.where(f"({column}, j.id) < ({value}, {page.given(before, 'uuid')})")
+    page.where(sql.ids_of(column, value, page.given(since, "uuid"), page.given(before, "uuid")))
     return f"ORDER BY {column} DESC, j.id DESC"
 
 
-def _where_matching(sql: Dialect, page: Select, query: q.SearchJobs) -> None:
+def _where_matching(sql: Dialect, page: Select, query: q.SearchJobs, walk: q.Walk) -> None:
+    """The conditions, but for those that the walk keeps by itself: they would lead PostgreSQL off its index."""
     match = query.match
     for field, column, kind in _LISTS:
-        if values := getattr(match, field):
+        if column != walk.kind and (values := getattr(match, field)):
             page.where(f"j.{column} IN ({', '.join(page.given(value, kind) for value in values)})")
     if statuses := frozenset(match.statuses):
         page.where(_has_status(page, statuses))
-    if match.is_dead is not None:
+    if match.is_dead is not None and walk.kind != "dead":
         page.where(f"j.dead_at IS {'NOT NULL' if match.is_dead else 'NULL'}")
     if match.is_stuck is not None:
         silent = f"l.heartbeat_at < {page.given(query.stuck_before_at, 'instant')}"

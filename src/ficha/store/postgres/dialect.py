@@ -75,6 +75,11 @@ class PostgresDialect:
     def lowered(self, expression: str) -> str:
         return f'lower({expression} COLLATE "C")'
 
+    def ids_of(self, column: str, value: str, first: str, end: str) -> str:
+        # With a plain `=` the planner takes any order by the id for as good, and may walk over the jobs of everybody.
+        bounds = f"({column}, j.id) >= ({value}, {first}) AND ({column}, j.id) < ({value}, {end})"
+        return f"{column} IS NOT NULL AND {bounds}"
+
     def joined_job(self, job_id: str) -> str:
         # OFFSET keeps the planner from joining the other way round, for which it would read all jobs.
         return f"CROSS JOIN LATERAL (SELECT * FROM ficha.jobs WHERE id = {job_id} OFFSET 0) j"

@@ -15,6 +15,7 @@ from ...core.snapshot import Snapshot
 from ...core.states import ACTIVE
 from .. import base as q
 from ..base import Clock
+from ..search_questions import SEARCH_QUESTIONS
 from ..sql.dialect import Asking, Select, sql_file
 from ..sql.jobs import HOT_ROWS, job_columns, job_of
 from ..sql.questions import QUESTIONS, SEVERAL, TALLY_SUMS
@@ -32,9 +33,10 @@ LIST_WORKERS: Final = sql_file(__package__, "list_workers").format(sums=TALLY_SU
 _WAITING: Final = sql_file(__package__, "waiting")
 WAITING_READY: Final = _WAITING.format(owner="pool", rows="ficha.ready WHERE TRUE")
 WAITING_PARKED: Final = _WAITING.format(owner="account_id", rows="ficha.parked WHERE due_at IS NULL")
-NOT_FOR_WAITING: Final = ("enable_seqscan", "enable_bitmapscan", "enable_sort", "jit")
+NOT_FOR_WALKS: Final = ("enable_seqscan", "enable_bitmapscan", "enable_sort", "jit")
 """Each page continues in the index where the last one ended. With old statistics the planner might sort the whole table
 for each page instead, or compile (JIT) a statement for longer than it runs."""
+BEGIN_WALKING: Final = "; ".join((BEGIN_READING, *(f"SET LOCAL {way} = off" for way in NOT_FOR_WALKS)))
 
 
 async def answer(connection: Connection, query: q.Query[T], clock: Clock | None) -> T:
@@ -43,7 +45,8 @@ async def answer(connection: Connection, query: q.Query[T], clock: Clock | None)
         result: T = await _OWN[type(query)](connection, query, clock)
         return result
     asking = shared(SQL, query, None if clock is None else clock())
-    async with transaction(connection, BEGIN_READING) if type(query) in SEVERAL else nullcontext():
+    begin = BEGIN_WALKING if type(query) in SEARCH_QUESTIONS else BEGIN_READING
+    async with transaction(connection, begin) if type(query) in SEVERAL else nullcontext():
         result = await ask(connection, asking)
         return result
 
@@ -105,8 +108,7 @@ async def _list_workers(connection: Connection, query: q.ListWorkers, clock: Clo
 
 
 async def _get_waiting(connection: Connection, query: q.GetWaiting, clock: Clock | None) -> q.Waiting:
-    begin = "; ".join((BEGIN_READING, *(f"SET LOCAL {way} = off" for way in NOT_FOR_WAITING)))
-    async with transaction(connection, begin):
+    async with transaction(connection, BEGIN_WALKING):
         ready = await _lines(connection, WAITING_READY, query.page)
         return q.Waiting(ready, await _lines(connection, WAITING_PARKED, query.page))
 

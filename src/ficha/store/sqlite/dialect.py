@@ -41,6 +41,9 @@ class SqliteDialect:
     def lowered(self, expression: str) -> str:
         return f"lower({expression})"
 
+    def ids_of(self, column: str, value: str, first: str, end: str) -> str:
+        return f"{column} = {value} AND j.id >= {first} AND j.id < {end}"
+
     def joined_job(self, job_id: str) -> str:
         return f"CROSS JOIN ficha.jobs j ON j.id = {job_id}"
 
