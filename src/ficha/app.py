@@ -85,6 +85,10 @@ class Ficha(DeclaredParts):
     unused_file_s: how long a file is kept that no job has taken. Defaults to 86,400.
     commits_kept_s: how long streams of accounts can be resumed: commits are kept for so long. At least 3,600; defaults
         to 86,400.
+    leave_grace_s: how long after a page was left (`leave_session`) the queued jobs of its session are cancelled.
+        Defaults to 60.
+    silent_session_s: the same for a page that said that it is open (`stay_in_session`), and then nothing. Defaults to
+        600.
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     sweep_s: how often recovery and clean-up run, over all processes. Defaults to 1.
     sweep_by_itself: whether they run on a timer; otherwise they run only after calls and reads. Defaults to True.
@@ -128,6 +132,8 @@ class Ficha(DeclaredParts):
         upload_s: float = 3_600.0,
         unused_file_s: float = 86_400.0,
         commits_kept_s: float = 86_400.0,
+        leave_grace_s: float = 60.0,
+        silent_session_s: float = 600.0,
         warn_share: float = 0.8,
         sweep_s: float = 1.0,
         sweep_by_itself: bool = True,
@@ -175,6 +181,8 @@ class Ficha(DeclaredParts):
             upload_s=upload_s,
             unused_file_s=unused_file_s,
             commits_kept_s=commits_kept_s,
+            leave_grace_s=leave_grace_s,
+            silent_session_s=silent_session_s,
             warn_share=warn_share,
             webhooks=webhooks,
             limits=self.limits,

@@ -50,6 +50,8 @@ def checked_policy(
     upload_s: float,
     unused_file_s: float,
     commits_kept_s: float,
+    leave_grace_s: float,
+    silent_session_s: float,
     warn_share: float,
     webhooks: bool | Webhooks,
     limits: Limits,
@@ -81,6 +83,9 @@ def checked_policy(
         upload_ms=_milliseconds_of(upload_s, "upload_s"),
         unused_file_ms=_milliseconds_of(unused_file_s, "unused_file_s"),
         webhooks=checked_webhooks(webhooks),
+        leave_grace_ms=_milliseconds_of(leave_grace_s, "leave_grace_s"),
+        silent_session_ms=_milliseconds_of(silent_session_s, "silent_session_s"),
+        open_sessions=limits.open_sessions,
     )
 
 

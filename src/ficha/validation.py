@@ -48,6 +48,7 @@ class Limits(Struct, frozen=True):
     child_message_bytes: one message that a worker reads from a child process: a result, a step or a log line, with
         about 1 KiB around it. Defaults to 64 MiB.
     file_bytes: one file, whatever the plan; also one that a job makes. Defaults to 1 GiB.
+    open_sessions: sessions of one account that said that they are open, or were left. Defaults to 100.
     """
 
     payload_bytes: int = 262_144
@@ -65,6 +66,7 @@ class Limits(Struct, frozen=True):
     callback_bytes: int = 16_384
     child_message_bytes: int = 67_108_864
     file_bytes: int = 1_073_741_824
+    open_sessions: int = 100
 
 
 def invalid(message: str) -> Refused:

@@ -15,7 +15,7 @@ OPTIONS = frozenset(
         r"\w+",
         """aborts account after as at at_once attempt attempts backoff backoff_max batch body burst by content
         correlation cost credits data declared delay delivered error every files final held hold jitter joins key
-        least limit lost max_wait most name of partial plans poll pool priority progress provider provider_cost
+        least limit lost max_wait more most name of partial plans poll pool priority progress provider provider_cost
         reason ref reservation result scope session size slots starts text timeout times told tool ttl units verdict""",
     )
 )

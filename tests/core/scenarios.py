@@ -21,10 +21,10 @@ commands    open, grant, adjust, change-plan, submit, submit-each, claim, start,
             webhook, cancel, reserve, consume, release, expire, recover, forget, requeue, discard, remove, pool, pause,
             resume, resize, elect, api-key, revoke, use, turn, end-turn, open-breaker, close-breaker, upload, save,
             copy, stored, remove-file, expire-file, forget-file, callback, poll, poll-end, add-webhook,
-            remove-webhook, enable-webhook, rotate-webhook, test-webhook, resend; `as ACTOR` before any of
-            them; lines indented below `together` are one commit group
+            remove-webhook, enable-webhook, rotate-webhook, test-webhook, resend, stay, leave, hear, end-session;
+            `as ACTOR` before any of them; lines indented below `together` are one commit group
 questions   account, file, files ACCOUNT, ledger, job, events, event JOB KIND, queue POOL, reservation, batch, why JOB,
-            provider NAME, audit, audited NUMBER
+            provider NAME, sessions ACCOUNT, audit, audited NUMBER
 """
 
 from __future__ import annotations
@@ -39,7 +39,17 @@ from ficha.core import commands as c
 from ficha.core.checkpoints import Checkpoints
 from ficha.core.policy import Plan, TurnTerms, Webhooks
 from ficha.core.pools import why_waiting
-from ficha.core.records import Awaiting, File, FileUsage, Job, Leased, ProviderOutage, ProviderState, Ready
+from ficha.core.records import (
+    Awaiting,
+    File,
+    FileUsage,
+    Job,
+    Leased,
+    PageSessions,
+    ProviderOutage,
+    ProviderState,
+    Ready,
+)
 from ficha.declarations import declared_checkpoints
 from tests.core.lines import OPTIONS, Line, duration, ending_of, epoch_of, is_duration, listed, slots_of
 from tests.core.telling import Told, told
@@ -455,7 +465,28 @@ class _ScenarioRun:
         owner, delivery_id = line.words
         return c.ResendDelivery(delivery_id, owner)
 
+    def _do_stay(self, line: Line) -> c.Command:
+        return c.ChangeSession(*line.words, to="open")
+
+    def _do_leave(self, line: Line) -> c.Command:
+        return c.ChangeSession(*line.words, to="left")
+
+    def _do_hear(self, line: Line) -> c.Command:
+        return c.HearSession(*line.words)
+
+    def _do_end_session(self, line: Line) -> c.Command:
+        """With the jobs that are named behind it."""
+        account, session, *jobs = line.words
+        return c.EndSession(account, session, tuple(jobs), more=line.options.get("more") == "yes")
+
     # Questions
+
+    def _ask_sessions(self, account_id: str) -> Told:
+        """The sessions of an account, and when the first of them ends."""
+        known = self.world.state.of(PageSessions).get(account_id)
+        if known is None:
+            return "none", {}
+        return " ".join(session.name for session in known.sessions), {"next": known.next_at}
 
     def _ask_provider(self, name: str) -> Told:
         """What is stored of a provider: its breaker, its failures in a row, and the turns that are held."""

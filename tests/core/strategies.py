@@ -80,6 +80,8 @@ POLICY = Policy(
     webhooks=Webhooks(low_credits=20, max_endpoints=2, disable_after_s=60, kept_s=30),
     provider_tools=frozenset({"video"}),
     job_callbacks=3,
+    silent_session_ms=300_000,
+    open_sessions=2,
 )
 
 ACCOUNTS = {"ana": "tight", "bob": "wide", "eva": "single"}
@@ -247,6 +249,10 @@ class _Teller:
                 if isinstance(draft, c.EndDelivery):
                     filled["attempt"] = draft.attempt + (0 if sent is None else sent.attempts)
                 return replace(draft, **filled)
+            case c.EndSession():
+                named = (draft.account_id, draft.session)
+                mine = [job for job in self._world.state.jobs.values() if (job.account_id, job.spec.session) == named]
+                return replace(draft, jobs=(*(job.id for job in mine[-4:]), *map(self._job, draft.jobs)))
             case c.ClaimJob():
                 job = self._world.state.jobs.get(job_id := self._job(draft.job_id))
                 return replace(draft, job_id=job_id, pool=draft.pool or ("gpu" if job is None else job.spec.pool))
@@ -343,8 +349,9 @@ _NEW_JOBS = st.fixed_dictionaries(
         "timeout_ms": _pick(600_000, 30_000, 172_800_000),
         "max_wait_ms": _pick(None, None, 60_000),
         "max_attempts": _pick(1, 2, 3),
-        "content_hash": _pick(None, None, "c1", "c2", "c2"),
+        "content_hash": _pick(None, None, "c1", "c1", "c2", "c2"),
         "provider": _pick(None, None, None, "fal"),
+        "session": _pick(None, None, "s1"),
         "files": _pick(*[()] * 6, ("0",), ("0", "1"), ("0", "0"), ("9",)),
     }
 ).map(lambda drawn: new_job("", payload='{"n": 1}', **drawn))
@@ -623,6 +630,18 @@ _MESSAGES = st.one_of(
     _make(c.ForgetDelivery, delivery_id=_DELIVERIES),
 )
 
+_SESSIONS = st.one_of(
+    _make(c.HearSession, account_id=_ACCOUNTS, session=_pick("s1", "s2")),
+    _make(c.ChangeSession, account_id=_ACCOUNTS, session=_pick("s1", "s1", "s2", "s3"), to=_pick("open", "left")),
+    _make(
+        c.EndSession,
+        account_id=_ACCOUNTS,
+        session=_pick("s1", "s1", "s2"),
+        jobs=_pick((), (), ("any 0", "nowhere 0")),
+        more=_pick(False, False, True),
+    ),
+)
+
 _KINDS: list[SearchStrategy[Any]] = [
     *[_CLAIMS] * 9,
     *[_SUBMITS] * 7,
@@ -646,5 +665,6 @@ _KINDS: list[SearchStrategy[Any]] = [
     *[_REMOVALS] * 2,
     *[_WEBHOOKS] * 2,
     *[_MESSAGES] * 4,
+    *[_SESSIONS] * 2,
 ]
 """Each kind of command as often as it makes for an eventful workload."""

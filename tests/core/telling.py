@@ -87,6 +87,12 @@ def told(outcome: o.Outcome) -> Told:
             return "held" if job is not None else "nothing", {} if job is None else {"job": job.id}
         case o.PollEnded():
             return "", {"next": outcome.poll_at}
+        case o.SessionChanged(_, session):
+            return "left" if session.is_left else "open", {"until": session.ends_at, "changed": outcome.changed}
+        case o.SessionHeard():
+            return "open" if outcome.changed else "unknown", {}
+        case o.SessionEnded():
+            return "ended" if outcome.changed else "unchanged", {"cancelled": outcome.cancelled}
         case o.Elected():
             return "leads" if outcome.leads else "follows", {"owner": outcome.owner, "until": outcome.expires_at}
     raise AssertionError(f"{outcome} has no words yet")

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ficha.core import invariants
 from ficha.core.dataset import State
 from ficha.core.invariants import overfull_pools, violations
-from ficha.core.records import Entry, Event, File, Parked, PendingHook, Pool, Step
+from ficha.core.records import Entry, Event, File, PageSessions, Parked, PendingHook, Pool, Step
 from tests.core.scenarios import play
 
 STORY = """
@@ -44,6 +44,7 @@ STORY = """
     stored f2 15
     save held e1 f3 size=5
     stored f3 5
+    stay ana s1
 """
 """Some of everything. Jobs are created at the same instant, so they are claimed in the order of their names."""
 
@@ -106,6 +107,13 @@ def api_key(key_id: str, **fields: Any) -> Callable[[State], None]:
 def file(file_id: str, **fields: Any) -> Callable[[State], None]:
     def change(state: State) -> None:
         state.keyed["File", file_id] = replace(state.of(File)[file_id], **fields)
+
+    return change
+
+
+def sessions(**fields: Any) -> Callable[[State], None]:
+    def change(state: State) -> None:
+        state.keyed["PageSessions", "ana"] = replace(state.of(PageSessions)["ana"], **fields)
 
     return change
 
@@ -203,6 +211,10 @@ BROKEN: list[tuple[Callable[[State], None], str]] = [
     (file("f2", size=16), "account ana counts 3 files of 30 bytes, there are 3 of 31"),
     (file("f2", state="removed"), "account ana counts 3 files of 30 bytes, there are 2 of 15"),
     (file("f2", account_id="bob"), "account bob counts 0 files of 0 bytes, there are 1 of 15"),
+    # Sessions of pages
+    (sessions(account_id="eva"), "there are sessions of account eva, which does not exist"),
+    (sessions(next_at=7), "the first session of account ana is to end at 7, it ends at 1773101400000000"),
+    (sessions(sessions=()), "the first session of account ana is to end at 1773101400000000, it ends at None"),
     # The histories
     (one_more_event("done", "claimed", epoch=2), "the history of job done goes from completed to starting"),
     (one_more_event("ready", "completed"), "the history of job ready goes from queued to completed"),

@@ -322,6 +322,20 @@ async def webhooks(run: Run, population: Population) -> None:
     assert all(outcome.changed for outcome in forgotten)
 
 
+async def sessions(run: Run, population: Population) -> None:
+    names, new = _new(), _new()
+    await run(*(c.OpenAccount(name, "pro", 10) for name in names))
+    for to in ("open", "left", "open"):
+        await run(*(c.ChangeSession(name, "s1", to) for name in names))
+    await run(*(c.HearSession(name, "s1") for name in names))
+    jobs = [new_job(job_id, "draw", "gpu", "{}", 1, session="s1") for job_id in new]
+    await run(*(c.Submit(name, (job,)) for name, job in zip(names, jobs, strict=True)))
+    await run(*(c.EndSession(name, "s1", (job.id,)) for name, job in zip(names, jobs, strict=True)))
+    numbers = population.numbers("visit", 20)
+    over = await run(*(c.EndSession(account_of(number), "s1", (), more=number % 2 == 0) for number in numbers))
+    assert all(outcome.changed for outcome in over)
+
+
 async def turns(run: Run, population: Population) -> None:
     limited, failing = TurnTerms(interval_us=1_000, at_once=10), TurnTerms(failures=1)
     for number in range(3):
@@ -373,6 +387,7 @@ SAMPLES: Final[tuple[Sample, ...]] = (
     files_of_jobs,
     endpoints,
     webhooks,
+    sessions,
     turns,
     mixtures,
 )
@@ -488,6 +503,8 @@ def questions() -> dict[str, Question]:
         "files of some reservations": Question(q.ListLinkedFiles("reservation", used), len(used)),
         "what an account has stored": Question(q.GetFileUsage(name), 1),
         "webhook endpoints": Question(q.GetWebhookEndpoints((name, "")), 2),
+        "sessions of an account": Question(q.GetPageSessions(name), 1),
+        "queued jobs of a session": Question(q.ListSessionJobs(WHALE, "s1"), 50),
         "one message": Question(q.ListDeliveries(id=uuid_of("delivered", 900)), 1),
         "how many messages are owed": Question(q.CountDeliveries(), 1),
         "jobs by id": Question(q.GetJobs(some), len(some)),

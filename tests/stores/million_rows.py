@@ -34,16 +34,18 @@ POLICY: Final = Policy(
     },
     hooks=(HookTerms("tell", frozenset({"completed"})), HookTerms(JOB_ENDED_HOOK, frozenset({"completed"}))),
     webhooks=Webhooks(),
+    leave_grace_ms=0,
 )
 
 KINDS: Final = (
     *("ended", "dead", "ready", "parked", "whale", "due", "later", "leased", "lapsed", "awaiting", "whaled"),
-    *("batch", "held", "expired", "used", "api", "file", "stale", "owed", "delivered", "outdated"),
+    *("batch", "held", "expired", "used", "api", "file", "stale", "owed", "delivered", "outdated", "visit"),
 )
 """What is numbered from zero. `parked` waits for its account's own concurrency, and so does `whale`, which one account
 owns; `due` and `later` wait for a time that has come or not; a worker holds `leased` and has lost `lapsed`; `whaled`
 are the whale's leases. `held`, `expired` and `used` are reservations, `api` are API keys. Of the files, nobody needs
-`stale` any more. Messages to webhook endpoints are `owed`, or `delivered`, or were so long ago (`outdated`)."""
+`stale` any more. Messages to webhook endpoints are `owed`, or `delivered`, or were so long ago (`outdated`).
+A `visit` is the session of a page, which is over."""
 ENDPOINT: Final = "00000000-0000-7000-8000-000000000001"
 """The webhook endpoint that each account has."""
 
@@ -95,6 +97,7 @@ class Population:
             "owed": size // 10,
             "delivered": size // 10,
             "outdated": self.accounts // 2,
+            "visit": self.accounts // 2,
         }
         self._given = dict.fromkeys(self.counts, 0)
         self._named = 0
@@ -181,6 +184,7 @@ async def found(run: Run) -> None:
     await run(c.EndReservation(_founder("used"), "consumed"))
     key = c.CreateApiKey(_founder("api"), "founder", "hint", "digest", "user", "founder")
     await run(c.ActingAs("boss", key), c.UseApiKey(_founder("api")))
+    await run(c.ChangeSession("founder", "s1", "left"))
     await run(c.BeginFile(_founder("file"), "founder", "cat.png", most=10))
     await run(c.StoreFile(_founder("file"), "founder", 5, "image/png", "digest"))
     ended, messages = _founder("ended"), tuple(("founder", ENDPOINT, _founder(kind)) for kind in ("owed", "delivered"))
@@ -324,6 +328,8 @@ def growths(population: Population, dialect: Dialect) -> Iterator[Growth]:
     each = f"({population.counts['file'] // population.accounts} + {_if(f'n < {half}')})"
     usage = {"account_id": account("n"), "files": each, "size": f"{each} * p.size"}
     yield Growth("file_usage", "account_id = 'founder'", population.accounts, usage)
+    visits = {"account_id": account("n"), "next_at": ago("n")}
+    yield Growth("page_sessions", "account_id = 'founder'", population.counts["visit"], visits)
     yield Growth("webhook_endpoints", "owner = 'founder'", population.accounts, {"owner": account("n")})
     for kind, like_kind, times in (
         ("owed", "owed", {"due_at": f"CASE WHEN n < {half} THEN {ago('n')} ELSE {future} END"}),

@@ -145,6 +145,8 @@ QUESTIONS: list[q.Query[Any]] = [
     q.ListOldDeliveries(1),
     q.CountDeliveries(),
     q.GetFileUsage("a"),
+    q.GetPageSessions("a"),
+    q.ListSessionJobs("a", "s", 3),
     q.GetStats(1),
     q.GetState("a", 3, True),
     q.GetApiKey("digest"),

@@ -26,6 +26,7 @@ from .files import FileMethods
 from .library import LibraryMethods
 from .operation import AsyncDriver, SyncDriver
 from .retries import STANDARD, Retries
+from .sessions import SessionMethods
 from .webhooks import WebhookMethods
 
 T = TypeVar("T")
@@ -35,7 +36,9 @@ NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, 
 """The errors of a request of which the server has seen nothing."""
 
 
-class _Operations(AccountMethods, BatchMethods, AdminMethods, LibraryMethods, WebhookMethods, FileMethods):
+class _Operations(
+    AccountMethods, BatchMethods, AdminMethods, LibraryMethods, WebhookMethods, FileMethods, SessionMethods
+):
     """All operations, and where they are sent."""
 
     def __init__(

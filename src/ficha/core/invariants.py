@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from .dataset import State
 from .library import EMPTY
 from .policy import CREDITS_LOW_HOOK
-from .records import HELD, Account, Awaiting, Entry, File, FileUsage, Job, Leased, Parked, Ready, Status
+from .records import HELD, Account, Awaiting, Entry, File, FileUsage, Job, Leased, PageSessions, Parked, Ready, Status
 from .states import BIRTHS, FINAL, is_legal
 
 
@@ -26,6 +26,7 @@ def violations(state: State) -> list[str]:
         *_api_keys(state),
         *_hooks(state),
         *_files(state),
+        *_sessions(state),
         *_histories(state),
     ]
 
@@ -230,6 +231,16 @@ def _files(state: State) -> Iterator[str]:
                 f"account {account_id} counts {used.files} files of {used.size} bytes, there are {mine['files']} of "
                 f"{mine['size']}"
             )
+
+
+def _sessions(state: State) -> Iterator[str]:
+    """Sessions are found by the time of the first that ends."""
+    for known in state.of(PageSessions).values():
+        if known.account_id not in state.accounts:
+            yield f"there are sessions of account {known.account_id}, which does not exist"
+        first = min((session.ends_at for session in known.sessions), default=None)
+        if first != known.next_at:
+            yield f"the first session of account {known.account_id} is to end at {known.next_at}, it ends at {first}"
 
 
 _STATUS_AFTER: dict[str, Status] = {

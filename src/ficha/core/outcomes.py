@@ -14,6 +14,7 @@ from .records import (
     Endpoint,
     File,
     Job,
+    PageSession,
     Parked,
     PendingHook,
     Pool,
@@ -295,6 +296,27 @@ class DeliveryEnded(Struct, frozen=True, gc=False):
     disabled: bool = False
 
 
+class SessionChanged(Struct, frozen=True, gc=False):
+    """A session as it is now; not `changed` where the page had been left before."""
+
+    account_id: str
+    session: PageSession
+    changed: bool = True
+
+
+class SessionHeard(Struct, frozen=True, gc=False):
+    """Whether the session is one that said something before: others are not known."""
+
+    changed: bool
+
+
+class SessionEnded(Struct, frozen=True, gc=False):
+    """How many queued jobs were cancelled; not `changed` where the session's time is not over, or it has ended."""
+
+    cancelled: int = 0
+    changed: bool = True
+
+
 class Elected(Struct, frozen=True, gc=False):
     owner: str
     leads: bool
@@ -334,5 +356,8 @@ Outcome = (
     | DeliveriesMade
     | DeliveryHeld
     | DeliveryEnded
+    | SessionChanged
+    | SessionHeard
+    | SessionEnded
     | Elected
 )

@@ -149,6 +149,9 @@ class Policy(Struct, frozen=True):
     provider_tools: the tools whose work an external provider does: their jobs are `starting` until it has accepted.
     job_callbacks: how many call-backs of its provider are kept with a job. Defaults to 20.
     webhooks: how messages are sent to addresses that users and operators give. Defaults to none being sent.
+    leave_grace_ms: how long after a page was left its session's queued jobs are cancelled. Defaults to 60 s.
+    silent_session_ms: the same for a page that said that it was open, and then nothing. Defaults to 10 minutes.
+    open_sessions: sessions of one account that said that they are open, or were left. Defaults to 100.
     """
 
     plans: Mapping[str, Plan]
@@ -174,6 +177,9 @@ class Policy(Struct, frozen=True):
     provider_tools: frozenset[str] = frozenset()
     job_callbacks: int = 20
     webhooks: Webhooks | None = None
+    leave_grace_ms: int = 60_000
+    silent_session_ms: int = 600_000
+    open_sessions: int = 100
 
 
 def priority_of(plan: Plan, offset: int, boost: int) -> int:

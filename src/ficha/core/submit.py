@@ -22,9 +22,10 @@ from .policy import (
     submits_this_hour,
 )
 from .quota import consumed, quota_warnings, refuse_quota, refuse_reservation
-from .records import WAITING, Account, Batch, File, Job, Key, KeyName, Parked, ProviderOutage, Ready
+from .records import WAITING, Account, Batch, File, Job, Key, KeyName, PageSessions, Parked, ProviderOutage, Ready
 from .refusals import lacks_credits, no_account, no_batch, no_plan, provider_down
 from .rule import Audited, Needs, Rule
+from .sessions import is_heard
 from .visibility import is_for_plan, not_for_plan
 from .workspace import Workspace
 
@@ -35,6 +36,8 @@ def submit(ws: Workspace, command: Submit) -> Submitted | Refusal:
     if account is None:
         return no_account(command.account_id)
     if (repeat := _repeated(ws, command, account)) is not None:
+        if command.jobs[0].spec.session is not None and isinstance(repeat, Submitted):
+            is_heard(ws, account.id, command.jobs[0].spec.session)
         return repeat
     plan = ws.plan(account)
     if plan is None:
@@ -295,6 +298,8 @@ def _create(
         ws.add_batch(Batch(command.batch_id, account.id, len(new_jobs), now))
     if command.key is not None:
         _remember(ws, command, first, len(new_jobs), cost)
+    if first.spec.session is not None:
+        is_heard(ws, account.id, first.spec.session)
     account = ws.owner(first)
     return Submitted(
         first.id,
@@ -448,6 +453,8 @@ def _needs(wanted: Needs, command: Submit) -> None:
             wanted.find(ProviderOutage, job.provider)
         if job.files:
             wanted.find(File, *job.files)
+        if job.spec.session is not None:
+            wanted.find(PageSessions, command.account_id)
     if command.joins and command.batch_id is not None:
         wanted.batches.add(command.batch_id)
 

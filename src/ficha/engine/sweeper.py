@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ..core.commands import ActingAs, Command, Elect, ExpireReservation, ForgetKey, Recover
-from ..core.outcomes import Elected, Forgotten, Recovered, Refusal
+from ..core.commands import ActingAs, Command, Elect, EndSession, ExpireReservation, ForgetKey, Recover
+from ..core.outcomes import Elected, Forgotten, Recovered, Refusal, SessionEnded
 from ..core.policy import SECOND
-from ..store.base import Due, GetDue, StoreError
+from ..core.sessions import over
+from ..store.base import Due, GetDue, GetPageSessions, ListSessionJobs, StoreError
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -48,6 +49,9 @@ TIDY_S: Final = 60.0
 """How often the leader lets the store clean up what commits leave behind."""
 FILES_S: Final = 10.0
 """How often the leader looks for files whose time is over."""
+SESSIONS_AT_ONCE: Final = 20
+SESSION_JOBS: Final = 50
+"""Accounts whose sessions one round ends, and queued jobs of a session that it cancels in one transaction, at most."""
 MAX_ROUNDS: Final = 100
 """After this many rounds that found work, a sweep leaves the rest to the next one."""
 NEVER: Final = float("-inf")
@@ -55,15 +59,16 @@ NEVER: Final = float("-inf")
 
 class SweepReport(Struct, frozen=True):
     """What one sweep did: jobs by action, how many reservations it marked as expired or deleted, how many keys it
-    deleted, and how many files it removed, deleted, or found to be kept."""
+    deleted, how many files it removed, deleted, or found to be kept, and how many sessions of pages it ended."""
 
     jobs: dict[str, int]
     reservations: int = 0
     keys: int = 0
     files: int = 0
+    sessions: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.jobs or self.reservations or self.keys or self.files)
+        return bool(self.jobs or self.reservations or self.keys or self.files or self.sessions)
 
 
 class Sweeper:
@@ -221,13 +226,14 @@ class Sweeper:
     async def sweep(self, actor: str | None = None) -> SweepReport:
         """Recovers and cleans up until nothing more is due. With `actor`, recoveries are audited in that name."""
         jobs: Counter[str] = Counter()
-        reservations = keys = 0
+        reservations = keys = sessions = 0
         for _ in range(MAX_ROUNDS):
             due = await self._scan()
             commands: list[Command] = [
                 *(Recover(job_id) if actor is None else ActingAs(actor, Recover(job_id)) for job_id in due.jobs),
                 *(ExpireReservation(reservation_id) for reservation_id in due.reservations),
                 *(ForgetKey(*name) for name in due.keys),
+                *await self._session_ends(due),
             ]
             changed = False
             # One call each, so that a command that breaks its transaction (a row changed by hand, say) fails alone.
@@ -241,16 +247,31 @@ class Sweeper:
                         reservations += isinstance(command, ExpireReservation)
                         keys += isinstance(command, ForgetKey)
                         changed = True
+                    case SessionEnded(cancelled=cancelled, changed=True):
+                        assert isinstance(command, EndSession)
+                        jobs["cancelled"] += cancelled
+                        sessions += not command.more
+                        changed = True
                     case Refusal():
                         log.warning("a sweep could not do %s: %s", command, outcome.message)
                     case BaseException():
                         log.error("a sweep could not do %s", command, exc_info=outcome)
             if not changed:
                 break
-        report = SweepReport(dict(jobs), reservations, keys)
+        report = SweepReport(dict(+jobs), reservations, keys, sessions=sessions)
         if report:
             log.info("swept: %s", report)
         return report
+
+    async def _session_ends(self, due: Due) -> list[EndSession]:
+        """What ends the sessions whose time is over, with some of the jobs of each. The rule checks both again."""
+        found = []
+        for account_id in due.sessions[:SESSIONS_AT_ONCE]:
+            known = await self._engine.store.read(GetPageSessions(account_id))
+            for session in over(known, due.now):
+                jobs = await self._engine.store.read(ListSessionJobs(account_id, session, SESSION_JOBS))
+                found.append(EndSession(account_id, session, tuple(jobs), more=len(jobs) == SESSION_JOBS))
+        return found
 
     async def _scan(self) -> Due:
         """What is due; and learns what falls due next."""

@@ -21,6 +21,7 @@ from .leases import LeaseOperations
 from .library import LibraryOperations
 from .provider_jobs import ProviderOperations
 from .quotes import QuoteOperations
+from .sessions import SessionOperations
 from .webhooks import WebhookOperations
 
 MACHINERY: Final = frozenset(
@@ -47,6 +48,7 @@ MACHINERY: Final = frozenset(
         *("files_of", "open_file", "url_of", "save_file"),
         *("make_deliveries", "due_deliveries", "hold_delivery", "end_delivery", "forget_old_deliveries"),
         *("deliveries_heard", "wait_for_deliveries"),
+        *("follow_in_session",),
     )
 )
 """What the worker, the server and the command line call of the operations, and most applications have no use for: `dir`
@@ -64,6 +66,7 @@ class AllOperations(
     LibraryOperations,
     ProviderOperations,
     WebhookOperations,
+    SessionOperations,
 ):
     """Every operation there is."""
 

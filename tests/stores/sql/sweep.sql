@@ -94,6 +94,15 @@ FROM (
     LIMIT $4::bigint
 ) AS expired_keys
 UNION ALL
+SELECT 'session', account_id, NULL, NULL
+FROM (
+    SELECT account_id
+    FROM ficha.page_sessions
+    WHERE next_at <= (SELECT at FROM moment)
+    ORDER BY next_at
+    LIMIT $4::bigint
+) AS ending
+UNION ALL
 SELECT 'next', pool, CAST ((extract(epoch FROM at) * 1000000)::bigint AS text), NULL
 FROM (
     SELECT pool, min(due_at) AS at

@@ -27,6 +27,7 @@ from .leases import Claim, ClaimJob, Heartbeat, Note, Report, SaveCheckpoint, Sa
 from .pools import DeclarePool, Elect, PausePool, RegisterWorker, ResizePool
 from .providers import CloseBreaker, EndPoll, EndTurn, HoldPoll, NoteCallback, OpenBreaker, TakeTurn, Verdict
 from .reservations import EndReservation, ExpireReservation, Reserve
+from .sessions import ChangeSession, EndSession, HearSession
 from .webhooks import (
     AddEndpoint,
     ChangeEndpoint,
@@ -49,6 +50,7 @@ __all__ = [
     "CancelledByHandler",
     "ChangeEndpoint",
     "ChangePlan",
+    "ChangeSession",
     "Claim",
     "ClaimJob",
     "CloseBreaker",
@@ -63,6 +65,7 @@ __all__ = [
     "EndHook",
     "EndPoll",
     "EndReservation",
+    "EndSession",
     "EndTurn",
     "Ending",
     "ExpireFile",
@@ -73,6 +76,7 @@ __all__ = [
     "ForgetDelivery",
     "ForgetFile",
     "ForgetKey",
+    "HearSession",
     "Heartbeat",
     "HoldDelivery",
     "HoldHook",
@@ -174,6 +178,9 @@ UnwrappedCommand = (
     | EndDelivery
     | ResendDelivery
     | ForgetDelivery
+    | ChangeSession
+    | HearSession
+    | EndSession
 )
 AnyCommand = UnwrappedCommand | ActingAs
 

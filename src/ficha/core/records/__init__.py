@@ -18,6 +18,7 @@ from .keyed import Keyed, KeyedName
 from .places import HELD, WAITING, Awaiting, Leased, Parked, Place, Ready
 from .pools import Leader, Pool, Tally, TallyKind, Worker
 from .providers import ProviderOutage, ProviderState
+from .sessions import PageSession, PageSessions
 from .webhooks import Delivery, DeliveryState, Endpoint, WebhookEndpoints
 
 __all__ = [
@@ -54,6 +55,8 @@ __all__ = [
     "KeyedName",
     "Leader",
     "Leased",
+    "PageSession",
+    "PageSessions",
     "Parked",
     "PendingHook",
     "Place",
@@ -72,4 +75,4 @@ __all__ = [
     "Worker",
 ]
 
-AnyKeyed = Leader | ProviderState | ProviderOutage | WebhookEndpoints | Delivery | File | FileUsage
+AnyKeyed = Leader | ProviderState | ProviderOutage | WebhookEndpoints | Delivery | File | FileUsage | PageSessions

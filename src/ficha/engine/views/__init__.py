@@ -38,6 +38,7 @@ from .leases import Lease
 from .lists import PAGE_BYTES, Page, PageFiller, Whole
 from .pools import PoolView, pool_view
 from .providers import BreakerState, MarginView, ProviderView, margin_view, provider_view
+from .sessions import SessionView, session_view
 from .submits import FinishView, Quote, Receipt, Requeued, finish_view, receipt
 from .webhooks import (
     CreditsMessage,
@@ -90,6 +91,7 @@ __all__ = [
     "Quote",
     "Receipt",
     "Requeued",
+    "SessionView",
     "ToolView",
     "UploadView",
     "Wait",
@@ -121,6 +123,7 @@ __all__ = [
     "pool_view",
     "provider_view",
     "receipt",
+    "session_view",
     "webhook_view",
     "worker_view",
 ]

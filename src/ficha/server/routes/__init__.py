@@ -12,6 +12,7 @@ from . import (
     probes,
     queue,
     reservations,
+    sessions,
     sign_in,
     system,
     tools,
@@ -22,6 +23,7 @@ from . import (
 ROUTERS = (
     jobs.routes,
     reservations.routes,
+    sessions.routes,
     batches.routes,
     library.routes,
     files.routes,

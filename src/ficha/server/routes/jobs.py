@@ -25,7 +25,7 @@ from ..problems import EdgeError
 from ..request_body import body
 from ..responses import answer, job_answer, rate_headers
 from ..streams import EventStream, await_end, follow_job
-from .parameters import Cursor, ForAccount, Include, Key, Limit, Names, texts
+from .parameters import Cursor, ForAccount, Include, InSession, Key, Limit, Names, texts
 
 routes = APIRouter(prefix="/api", tags=["jobs"])
 
@@ -163,9 +163,12 @@ async def job(
     if_none_match: Annotated[
         str | None, Header(description="The ETag of an earlier answer: 304 if all is as it was.")
     ] = None,
+    session: InSession = None,
 ) -> Response:
     """A job as it stands now, with its position and estimated wait."""
-    return job_answer(call.shown(await call.job(job_id)), call.request)
+    found = await call.job(job_id)
+    await call.app.follow_in_session(found, session)
+    return job_answer(call.shown(found), call.request)
 
 
 @routes.post("/jobs/{job_id}/cancel", summary="Cancel a job")
@@ -197,9 +200,11 @@ async def events(
     after: Annotated[int, Query(ge=0, lt=2**63, description="Only what came after this event number.")] = 0,
     limit: Limit = 100,
     last_event_id: Annotated[str | None, Header(description="Where a stream that broke off is to go on.")] = None,
+    session: InSession = None,
 ) -> Response:
     """What happens to a job, live, or with `Accept: application/json` a part of its history."""
     job = await call.job(job_id)
+    await call.app.follow_in_session(job, session)
     if wants_stream(call.request):
         start = resume_after(last_event_id, after)
         return EventStream(call, follow_job(call.app, job.id, start, sees_all=call.sees_all))

@@ -24,6 +24,14 @@ Include = Annotated[
 ForAccount = Annotated[
     str | None, Query(min_length=1, max_length=255, description="Whose. For service, admin and viewer keys.")
 ]
+InSession = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=255,
+        description="The session of the page that asks: where the job is of it, it revokes that the page was left.",
+    ),
+]
 Day = Annotated[date | None, Query(description="A day (UTC), such as 2026-03-31.")]
 Key = Annotated[
     str | None, Header(alias="Idempotency-Key", description="Your own name for this call: a repeat changes nothing.")

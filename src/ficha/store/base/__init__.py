@@ -30,6 +30,7 @@ from .pools import ListPools, ListWorkers, PoolCounts, WorkerCounts, WorkerList
 from .providers import DuePoll, GetMargins, ListPolls, ListProviders, MarginLine, ProviderRow
 from .query import Query
 from .searches import CountJobs, CountPart, Found, JobMatch, SearchJobs, SearchPart, Walk, lowered, merged, walks_of
+from .sessions import GetPageSessions, ListSessionJobs
 from .state import GetSnapshot, GetState
 from .store import (
     ASKED_MS,
@@ -85,6 +86,7 @@ __all__ = [
     "GetHorizon",
     "GetJobs",
     "GetMargins",
+    "GetPageSessions",
     "GetRevokedApiKeys",
     "GetSnapshot",
     "GetState",
@@ -117,6 +119,7 @@ __all__ = [
     "ListPools",
     "ListProviders",
     "ListReservations",
+    "ListSessionJobs",
     "ListSteps",
     "ListWorkers",
     "MarginLine",

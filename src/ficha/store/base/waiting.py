@@ -38,6 +38,8 @@ class Due(Struct, frozen=True):
     keys: list[KeyName]
     next: dict[str, int]
     """By pool, when the first of its parked jobs that are not due yet falls due."""
+    sessions: list[str] = []
+    """Accounts of which a session is to end."""
 
 
 class GetDue(Query[Due], frozen=True):
@@ -46,8 +48,9 @@ class GetDue(Query[Due], frozen=True):
     Jobs: leases past expiry or deadline, or whose heartbeat is older than `stuck_ms`, or first started longer than
     `max_age_ms` ago; provider waits past their deadline; parked jobs whose time has come, or that wait behind a job
     that nobody holds; ready or parked jobs past `wait_until_at`; ready jobs past `ages_at`. Reservations still active
-    and keys, past their expiry; reservations that ended, `reservations_kept_ms` past theirs. At most `limit` for each
-    cause; a job may be named only once. What falls due next is looked for among the next `limit` jobs.
+    and keys, past their expiry; reservations that ended, `reservations_kept_ms` past theirs; sessions whose time is
+    over. At most `limit` for each cause; a job may be named only once. What falls due next is looked for among the next
+    `limit` jobs.
     """
 
     stuck_ms: int

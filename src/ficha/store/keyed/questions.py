@@ -10,12 +10,14 @@ from ...core.records import AnyKeyed, KeyedName
 from ..base import Query
 from ..sql.dialect import Asking, Dialect, Select
 from .file_questions import FILE_QUESTIONS
+from .session_questions import SESSION_QUESTIONS
 from .tables import KEYED, OWNERS
 from .webhook_questions import WEBHOOK_QUESTIONS
 
 KEYED_QUESTIONS: Final[dict[type[Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
     **FILE_QUESTIONS,
     **WEBHOOK_QUESTIONS,
+    **SESSION_QUESTIONS,
 }
 """The queries that have a file of their own here; the last argument is the time (None: the database's clock)."""
 

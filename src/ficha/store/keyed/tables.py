@@ -15,6 +15,7 @@ KEYED: Final[dict[str, Table]] = {
     "Delivery": table("deliveries", r.Delivery, "id", uuids="id job_id endpoint_id", texts_of_json="body"),
     "File": table("files", r.File, "id", uuids="id job_id reservation_id"),
     "FileUsage": table("file_usage", r.FileUsage, "account_id"),
+    "PageSessions": table("page_sessions", r.PageSessions, "account_id", values_as_json="sessions"),
 }
 """The tables of keyed records, by their kind; the order in which PostgreSQL locks them."""
 OWNERS: Final[dict[str, str | None]] = {kind: getattr(r, kind).belongs_to for kind in KEYED}

@@ -27,6 +27,7 @@ from ...core.records import (
     Key,
     Keyed,
     Leased,
+    PageSessions,
     Parked,
     PendingHook,
     ProviderOutage,
@@ -39,6 +40,7 @@ from ...core.snapshot import Snapshot
 from .. import base as q
 from ..waiting_columns import Lines
 from .search_reads import SEARCH_READS
+from .session_reads import SESSION_READS
 from .webhook_reads import WEBHOOK_READS
 
 if TYPE_CHECKING:
@@ -296,6 +298,7 @@ def _get_due(store: MemoryStore, query: q.GetDue) -> q.Due:
             : query.limit
         ],
         next=following,
+        sessions=[known.account_id for known in state.of(PageSessions).values() if known.next_at <= now][: query.limit],
     )
 
 
@@ -486,6 +489,7 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.GetMargins: _get_margins,
     **WEBHOOK_READS,
     **SEARCH_READS,
+    **SESSION_READS,
     q.GetSnapshot: _get_snapshot,
     q.GetState: _get_state,
 }

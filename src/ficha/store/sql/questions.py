@@ -158,10 +158,12 @@ def get_due(sql: Dialect, query: q.GetDue, now: int | None) -> Asking[q.Due]:
     names = {"job_id": sql.read("job_id", "uuid"), "id": sql.read("id", "uuid"), "at": sql.read("at", "instant")}
     text = _text("due").format(moment=sql.moment, limit=sql.parameter(4, "number"), **names)
     rows = yield Statement(text, (now, query.stuck_ms, query.max_age_ms, query.limit, query.reservations_kept_ms))
-    found = {kind: [row[1:] for row in rows if row[0] == kind] for kind in ("now", "job", "reservation", "key", "next")}
+    kinds = ("now", "job", "reservation", "key", "session", "next")
+    found = {kind: [row[1:] for row in rows if row[0] == kind] for kind in kinds}
     jobs, reservations = dict.fromkeys(name[0] for name in found["job"]), [name[0] for name in found["reservation"]]
     following = {pool: int(at) for pool, at, _ in found["next"]}
-    return q.Due(int(found["now"][0][0]), [*jobs], reservations, [(a, s, k) for a, s, k in found["key"]], following)
+    keys, sessions = [(a, s, k) for a, s, k in found["key"]], [name[0] for name in found["session"]]
+    return q.Due(int(found["now"][0][0]), [*jobs], reservations, keys, following, sessions)
 
 
 def get_stats(sql: Dialect, query: q.GetStats, now: int | None) -> Asking[q.Stats]:

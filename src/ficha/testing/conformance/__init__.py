@@ -28,6 +28,7 @@ from .loading import LoadingConformance
 from .polls import PollConformance
 from .records import RecordConformance
 from .searches import SearchConformance
+from .sessions import SessionConformance
 from .texts import TextConformance
 from .turns import TurnConformance
 from .webhooks import WebhookConformance
@@ -51,6 +52,7 @@ class StoreConformance(
     LibraryConformance,
     SearchConformance,
     TurnConformance,
+    SessionConformance,
 ):
     """All tests of the suite."""
 

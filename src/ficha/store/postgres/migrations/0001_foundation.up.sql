@@ -465,6 +465,15 @@ CREATE TABLE ficha.file_usage (
     size        bigint NOT NULL CHECK (size >= 0)
 ) WITH (fillfactor = 50);
 
+-- Visits that say that they go on, or that they are over: those of an account in one row.
+CREATE TABLE ficha.page_sessions (
+    account_id  text COLLATE "C" PRIMARY KEY,
+    next_at     timestamptz NOT NULL,
+    sessions    json NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+CREATE INDEX page_sessions_ending ON ficha.page_sessions (next_at);
+
 -- Who did what. A line is written in the transaction of what it tells of, and never changed.
 CREATE TABLE ficha.audit (
     number   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -543,6 +552,7 @@ CREATE POLICY own_rows ON ficha.reservations FOR SELECT USING (account_id = (SEL
 CREATE POLICY own_rows ON ficha.batches FOR SELECT USING (account_id = (SELECT ficha.current_account()));
 CREATE POLICY own_rows ON ficha.files FOR SELECT USING (account_id = (SELECT ficha.current_account()));
 CREATE POLICY own_rows ON ficha.file_usage FOR SELECT USING (account_id = (SELECT ficha.current_account()));
+CREATE POLICY own_rows ON ficha.page_sessions FOR SELECT USING (account_id = (SELECT ficha.current_account()));
 
 -- These belong to whom their job belongs to. The reader needs the right to read jobs.id and jobs.account_id.
 CREATE POLICY own_rows ON ficha.checkpoints FOR SELECT USING (EXISTS (

@@ -55,6 +55,10 @@ SELECT 'key', account_id, scope, key FROM (
     ORDER BY expires_at LIMIT {limit}
 ) AS expired_keys
 UNION ALL
+SELECT 'session', account_id, NULL, NULL FROM (
+    SELECT account_id FROM ficha.page_sessions WHERE next_at <= (SELECT at FROM moment) ORDER BY next_at LIMIT {limit}
+) AS ending
+UNION ALL
 SELECT 'next', pool, CAST({at} AS text), NULL FROM (
     SELECT pool, min(due_at) AS at FROM (
         SELECT pool, due_at FROM ficha.parked WHERE due_at > (SELECT at FROM moment) AND behind IS NULL

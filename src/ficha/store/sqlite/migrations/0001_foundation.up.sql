@@ -423,6 +423,15 @@ CREATE TABLE file_usage (
     size INTEGER NOT NULL CHECK (size >= 0)
 ) STRICT, WITHOUT ROWID;
 
+-- Visits that say that they go on, or that they are over: those of an account in one row.
+CREATE TABLE page_sessions (
+    account_id TEXT PRIMARY KEY NOT NULL,
+    next_at INTEGER NOT NULL,
+    sessions TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX page_sessions_ending ON page_sessions (next_at);
+
 -- Who did what. A line is written in the transaction of the act itself, and never changed.
 CREATE TABLE audit (
     number INTEGER PRIMARY KEY AUTOINCREMENT,

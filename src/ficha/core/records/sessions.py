@@ -1,0 +1,30 @@
+"""Sessions of pages: visits that say that they go on, or that they are over."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import Struct
+
+from .keyed import Keyed
+
+
+class PageSession(Struct, frozen=True, gc=False):
+    """A visit that takes part: it said `stay` or `leave`. `name` is what its jobs have as their `session`."""
+
+    name: str
+    ends_at: int
+    """When its queued jobs are cancelled, unless it says before that it goes on."""
+    is_left: bool = False
+    """Whether the page was left; otherwise it ends because it is silent."""
+
+
+class PageSessions(Keyed, frozen=True, tag=True):
+    """The sessions of one account. Those that end are taken off; without any there is no record."""
+
+    belongs_to: ClassVar[str | None] = "account_id"
+
+    account_id: str
+    next_at: int
+    """When the first of them ends."""
+    sessions: tuple[PageSession, ...]
