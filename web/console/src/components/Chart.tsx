@@ -23,6 +23,8 @@ export type Ink =
 export interface Line extends NamedValues {
   ink: Ink;
   isDashed?: boolean;
+  /** Bars instead of a line: for what happens now and then. */
+  isBars?: boolean;
 }
 
 export interface ChartProps {
@@ -35,14 +37,25 @@ export interface ChartProps {
   /** Areas on top of each other instead of lines. */
   isStacked?: boolean;
   format: (value: number) => string;
+  /** Shorter words for the axis; `format` unless told. */
+  formatAxis?: (value: number) => string;
   /** A switch or a figure beside the title. */
   aside?: ReactNode;
 }
 
-const HEIGHT = 200;
+const HEIGHT = 190;
 
 /** Lines over time on a canvas. The legend shows the values under the pointer; a table has them all. */
-export function Chart({ title, summary, times, lines, isStacked = false, format, aside }: ChartProps) {
+export function Chart({
+  title,
+  summary,
+  times,
+  lines,
+  isStacked = false,
+  format,
+  formatAxis = format,
+  aside,
+}: ChartProps) {
   const [isTable, setTable] = useState(false);
   const [at, setAt] = useState<number | null>(null);
   const id = useId();
@@ -69,7 +82,7 @@ export function Chart({ title, summary, times, lines, isStacked = false, format,
         <Values title={title} times={times} lines={lines} format={format} />
       ) : (
         <>
-          <Canvas times={times} lines={lines} isStacked={isStacked} format={format} onPoint={setAt} />
+          <Canvas times={times} lines={lines} isStacked={isStacked} format={formatAxis} onPoint={setAt} />
           <ul className={styles.legend} aria-hidden="true">
             {lines.map((line) => {
               const value = line.values[shown];
@@ -124,7 +137,7 @@ function Canvas({ times, lines, isStacked, format, onPoint }: CanvasProps) {
         cursor: { y: false, points: { show: !isStacked, size: 7 }, drag: { x: false, y: false } },
         scales: { y: { range: (_plot, _min, max) => [0, !(max > 0) ? 1 : max * 1.08] } },
         axes: [
-          { ...axis, grid: { show: false }, space: 70, ...timeLabels },
+          { ...axis, grid: { show: false }, space: 70, size: 28, ...timeLabels },
           { ...axis, size: 52, space: 36, values: (_plot, ticks) => ticks.map((tick) => format(tick)) },
         ],
         series: [
@@ -136,6 +149,9 @@ function Canvas({ times, lines, isStacked, format, onPoint }: CanvasProps) {
             dash: line.isDashed && !isStacked ? [5, 4] : undefined,
             fill: isStacked ? mixed(ink(line.ink), ink("surface")) : undefined,
             points: { show: false },
+            ...(line.isBars && !isStacked && uPlot.paths.bars
+              ? { paths: uPlot.paths.bars({ size: [0.6, 8] }), fill: ink(line.ink), width: 0 }
+              : {}),
           })),
         ],
         hooks: { setCursor: [(one) => onPoint(one.cursor.idx ?? null)] },

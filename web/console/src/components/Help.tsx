@@ -19,7 +19,7 @@ export function Help({ dialog }: { dialog: RefObject<HTMLDialogElement | null> }
   return (
     <dialog ref={dialog} aria-labelledby="help-title" className={styles.help}>
       <div className={styles.head}>
-        <h2 id="help-title">Keys</h2>
+        <h2 id="help-title">Keyboard shortcuts</h2>
         <button type="button" className="button plain icon" aria-label="Close" onClick={() => dialog.current?.close()}>
           <Icon name="close" />
         </button>

@@ -10,10 +10,10 @@ const NEXT: Record<Theme, Theme> = { system: "light", light: "dark", dark: "syst
 const ICONS: Record<Theme, IconName> = { system: "system", light: "sun", dark: "moon" };
 
 const MAY: Record<SignedIn["scope"], string> = {
-  admin: "may change things",
-  viewer: "may look only",
-  service: "acts for accounts",
-  user: "sees one account",
+  admin: "may act",
+  viewer: "read only",
+  service: "for accounts",
+  user: "one account",
 };
 
 /** Who is signed in and with which scope, the theme, and the way out. */

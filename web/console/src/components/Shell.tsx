@@ -78,7 +78,7 @@ function Frame({ path }: { path: string }) {
           <Icon name="menu" size={20} />
         </button>
       </header>
-      <div className={styles.side}>
+      <aside className={styles.side} aria-label="Ficha">
         <Brand />
         <button type="button" className={styles.find} onClick={openPalette} aria-keyshortcuts="Control+K Meta+K">
           <Icon name="search" />
@@ -88,10 +88,10 @@ function Frame({ path }: { path: string }) {
         <Pages label="Pages" />
         <button type="button" className={styles.line} onClick={() => help.current?.showModal()}>
           <Icon name="help" />
-          <span>Keys</span>
+          <span>Shortcuts</span>
         </button>
         {someone && <Person someone={someone} />}
-      </div>
+      </aside>
       <main ref={main} id="main" className={styles.main} tabIndex={-1}>
         <Outlet />
       </main>

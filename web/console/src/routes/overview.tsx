@@ -24,6 +24,7 @@ import {
   rangeTotals,
   searchForReason,
   seconds,
+  secondsOnAxis,
   share,
   spoken,
   total,
@@ -70,7 +71,7 @@ function Ranges({ range, by }: { range: Range; by: "plan" | "tool" }) {
           to="/"
           search={{ range: one, by }}
           className="button"
-          aria-label={RANGE_WORDS[one]}
+          aria-label={`${one}, ${RANGE_WORDS[one]}`}
           aria-current={one === range ? "true" : undefined}
           data-on={one === range || undefined}
           replace
@@ -96,7 +97,9 @@ function Figures({ overview, range, by }: { overview: Overview; range: Range; by
     <div className={styles.figures}>
       <Alerts overview={overview} />
       <Guarded what="the totals">
-        <Totals overview={overview} range={range} />
+        <div className={styles.totals}>
+          <Totals overview={overview} range={range} />
+        </div>
       </Guarded>
       <div className={styles.grid}>
         <Guarded what="the queue depth">
@@ -123,10 +126,10 @@ function Figures({ overview, range, by }: { overview: Overview; range: Range; by
         <Guarded what="the provider cost">
           <ProviderCost overview={overview} range={range} />
         </Guarded>
-        <Guarded what="the machines">
-          <Machines overview={overview} />
-        </Guarded>
       </div>
+      <Guarded what="the machines">
+        <Machines overview={overview} />
+      </Guarded>
     </div>
   );
 }
@@ -273,6 +276,7 @@ function Waits({ overview, range }: PanelProps) {
       times={overview.times}
       lines={lines}
       format={seconds}
+      formatAxis={secondsOnAxis}
       summary={`Over ${RANGE_WORDS[range]}. ${spoken("Half waited at most", overview.wait_p50, overview.times, seconds)} ${spoken("95 of 100 at most", overview.wait_p95, overview.times, seconds)}`}
     />
   );
@@ -292,6 +296,7 @@ function Runs({ overview, range }: PanelProps) {
       times={overview.times}
       lines={lines}
       format={seconds}
+      formatAxis={secondsOnAxis}
       summary={`Over ${RANGE_WORDS[range]}. ${spoken("Half ran at most", overview.run_p50, overview.times, seconds)} ${spoken("95 of 100 at most", overview.run_p95, overview.times, seconds)}`}
     />
   );
@@ -324,7 +329,7 @@ function Throughput({ overview, range }: PanelProps) {
 function Credits({ overview, range }: PanelProps) {
   const lines = useMemo(
     (): Line[] => [
-      { name: "granted", values: overview.granted, ink: "chart-3" },
+      { name: "granted", values: overview.granted, ink: "chart-3", isBars: true },
       { name: "charged", values: overview.charged, ink: "chart-1" },
       { name: "returned", values: overview.refunded, ink: "failed", isDashed: true },
     ],

@@ -40,15 +40,11 @@ export class Problem extends Error {
     readonly retryable: boolean,
     readonly retryAfterS: number | null = null,
     readonly correlationId: string | null = null,
+    /** Where in a search text the mistake is, counted from 1, if the server says so. */
+    readonly position: number | null = null,
   ) {
     super(detail);
     this.name = "Problem";
-  }
-
-  /** Where in a search text the mistake is, if the server says so: `"state:faild" at 14: …`. */
-  get position(): number | null {
-    const found = /^".*" at (\d+):/s.exec(this.detail);
-    return found?.[1] === undefined ? null : Number(found[1]);
   }
 }
 
@@ -145,7 +141,7 @@ async function reach(url: string, init: RequestInit): Promise<Response> {
 }
 
 function problemOf(response: Response, text: string): Problem {
-  let told: Partial<Schemas["Problem"]> = {};
+  let told: Partial<Schemas["Problem"]> & { position?: number } = {};
   try {
     const parsed: unknown = JSON.parse(text);
     if (parsed !== null && typeof parsed === "object") told = parsed;
@@ -155,7 +151,15 @@ function problemOf(response: Response, text: string): Problem {
   const detail = told.detail ?? `The server answered ${response.status} ${response.statusText}`.trim();
   const retryable = told.retryable ?? response.status >= 500;
   const code = told.code ?? `HTTP_${response.status}`;
-  return new Problem(response.status, code, detail, retryable, told.retry_after_s ?? null, told.correlation_id ?? null);
+  return new Problem(
+    response.status,
+    code,
+    detail,
+    retryable,
+    told.retry_after_s ?? null,
+    told.correlation_id ?? null,
+    told.position ?? null,
+  );
 }
 
 function remember(url: string, etag: string, answer: unknown): void {

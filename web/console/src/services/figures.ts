@@ -165,3 +165,11 @@ export function searchForReason(reason: string, range: Range): string {
 
 export const seconds: Format = (value) => formatDuration(value);
 export const count: Format = (value) => formatCount(value);
+
+/** "75 s", "5 min", "2.5 h": for the ticks of an axis, which are round numbers. */
+export const secondsOnAxis: Format = (value) => {
+  if (value < 120) return `${trim(value)} s`;
+  return value < 7200 ? `${trim(value / 60)} min` : `${trim(value / 3600)} h`;
+};
+
+const trim = (value: number): string => String(Math.round(value * 10) / 10);
