@@ -1,11 +1,19 @@
-import { type RawSearch, text } from "../services/search";
+import { oneOf, type RawSearch, text } from "../services/search";
+
+export const DELIVERY_STATES = ["pending", "delivered", "failed"] as const;
 
 export interface WebhooksSearch {
-  state?: string;
+  account?: string;
+  state?: (typeof DELIVERY_STATES)[number];
   webhook?: string;
   cursor?: string;
 }
 
 export function readWebhooksSearch(raw: RawSearch): WebhooksSearch {
-  return { state: text(raw.state), webhook: text(raw.webhook), cursor: text(raw.cursor) };
+  return {
+    account: text(raw.account),
+    state: oneOf(raw.state, DELIVERY_STATES),
+    webhook: text(raw.webhook),
+    cursor: text(raw.cursor),
+  };
 }
