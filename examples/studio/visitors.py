@@ -74,7 +74,7 @@ class Visitor:
             for file_id in self._uploads:
                 self._http.delete(f"/api/files/{file_id}")
             if answer.status_code == 402:
-                self._pay()
+                self.pay()
             elif answer.json()["code"] not in TAKEN_WELL:
                 answer.raise_for_status()
         self._tidy()
@@ -92,7 +92,8 @@ class Visitor:
         self._uploads.append(file_id)
         return file_id
 
-    def _pay(self) -> None:
+    def pay(self) -> None:
+        """Buys more credits."""
         opened = self._http.post("/studio/payments", json={"credits": self._chance.choice(list(PACKS)[:2])})
         payment = opened.raise_for_status().json()["id"]
         self._http.post(f"/studio/payments/{payment}/pay", json={"card": GOOD_CARD}).raise_for_status()

@@ -1,6 +1,7 @@
 """The example studio end to end: server, worker and provider simulator as processes of their own, on both databases."""
 
 import io
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from PIL import Image, ImageChops
 from tests.support.postgres import Server
 from tests.support.postgres_databases import migrated_database
 from tests.support.server_process import NO_TLS
-from tests.support.studio import EXAMPLE, Scene, check, run
+from tests.support.studio import EXAMPLE, Scene, check, run, visitors
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -286,6 +287,111 @@ def test_finished_work_is_kept_with_its_files_until_its_owner_removes_it(scene: 
 
 def test_after_all_this_nothing_is_wrong_with_the_database(scene: Scene) -> None:
     assert scene.studio.run_ficha("verify") == ""
+
+
+def entered(scene: Scene, account: str) -> httpx.Client:
+    """A browser of somebody who has come through the studio's door."""
+    with scene.studio.client(None) as nobody:
+        token = nobody.post("/studio/enter", json={"account": account}).json()["token"]
+    client: httpx.Client = scene.studio.client(token)
+    return client
+
+
+def test_whoever_names_a_demo_account_gets_a_token_for_it_alone(scene: Scene) -> None:
+    with scene.studio.client(None) as nobody:
+        people = {one["account"]: one["plan"] for one in nobody.get("/studio/demo").json()["people"]}
+        assert people == {"ana": "free", "bia": "starter", "caio": "growth", "davi": "pro", "eva": "single"}
+        stranger = nobody.post("/studio/enter", json={"account": "root"})
+        assert (stranger.status_code, stranger.json()["code"]) == (404, "NOT_FOUND")
+        assert nobody.post("/studio/enter", json={"name": "ana"}).json()["code"] == "INVALID_ARGUMENT"
+    with entered(scene, "bia") as bia:
+        account = bia.get("/api/account").json()
+        assert (account["id"], account["plan"]) == ("bia", "starter")
+        assert bia.get("/api/admin/accounts").status_code == 403
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Host": "studio.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}],
+    ids=["foreign name", "foreign page", "sibling page"],
+)
+def test_the_door_is_closed_to_other_sites(scene: Scene, headers: dict[str, str]) -> None:
+    with scene.studio.client(None) as browser:
+        refused = browser.post("/studio/enter", json={"account": "ana"}, headers=headers)
+        assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN")
+
+
+@pytest.mark.req("B1")
+def test_a_payment_that_is_told_of_twice_is_credited_once_and_a_declined_one_never(scene: Scene) -> None:
+    with entered(scene, "caio") as caio, entered(scene, "davi") as davi:
+        before = caio.get("/api/account").json()["balance"]
+        payment = caio.post("/studio/payments", json={"credits": 50}).json()["id"]
+        path = f"/studio/payments/{payment}/pay"
+        assert caio.post(path, json={"card": check.DECLINED_CARD}).json()["state"] == "declined"
+        assert caio.get("/api/account").json()["balance"] == before
+        assert davi.post(path, json={"card": check.GOOD_CARD}).status_code == 404
+        with ThreadPoolExecutor(4) as threads:
+            paid = list(threads.map(lambda _: caio.post(path, json={"card": check.GOOD_CARD}).json(), range(4)))
+        assert {(one["state"], one["balance"]) for one in paid} == {("paid", before + 50)}
+        assert caio.get("/api/account").json()["balance"] == before + 50
+        # What was paid stays paid, whatever card comes after it.
+        assert caio.post(path, json={"card": check.DECLINED_CARD}).json()["state"] == "paid"
+        assert caio.post("/studio/payments", json={"credits": 51}).json()["code"] == "INVALID_ARGUMENT"
+
+
+def test_the_provider_is_told_about_the_callers_next_task_and_no_other(scene: Scene) -> None:
+    other = scene.person()
+    with entered(scene, "davi") as davi:
+        assert davi.post("/studio/simulator", json={"next": "fail"}).json() == {"next": "fail"}
+        assert other.wait(other.submit("freestyle", prompt="x")["job_id"])["status"] == "completed"
+        asked = {"tool": "freestyle", "payload": {"prompt": "x"}}
+        first, second = (davi.post("/api/jobs", json=asked).json()["job_id"] for _ in range(2))
+        check.until(
+            lambda: (
+                {davi.get(f"/api/jobs/{one}").json()["status"] for one in (first, second)} == {"completed", "failed"}
+            ),
+            "one fails and the other does not",
+        )
+        assert davi.post("/studio/simulator", json={"next": "explode"}).json()["code"] == "INVALID_ARGUMENT"
+
+
+def test_the_studios_own_tool_shows_its_pictures_as_they_are_made(scene: Scene) -> None:
+    ana = scene.person()
+    job = ana.wait(ana.submit("moods", image=ana.upload(check.portrait()), images=3)["job_id"])
+    assert (job["status"], job["charged"], job["error"]) == ("completed", 6, None)
+    assert [file["name"] for file in job["result"]["files"]] == ["morning.png", "noon.png", "dusk.png"]
+    assert [one["kind"] for one in told(ana, job["id"])].count("partial") == 3
+
+
+def test_the_page_is_served_with_a_policy_that_allows_no_foreign_script(scene: Scene) -> None:
+    with scene.studio.client(None) as browser:
+        page = browser.get("/studio")
+        # Where nobody has built it, it says how.
+        assert page.status_code == (200 if (EXAMPLE / "pages" / "index.html").exists() else 503)
+        assert "default-src 'none'; script-src 'self'; style-src 'self';" in page.headers["Content-Security-Policy"]
+        assert browser.get("/studio/assets/..%2f..%2fapp.py").status_code == 404
+        for sample in browser.get("/studio/demo").json()["samples"]:
+            answer = browser.get(f"/studio/samples/{sample['name']}")
+            assert (answer.status_code, answer.headers["Content-Type"]) == (200, sample["media_type"])
+            assert Image.open(io.BytesIO(answer.content)).width >= 100
+        assert browser.get("/studio/samples/secret.png").status_code == 404
+        # Everything else is Ficha's own.
+        assert browser.get("/api/openapi.json").json()["info"]["title"] == "Ficha"
+
+
+def test_visitors_come_by_themselves_pay_and_stay_within_their_means(scene: Scene) -> None:
+    visitor = visitors.Visitor(scene.studio.url, visitors.VISITORS[-1], random.Random(7))
+    try:
+        for _ in range(3):
+            visitor.come()
+        with entered(scene, visitor.person.account) as browser:
+            jobs = browser.get("/api/jobs").json()["items"]
+            assert len(jobs) == 3
+            before = browser.get("/api/account").json()["balance"]
+            visitor.pay()
+            assert browser.get("/api/account").json()["balance"] in (before + 50, before + 200)
+    finally:
+        visitor.close()
 
 
 @pytest.mark.req("D8")

@@ -14,18 +14,18 @@ from tests.support.server_process import NO_TLS
 EXAMPLE = Path("examples/studio").resolve()
 
 
-def loaded() -> tuple[ModuleType, ModuleType]:
-    """`check.py` and `run.py`, under names that stay free for others."""
+def loaded() -> tuple[ModuleType, ModuleType, ModuleType]:
+    """`check.py`, `run.py` and `visitors.py`, under names that stay free for others."""
     sys.path.insert(0, str(EXAMPLE))
     try:
-        return importlib.import_module("check"), importlib.import_module("run")
+        return importlib.import_module("check"), importlib.import_module("run"), importlib.import_module("visitors")
     finally:
         sys.path.remove(str(EXAMPLE))
-        for name in ("check", "run"):
+        for name in ("check", "run", "visitors", "people", "payments", "samples"):
             sys.modules.pop(name, None)
 
 
-check, run = loaded()
+check, run, visitors = loaded()
 
 
 class Scene:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -11,7 +13,7 @@ from starlette.routing import Route
 from . import fal, plain, replicate, runninghub
 from .behaviour import Control, ExtraCallback, Finish
 from .http import HUGE_BYTES, Close, bad_answer, body_of
-from .pictures import BadInput
+from .pictures import BadInput, variation
 from .tasks import Simulator
 
 SHAPES = {shape.name: shape for shape in (replicate.Replicate(), fal.Fal(), runninghub.RunningHub(), plain.Plain())}
@@ -56,6 +58,9 @@ def application(simulator: Simulator) -> Starlette:
         if found is None:
             return bad_answer("404")
         data, media_type, fault = found
+        number = request.query_params.get("number", "")
+        if number.isdecimal() and media_type == "image/png":
+            data = await asyncio.to_thread(variation, data, int(number))
         match fault:
             case None:
                 return Response(data, media_type=media_type)

@@ -57,7 +57,7 @@ class Task:
 
     @property
     def file_urls(self) -> list[str]:
-        """Where the pictures are: as many as were asked for. All of them are the same one."""
+        """Where the pictures are: as many as were asked for. The others are the first one in other colours."""
         if self.file_url is None:
             return []
         asked = self.given.get("num_outputs", self.given.get("num_images", 1))
