@@ -30,6 +30,7 @@ from .openapi import document
 from .problems import EdgeError, problem_response, refused_response
 from .request_log import RequestLog
 from .routes import ROUTERS
+from .routes.web_pages import page_routes
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def asgi(app: Ficha, settings: Settings | None = None) -> FastAPI:
     for router in ROUTERS:
         # One flat list, which requests are matched against and the OpenAPI document is made of.
         server.router.routes += router.routes
+    server.router.routes += page_routes(chosen)
     _add_handlers(server)
     _add_middlewares(server, chosen)
     return server

@@ -23,11 +23,14 @@ def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None)
 def job_answer(job: JobView, request: Request) -> Response:
     """A job with an ETag; 304 if the caller has this version."""
     tag = _tag(job)
-    seen = request.headers.get("if-none-match", "")
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
-    if tag in (part.strip() for part in seen.split(",")) or seen.strip() == "*":
-        return Response(None, 304, headers)
-    return answer(job, headers=headers)
+    return Response(None, 304, headers) if has_seen(request, tag) else answer(job, headers=headers)
+
+
+def has_seen(request: Request, tag: str) -> bool:
+    """Whether the caller has the version of this ETag."""
+    seen = request.headers.get("if-none-match", "")
+    return tag in (part.strip() for part in seen.split(",")) or seen.strip() == "*"
 
 
 def _tag(job: JobView) -> str:

@@ -30,6 +30,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     jwt_secret: FICHA_JWT_SECRET. Accepts JWTs signed with it (HS256).
     jwt_jwks_url: FICHA_JWT_JWKS_URL. Accepts JWTs signed with a key found there (RS256, ES256, EdDSA).
     jwt_audience, jwt_issuer: FICHA_JWT_AUDIENCE, FICHA_JWT_ISSUER. What a JWT must say; both are needed to accept any.
+    console: FICHA_CONSOLE. Whether the console is served, at `/console`: on or off. Defaults to on.
     cors_origins: FICHA_CORS_ORIGINS. Web pages that may call, separated by commas. Defaults to none.
     trusted_proxies: FICHA_TRUSTED_PROXIES. Addresses and networks of proxies whose `X-Forwarded-*` headers are
         believed, separated by commas. Defaults to none.
@@ -61,6 +62,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     jwt_jwks_url: str | None = None
     jwt_audience: str | None = None
     jwt_issuer: str | None = None
+    console: bool = True
     cors_origins: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
     body_bytes: int = 1_048_576
@@ -138,7 +140,17 @@ def _check_network(text: str) -> None:
         ) from None
 
 
+_SWITCHES: Final = {"on": True, "1": True, "true": True, "off": False, "0": False, "false": False}
+
+
+def _switch(text: str) -> bool:
+    if (found := _SWITCHES.get(text.strip().lower())) is None:
+        raise ValueError
+    return found
+
+
 _CONVERTERS: Final[dict[str, Callable[[str], Any]]] = {
+    "console": _switch,
     "cors_origins": listed,
     "trusted_proxies": listed,
     **{field.name: field.type for field in fields(Settings) if field.type in (int, float)},
@@ -150,7 +162,8 @@ def _converted(name: str, variable: str, text: str) -> Any:
     try:
         value = convert(text)
     except ValueError:
-        raise SettingError(f"{variable} must be a number, not {text!r}") from None
+        wanted = "on or off" if convert is _switch else "a number"
+        raise SettingError(f"{variable} must be {wanted}, not {text!r}") from None
     if convert in (int, float) and not 0 < value < 2**53:
         raise SettingError(f"{variable} must be a number above 0, not {text!r}")
     return value
