@@ -13,6 +13,13 @@ VERSION = -c 'import sys; print("%s-%d.%d" % (sys.implementation.name, *sys.vers
 WANTED := $(shell $(PYTHON) $(VERSION))
 STAMP := $(VENV)/.ready-$(WANTED)
 
+# The web pages: npm, what it installed, the types that it made, what it built, and what that was built from.
+NPM := web/npm.sh
+WEB := web/node_modules/.ready
+TYPES := web/client/src/openapi.ts
+PAGES := src/ficha/server/pages/.ready
+WEB_SOURCES := $(shell find web \( -name node_modules -o -name dist -o -path $(TYPES) \) -prune -o -type f -print)
+
 # Options handed to pytest, for example: make test ARGS="-k ledger -x".
 ARGS ?=
 # The suite waits for disk flushes and for other processes as much as for the processor, so two cores feed three workers.
@@ -35,12 +42,17 @@ UPGRADE ?=
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup demo test test-all check format bench simulate chaos attack fuzz openapi sql lock clean
+.PHONY: help setup web wheel demo test test-all check format bench simulate chaos attack fuzz openapi sql lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 setup: $(STAMP) ## make .venv with everything in it; does nothing when nothing changed
+
+web: $(PAGES) ## build the web pages: the console and the studio; does nothing when nothing changed
+
+wheel: web ## build a wheel into dist, with the console in it: to install it takes no Node
+	$(BIN)/python -m hatchling build --target wheel
 
 # In a terminal, Ctrl-C is for the demonstration alone, which then ends well; make itself would end with an error.
 demo: setup ## run the example shop until Ctrl-C; CHECK=1 tries it out over HTTP instead
@@ -48,21 +60,25 @@ demo: setup ## run the example shop until Ctrl-C; CHECK=1 tries it out over HTTP
 		$(CURDIR)/$(BIN)/$(if $(CHECK),python check.py,ficha dev --app app:app --database sqlite:///ficha.db)
 
 test: check ## before every commit: the static checks, then every test but the long ones
+	$(NPM) test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long" $(ARGS)
 
 test-all: check ## before every release: the long tests too, SEEDS of the simulator, MINUTES of faults, attackers
+	$(NPM) test
 	CASES=$(CASES) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile thorough $(ARGS)
 	$(MAKE) simulate chaos attack
 
-check: setup ## formatting, lint, types and the import arrows
+check: setup $(TYPES) ## formatting, lint, types and the import arrows
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
+	$(NPM) run check
 
-format: setup ## format the code and mend what the linter can mend
+format: setup $(WEB) ## format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
+	$(NPM) run format
 
 bench: setup ## measure Ficha and its peers
 	$(BIN)/python -m benchmarks
@@ -100,6 +116,7 @@ clean: ## remove everything that the commands above made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -f examples/images/ficha.db* examples/images/paid-calls.log
 	rm -rf examples/studio/data
+	rm -rf web/node_modules web/*/dist $(TYPES) src/ficha/server/pages examples/studio/pages
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is written last, so an interrupted set-up is done again. pip is needed only to fetch uv, which installs the
@@ -117,4 +134,18 @@ $(STAMP): pyproject.toml requirements/dev.txt requirements/uv.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip sync --quiet --require-hashes requirements/dev.txt
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# The stamp is a file of node_modules, which npm empties first: an interrupted installation is done again, too.
+$(WEB): web/package.json web/package-lock.json web/*/package.json | $(STAMP)
+	@$(NPM) ci --prefer-offline --no-progress --loglevel=error \
+		|| { echo "npm could not install what the web pages need (web/package-lock.json): it takes a registry, or npm's cache" >&2; exit 1; }
+	@touch $@
+
+$(TYPES): openapi.json $(WEB)
+	@$(NPM) run --silent types
+	@touch $@
+
+$(PAGES): $(WEB_SOURCES) $(TYPES)
+	$(NPM) run build
 	@touch $@

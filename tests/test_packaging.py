@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+
+from ficha.server.routes.web_pages import CONSOLE
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -90,6 +93,23 @@ def test_each_extra_installs_what_its_error_names() -> None:
     assert "typer" in named["cli"]
     [every] = map(Requirement, PROJECT["optional-dependencies"]["all"])
     assert every.extras == named.keys() - {"all"}
+
+
+def test_a_wheel_brings_the_pages_that_were_built_although_git_ignores_them(tmp_path: Path) -> None:
+    for name in ("pyproject.toml", ".gitignore", "README.md", "LICENSE", "src/ficha/__init__.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    built = CONSOLE.relative_to(ROOT)
+    for name in ("index.html", "assets/index-Dq3x.js", "../.ready", "../../__pycache__/guard.cpython-311.pyc"):
+        (tmp_path / built / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / built / name).write_text(name)
+
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel"], cwd=tmp_path, check=True, timeout=60)
+
+    [wheel] = (tmp_path / "dist").glob("ficha-*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        files = {name for name in packed.namelist() if name.startswith("ficha/server/")}
+    assert files == {"ficha/server/pages/console/index.html", "ficha/server/pages/console/assets/index-Dq3x.js"}
 
 
 @pytest.mark.long
