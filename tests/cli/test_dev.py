@@ -11,9 +11,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import httpx
+import pytest
 
 from ficha import Ficha
 from ficha.cli.backend import operator
+from ficha.server.routes.web_pages import is_console_built
 from tests.cli.running import Run
 from tests.support.processes import ForkedProcess
 
@@ -101,6 +103,29 @@ def test_no_database_is_written_to_that_the_command_line_does_not_name(
     assert not (folder / "theirs.db").exists()
     assert ficha("account", "list", "--json", "--database", url).items == []
     assert ficha("apikey", "list", "--json", "--database", url).items == []
+
+
+def test_it_serves_the_console_and_prints_the_key_that_signs_in_there(shop: Callable[[], Ficha], folder: Path) -> None:
+    with developing(folder, "--port", "0") as said:
+        [server], [console], [docs], [admin] = (said[word] for word in ("server", "console", "docs", "admin"))
+        url, key = server.split()[1], admin.split()[1]
+        assert console == f"console {url}/console (sign in with the admin key below, or with an account's token)"
+        assert docs.split()[1] == f"{url}/docs"
+        assert any("make web" in line for line in said.get("note:", ())) is not is_console_built()
+        with httpx.Client(base_url=url, trust_env=False) as browser:
+            assert browser.get("/console").status_code == (200 if is_console_built() else 503)
+            signed_in = browser.post("/api/sign-in", json={"token": key}, headers={"Sec-Fetch-Site": "same-origin"})
+            assert signed_in.json()["scope"] == "admin"
+            assert browser.get("/api/admin/pools").status_code == 200
+
+
+def test_it_prints_no_console_that_is_switched_off(
+    shop: Callable[[], Ficha], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FICHA_CONSOLE", "off")
+    with developing(folder, "--port", "0") as said:
+        assert "console" not in said
+        assert len(said["admin"]) == 1
 
 
 def test_a_port_that_is_taken_is_said_and_the_next_one_used(shop: Callable[[], Ficha], folder: Path) -> None:

@@ -46,8 +46,8 @@ def dev(
     port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="If it is taken, the next free one.")] = 8_000,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Handlers at a time.")] = 10,
 ) -> None:
-    """Run your application for development: create an account with a key for each plan, and run a server and a worker
-    until Ctrl-C.
+    """Run your application for development: create an account with a key for each plan, and run a server with the
+    console, and a worker, until Ctrl-C.
 
     The data is in a throw-away SQLite file, unless --database names a database.
     """
@@ -107,7 +107,7 @@ async def _serving(app: Ficha, settings: Settings, sock: socket.socket) -> Async
     access = Access(app)
     try:
         if started.is_set():
-            await _print_access(app, access, url_of(sock))
+            await _print_access(app, settings, access, url_of(sock))
         yield
     finally:
         await access.end()
@@ -166,11 +166,11 @@ class Access:
             note(f"the keys could not be revoked ({error}); they expire after {KEY_TTL_S / 3_600:.0f} hours")
 
 
-async def _print_access(app: Ficha, access: Access, url: str) -> None:
+async def _print_access(app: Ficha, settings: Settings, access: Access, url: str) -> None:
     from ..store.database_url import hidden
 
     tokens = [await access.account(plan) for plan in app.policy.plans]
-    echo(await access.key("dev admin", scope="admin"), "admin   ", "bold")
+    admin = await access.key("dev admin", scope="admin")
     for name, tool in app.tools.items():
         fields = ", ".join(tool.schema().get("properties", {}))
         echo(f"{name}({fields})", "tool    ", "bold")
@@ -185,6 +185,19 @@ async def _print_access(app: Ficha, access: Access, url: str) -> None:
         )
     echo(f"curl -s '{url}/api/jobs?limit=1' {login}", "look    ", "bold")
     echo(f"curl -sN {url}/api/account/events {login}", "watch   ", "bold")
+    echo(f"{url}/docs", "docs    ", "bold")
+    if settings.console:
+        _print_console(url)
+    echo(admin, "admin   ", "bold")
+
+
+def _print_console(url: str) -> None:
+    """The console's address; below it comes the key that signs in there."""
+    from ..server.routes.web_pages import is_console_built
+
+    echo(f"{url}/console (sign in with the admin key below, or with an account's token)", "console ", "bold")
+    if not is_console_built():
+        note("the console's pages are not built; in a clone of the repository, build them with: make web")
 
 
 def _example(app: Ficha) -> str | None:

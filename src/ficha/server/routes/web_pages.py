@@ -34,6 +34,10 @@ def page_routes(settings: Settings) -> list[Route]:
     return routes
 
 
+def is_console_built() -> bool:
+    return (CONSOLE / INDEX).is_file()
+
+
 def _root(request: Request) -> str:
     root: str = request.scope.get("root_path", "")
     return root
