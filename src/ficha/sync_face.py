@@ -174,6 +174,7 @@ class SyncOperations:
     dead_letters = plain(AllOperations.dead_letters)
     requeue = plain(AllOperations.requeue)
     discard = plain(AllOperations.discard)
+    refund = plain(AllOperations.refund)
     pools = plain(AllOperations.pools)
     queue_length = plain(AllOperations.queue_length)
     pause_pool = plain(AllOperations.pause_pool)

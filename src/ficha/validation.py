@@ -93,6 +93,13 @@ def text(value: Any) -> str:
     return words.replace("\x00", "�").encode("utf-8", "replace").decode("utf-8")
 
 
+def reason(value: Any) -> str:
+    """Why an operator does something to others' jobs: it is kept, so it cannot be left out."""
+    if not isinstance(value, str) or not value.strip():
+        raise invalid("a reason is missing: say why")
+    return text(value)
+
+
 def search(value: Any) -> str | None:
     """Words to look for in payloads, as the stored JSON text has them."""
     if value is None:

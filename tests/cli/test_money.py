@@ -53,6 +53,16 @@ def test_credits_are_granted_once_per_key_and_never_spent_twice(ficha: Run, url:
     assert ficha("verify", "--json").data["ok"]
 
 
+def test_a_job_that_ended_is_refunded_once(ficha: Run, url: str, shop: Shop) -> None:
+    ficha("account", "create", "ana", "--credits", "12")
+    job_id = ficha("submit", "draw", "--account", "ana", "--field", "prompt=cat").out.strip()
+    assert "Cancel it" in ficha("refund", job_id, "--reason", "early", expect=1).err
+    ficha("cancel", job_id)
+    assert ficha("refund", job_id, "--reason", "late").err == f"job {job_id}: nothing was left to give back\n"
+    assert "--reason" in ficha("refund", job_id, expect=2).err
+    assert ficha("refund", job_id, "--reason", "x", "--json").data["changed"] is False
+
+
 @pytest.mark.req("C1")
 def test_a_key_is_kept_no_longer_than_allowed(ficha: Run, url: str, shop: Shop) -> None:
     ficha("account", "create", "ana", "--credits", "100")
@@ -127,7 +137,7 @@ async def test_a_lost_job_is_found_and_recovered(ficha: Run, url: str, shop: Sho
     assert ficha("recover", jobs[0]).err == f"job {jobs[0]}: requeued\n"
     assert ficha("recover", jobs[0], "--json").data == {"job_id": jobs[0], "act": "nothing", "refunded": 0}
     assert ficha("recover").err == "1 jobs requeued\n"
-    assert ficha("recover", "--json").data == {"jobs": {}, "reservations": 0, "keys": 0, "files": 0}
+    assert ficha("recover", "--json").data == {"jobs": {}, "reservations": 0, "keys": 0, "files": 0, "sessions": 0}
     assert ficha("recover").err == "nothing was due\n"
     assert {job["status"] for job in ficha("jobs", "--json").items} == {"queued"}
     async with Ficha(url, plans=[Plan("free")], unused_file_s=0.001, sweep_by_itself=False) as app:

@@ -21,8 +21,8 @@ commands    open, grant, adjust, change-plan, submit, submit-each, claim, start,
             webhook, cancel, reserve, consume, release, expire, recover, forget, requeue, discard, remove, pool, pause,
             resume, resize, elect, api-key, revoke, use, turn, end-turn, open-breaker, close-breaker, upload, save,
             copy, stored, remove-file, expire-file, forget-file, callback, poll, poll-end, add-webhook,
-            remove-webhook, enable-webhook, rotate-webhook, test-webhook, resend, stay, leave, hear, end-session;
-            `as ACTOR` before any of them; lines indented below `together` are one commit group
+            remove-webhook, enable-webhook, rotate-webhook, test-webhook, resend, stay, leave, hear, end-session,
+            refund; `as ACTOR` before any of them; lines indented below `together` are one commit group
 questions   account, file, files ACCOUNT, ledger, job, events, event JOB KIND, queue POOL, reservation, batch, why JOB,
             provider NAME, sessions ACCOUNT, audit, audited NUMBER
 """
@@ -464,6 +464,9 @@ class _ScenarioRun:
     def _do_resend(self, line: Line) -> c.Command:
         owner, delivery_id = line.words
         return c.ResendDelivery(delivery_id, owner)
+
+    def _do_refund(self, line: Line) -> c.Command:
+        return c.RefundJob(line.words[0], line.options.get("reason", "a gift"))
 
     def _do_stay(self, line: Line) -> c.Command:
         return c.ChangeSession(*line.words, to="open")

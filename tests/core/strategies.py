@@ -451,6 +451,7 @@ _RESUBMITS = _make(
         {"image": c.ToolTerms(5, provider="fal")},
     ),
 )
+_REFUNDS = _make(c.RefundJob, job_id=_found(*["done"] * 6, "ended", "any", "nowhere"), reason=_pick("a gift"))
 _DISCARDS = _make(c.Discard, job_id=_DEAD)
 _RESERVES = _make(c.Reserve, reservation_id=st.just(""), account_id=_ACCOUNTS, ttl_ms=_TTLS_MS)
 _RESERVATION_ENDS = st.one_of(
@@ -658,7 +659,7 @@ _KINDS: list[SearchStrategy[Any]] = [
     *[_RESERVATION_ENDS] * 2,
     _CHANGES_OF_PLAN,
     *(_HEARTBEATS, _HEARTBEATS, _CHECKPOINTS, _STEPS, _REPORTS, _NOTES),
-    *(_DISCARDS, _OPENS, _FORGETS, _PAUSES, _RESIZES, _ELECTIONS, _WORDS),
+    *(_DISCARDS, _REFUNDS, _OPENS, _FORGETS, _PAUSES, _RESIZES, _ELECTIONS, _WORDS),
     *(_JOINS, _API_KEYS, _API_KEYS, _HOOKS, _HOOKS, _HOOKS),
     *[_TURNS] * 4,
     *[_FILES] * 4,

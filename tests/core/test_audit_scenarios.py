@@ -55,6 +55,7 @@ ACTS = """
     as boss test-webhook ana e1 d1
     as boss resend ana d1
     as boss remove-webhook ana e1
+    as boss refund j2
 """
 
 
@@ -94,6 +95,7 @@ def test_every_act_of_a_person_leaves_its_line() -> None:
         ("test_webhook", "webhook e1"),
         ("resend_webhook", "delivery d1"),
         ("remove_webhook", "webhook e1"),
+        ("refund", "job j2"),
     ]
 
 

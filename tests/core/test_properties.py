@@ -164,7 +164,7 @@ def test_a_line_is_written_for_what_was_done_in_a_name_and_never_changed(workloa
 
 ACTS_OF_PEOPLE = (
     *(c.OpenAccount, c.ChangePlan, c.Credit, c.Submit, c.Finish, c.CancelJob, c.Recover, c.Requeue),
-    *(c.Resubmit, c.Discard),
+    *(c.Resubmit, c.Discard, c.RefundJob),
     *(c.Reserve, c.EndReservation, c.DeclarePool, c.PausePool, c.ResizePool, c.CreateApiKey, c.RevokeApiKey),
     *(c.OpenBreaker, c.CloseBreaker, c.RemoveFile, c.RemoveWork),
     *(c.AddEndpoint, c.ChangeEndpoint, c.RotateSecret, c.PingEndpoint, c.ResendDelivery),
@@ -199,6 +199,9 @@ def test_an_epoch_only_rises_and_what_has_ended_never_changes(workload: Workload
                 # A run that ended too late may still tell what its provider took, if that is not known.
                 assert was.provider_cost in (None, job.provider_cost)
                 counts = {"dead_at": None, "events": 0, "late_finishes": 0, "callbacks": 0, "provider_cost": None}
+                if isinstance(c.unwrapped(command), c.RefundJob) and was.refunded == 0:
+                    assert job.refunded in (0, was.charged)
+                    counts["refunded"] = 0
                 if job.removed_at == was.removed_at:
                     assert world.state.results.get(was.id) == before.results.get(was.id)
                 else:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from ficha.client import Client
 from tests.server.test_bad_input import refused
 from tests.support.server_process import Served
 
@@ -26,7 +27,8 @@ def test_health_figures_and_recovery(server: Served, admin: httpx.Client, name: 
     assert stats["total"] == sum(stats["by_status"].values()) >= 2
     assert stats.keys() >= {"stuck", "by_checkpoint", "avg_run_s", "dead"}
     assert admin.get("/api/system/stuck").json()["items"] == []
-    assert admin.post("/api/system/recover-stuck").json().keys() == {"jobs", "reservations", "keys", "files"}
+    swept = admin.post("/api/system/recover-stuck").json()
+    assert swept.keys() == {"jobs", "reservations", "keys", "files", "sessions"}
     assert admin.post("/api/system/cleanup-old").status_code == 200
     nothing = admin.post(f"/api/system/recover/{batch['job_id']}").json()
     assert (nothing["act"], nothing["refunded"]) == ("nothing", 0)
@@ -52,6 +54,28 @@ def test_a_users_resume_is_bound_by_the_plan_and_an_operators_is_not(server: Ser
         told = service.post(f"/api/batches/{batch['batch_id']}/resume").json()
         assert (told["resumed"], told["refused"], told["refusal"]) == (1, 0, None)
         assert user.get("/api/account").json()["active"] == 2
+
+
+def test_an_admin_refunds_a_job_that_ended_once(server: Served, admin: httpx.Client, name: str) -> None:
+    with server.client(server.account(name)) as user, server.client(server.service) as service:
+        job_id = user.post("/api/jobs", json={"tool": "embed", "payload": {"text": name}}).json()["job_id"]
+        path = f"/api/admin/jobs/{job_id}/refund"
+        refused(admin.post(path, json={"reason": "early"}), 409, "INVALID_STATE")
+        lease = server.take(job_id)
+        service.post("/api/worker/finish", json={**lease, "outcome": "completed", "result": 1}).raise_for_status()
+        for bad in ({}, {"reason": ""}, {"reason": " "}):
+            assert admin.post(path, json=bad).status_code == 422
+        refused(user.post(path, json={"reason": "mine"}), 403, "FORBIDDEN")
+        refused(service.post(path, json={"reason": "mine"}), 403, "FORBIDDEN")
+        told = admin.post(path, json={"reason": "it was black"}).json()
+        assert (told["changed"], told["refunded"], told["new_balance"]) == (True, 2, 100)
+        assert admin.post(path, json={"reason": "it was black"}).json()["changed"] is False
+        assert user.get("/api/account/ledger").json()["items"][0]["reason"] == "it was black"
+        user.headers["Accept"] = "application/json"
+        told = user.get(f"/api/jobs/{job_id}/events").json()["items"][-1]
+        assert (told["kind"], told["data"]) == ("refunded", {"refunded": 2})
+    with Client(server.url, server.admin) as client:
+        assert client.refund(job_id, reason="again").changed is False
 
 
 def test_every_admin_act_is_in_the_audit_log_with_who_did_it(server: Served, admin: httpx.Client, name: str) -> None:

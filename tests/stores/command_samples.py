@@ -251,6 +251,12 @@ async def removals(run: Run, population: Population) -> None:
     await run(c.RemoveWork(*works[0]))
 
 
+async def refunds(run: Run, population: Population) -> None:
+    done = population.take("leased", 20)
+    await run(*(c.Finish(job_id, c.Completed("{}"), 1) for job_id in done))
+    await run(*(c.RefundJob(job_id, "a gift") for job_id in done))
+
+
 async def files(run: Run, population: Population) -> None:
     names, new = _new(), _new()
     uploads = [*zip(new, names, strict=True)]
@@ -383,6 +389,7 @@ SAMPLES: Final[tuple[Sample, ...]] = (
     acts_in_a_name,
     hooks,
     removals,
+    refunds,
     files,
     files_of_jobs,
     endpoints,

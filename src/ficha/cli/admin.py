@@ -1,4 +1,4 @@
-"""`ficha stats`, `stuck`, `recover`, `reservations` and `idempotency`: for operators."""
+"""`ficha stats`, `stuck`, `recover`, `refund`, `reservations` and `idempotency`: for operators."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import typer
 
 from ..core.outcomes import Recovered
 from ..engine.sweeper import SweepReport
-from ..engine.views import Hold, JobView, KeyView, Page
+from ..engine.views import FinishView, Hold, JobView, KeyView, Page
 from ..operations import BoundOperations
 from ..store.base import Stats
 from .backend import Backend, on_backend
-from .listing import list_on_backend
-from .options import LIMIT, Account, After, App, AsJson, Database, Include, Limit, texts
+from .listing import each, list_on_backend
+from .options import LIMIT, Account, After, App, AsJson, Database, Include, JobIds, Limit, texts
 from .output import credits, data, details, duration, echo
 
 STUCK: Final[dict[str, Callable[[JobView], Any]]] = {
@@ -118,6 +118,26 @@ def recover(
         counts = {**{f"jobs {act}": count for act, count in done.jobs.items()}}
         counts |= {"reservations cleared": done.reservations, "keys deleted": done.keys, "files swept": done.files}
         echo(", ".join(f"{count} {what}" for what, count in counts.items() if count))
+
+
+def refund(
+    job_ids: JobIds,
+    reason: Annotated[str, typer.Option("--reason", help="Why; the account's owner reads it in the ledger.")],
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give back what jobs that ended were charged, once."""
+
+    def sentence(done: FinishView) -> str:
+        if not done.changed:
+            return f"job {done.job_id}: nothing was left to give back"
+        return f"job {done.job_id}: {credits(done.refunded)} refunded"
+
+    async def work(backend: Backend) -> None:
+        await each(job_ids, lambda one: backend.refund(one, reason=reason), sentence, as_json=as_json)
+
+    on_backend(app, database, work)
 
 
 def reservations(

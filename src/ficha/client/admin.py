@@ -11,6 +11,7 @@ from .. import validation as arg
 from ..core.outcomes import Discarded, Recovered
 from ..engine.sweeper import SweepReport
 from ..engine.views import (
+    FinishView,
     JobText,
     JobView,
     KeyView,
@@ -74,6 +75,13 @@ class AdminMethods(RequestMethods):
     def discard(self, job_id: str) -> Flow[Discarded]:
         """Takes a job off the dead-letter list."""
         return self.post(f"/api/admin/dead/{arg.job_id(job_id)}/discard", Discarded, harmless=True)
+
+    @operation
+    def refund(self, job_id: str, *, reason: str) -> Flow[FinishView]:
+        """Gives back what a job that ended was charged, once. What is left of a partly refunded one is given back with
+        `adjust`."""
+        path = f"/api/admin/jobs/{arg.job_id(job_id)}/refund"
+        return self.post(path, FinishView, {"reason": arg.reason(reason)}, harmless=True)
 
     @operation
     def pools(self) -> Flow[list[PoolView]]:

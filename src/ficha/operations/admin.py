@@ -8,11 +8,22 @@ from msgspec.structs import replace
 
 from .. import validation as arg
 from ..core import commands as c
-from ..core.outcomes import Discarded, PoolChanged, Recovered, Submitted
+from ..core.outcomes import Discarded, Finished, PoolChanged, Recovered, Submitted
 from ..core.policy import MILLISECOND
 from ..core.records import Pool
 from ..engine.sweeper import SweepReport
-from ..engine.views import AuditView, Hold, JobText, JobView, KeyView, Page, PoolView, WorkerView
+from ..engine.views import (
+    AuditView,
+    FinishView,
+    Hold,
+    JobText,
+    JobView,
+    KeyView,
+    Page,
+    PoolView,
+    WorkerView,
+    finish_view,
+)
 from ..ids import new_id
 from ..store.base import ListJobs, Stats
 from .files import FileOperations
@@ -62,6 +73,14 @@ class AdminOperations(FileOperations):
     async def discard(self, job_id: str) -> Discarded:
         """Takes a job off the dead-letter list."""
         return await self._ask(c.Discard(arg.job_id(job_id)), Discarded)
+
+    async def refund(self, job_id: str, *, reason: str) -> FinishView:
+        """Gives back what a job that ended was charged, once. A job that was partly refunded when it ended is refused:
+        the rest is given back with `adjust`. A job of which nothing is left to give back stays as it is.
+
+        reason: why; the account's owner reads it in the ledger.
+        """
+        return finish_view(await self._ask(c.RefundJob(arg.job_id(job_id), arg.reason(reason)), Finished))
 
     async def pools(self) -> list[PoolView]:
         """All pools: slots, how many are busy, how many jobs are ready and parked."""

@@ -18,6 +18,7 @@ EXAMPLES: Final[dict[type[Body], dict[str, Any]]] = {
         ]
     },
     s.ReasonBody: {"reason": "ordered by mistake"},
+    s.RefundBody: {"reason": "the picture was black"},
     s.TokenBody: {"ttl_s": 600},
     s.ReserveBody: {"ttl_s": 300},
     s.UploadBody: {"name": "cat.png", "size": 48213, "media_type": "image/png"},

@@ -31,6 +31,10 @@ class ReasonBody(Body, frozen=True):
     reason: str | None = None
 
 
+class RefundBody(Body, frozen=True):
+    reason: Annotated[str, Meta(min_length=1)]
+
+
 class TokenBody(Body, frozen=True):
     ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = 900.0
 

@@ -22,7 +22,7 @@ from .endings import (
 )
 from .files import BeginFile, ExpireFile, FileRun, ForgetFile, RemoveFile, RemoveWork, StoreFile
 from .hooks import EndHook, HoldHook
-from .jobs import CancelJob, Discard, NewJob, Recover, Requeue, Resubmit, Submit, ToolTerms
+from .jobs import CancelJob, Discard, NewJob, Recover, RefundJob, Requeue, Resubmit, Submit, ToolTerms
 from .leases import Claim, ClaimJob, Heartbeat, Note, Report, SaveCheckpoint, SaveStep
 from .pools import DeclarePool, Elect, PausePool, RegisterWorker, ResizePool
 from .providers import CloseBreaker, EndPoll, EndTurn, HoldPoll, NoteCallback, OpenBreaker, TakeTurn, Verdict
@@ -91,6 +91,7 @@ __all__ = [
     "PausePool",
     "PingEndpoint",
     "Recover",
+    "RefundJob",
     "RegisterWorker",
     "RemoveFile",
     "RemoveWork",
@@ -146,6 +147,7 @@ UnwrappedCommand = (
     | Requeue
     | Resubmit
     | Discard
+    | RefundJob
     | DeclarePool
     | PausePool
     | ResizePool

@@ -82,6 +82,13 @@ class Resubmit(Command, frozen=True):
     tools: dict[str, ToolTerms]
 
 
+class RefundJob(Command, frozen=True):
+    """Gives back what a job that ended was charged, if nothing of it was refunded yet."""
+
+    job_id: str
+    reason: str
+
+
 class Discard(Command, frozen=True):
     """Removes a job from the dead-letter list."""
 

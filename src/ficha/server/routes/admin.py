@@ -21,6 +21,7 @@ from ...engine.views import (
     AuditView,
     Credited,
     EntryView,
+    FinishView,
     Hold,
     JobView,
     KeyView,
@@ -202,6 +203,13 @@ async def requeue(call: Admin, job_id: str) -> Response:
 @gives(Discarded, c.Discard)
 async def discard(call: Admin, job_id: str) -> Response:
     return answer(await call.acting.discard(job_id))
+
+
+@routes.post("/jobs/{job_id}/refund", summary="Give back what a job was charged")
+@gives(FinishView, c.RefundJob)
+async def refund(call: Admin, job_id: str, asked: Annotated[s.RefundBody, body(s.RefundBody)]) -> Response:
+    """Refunds a job that ended, once. What is left of a partly refunded one is given back with `adjust`."""
+    return answer(await call.acting.refund(job_id, reason=asked.reason))
 
 
 @routes.get("/workers", summary="List workers")

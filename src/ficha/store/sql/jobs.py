@@ -34,7 +34,7 @@ _END_ONLY: Final = (
     *("finished_at", "error", "user_error", "charged", "refunded", "delivered", "dead_at", "provider_cost"),
 )
 _END: Final = ("id", "status", *_END_ONLY, *HOT)
-_AMENDED: Final = ("id", "dead_at", "events", "late_finishes", "callbacks", "provider_cost")
+_AMENDED: Final = ("id", "refunded", "dead_at", "events", "late_finishes", "callbacks", "provider_cost")
 _REMOVED: Final = (*_END, "removed_at")
 _WAITING: Final = ("account_id", "pool", "wait_until_at", *HOT)
 _HELD: Final = ("account_id", "pool", "status", *HOT)
@@ -173,9 +173,9 @@ class JobRows(Struct):
     """Job changes as row operations, the same for every store.
 
     born: jobs to insert into the wide table. ended: jobs whose end is written there. amended: jobs that had ended
-    before and whose dead-letter mark or counts changed, and those whose provider took something for a run that did not
-    end them. removed: jobs whose work is removed, also those that end now. checkpoints: jobs whose checkpoint changed.
-    places: changes of hot rows, under the table's name with `_gone` (ids), `_new` or `_changed` (jobs).
+    before and whose refund, dead-letter mark or counts changed, and those whose provider took something for a run that
+    did not end them. removed: jobs whose work is removed, also those that end now. checkpoints: jobs whose checkpoint
+    changed. places: changes of hot rows, under the table's name with `_gone` (ids), `_new` or `_changed` (jobs).
     """
 
     born: list[Job] = field(default_factory=list)

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ...core import commands as c
-from ...core.outcomes import Claimed, PoolChanged, Submitted
+from ...core.outcomes import Claimed, Finished, PoolChanged, Submitted
 from ...core.policy import MAX_AMOUNT, MAX_BALANCE, PRIORITY_MAX, PRIORITY_MIN, HookTerms
 from ...core.records import (
     Account,
@@ -23,6 +23,8 @@ from ...core.records import (
     Key,
     Leader,
     Leased,
+    PageSession,
+    PageSessions,
     Parked,
     Pool,
     ProviderState,
@@ -77,6 +79,16 @@ class RecordConformance:
         await driver.run(c.Finish(job_id, c.Completed('"done"')))
         await driver.check()
         assert driver.expected.jobs[job_id].attempts == 3
+
+    async def test_a_refund_after_the_end_reads_back(self, driver: Driver) -> None:
+        await open_house(driver)
+        held = await lease(driver)
+        await finish(driver, held, c.Completed('"done"'))
+        outcomes = await driver.run(c.RefundJob(held.job.id, "it's black"), c.RefundJob(held.job.id, "again"))
+        assert [isinstance(outcome, Finished) and outcome.changed for outcome in outcomes] == [True, False]
+        await driver.check()
+        again = await driver.one(c.RefundJob(held.job.id, "again"), Finished)
+        assert (again.changed, again.refunded) == (False, 5)
 
     async def test_a_job_that_moves_several_times_in_one_group_reads_back_where_it_ended(self, driver: Driver) -> None:
         await open_house(driver)
@@ -389,6 +401,7 @@ class RecordConformance:
             sent,
             upload,
             FileUsage("bob"),
+            PageSessions("ana", now, (PageSession("s1", now),)),
         ]
         await driver.write(Changes(keyed=made))
         await driver.check()
@@ -410,6 +423,7 @@ class RecordConformance:
                 reservation_id=ids[0],
             ),
             FileUsage("bob", 7, 2**40),
+            PageSessions("ana", now - 1, (PageSession("é", now - 1, is_left=True), PageSession("s1", now))),
         ]
         await driver.write(Changes(keyed=changed))
         await driver.check()
