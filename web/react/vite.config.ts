@@ -1,11 +1,21 @@
+import { readFileSync } from "node:fs";
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
-  plugins: [react()],
+  plugins: [
+    react(),
+    {
+      name: "style",
+      generateBundle() {
+        const source = readFileSync(new URL("src/style.css", import.meta.url), "utf8");
+        this.emitFile({ type: "asset", fileName: "style.css", source });
+      },
+    },
+  ],
   resolve: { conditions: ["development", "module", "browser"] },
   build: {
-    lib: { entry: "src/index.ts", formats: ["es"], fileName: "index", cssFileName: "style" },
+    lib: { entry: "src/index.ts", formats: ["es"], fileName: "index" },
     target: "es2022",
     rolldownOptions: { external: ["react", "react/jsx-runtime", "@ficha/client"] },
   },

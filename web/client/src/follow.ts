@@ -344,7 +344,7 @@ export class Follower {
     const run = this.#run?.signal;
     try {
       for (;;) {
-        await pause(this.#lastReadAt + this.#times.refresh - Date.now(), run);
+        await pause(Math.max(0, this.#lastReadAt + this.#times.refresh - Date.now()), run);
         this.#lastReadAt = Date.now();
         const moves = this.#moves;
         const job = await this.#http.json<Job>("GET", this.#path, { signal: run });

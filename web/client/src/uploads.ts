@@ -48,6 +48,7 @@ export class Uploads {
       const sum = sent.reduce((one, other) => one + other, 0);
       onProgress?.({ sent: sum, total, share: total ? sum / total : 1 });
     };
+    if (files.length) told();
     const work = async (): Promise<void> => {
       for (let next = waiting.shift(); next; next = waiting.shift()) {
         const { file, index } = next;

@@ -1,1 +1,17 @@
-export {};
+export { ActiveJobNotice, type ActiveJobNoticeProps } from "./components/ActiveJobNotice";
+export { ProgressBar } from "./components/ProgressBar";
+export { QueuePosition, type QueuePositionProps } from "./components/QueuePosition";
+export { ResultPreview, type ResultPreviewProps, useFileUrl } from "./components/ResultPreview";
+export { type Described, describe, type Tone } from "./describe";
+export { type Balance, useBalance } from "./hooks/useBalance";
+export { type GenerationQueue, useGenerationQueue } from "./hooks/useGenerationQueue";
+export { useJob } from "./hooks/useJob";
+export { type Library, useLibrary, useTools } from "./hooks/useLists";
+export { type ProcessingButton, useProcessingButton } from "./hooks/useProcessingButton";
+export { useQueueSessionCleanup } from "./hooks/useQueueSessionCleanup";
+export { type Shown, shownIn } from "./pictures";
+export { FichaProvider, type FichaProviderProps, useFicha, useWords } from "./provider";
+export { formatElapsed, formatRange, roundEstimate } from "./rounding";
+export { visitSession } from "./session";
+export type { QueueSubmitOptions } from "./stores/queueStore";
+export { type Locale, localeOf, WORDS, type Words } from "./words";

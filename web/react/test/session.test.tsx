@@ -1,0 +1,97 @@
+import { act } from "@testing-library/react";
+import { expect, test, vi } from "vitest";
+import { useQueueSessionCleanup, visitSession } from "../src";
+import { Setting } from "./setting";
+
+const calls: { path: string; init: RequestInit | undefined }[] = [];
+const setting = new Setting({
+  token: "secret",
+  url: "",
+  fetch: async (input, init) => {
+    calls.push({ path: String(input), init });
+    return new Response("{}");
+  },
+});
+
+const said = (): string[] => calls.map(({ path }) => path.split("/").at(-1) ?? "");
+
+function Visit() {
+  useQueueSessionCleanup("visit");
+  return null;
+}
+
+async function visit(): Promise<void> {
+  calls.length = 0;
+  vi.useFakeTimers();
+  setting.show(
+    <>
+      <Visit />
+      <Visit />
+    </>,
+  );
+  await act(() => vi.advanceTimersByTimeAsync(0));
+}
+
+function look(visibilityState: "visible" | "hidden"): void {
+  vi.spyOn(document, "visibilityState", "get").mockReturnValue(visibilityState);
+  document.dispatchEvent(new Event("visibilitychange"));
+}
+
+function transition(name: "pagehide" | "pageshow", persisted: boolean): void {
+  window.dispatchEvent(Object.assign(new Event(name), { persisted }));
+}
+
+test("a visit is said once, whatever StrictMode and many components do, and every minute while it is seen", async () => {
+  await visit();
+  expect(said()).toEqual(["stay"]);
+  expect(calls[0]?.path).toBe("/api/sessions/visit/stay");
+  await act(() => vi.advanceTimersByTimeAsync(120_000));
+  expect(said()).toEqual(["stay", "stay", "stay"]);
+});
+
+test("a page that is hidden says nothing, and one that is looked at again says so", async () => {
+  await visit();
+  look("hidden");
+  await act(() => vi.advanceTimersByTimeAsync(300_000));
+  expect(said()).toEqual(["stay"]);
+  look("visible");
+  await act(() => vi.advanceTimersByTimeAsync(0));
+  expect(said()).toEqual(["stay", "stay"]);
+});
+
+test("leaving for good is said at once, with the credential, in a request that outlives the page", async () => {
+  await visit();
+  transition("pagehide", false);
+  expect(said()).toEqual(["stay", "leave"]);
+  expect(calls[1]?.init).toMatchObject({
+    method: "POST",
+    keepalive: true,
+    headers: { Authorization: "Bearer secret" },
+  });
+});
+
+test("a page that the browser keeps is not left, and says that it is back", async () => {
+  await visit();
+  transition("pagehide", true);
+  expect(said()).toEqual(["stay"]);
+  transition("pageshow", true);
+  await act(() => vi.advanceTimersByTimeAsync(0));
+  expect(said()).toEqual(["stay", "stay"]);
+});
+
+test("a part that is taken away ends nothing, and says nothing more", async () => {
+  calls.length = 0;
+  vi.useFakeTimers();
+  const shown = setting.show(<Visit />);
+  await act(() => vi.advanceTimersByTimeAsync(0));
+  shown.unmount();
+  await act(() => vi.advanceTimersByTimeAsync(300_000));
+  transition("pagehide", false);
+  expect(said()).toEqual(["stay"]);
+});
+
+test("a visit keeps its name while the tab is open", () => {
+  const name = visitSession();
+  expect(name).toMatch(/^[0-9a-f]{24}$/);
+  expect(visitSession()).toBe(name);
+});
