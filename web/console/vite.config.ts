@@ -69,7 +69,10 @@ function fakeServer(mode: string): Plugin {
     const url = `http://fake${request.url}`;
     const made = await answer(new Request(url, { method: request.method ?? "GET", headers, body }), mode as "full");
     response.writeHead(made.status, Object.fromEntries(made.headers));
-    response.end(Buffer.from(await made.arrayBuffer()));
+    const reader = made.body?.getReader();
+    response.on("close", () => void reader?.cancel());
+    for (let part = await reader?.read(); part && !part.done; part = await reader?.read()) response.write(part.value);
+    response.end();
   };
   return {
     name: "fake-server",
@@ -82,7 +85,7 @@ function fakeServer(mode: string): Plugin {
     },
     // `vite preview` serves the built pages: with the rules that the real server sends, so that what they forbid shows.
     configurePreviewServer(server) {
-      const load = () => import("./fake/server") as Promise<FakeServer>;
+      const load = () => import("./fake/server.ts") as Promise<FakeServer>;
       server.middlewares.use((request, response, next) => {
         response.setHeader("Content-Security-Policy", CSP);
         if (request.url?.startsWith("/api/")) void listen(request, response, load).catch(next);
@@ -92,7 +95,7 @@ function fakeServer(mode: string): Plugin {
   };
 }
 
-type FakeServer = typeof import("./fake/server");
+type FakeServer = typeof import("./fake/server.ts");
 
 const CSP = [
   "default-src 'none'",

@@ -69,7 +69,8 @@ export function jobNumber(number: number, now: number): Job {
   const cost = COST[tool] ?? 1;
   const units = tool === "portrait" ? 4 : 1;
   const isPartial = status === "completed" && tool === "portrait" && fate > 0.9;
-  const waitingFor = (["place", "place", "pool_full", "account_limit", "schedule"] as const)[number % 5] ?? "place";
+  const waitingFor =
+    (["place", "place", "pool_full", "account_limit", "schedule"] as const)[Math.abs(number) % 5] ?? "place";
   return {
     id: idOf(1_000_000 - number),
     account,
@@ -79,8 +80,8 @@ export function jobNumber(number: number, now: number): Job {
     tool,
     pool: POOL_OF[tool] ?? "gpu",
     status,
-    position: isQueued && waitingFor === "place" ? (number % 12) + 1 : null,
-    estimated_wait_s: isQueued && waitingFor === "place" ? ((number % 12) + 1) * 6 : null,
+    position: isQueued && waitingFor === "place" ? (Math.abs(number) % 12) + 1 : null,
+    estimated_wait_s: isQueued && waitingFor === "place" ? ((Math.abs(number) % 12) + 1) * 6 : null,
     waiting_for: isQueued ? waitingFor : null,
     waited_in_queue: isQueued ? age : wait,
     priority: plan === "free" ? 50 : 10,

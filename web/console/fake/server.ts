@@ -2,7 +2,7 @@
 // `FICHA_FAKE=full vite console` uses it; a cookie `fake=empty` changes what one browser sees.
 import type { Schemas } from "../src/services/api";
 import type { BulkAct, Range } from "../src/services/shapes";
-import { allJobs, emptyOverview, fullJobPage, fullOverview, PLANS, POOLS, TOOLS } from "./data";
+import { allJobs, emptyOverview, fullJobPage, fullOverview, PLANS, POOLS, TOOLS } from "./data.ts";
 
 export type Mode = "full" | "empty" | "failing" | "partly";
 
@@ -81,6 +81,12 @@ export async function answer(request: Request, given: Mode): Promise<Response> {
       headers: { "Content-Type": "application/json" },
     });
   }
+  const followed = /^\/api\/jobs\/([^/]+)(\/events)?$/.exec(path);
+  if (followed) {
+    const job = jobs.find((each) => each.id === followed[1]);
+    if (!job) return problem(404, "NOT_FOUND", `there is no job ${followed[1]}`);
+    return followed[2] && request.headers.get("accept")?.includes("event-stream") ? stream(job) : json(job);
+  }
   if (path === "/api/admin/bulk-acts" && request.method === "POST") {
     const asked = (await request.json()) as Pick<BulkAct, "act" | "search" | "reason">;
     const found = find(jobs, asked.search, now);
@@ -120,6 +126,8 @@ export async function answer(request: Request, given: Mode): Promise<Response> {
       next: null,
     });
   }
+  if (path === "/api/jobs") return json({ items: jobs.slice(0, 20), next: null });
+  if (path === "/api/queue/check") return json({ slots: 3, slots_available: 0, busy: 3, queue_length: 15, pools: [] });
   if (path === "/api/system/health") return json({ status: "ok", version: "0.1.0", database: "sqlite" });
   return problem(404, "NOT_FOUND", `the fake server has no ${path}`);
 }
@@ -197,3 +205,19 @@ function problem(status: number, code: string, detail: string, details: object =
 }
 
 const PICTURE = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 400 300"><rect width="400" height="300" fill="#2a6f97"/><circle cx="290" cy="90" r="42" fill="#f4d58d"/><path d="M0 300 120 130l80 100 60-70 140 140Z" fill="#1b4332"/></svg>`;
+
+/** The job as it is, then a comment every few seconds, as the real stream has them. */
+function stream(job: Job): Response {
+  const say = new TextEncoder();
+  let timer: ReturnType<typeof setInterval>;
+  const body = new ReadableStream<Uint8Array>({
+    start(told) {
+      told.enqueue(say.encode(`event: job\ndata: ${JSON.stringify(job)}\n\n`));
+      timer = setInterval(() => told.enqueue(say.encode(": keep-alive\n\n")), 5_000);
+    },
+    cancel() {
+      clearInterval(timer);
+    },
+  });
+  return new Response(body, { headers: { "Content-Type": "text/event-stream", "Cache-Control": "no-store" } });
+}

@@ -19,6 +19,11 @@ const LOOKS: Record<string, StateLook> = {
   cancelled: { hue: "waiting", icon: "cross", word: "Cancelled" },
   dead: { hue: "failed", icon: "dead", word: "Dead letter" },
   stuck: { hue: "failed", icon: "more", word: "Stuck" },
+  // how a run of a job ended, where it was not the job's end
+  retried: { hue: "failed", icon: "refresh", word: "Failed, to run again" },
+  recovered: { hue: "failed", icon: "more", word: "Lost with its worker" },
+  returned: { hue: "waiting", icon: "left", word: "Handed back" },
+  accepted: { hue: "running", icon: "providers", word: "With the provider" },
   // workers
   alive: { hue: "done", icon: "check", word: "Alive" },
   silent: { hue: "failed", icon: "more", word: "Silent" },

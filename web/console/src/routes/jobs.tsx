@@ -20,8 +20,9 @@ import { api, Problem } from "../services/api";
 import { formatCapped, formatCount, formatDuration, plural, shortId } from "../services/format";
 import { type Job, type JobRow, mergeRows, timesOf } from "../services/job-rows";
 import { qualifierOf, withQualifier } from "../services/job-search";
+import { jobCountQuery } from "../services/lists";
 import { isJobId, jobIdOf } from "../services/palette";
-import { JOBS_ON_A_PAGE, jobCountQuery, jobsPageQuery } from "../services/queries";
+import { JOBS_ON_A_PAGE, jobsPageQuery } from "../services/queries";
 import styles from "./jobs.module.css";
 
 export const Route = createLazyRoute("/jobs")({ component: Jobs });
@@ -77,7 +78,7 @@ function List({ search, onSearch }: { search: string; onSearch: (text: string) =
   }
 
   const last = list.data?.pages.at(-1);
-  const chosenJobs = rows.filter((row) => chosen.has(row.job.id)).map((row) => row.job);
+  const chosenIds = rows.map((row) => row.job.id).filter((id) => chosen.has(id));
   const columns = useMemo(() => COLUMNS, []);
   const isFirstRun = list.isSuccess && search === "" && shown.length === 0 && fresh === 0;
 
@@ -152,7 +153,7 @@ function List({ search, onSearch }: { search: string; onSearch: (text: string) =
       )}
       {mayAct && (
         <BulkBar
-          chosen={chosenJobs}
+          chosen={chosenIds}
           loaded={rows.length}
           hasMore={last?.next != null}
           search={search}
@@ -238,11 +239,10 @@ const COLUMNS: Column<JobRow>[] = [
     header: "Account",
     cell: ({ job }) => (
       <Link to="/accounts/$account" params={{ account: job.account }} className={styles.account}>
-        {job.account}
+        {job.account} <span className="muted">{job.plan}</span>
       </Link>
     ),
   },
-  { id: "plan", header: "Plan", onPhone: "hidden", cell: ({ job }) => job.plan },
   { id: "waited", header: "Waited", align: "right", cell: ({ job }) => <Took job={job} part="waited" /> },
   { id: "ran", header: "Ran", align: "right", cell: ({ job }) => <Took job={job} part="ran" /> },
   {

@@ -1,5 +1,6 @@
 // Turns the overview's arrays into what charts draw and screen readers hear. Pure.
 import { formatClock, formatCount, formatDuration } from "./format";
+import { quoted } from "./search-text";
 import type { Overview, Range, Series } from "./shapes";
 
 export const RANGE_WORDS: Record<Range, string> = {
@@ -159,7 +160,7 @@ export function searchForReason(reason: string, range: Range): string {
     .split("…")
     .map((one) => one.trim())
     .reduce((longest, one) => (one.length > longest.length ? one : longest), "");
-  const text = piece === "" ? "" : `error:"${piece.replace(/["\\]/g, "\\$&")}" `;
+  const text = piece === "" ? "" : `error:${quoted(piece)} `;
   return `${text}state:failed since:${range}`;
 }
 

@@ -84,5 +84,5 @@ export const formatClock = (at: Date): string =>
     at,
   );
 
-/** The first eight characters of an id: enough to tell two rows apart. The whole id stays in the title and the copy. */
-export const shortId = (id: string): string => (id.length > 12 ? id.slice(0, 8) : id);
+/** The last eight characters of an id: it begins with the time, so that ids of one minute begin alike. */
+export const shortId = (id: string): string => (id.length > 12 ? `…${id.slice(-8)}` : id);

@@ -53,11 +53,5 @@ export function timesOf(job: Job, now: Date): { waited: number | null; ran: numb
   };
 }
 
-const BULK_IDS = 100;
-
-/** The searches that name these jobs: a text holds a hundred ids. */
-export function searchesFor(ids: readonly string[]): string[] {
-  const searches: string[] = [];
-  for (let at = 0; at < ids.length; at += BULK_IDS) searches.push(ids.slice(at, at + BULK_IDS).join(" "));
-  return searches;
-}
+/** How many ids a search text holds. */
+export const IDS_MAX = 100;

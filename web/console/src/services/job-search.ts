@@ -1,6 +1,6 @@
 // What the search box of the jobs page knows of the search language: where the parts of a text are, and what could be
 // written next. Whether a text is right only the server says, with the position of what is wrong.
-import { quoted } from "./palette";
+import { quoted } from "./search-text";
 import type { SearchWords } from "./shapes";
 
 export interface Part {

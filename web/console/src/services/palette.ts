@@ -1,6 +1,7 @@
 // What the command palette offers for a text. Pure: the names of accounts and tools come in from outside.
 import type { IconName } from "../components/Icon";
 import { PAGES, type PageLink } from "../pages";
+import { quoted } from "./search-text";
 
 export type Offer =
   | { kind: "page"; key: string; icon: IconName; title: string; note: string; to: PageLink["to"] }
@@ -74,11 +75,6 @@ export function offersFor(text: string, known: Known): Offer[] {
     });
   }
   return offers;
-}
-
-/** A value as the search language wants it: in quotes where a blank, a comma, a colon or a quote would end it. */
-export function quoted(value: string): string {
-  return /[\s,":\\]/.test(value) || value === "" ? `"${value.replace(/["\\]/g, "\\$&")}"` : value;
 }
 
 /** Those whose words begin as was typed come first, then those that contain it. */

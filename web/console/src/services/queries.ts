@@ -55,13 +55,6 @@ export function invalidate(...nouns: string[]): Promise<void[]> {
   return Promise.all(nouns.map((noun) => client.invalidateQueries({ queryKey: [noun] })));
 }
 
-export const jobCountQuery = (search: string) =>
-  queryOptions({
-    queryKey: ["jobs", "count", search],
-    staleTime: 30_000,
-    queryFn: ({ signal }) => api.get("/api/admin/jobs/count", { query: { search }, signal }),
-  });
-
 export const JOBS_ON_A_PAGE = 100;
 
 /** A page of a search, for polling; the list itself is an infinite query under ["jobs", "list", search]. */
