@@ -3,6 +3,7 @@
 import type { Schemas } from "../src/services/api";
 import type { BulkAct, Range } from "../src/services/shapes";
 import { allJobs, emptyOverview, fullJobPage, fullOverview, PLANS, POOLS, TOOLS } from "./data.ts";
+import { answerList } from "./lists.ts";
 
 export type Mode = "full" | "empty" | "failing" | "partly";
 
@@ -107,7 +108,9 @@ export async function answer(request: Request, given: Mode): Promise<Response> {
     bulkActs.unshift(act);
     return json(act, 201);
   }
-  if (path === "/api/admin/bulk-acts") return json({ items: bulkActs, next: null });
+  if (path === "/api/admin/bulk-acts") return json({ items: mode === "empty" ? [] : bulkActs, next: null });
+  const listed = await answerList(request, mode === "empty", bulkActs);
+  if (listed) return json(listed.body, listed.status);
   if (/^\/api\/files\/[^/]+\/link$/.test(path)) {
     return json({ url: path.replace("/link", ""), expires_at: new Date(now + 60_000).toISOString() });
   }

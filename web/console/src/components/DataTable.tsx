@@ -14,6 +14,7 @@ import { Icon } from "./Icon";
 
 export interface Column<Row> {
   id: string;
+  /** Empty for a column of buttons. */
   header: string;
   /** What a cell shows. Put a link into one column: a middle click must work. */
   cell: (row: Row) => ReactNode;
@@ -158,7 +159,7 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
                   key={column.id}
                   role="columnheader"
                   scope="col"
-                  className={`${column.align === "right" ? styles.right : ""} ${column.width === "grow" ? styles.grow : ""}`}
+                  className={looksOf(column)}
                   style={column.width && column.width !== "grow" ? { width: column.width } : undefined}
                   aria-sort={order === "asc" ? "ascending" : order === "desc" ? "descending" : undefined}
                 >
@@ -167,6 +168,8 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
                       {column.header}
                       {order && <Icon name={order === "asc" ? "up" : "down"} size={12} />}
                     </button>
+                  ) : column.header === "" ? (
+                    <span className="spoken">Acts</span>
                   ) : (
                     column.header
                   )}
@@ -212,9 +215,9 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
                     role="cell"
                     data-label={column.header}
                     data-phone={column.onPhone}
-                    className={`${column.align === "right" ? styles.right : ""} ${column.width === "grow" ? styles.grow : ""}`}
+                    className={looksOf(column)}
                   >
-                    {column.cell(row)}
+                    <div className={styles.value}>{column.cell(row)}</div>
                   </td>
                 ))}
               </tr>
@@ -225,6 +228,15 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
       </table>
     </div>
   );
+}
+
+function looksOf<Row>(column: Column<Row>): string {
+  const looks = [
+    column.align === "right" && styles.right,
+    column.width === "grow" && styles.grow,
+    column.header === "" && styles.acts,
+  ];
+  return looks.filter(Boolean).join(" ");
 }
 
 /** Stands for the rows that are not drawn. */

@@ -22,7 +22,7 @@ export function Pager({ cursor, next, onGo, shown }: PagerProps) {
     return shown && shown[0] > 0 ? <p className={styles.all}>{plural(...shown)}, all shown.</p> : null;
   }
   return (
-    <nav className={styles.pager} aria-label="Pages">
+    <nav className={styles.pager} aria-label="Pages of the list">
       {shown && <span className={styles.all}>{plural(...shown)} on this page</span>}
       <Button
         isOff={cursor === undefined}

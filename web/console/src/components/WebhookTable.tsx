@@ -7,7 +7,6 @@ import { Field } from "./Field";
 import { SecretDialog } from "./SecretDialog";
 import { StateBadge } from "./StateBadge";
 import { TimeAgo } from "./TimeAgo";
-import styles from "./WebhookTable.module.css";
 
 type Webhook = Schemas["WebhookView"];
 
@@ -27,17 +26,24 @@ export function WebhookTable({ webhooks, account, empty }: WebhookTableProps) {
       header: "",
       align: "right",
       cell: (webhook) => (
-        <span className={styles.acts}>
+        <>
           <Test webhook={webhook} account={account} />
           {webhook.disabled_at !== null && <Enable webhook={webhook} account={account} />}
           <Rotate webhook={webhook} account={account} onSecret={setSecret} />
           <Remove webhook={webhook} account={account} />
-        </span>
+        </>
       ),
     },
   ];
   return (
     <>
+      {webhooks
+        .filter((webhook) => webhook.disabled_reason !== null)
+        .map((webhook) => (
+          <p key={webhook.id} className="muted">
+            {webhook.url} was disabled <TimeAgo at={webhook.disabled_at} />: {webhook.disabled_reason}
+          </p>
+        ))}
       <DataTable
         label="Webhook endpoints"
         columns={columns}
@@ -69,21 +75,24 @@ const COLUMNS: Column<Webhook>[] = [
     onPhone: "title",
     width: "grow",
     cell: (webhook) => (
-      <Link to="/webhooks" search={{ webhook: webhook.id }} title={`Messages to ${webhook.url}`}>
+      <Link
+        to="/webhooks"
+        search={{ webhook: webhook.id }}
+        title={`${webhook.url}${webhook.description && ` · ${webhook.description}`}`}
+      >
         {webhook.url}
       </Link>
     ),
   },
-  { id: "state", header: "State", cell: (webhook) => <StateBadge state={stateOf(webhook)} /> },
+  {
+    id: "state",
+    header: "State",
+    cell: (webhook) => <StateBadge state={stateOf(webhook)} />,
+  },
   {
     id: "events",
     header: "Events",
     cell: (webhook) => (webhook.events.length === 0 ? "all" : webhook.events.join(", ")),
-  },
-  {
-    id: "description",
-    header: "For",
-    cell: (webhook) => webhook.disabled_reason ?? (webhook.description || "–"),
   },
   {
     id: "since",
@@ -91,7 +100,6 @@ const COLUMNS: Column<Webhook>[] = [
     align: "right",
     cell: (webhook) => <TimeAgo at={webhook.failing_since_at} />,
   },
-  { id: "created", header: "Added", align: "right", cell: (webhook) => <TimeAgo at={webhook.created_at} /> },
 ];
 
 export function stateOf(
@@ -112,7 +120,7 @@ function Test(props: ActProps) {
   return (
     <ActButton
       label="Test"
-      spoken={`Send a test to ${props.webhook.url}`}
+      spoken={`Test ${props.webhook.url}`}
       title="Send a test message?"
       confirm="Send it"
       refresh={["webhooks"]}

@@ -88,13 +88,9 @@ function AccountPage() {
                     {formatCount(account.submitted)}
                   </Link>
                 }
-                note="jobs in all"
-              />
-              <Stat
-                label="Failed"
-                value={
+                note={
                   <Link to="/jobs" search={{ search: searchText({ account: id, state: "failed" }) }}>
-                    show
+                    those that failed
                   </Link>
                 }
               />

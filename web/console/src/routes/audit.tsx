@@ -10,6 +10,7 @@ import { SearchField } from "../components/SearchField";
 import { TimeAgo } from "../components/TimeAgo";
 import { useLive } from "../hooks/useLive";
 import type { Schemas } from "../services/api";
+import { shortIds } from "../services/format";
 import { auditQuery } from "../services/lists";
 import styles from "./lists.module.css";
 
@@ -96,7 +97,7 @@ const COLUMNS: Column<Line>[] = [
 /** A target such as "pool images" or "account ana": it leads to what it names, and to all acts upon it. */
 function Target({ target }: { target: string }) {
   const [, kind, name = ""] = /^(account|job|pool|batch) (.+)$/s.exec(target) ?? [];
-  const shown = target;
+  const shown = <span title={target}>{shortIds(target)}</span>;
   const link =
     kind === "account" ? (
       <Link to="/accounts/$account" params={{ account: name }}>
@@ -113,7 +114,7 @@ function Target({ target }: { target: string }) {
     ) : kind === "pool" ? (
       <Link to="/pools">{shown}</Link>
     ) : (
-      <span>{shown}</span>
+      shown
     );
   return (
     <span className={styles.target}>
@@ -138,5 +139,5 @@ function Details({ line }: { line: Line }) {
     );
   }
   const words = details.map(([name, value]) => `${name} ${value}`).join(" · ");
-  return <span title={words}>{words}</span>;
+  return <span title={words}>{shortIds(words)}</span>;
 }

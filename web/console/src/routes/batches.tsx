@@ -93,10 +93,10 @@ const COLUMNS: Column<Batch>[] = [
     header: "",
     align: "right",
     cell: (batch) => (
-      <span className={styles.rowActs}>
+      <>
         <ResumeBatch batch={batch} />
         <CancelBatch batch={batch} />
-      </span>
+      </>
     ),
   },
 ];

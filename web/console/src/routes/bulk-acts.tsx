@@ -111,7 +111,7 @@ function Progress({ act }: { act: BulkAct }) {
 function Stop({ act }: { act: BulkAct }) {
   if (act.state !== "running") return null;
   return (
-    <span className={styles.rowActs}>
+    <>
       <ActButton
         label="Stop"
         spoken={`Stop ${act.act} of ${plural(act.total, "job")}`}
@@ -128,7 +128,7 @@ function Stop({ act }: { act: BulkAct }) {
           {formatCount(act.done)} of {plural(act.total, "job")} are done; they stay as they are. The rest is left alone.
         </p>
       </ActButton>
-    </span>
+    </>
   );
 }
 

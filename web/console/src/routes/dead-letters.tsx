@@ -136,7 +136,7 @@ const COLUMNS: Column<DeadGroup>[] = [
     header: "",
     align: "right",
     cell: (group) => (
-      <span className={styles.rowActs}>
+      <>
         <BulkActButton
           act="requeue"
           search={deadGroupSearch(group)}
@@ -147,7 +147,7 @@ const COLUMNS: Column<DeadGroup>[] = [
           search={deadGroupSearch(group)}
           spoken={`Discard ${group.count} of ${group.tool}`}
         />
-      </span>
+      </>
     ),
   },
 ];

@@ -14,7 +14,6 @@ import { api, type Schemas } from "../services/api";
 import { formatCount, plural } from "../services/format";
 import { poolsQuery } from "../services/lists";
 import { searchText } from "../services/search-text";
-import styles from "./lists.module.css";
 
 export const Route = createLazyRoute("/pools")({ component: Pools });
 
@@ -113,10 +112,10 @@ const COLUMNS: Column<Pool>[] = [
     header: "",
     align: "right",
     cell: (pool) => (
-      <span className={styles.rowActs}>
+      <>
         {pool.paused ? <Resume pool={pool} /> : <Pause pool={pool} />}
         <Resize pool={pool} />
-      </span>
+      </>
     ),
   },
 ];

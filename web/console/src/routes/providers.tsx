@@ -12,7 +12,7 @@ import { StateBadge } from "../components/StateBadge";
 import { TimeAgo } from "../components/TimeAgo";
 import { useLive } from "../hooks/useLive";
 import { api, type Schemas } from "../services/api";
-import { formatCount, formatDuration } from "../services/format";
+import { formatCount, formatDuration, plural } from "../services/format";
 import { marginsQuery, providersQuery } from "../services/lists";
 import { byTool, type ToolMargin } from "../services/margins";
 import styles from "./lists.module.css";
@@ -78,17 +78,38 @@ const COLUMNS: Column<Provider>[] = [
     cell: (one) => <StateBadge state={`breaker ${one.breaker}`} />,
     sortBy: (one) => one.breaker,
   },
-  { id: "failures", header: "Failures in a row", align: "right", cell: (one) => formatCount(one.failures) },
-  { id: "trips", header: "Trips", align: "right", cell: (one) => formatCount(one.trips) },
+  {
+    id: "failures",
+    header: "Failures",
+    cell: (one) =>
+      one.failures === 0 && one.trips === 0
+        ? "none"
+        : `${formatCount(one.failures)} in a row${one.trips > 0 ? `, opened ${plural(one.trips, "time")}` : ""}`,
+  },
   { id: "turns", header: "Out now", align: "right", cell: (one) => formatCount(one.turns) },
   {
     id: "wait",
-    header: "Wait for a turn",
+    header: "Turn in",
     align: "right",
-    cell: (one) => (one.wait_s === 0 ? "none" : formatDuration(one.wait_s)),
+    cell: (one) => (one.wait_s === 0 ? "no wait" : formatDuration(one.wait_s)),
   },
-  { id: "since", header: "Down since", align: "right", cell: (one) => <TimeAgo at={one.down_since} /> },
-  { id: "until", header: "Next probe", align: "right", cell: (one) => <TimeAgo at={one.down_until} /> },
+  {
+    id: "down",
+    header: "Down",
+    cell: (one) =>
+      one.down_since === null ? (
+        "–"
+      ) : (
+        <>
+          <TimeAgo at={one.down_since} />
+          {one.down_until !== null && (
+            <>
+              , probe <TimeAgo at={one.down_until} />
+            </>
+          )}
+        </>
+      ),
+  },
   {
     id: "error",
     header: "Last error",
@@ -99,11 +120,7 @@ const COLUMNS: Column<Provider>[] = [
     id: "acts",
     header: "",
     align: "right",
-    cell: (one) => (
-      <span className={styles.rowActs}>
-        {one.breaker === "closed" ? <Open provider={one} /> : <Reset provider={one} />}
-      </span>
-    ),
+    cell: (one) => <>{one.breaker === "closed" ? <Open provider={one} /> : <Reset provider={one} />}</>,
   },
 ];
 
@@ -114,7 +131,7 @@ function Open({ provider }: { provider: Provider }) {
   return (
     <ActButton
       label="Open breaker"
-      spoken={`Open the breaker of ${provider.name}`}
+      spoken={`Open breaker of ${provider.name}`}
       title={`Send nothing to ${provider.name} for a while?`}
       confirm={`Open for ${isGood ? formatDuration(number * 60) : "…"}`}
       reason="required"
@@ -151,7 +168,7 @@ function Reset({ provider }: { provider: Provider }) {
   return (
     <ActButton
       label="Reset"
-      spoken={`Close the breaker of ${provider.name}`}
+      spoken={`Reset the breaker of ${provider.name}`}
       title={`Send requests to ${provider.name} again?`}
       confirm={`Close the breaker of ${provider.name}`}
       refresh={["providers", "overview"]}

@@ -148,7 +148,7 @@ const COLUMNS: Column<Delivery>[] = [
 
 function Resend({ delivery }: { delivery: Delivery }) {
   return (
-    <span className={styles.rowActs}>
+    <>
       <ActButton
         label="Resend"
         spoken={`Resend ${delivery.event} ${delivery.id}`}
@@ -165,7 +165,7 @@ function Resend({ delivery }: { delivery: Delivery }) {
       >
         <p>It has the same id, so a receiver that keeps to the rules acts on it once.</p>
       </ActButton>
-    </span>
+    </>
   );
 }
 

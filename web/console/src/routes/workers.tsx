@@ -2,6 +2,7 @@ import { createLazyRoute, useNavigate } from "@tanstack/react-router";
 import { Bar, type BarPart } from "../components/Bar";
 import { type Column, DataTable } from "../components/DataTable";
 import { Empty } from "../components/Empty";
+import { Icon } from "../components/Icon";
 import { LiveNote } from "../components/LiveNote";
 import { Loaded } from "../components/Loaded";
 import { Page } from "../components/Page";
@@ -33,6 +34,13 @@ function Workers() {
         {({ items, next }) => (
           <>
             {items.length > 0 && <Sums workers={items} />}
+            {items
+              .filter((worker) => worker.problem !== null)
+              .map((worker) => (
+                <p key={worker.name} className={styles.problem}>
+                  <Icon name="dead" size={14} /> <span className="mono">{worker.name}</span>: {worker.problem}
+                </p>
+              ))}
             <DataTable
               label="Workers"
               columns={COLUMNS}
@@ -93,12 +101,7 @@ const COLUMNS: Column<Worker>[] = [
     id: "name",
     header: "Worker",
     onPhone: "title",
-    cell: (worker) => (
-      <>
-        <span className="mono">{worker.name}</span>
-        {worker.problem !== null && <div className={styles.problem}>{worker.problem}</div>}
-      </>
-    ),
+    cell: (worker) => <span className="mono">{worker.name}</span>,
   },
   { id: "state", header: "State", cell: (worker) => <StateBadge state={worker.state ?? "unregistered"} /> },
   { id: "seen", header: "Seen", cell: (worker) => <TimeAgo at={worker.seen_at ?? worker.stopped_at} /> },
@@ -112,16 +115,17 @@ const COLUMNS: Column<Worker>[] = [
     id: "running",
     header: "Running",
     align: "right",
-    cell: (worker) =>
-      worker.concurrency === null
-        ? formatCount(worker.running)
-        : `${formatCount(worker.running)} of ${formatCount(worker.concurrency)}`,
-  },
-  {
-    id: "stuck",
-    header: "Stuck",
-    align: "right",
-    cell: (worker) => (worker.stuck > 0 ? <StateBadge state="stuck" note={formatCount(worker.stuck)} /> : "0"),
+    cell: (worker) => (
+      <>
+        {worker.stuck > 0 && (
+          <>
+            <StateBadge state="stuck" note={formatCount(worker.stuck)} />,{" "}
+          </>
+        )}
+        {formatCount(worker.running)}
+        {worker.concurrency !== null && ` of ${formatCount(worker.concurrency)}`}
+      </>
+    ),
   },
   {
     id: "runs",

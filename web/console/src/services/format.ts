@@ -84,5 +84,13 @@ export const formatClock = (at: Date): string =>
     at,
   );
 
-/** The last eight characters of an id: it begins with the time, so that ids of one minute begin alike. */
+/**
+ * An id by its last eight characters. Its first ones are the time: those of a minute have them in common. The whole id
+ * stays in the title and the copy.
+ */
 export const shortId = (id: string): string => (id.length > 12 ? `…${id.slice(-8)}` : id);
+
+const UUID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi;
+
+/** A text with its ids cut short. */
+export const shortIds = (text: string): string => text.replace(UUID, shortId);

@@ -1,5 +1,6 @@
 // A form made from a tool's JSON Schema: which fields there are, what stands in them at first, and the payload that they
 // make. Pure; SchemaForm.tsx draws it. The server judges every payload again: what is checked here only saves a round.
+import { plural } from "./format";
 
 export interface JsonSchema {
   type?: string | string[];
@@ -259,9 +260,9 @@ const at = (path: string, name: string): string => (path === "" ? name : `${path
 function textProblem(text: string, rules: JsonSchema, wrong: (words: string) => typeof ABSENT) {
   const length = [...text].length; // in characters, as Python counts them
   if (rules.minLength !== undefined && length < rules.minLength)
-    return wrong(`At least ${rules.minLength} characters.`);
+    return wrong(`At least ${plural(rules.minLength, "character")}.`);
   if (rules.maxLength !== undefined && length > rules.maxLength) {
-    return wrong(`At most ${rules.maxLength} characters; these are ${length}.`);
+    return wrong(`At most ${plural(rules.maxLength, "character")}; these are ${length}.`);
   }
   return undefined;
 }
