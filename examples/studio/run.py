@@ -268,7 +268,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--database", default=f"sqlite:///{DATA / 'studio.db'}")
     parser.add_argument("--port", type=int, default=8000, help="if it is taken, the next free one")
-    parser.add_argument("--seconds", type=float, default=6.0, help="how long the simulated provider works on a task")
+    parser.add_argument("--seconds", type=float, default=9.0, help="how long the simulated provider works on a task")
     parser.add_argument("--serverless", action="store_true", help="no worker: submits start one by HTTP")
     parser.add_argument("--no-visitors", action="store_true", help="nobody submits but you")
     parser.add_argument("--verbose", action="store_true", help="show what the processes write")

@@ -3,6 +3,7 @@ import { defineConfig } from "vite";
 
 // The studio example serves what is built here.
 export default defineConfig({
+  base: "/studio/",
   plugins: [react()],
   resolve: { conditions: ["development", "module", "browser"] },
   build: {
