@@ -19,6 +19,8 @@ from ficha.providers import ProviderCall
 
 TIMEOUT_S = float(os.environ.get("STUDIO_TIMEOUT_S", "600"))
 """How long RunningHub may have a job before it is given up and paid back."""
+LEAVE_GRACE_S = float(os.environ.get("STUDIO_LEAVE_GRACE_S", "60"))
+"""How long after somebody left the page what they had in line is cancelled."""
 TRIGGER = os.environ.get("STUDIO_TRIGGER")
 """Where a submit asks for a worker, on a host that runs none of its own; see trigger.py."""
 
@@ -39,6 +41,7 @@ app = Ficha(
         Plan("growth", priority=20, max_running=3, per_hour=100),
         Plan("pro", priority=10, max_running=4, per_hour=999),
     ],
+    leave_grace_s=LEAVE_GRACE_S,
     pools=[
         # Three jobs at a time at RunningHub, whichever tool, server and worker they come from.
         Pool("gpu", slots=3),

@@ -1,0 +1,67 @@
+"""What every walk through the pages needs: the built pages, a browser, and the studio on both databases."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.support.browser import FLAGS, Visitor
+from tests.support.postgres import Server
+from tests.support.postgres_databases import migrated_database
+from tests.support.studio import Scene, run
+
+PAGES = (Path("src/ficha/server/pages/console/index.html"), Path("examples/studio/pages/index.html"))
+
+
+@pytest.fixture(scope="session")
+def built_pages() -> None:
+    missing = [str(path) for path in PAGES if not path.exists()]
+    assert not missing, f"not built: {', '.join(missing)}; run `make web` first, as `make test` does"
+
+
+@pytest.fixture(scope="session")
+def chromium(built_pages: None) -> Iterator[Browser]:
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    assert path is not None, "no Chromium is installed (on Debian: apt-get install chromium)"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def studio(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("studio")
+    if request.param == "sqlite":
+        with run.studio(f"sqlite:///{folder}/studio.db", folder, seconds=0.05, STUDIO_LEAVE_GRACE_S="3") as running:
+            yield running
+        return
+    server: Server = request.getfixturevalue("postgres_server")
+    with migrated_database(server) as url, run.studio(url, folder, seconds=0.05, STUDIO_LEAVE_GRACE_S="3") as running:
+        yield running
+
+
+@pytest.fixture
+def scene(studio: Any) -> Iterator[Scene]:
+    found = Scene(studio)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def visit(chromium: Browser, studio: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Visitor]]:
+    """Opens a browser window of its own for somebody. At the end each window must have seen no error of its page and no
+    request to another origin."""
+    visitors: list[Visitor] = []
+
+    def open_window(**options: Any) -> Visitor:
+        visitor = Visitor(chromium, studio.url, request.node.name, **options)
+        visitors.append(visitor)
+        return visitor
+
+    yield open_window
+    problems = [problem for visitor in visitors for problem in visitor.close()]
+    assert not problems

@@ -1,0 +1,242 @@
+"""The studio's page, as people use it: in Chromium, on both databases, with a provider that can be told to misbehave."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.browser import Visitor
+from tests.support.studio import Scene, check
+
+Visit = Callable[..., Visitor]
+
+
+def enter(visitor: Visitor, name: str = "Davi") -> Page:
+    """Opens the page as one of its people."""
+    page = visitor.page
+    page.goto("/studio")
+    page.get_by_role("button", name=re.compile(name)).click()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    return page
+
+
+def choose(page: Page, tool: str = "Upscale Two") -> None:
+    """Picks a tool and a sample picture; the price is known then."""
+    page.get_by_role("button", name=re.compile(f"^{tool}")).click()
+    page.get_by_role("button", name="person", exact=True).click()
+    expect(generate(page)).to_have_accessible_name(re.compile(r"\d credits"))
+    expect(generate(page)).to_be_enabled()
+
+
+def generate(page: Page) -> Any:
+    return page.get_by_role("button", name=re.compile("^Generate"))
+
+
+def ticket(page: Page) -> Any:
+    """What the page says of the job, as a screen reader hears it."""
+    return page.get_by_role("region", name="Your ticket")
+
+
+def credits_of(page: Page) -> int:
+    shown = page.get_by_role("button", name=re.compile("Top up")).inner_text()
+    return int(re.sub(r"\D", "", shown.split("credit")[0]))
+
+
+def jobs_of(scene: Scene, account: str) -> list[dict[str, Any]]:
+    with scene.studio.client(scene.studio.admin) as admin:
+        found: list[dict[str, Any]] = (
+            admin.get("/api/jobs", params={"account": account}).raise_for_status().json()["items"]
+        )
+    return found
+
+
+def fill_slots(scene: Scene) -> list[dict[str, Any]]:
+    """Three jobs that stay at the provider until they are released: the pool of three slots is full."""
+    scene.plan(hold=True, provider="runninghub", times=3)
+    bob = scene.person()
+    picture = bob.upload(check.portrait())
+    return [bob.wait(bob.submit("pose_changer", image=picture)["job_id"], "running") for _ in range(3)]
+
+
+def free_slot(scene: Scene, job: dict[str, Any]) -> None:
+    scene.release(scene.task_of(job))
+
+
+@pytest.mark.req("D11", "D12", "A14")
+def test_a_picture_is_chosen_paid_made_compared_and_found_in_the_library(scene: Scene, visit: Visit) -> None:
+    visitor = visit()
+    page = enter(visitor)
+    before = credits_of(page)
+    visitor.screenshot("empty")
+    choose(page)
+    expect(page.get_by_text(f"You will have {before - 6} credits left.")).to_be_visible()
+    generate(page).click()
+    expect(ticket(page)).to_contain_text("Done.")
+    assert credits_of(page) == before - 6
+    # The price of the next one is told from what is left now.
+    expect(page.get_by_text(f"You will have {before - 12} credits left.")).to_be_visible()
+    slider = page.get_by_role("slider", name="Compare before and after")
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    assert float(slider.input_value()) < 50
+    assert page.get_by_role("img", name="Result 1").evaluate("picture => picture.naturalWidth") > 0
+    visitor.screenshot("done")
+    page.get_by_role("button", name="Library").click()
+    expect(page.get_by_role("img")).not_to_have_count(0)
+    visitor.screenshot("library")
+
+
+@pytest.mark.req("A2", "D11", "A5")
+def test_two_people_stand_in_line_for_three_slots_and_see_it_move(scene: Scene, visit: Visit) -> None:
+    held = fill_slots(scene)
+    davi, caio = visit(), visit(phone=True, dark=True)
+    first, second = enter(davi, "Davi"), enter(caio, "Caio")
+    choose(second)
+    generate(second).click()
+    expect(ticket(second)).to_contain_text(re.compile(r"You are (next|#1)"))
+    choose(first)
+    generate(first).click()
+    # The higher plan goes ahead, and both see it.
+    expect(ticket(first)).to_contain_text(re.compile(r"You are (next|#1)"))
+    expect(ticket(second)).to_contain_text("You are #2")
+    davi.screenshot("waiting")
+    caio.screenshot("waiting")
+    scene.plan(hold=True, provider="runninghub", times=2)
+    free_slot(scene, held[0])
+    expect(ticket(first)).to_contain_text("Making your picture")
+    expect(ticket(second)).to_contain_text(re.compile(r"You are (next|#1)"))
+    for job in held[1:]:
+        free_slot(scene, job)
+    for task in scene.tasks("running", "held"):
+        scene.release(task)
+    for page in (first, second):
+        expect(ticket(page)).to_contain_text("Done.")
+
+
+@pytest.mark.req("A14", "A6")
+def test_a_double_click_makes_one_job(scene: Scene, visit: Visit) -> None:
+    page = enter(visit())
+    choose(page)
+    before = {job["id"] for job in jobs_of(scene, "davi")}
+    generate(page).dblclick()
+    expect(ticket(page)).to_contain_text("Done.")
+    assert len({job["id"] for job in jobs_of(scene, "davi")} - before) == 1
+
+
+@pytest.mark.req("A3", "A14", "D11")
+def test_a_page_that_is_loaded_again_finds_the_job_that_is_under_way(scene: Scene, visit: Visit) -> None:
+    scene.plan(hold=True, provider="runninghub")
+    page = enter(visit())
+    choose(page)
+    generate(page).click()
+    expect(ticket(page)).to_contain_text("Making your picture")
+    page.reload()
+    expect(ticket(page)).to_contain_text("Making your picture")
+    [job] = [job for job in jobs_of(scene, "davi") if job["status"] == "running"]
+    free_slot(scene, job)
+    expect(ticket(page)).to_contain_text("Done.")
+
+
+@pytest.mark.req("D11")
+def test_a_network_that_is_cut_and_comes_back_loses_nothing(scene: Scene, visit: Visit) -> None:
+    scene.plan(hold=True, provider="runninghub")
+    visitor = visit()
+    visitor.expected = re.compile("ERR_INTERNET_DISCONNECTED")
+    page = enter(visitor)
+    choose(page)
+    generate(page).click()
+    expect(ticket(page)).to_contain_text("Making your picture")
+    visitor.set_offline(True)
+    # Cutting the network does not cut what is open in this browser: the next connection cannot be made.
+    page.evaluate("() => window.dispatchEvent(new Event('online'))")
+    expect(ticket(page)).to_contain_text("Connection lost. Your job goes on.")
+    visitor.screenshot("lost")
+    [job] = [job for job in jobs_of(scene, "davi") if job["status"] == "running"]
+    free_slot(scene, job)
+    visitor.set_offline(False)
+    expect(ticket(page)).to_contain_text("Done.")
+
+
+@pytest.mark.req("A14")
+def test_leaving_the_page_cancels_what_waits_and_coming_back_in_time_does_not(scene: Scene, visit: Visit) -> None:
+    held = fill_slots(scene)
+    page = enter(visit())
+    choose(page)
+    before = credits_of(page)
+    generate(page).click()
+    expect(ticket(page)).to_contain_text("You are")
+    [job] = [job for job in jobs_of(scene, "davi") if job["status"] == "queued"]
+    # A reload leaves the page, and is back before the grace is over.
+    page.reload()
+    expect(ticket(page)).to_contain_text("You are")
+    page.goto("about:blank")
+    check.until(
+        lambda: next(one for one in jobs_of(scene, "davi") if one["id"] == job["id"])["status"] == "cancelled",
+        "the job of a page that was left still waits",
+    )
+    page = enter(visit())
+    assert credits_of(page) == before
+    for one in held:
+        free_slot(scene, one)
+
+
+@pytest.mark.req("A5", "D11")
+def test_a_failure_says_what_the_provider_said_and_the_credits_come_back(scene: Scene, visit: Visit) -> None:
+    scene.plan(fail="CUDA out of memory", provider="runninghub")
+    visitor = visit()
+    page = enter(visitor)
+    choose(page)
+    before = credits_of(page)
+    generate(page).click()
+    expect(page.get_by_role("alert").filter(has_text="It failed")).to_contain_text("CUDA out of memory")
+    expect(ticket(page)).to_contain_text("6 credits returned")
+    assert credits_of(page) == before
+    visitor.screenshot("failed")
+
+
+def test_credits_are_bought_with_a_payment_that_is_simulated(visit: Visit) -> None:
+    visitor = visit()
+    page = enter(visitor)
+    before = credits_of(page)
+    page.get_by_role("button", name=re.compile("Top up")).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("radio", name=re.compile("declined")).check()
+    dialog.get_by_role("button", name=re.compile("^Pay")).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("declined")
+    assert credits_of(page) == before
+    dialog.get_by_role("radio", name=re.compile("works")).check()
+    dialog.get_by_role("button", name=re.compile("^Pay")).click()
+    expect(page.get_by_role("button", name=re.compile(f"{before + 200} credits"))).to_be_visible()
+    visitor.screenshot("paid")
+
+
+def test_the_page_speaks_portuguese(visit: Visit) -> None:
+    page = enter(visit(locale="pt-BR"))
+    expect(page.get_by_role("button", name="Biblioteca")).to_be_visible()
+    assert page.locator("html").get_attribute("lang") == "pt-BR"
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("phone", [False, True], ids=["desktop", "phone"])
+def test_axe_finds_nothing_serious(scene: Scene, visit: Visit, phone: bool, dark: bool) -> None:
+    visitor = visit(phone=phone, dark=dark)
+    visitor.page.goto("/studio")
+    expect(visitor.page.get_by_role("heading", level=1)).to_be_visible()
+    assert visitor.violations() == []
+    page = enter(visitor)
+    choose(page)
+    assert visitor.violations() == []
+    generate(page).click()
+    expect(ticket(page)).to_contain_text("Done.")
+    assert visitor.violations() == []
+    visitor.screenshot("done")
+    page.get_by_role("button", name="Library").click()
+    expect(page.get_by_role("img")).not_to_have_count(0)
+    assert visitor.violations() == []
+    page.get_by_role("button", name=re.compile("Top up")).click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert visitor.violations() == []
