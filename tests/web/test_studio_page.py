@@ -1,4 +1,4 @@
-"""The studio's page, as people use it: in Chromium, on both databases, with a provider that can be told to misbehave."""
+"""The studio's page, as people use it: in Chromium, on both databases, with a provider that misbehaves when told."""
 
 from __future__ import annotations
 
