@@ -110,7 +110,7 @@ def _parameters(parameters: Iterable[Json]) -> str:
         schema = one["schema"] if one["required"] else {"default": None, **one["schema"]}
         place = {"path": "in the path", "header": "header"}.get(one["in"], "" if one["required"] else "optional")
         what = _line(one.get("description", "")) + _default(schema)
-        rows.append((f"<code>{escape(one['name'])}</code>", f"{_type(schema)} <small>{place}</small>", what))
+        rows.append((f"<code>{escape(one['name'])}</code>", _type(schema, place), what))
     return _table("Parameters", ("name", "type", "what"), rows)
 
 
@@ -163,7 +163,8 @@ def _problems() -> str:
 
 def _shapes(shapes: Json) -> str:
     inner = [
-        f'<article id="shape-{escape(name)}"><h3>{escape(name)}</h3>{_words(schema)}{_fields(schema)}</article>'
+        f'<article id="shape-{escape(name)}"><h3>{escape(_shape_name(name))}</h3>'
+        f"{_words(schema)}{_fields(schema)}</article>"
         for name, schema in sorted(shapes.items())
     ]
     return '<section><h2 id="shapes">Shapes</h2>' + "\n".join(inner) + "</section>"
@@ -181,7 +182,7 @@ def _fields(schema: Json) -> str:
     rows = [
         (
             f"<code>{escape(name)}</code>",
-            _type(field) + ("" if name in required else " <small>optional</small>"),
+            _type(field, "" if name in required else "optional"),
             _line(_sentence(field.get("description", "") or told.get(name, ""))) + _default(field),
         )
         for name, field in properties
@@ -191,16 +192,16 @@ def _fields(schema: Json) -> str:
 
 def _described(schema: Json) -> tuple[list[str], dict[str, str]]:
     """A description's paragraphs, and what it says of single fields, in lines that begin with their names."""
-    names = schema.get("properties", {}).keys()
+    names = [name for name in schema.get("properties", {}) if name.isidentifier()]
     words: list[str] = []
     fields: dict[str, str] = {}
     for part in schema.get("description", "").split("\n\n"):
         rest = []
-        # A line that is indented goes on with the one before.
-        for line in re.sub(r"\n\s+", " ", part).split("\n"):
+        # A line that is indented goes on with the one before; a sentence may begin with a field's name, too.
+        for line in re.split(rf"\n|(?<=\.) (?=(?:{'|'.join(names)}): )", re.sub(r"\n\s+", " ", part)):
             found = _FIELD.fullmatch(line)
             named = [] if found is None else found[1].replace("`", "").split(", ")
-            if found is not None and set(named) <= names:
+            if found is not None and set(named) <= set(names):
                 fields |= dict.fromkeys(named, found[2])
             else:
                 rest.append(line)
@@ -209,16 +210,23 @@ def _described(schema: Json) -> tuple[list[str], dict[str, str]]:
     return words, fields
 
 
-def _type(schema: Json) -> str:
-    """A type in words, with a link to its shape."""
+def _type(schema: Json, note: str = "") -> str:
+    """A type in words, with a link to its shape and a note behind it."""
+    named, limits = _named_type(schema)
+    notes = ", ".join([*limits, *filter(None, [note])])
+    return f"{named} <small>{notes}</small>" if notes else named
+
+
+def _named_type(schema: Json) -> tuple[str, list[str]]:
+    """A type's name, and the limits on its values."""
     if "$ref" in schema:
-        return _reference(schema["$ref"].rpartition("/")[2])
+        return _reference(schema["$ref"].rpartition("/")[2]), []
     if "anyOf" in schema:
         # What may be left out may be null too.
         kinds = [one for one in schema["anyOf"] if one != {"type": "null"} or "default" not in schema]
-        return " or ".join(dict.fromkeys(map(_type, kinds)))
+        return _named_type(kinds[0]) if len(kinds) == 1 else (" or ".join(dict.fromkeys(map(_type, kinds))), [])
     if "enum" in schema:
-        return " or ".join(f"<code>{_json(value)}</code>" for value in schema["enum"])
+        return " or ".join(f"<code>{_json(value)}</code>" for value in schema["enum"]), []
     kind = schema.get("type", "anything")
     if kind == "array" and schema.get("items"):
         named = f"list of {_type(schema['items'])}"
@@ -226,8 +234,7 @@ def _type(schema: Json) -> str:
         named = f"object of {_type(schema['additionalProperties'])}"
     else:
         named = escape(str(schema.get("format") or ("list" if kind == "array" else kind)))
-    limits = [words.format(escape(str(schema[name]))) for name, words in _LIMITS.items() if name in schema]
-    return f"{named} <small>{', '.join(limits)}</small>" if limits else named
+    return named, [words.format(escape(str(schema[name]))) for name, words in _LIMITS.items() if name in schema]
 
 
 def _default(schema: Json) -> str:
@@ -236,7 +243,13 @@ def _default(schema: Json) -> str:
 
 
 def _reference(name: str) -> str:
-    return f'<a href="#shape-{escape(name)}">{escape(name)}</a>'
+    return f'<a href="#shape-{escape(name)}">{escape(_shape_name(name))}</a>'
+
+
+def _shape_name(name: str) -> str:
+    """As it is told: `Page_JobView_` is a page of jobs."""
+    found = re.fullmatch(r"([A-Za-z]+)_(\w+)_", name)
+    return name if found is None else f"{found[1]} of {found[2]}"
 
 
 def _table(title: str, names: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
