@@ -50,6 +50,12 @@ def test_following_a_job_of_the_session_revokes_that_the_page_was_left(server: S
         for params in ({}, {"session": "s2"}):
             assert user.get(f"/api/jobs/{job_id}{path}", params=params).status_code == 200
             assert state_of(server, key, "s1") == first
+        with server.client(server.viewer) as viewer:
+            looked = viewer.get(
+                f"/api/jobs/{job_id}{path}", params={"session": "s1"}, headers={"Accept": "application/json"}
+            )
+            assert looked.status_code == 200
+            assert state_of(server, key, "s1") == first, "who only looks is no page of the account"
         assert user.get(f"/api/jobs/{job_id}{path}", params={"session": "s1"}).status_code == 200
         assert state_of(server, key, "s1") > first
         user.post(f"/api/jobs/{job_id}/cancel")

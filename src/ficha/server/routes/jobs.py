@@ -167,8 +167,14 @@ async def job(
 ) -> Response:
     """A job as it stands now, with its position and estimated wait."""
     found = await call.job(job_id)
-    await call.app.follow_in_session(found, session)
+    await _follow(call, found, session)
     return job_answer(call.shown(found), call.request)
+
+
+async def _follow(call: Call, job: JobView, session: str | None) -> None:
+    """Tells that the page of this session is there, unless the caller may only look: a viewer changes nothing."""
+    if call.caller.scope != "viewer":
+        await call.app.follow_in_session(job, session)
 
 
 @routes.post("/jobs/{job_id}/cancel", summary="Cancel a job")
@@ -204,7 +210,7 @@ async def events(
 ) -> Response:
     """What happens to a job, live, or with `Accept: application/json` a part of its history."""
     job = await call.job(job_id)
-    await call.app.follow_in_session(job, session)
+    await _follow(call, job, session)
     if wants_stream(call.request):
         start = resume_after(last_event_id, after)
         return EventStream(call, follow_job(call.app, job.id, start, sees_all=call.sees_all))
