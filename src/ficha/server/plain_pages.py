@@ -21,15 +21,13 @@ def page(title: str, content: str, root: str) -> bytes:
     ).encode()
 
 
-def home(root: str, *, has_console: bool) -> bytes:
-    """What this is, and where to go from here."""
-    console = f'<li><a href="{escape(root)}/console">Console</a>: jobs, accounts, pools, keys.</li>'
+def home(root: str) -> bytes:
+    """What this is and where to go from here, for where there is no console."""
     return page(
         "Ficha",
         '<main class="small"><h1>Ficha</h1>'
         "<p>A durable job queue with a credit ledger inside. This is its HTTP API.</p>"
-        f"<ul>{console if has_console else ''}"
-        f'<li><a href="{escape(root)}/docs">Documentation of the API</a></li>'
+        f'<ul><li><a href="{escape(root)}/docs">Documentation of the API</a></li>'
         f'<li><a href="{escape(root)}/api/openapi.json">The OpenAPI document</a></li>'
         f'<li><a href="{escape(root)}/readyz">Whether it can serve</a></li></ul></main>',
         root,

@@ -47,8 +47,7 @@ def _home(settings: Settings) -> Answering:
     async def answer_home(request: Request) -> Response:
         if settings.console and not _root(request):
             return RedirectResponse("/console", 307)
-        page = home(_root(request), has_console=False)
-        return PageFile.of(INDEX, page).answer(request)
+        return PageFile.of(INDEX, home(_root(request))).answer(request)
 
     return answer_home
 
