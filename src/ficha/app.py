@@ -89,6 +89,8 @@ class Ficha(DeclaredParts):
         Defaults to 60.
     silent_session_s: the same for a page that said that it is open (`stay_in_session`), and then nothing. Defaults to
         600.
+    minute_figures_kept_s, hour_figures_kept_s: how long the figures of each minute and each hour are kept, from which
+        overviews are made. At least 90,000 and 2,678,400; default to 172,800 (2 days) and 34,560,000 (400 days).
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     sweep_s: how often recovery and clean-up run, over all processes. Defaults to 1.
     sweep_by_itself: whether they run on a timer; otherwise they run only after calls and reads. Defaults to True.
@@ -134,6 +136,8 @@ class Ficha(DeclaredParts):
         commits_kept_s: float = 86_400.0,
         leave_grace_s: float = 60.0,
         silent_session_s: float = 600.0,
+        minute_figures_kept_s: float = 2 * 86_400.0,
+        hour_figures_kept_s: float = 400 * 86_400.0,
         warn_share: float = 0.8,
         sweep_s: float = 1.0,
         sweep_by_itself: bool = True,
@@ -183,6 +187,8 @@ class Ficha(DeclaredParts):
             commits_kept_s=commits_kept_s,
             leave_grace_s=leave_grace_s,
             silent_session_s=silent_session_s,
+            minute_figures_kept_s=minute_figures_kept_s,
+            hour_figures_kept_s=hour_figures_kept_s,
             warn_share=warn_share,
             webhooks=webhooks,
             limits=self.limits,

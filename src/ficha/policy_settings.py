@@ -52,6 +52,8 @@ def checked_policy(
     commits_kept_s: float,
     leave_grace_s: float,
     silent_session_s: float,
+    minute_figures_kept_s: float,
+    hour_figures_kept_s: float,
     warn_share: float,
     webhooks: bool | Webhooks,
     limits: Limits,
@@ -76,6 +78,8 @@ def checked_policy(
         warn_share=_share(warn_share),
         first_job_boost=first_job_boost,
         commits_kept_ms=_commits_kept_ms(commits_kept_s),
+        minute_figures_kept_ms=_figures_kept_ms(minute_figures_kept_s, "minute_figures_kept_s", 90_000),
+        hour_figures_kept_ms=_figures_kept_ms(hour_figures_kept_s, "hour_figures_kept_s", 31 * 86_400),
         job_events=limits.job_events,
         late_bytes=limits.late_bytes,
         job_callbacks=limits.job_callbacks,
@@ -127,4 +131,11 @@ def _commits_kept_ms(seconds: float) -> int:
             f"commits_kept_s must be {least_s} or more, not {seconds!r}: whether a commit took place is asked for as "
             "long as half of that"
         )
+    return kept_ms
+
+
+def _figures_kept_ms(seconds: float, what: str, least_s: int) -> int:
+    kept_ms = _milliseconds_of(seconds, what)
+    if kept_ms < least_s * 1_000:
+        raise ValueError(f"{what} must be {least_s} or more, not {seconds!r}: overviews look back as far as that")
     return kept_ms

@@ -399,6 +399,8 @@ async def test_a_handler_stays_a_function_that_can_be_called() -> None:
                 "reservations_kept_s",
                 "schedule_max_s",
                 "commits_kept_s",
+                "minute_figures_kept_s",
+                "hour_figures_kept_s",
             )
             for value in (0, -1, NAN, INFINITE, "60", True, 1e12)
         ),
@@ -410,6 +412,8 @@ async def test_a_handler_stays_a_function_that_can_be_called() -> None:
             for value in (1_001, -1_001, 1.5, "20", True)
         ),
         *(({"commits_kept_s": value}, "commits_kept_s must be 3600 or more") for value in (1, 3_599.999)),
+        ({"minute_figures_kept_s": 89_999.999}, "minute_figures_kept_s must be 90000 or more"),
+        ({"hour_figures_kept_s": 31 * 86_400 - 1}, "hour_figures_kept_s must be 2678400 or more"),
         ({"key_ttl_s": 31 * 86_400}, "key_ttl_s (2.6784e+06) is more than key_ttl_max_s (2.592e+06); raise that too"),
         ({"reservation_ttl_max_s": 299}, "reservation_ttl_s (300) is more than reservation_ttl_max_s (299)"),
         ({"database": Path("ficha.db")}, "sqlite:///"),
@@ -425,6 +429,13 @@ def test_a_setting_that_cannot_work_is_refused_with_words(setting: dict[str, Any
 def test_commits_are_kept_for_an_hour_at_the_least() -> None:
     assert Ficha("memory:").policy.commits_kept_ms == 86_400_000
     assert Ficha("memory:", commits_kept_s=3_600).policy.commits_kept_ms == 3_600_000
+
+
+def test_figures_are_kept_for_as_long_as_overviews_look_back() -> None:
+    policy = Ficha("memory:").policy
+    assert (policy.minute_figures_kept_ms, policy.hour_figures_kept_ms) == (172_800_000, 34_560_000_000)
+    least = Ficha("memory:", minute_figures_kept_s=90_000, hour_figures_kept_s=31 * 86_400).policy
+    assert (least.minute_figures_kept_ms, least.hour_figures_kept_ms) == (90_000_000, 2_678_400_000)
 
 
 def test_an_application_can_be_declared_without_an_event_loop_or_a_database() -> None:

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.checkpoints import Checkpoints
+from ficha.core.figures import rollup_key
 from ficha.core.policy import (
     CREDITS_LOW_HOOK,
     HOUR,
@@ -35,7 +36,17 @@ from ficha.core.policy import (
     TurnTerms,
     Webhooks,
 )
-from ficha.core.records import Awaiting, Delivery, File, Job, Leased, WebhookEndpoints
+from ficha.core.records import (
+    Awaiting,
+    Delivery,
+    Figures,
+    File,
+    Job,
+    JobCounts,
+    Leased,
+    QueueCount,
+    WebhookEndpoints,
+)
 from tests.core.world import World
 from tests.support.new_jobs import new_job
 
@@ -552,6 +563,18 @@ _FILES = st.one_of(
 )
 _ELECTIONS = _make(c.Elect, name=_pick("sweeper"), owner=_pick("n1", "n2"), ttl_ms=_pick(0, 30_000))
 
+_FIGURES = st.one_of(
+    _make(
+        c.FoldFigures,
+        turn=_pick(0, 0, 1, 1, 2),
+        number=_pick(10),
+        folded_at=_pick(START_AT),
+        figures=_pick((), ((START_AT, Figures((JobCounts("tight", "quick", "gpu", 1),), {3: 1}, charged=2)),)),
+    ),
+    _make(c.CorrectQueue, turn=_pick(0, 1), at=_pick(START_AT), waiting=_pick((), (QueueCount("a", "b", "c", 1, 0),))),
+    _make(c.ForgetRollups, keys=_pick((rollup_key("minute", START_AT), rollup_key("hour", START_AT)))),
+)
+
 _TURN_TERMS = _pick(
     TurnTerms(interval_us=SECOND, at_once=2, failures=2, open_ms=10_000, open_max_ms=30_000, longest_wait_ms=2_000),
     TurnTerms(interval_us=20 * SECOND, burst=3, failures=1),
@@ -667,5 +690,6 @@ _KINDS: list[SearchStrategy[Any]] = [
     *[_WEBHOOKS] * 2,
     *[_MESSAGES] * 4,
     *[_SESSIONS] * 2,
+    _FIGURES,
 ]
 """Each kind of command as often as it makes for an eventful workload."""

@@ -415,6 +415,7 @@ async def test_a_leader_that_lost_touch_trusts_its_lease_no_longer_than_the_data
     monkeypatch.setattr(sweeper, "RENEW_S", 1_000_000.0)
     store = await memory.watched()
     engine = await opened(await memory.engine(store, sweep_s=0.0))
+    await asyncio.gather(*_sweeps())
     # Its first term is no longer than the interval, and is followed by one of 30 s.
     for passed, leads in ((0.0, True), (0.0, True), (28.0, True), (1.5, False), (100.0, False)):
         time.now += passed
@@ -462,6 +463,7 @@ async def test_where_looking_is_slow_it_is_done_less_often(memory: StoreSetup, m
     monkeypatch.setattr(sweeper, "LONGEST_PAUSE_S", 10.0)
     store = await memory.watched()
     engine = await opened(await memory.engine(store, sweep=False, sweep_s=1.0))
+    await asyncio.gather(*_sweeps())
     read = store.read
 
     async def slow_read(query: Any) -> Any:

@@ -14,9 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ficha.core import commands as c
+from ficha.core.figures import rollup_key
 from ficha.core.needs import needs
 from ficha.core.policy import JOB_ENDED_HOOK, TurnTerms
-from ficha.core.records import Status
+from ficha.core.records import Figures, QueueCount, Status
 from ficha.store import base as q
 from tests.stores.million_rows import ENDPOINT, WHALE, Population, Run, account_of, submit, uuid_of
 from tests.support.new_jobs import new_job
@@ -37,6 +38,10 @@ def _asked(command: c.Command) -> int:
         case c.Claim(pools=pools, limit=limit):
             # Where slots are counted, as many as are busy.
             return limit * len(pools) + (10 if "tight" in pools else 0)
+        case c.FoldFigures(figures=figures):
+            return 1 + 2 * len(figures)
+        case c.ForgetRollups(keys=keys):
+            return len(keys)
         case c.ChangePlan():
             # All that the account has parked may have room now.
             return 1 + 20
@@ -353,6 +358,20 @@ async def turns(run: Run, population: Population) -> None:
     await run(c.CloseBreaker("fal"), c.OpenBreaker("fal", 60_000), c.CloseBreaker("fal"))
 
 
+async def figures(run: Run, population: Population) -> None:
+    """As the leader adds them up, in the newest minutes and in old ones."""
+    [folded] = await run(c.FoldFigures(-1, 0, 1))
+    parts = tuple((minute * 60_000_000, Figures(charged=1)) for minute in range(MANY))
+    for _ in range(2):
+        [folded] = await run(c.FoldFigures(folded.cursor.turn, 1_000_000, 1, parts))
+        assert folded.changed
+    waiting = (QueueCount("pro", "draw", "gpu", folded.cursor.turn, 1),)
+    [corrected] = await run(c.CorrectQueue(folded.cursor.turn, 60_000_000, waiting))
+    assert corrected.changed
+    forgotten = await run(c.ForgetRollups(tuple(rollup_key("minute", minute * 60_000_000) for minute in range(MANY))))
+    assert forgotten[0].changed
+
+
 async def mixtures(run: Run, population: Population) -> None:
     """What a store with a single lane gets."""
     for _ in range(2):
@@ -396,6 +415,7 @@ SAMPLES: Final[tuple[Sample, ...]] = (
     webhooks,
     sessions,
     turns,
+    figures,
     mixtures,
 )
 
@@ -501,6 +521,8 @@ def questions() -> dict[str, Question]:
         "messages that are due": q.ListDueDeliveries(),
         "messages that are due, but for some": q.ListDueDeliveries((name,), (str(uuid4()),)),
         "old messages": q.ListOldDeliveries(3 * 86_400_000),
+        "figures of commits": q.ListFigures(900, limit=50),
+        "old figures": q.ListOldRollups("minute", 2**50, 50),
     }
     joining = submit(account_of(7), str(uuid4()), key="key-750", content="hash-1000007", batch_id=batch, joins=True)
     found = {
@@ -547,6 +569,13 @@ def questions() -> dict[str, Question]:
         "pools": Question(q.ListPools(), 10),
         "workers": Question(q.ListWorkers(600_000), 50),
         "figures": Question(q.GetStats(600_000), 10),
+        "how far figures are added up": Question(q.GetFigurePoint(), 1),
+        "figures of commits by number": Question(q.ListFigures(among=(7, 8, 2**40)), 3),
+        "figures of new commits": Question(q.ListFigures(2**40), 1),
+        "figures that are added up": Question(q.ListRollups("minute", 0), 50),
+        "the queue counted": Question(q.GetQueueCounts(2**40), 10),
+        "what alerts are made of": Question(q.GetAlertCounts(600_000, 300_000, 50), 50),
+        "workers that were heard of": Question(q.ListWorkersSeen(2**50), 50),
         "a part for verify": Question(q.GetState(name, 10, texts=True), 10 * 150),
         "the look at all that waits": Question(q.GetWaiting(), 10),
     }

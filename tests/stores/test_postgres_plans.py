@@ -120,6 +120,8 @@ def natures(population: Population) -> dict[str, Nature]:
             held, "what became of runs is added up, and what is held is counted", "workers", "worker_counts", "leases"
         ),
         "figures": nature(waiting, "counts all that is active", "ready", "parked", "leases", "checkpoints"),
+        "the queue counted": nature(everything, "counts what waits, now and then", "ready", "parked", "jobs"),
+        "what alerts are made of": nature(held, running, "leases"),
         "the look at all that waits": nature(waiting, "one look serves every position until the next"),
         "a part for verify": nature(
             everything,

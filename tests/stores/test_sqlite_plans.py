@@ -103,6 +103,8 @@ def natures(population: Population) -> dict[str, Nature]:
         "pools": nature(waiting, "counts what is ready and parked in each"),
         "workers": nature(held, "counts what each of them holds"),
         "figures": nature(waiting, "counts all that is active"),
+        "the queue counted": nature(waiting, "counts what waits, now and then"),
+        "what alerts are made of": nature(held, running),
         "the look at all that waits": nature(waiting, "one look serves every position until the next"),
         "a part for verify": nature(everything, "steps and contents are read whole for it"),
     }

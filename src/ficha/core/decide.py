@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .commands import Command
+from .figures import figures_of
 from .outcomes import Outcome
 from .policy import Policy
 from .rules import RULES
@@ -16,4 +17,6 @@ def decide(snapshot: Snapshot, commands: Iterable[Command], policy: Policy) -> t
     """Decides the commands in order; each sees the changes of those before it. A refused command changes nothing."""
     workspace = Workspace(snapshot, policy)
     outcomes = [RULES[type(command)].decide(workspace, command) for command in commands]
-    return workspace.changes(), outcomes
+    changes = workspace.changes()
+    changes.figures = figures_of(changes)
+    return changes, outcomes

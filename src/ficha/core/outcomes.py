@@ -12,6 +12,7 @@ from .records import (
     ApiKey,
     Delivery,
     Endpoint,
+    FigureCursor,
     File,
     Job,
     PageSession,
@@ -317,6 +318,13 @@ class SessionEnded(Struct, frozen=True, gc=False):
     changed: bool = True
 
 
+class Folded(Struct, frozen=True, gc=False):
+    """How far figures are added up now; not `changed` where somebody else had added them meanwhile."""
+
+    cursor: FigureCursor
+    changed: bool = True
+
+
 class Elected(Struct, frozen=True, gc=False):
     owner: str
     leads: bool
@@ -359,5 +367,6 @@ Outcome = (
     | SessionChanged
     | SessionHeard
     | SessionEnded
+    | Folded
     | Elected
 )

@@ -17,6 +17,7 @@ from .records import (
     ContentName,
     Entry,
     Event,
+    Figures,
     HookName,
     Job,
     Key,
@@ -83,6 +84,7 @@ class Changes(Struct):
     begun_contents are those that no job computed before: a store whose transactions run side by side rejects the group
     if another one has begun them meanwhile. tallies are added to the stored counts. events holds all events, for
     followers; history holds those that do not follow from a job's row and are stored as rows.
+    figures says what all of it did, for those who add it up (`figures.py`).
     forgotten_steps names jobs whose stored steps are deleted; emptied_events names jobs, and the kinds of their stored
     events that lose their data.
     """
@@ -115,6 +117,7 @@ class Changes(Struct):
     ended_hooks: list[HookName] = field(default_factory=list)
     forgotten_steps: list[str] = field(default_factory=list)
     emptied_events: list[tuple[str, str]] = field(default_factory=list)
+    figures: Figures | None = None
 
     def __bool__(self) -> bool:
         return any(astuple(self))

@@ -21,6 +21,7 @@ from ..core.snapshot import Changes, Snapshot
 from ..store.base import Committed, Decision, GetSnapshot, Query, Store, StoreError
 from .committer import CLOSED, CommitLimits, Committer, StandingTicket
 from .event_tail import EventTail
+from .figures import FigureFolder
 from .held_commands import HeldCommands
 from .positions import Positions
 from .slices import Slices
@@ -56,6 +57,7 @@ class Engine:
         self.live = EventTail(store, self.wakeups)
         self.positions = Positions(store)
         self.slices = Slices()
+        self.figures = FigureFolder(self)
         self.sweeper = Sweeper(self, interval_s=sweep_interval_s)
         self._committers: list[Committer] = []
 

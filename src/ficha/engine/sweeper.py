@@ -47,6 +47,8 @@ GRAIN_S: Final = 0.01
 """Jobs that fall due so close together are promoted by one sweep."""
 TIDY_S: Final = 60.0
 """How often the leader lets the store clean up what commits leave behind."""
+FOLD_S: Final = 5.0
+"""How often the leader adds up the figures of commits."""
 FILES_S: Final = 10.0
 """How often the leader looks for files whose time is over."""
 SESSIONS_AT_ONCE: Final = 20
@@ -92,6 +94,7 @@ class Sweeper:
         self._next_due_at: dict[str, float] = {}
         """By pool, what the last scan saw of jobs that are not due yet."""
         self._next_tidy_at = 0.0
+        self._next_fold_at = 0.0
         self.sweep_files: Callable[[], Awaitable[int]] | None = None
         """Set by whoever can open the file storage."""
         self._next_files_at = 0.0
@@ -186,7 +189,8 @@ class Sweeper:
             if await self._leads():
                 await self.sweep()
                 await self._look_at_files()
-                if tidies:
+                # Commits are not deleted while many of them are still to be added up.
+                if not await self._fold() and tidies:
                     await self._tidy()
 
     async def try_sweep(self) -> SweepReport | None:
@@ -200,6 +204,18 @@ class Sweeper:
             self._next_files_at = time.monotonic() + FILES_S
             if (files := await self.sweep_files()) > 0:
                 log.info("swept: %d files", files)
+
+    async def _fold(self) -> bool:
+        """Whether figures are left that are still to be added up."""
+        if time.monotonic() < self._next_fold_at:
+            return False
+        self._next_fold_at = time.monotonic() + FOLD_S
+        is_behind = False
+        with _logged():
+            is_behind = await self._engine.figures.fold()
+        if is_behind:
+            self._next_fold_at = 0.0
+        return is_behind
 
     async def _tidy(self) -> None:
         if time.monotonic() >= self._next_tidy_at:

@@ -1,4 +1,5 @@
-"""The events of each commit as one text, for followers, and each event's position in the log of all commits.
+"""The events of each commit as one text, for followers, and each event's position in the log of all commits; and the
+figures of each commit, for whoever adds them up.
 
 A row of `commits` also marks the commit as done, under its committer's id and number. Every commit writes one, so the
 text is compact: JSON, with one array for consecutive events of the same job.
@@ -11,7 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from ..core.records import Event
+from ..core.records import Event, Figures
+from ..core.snapshot import Changes
 from .base import Commit, NumberedEvent
 
 EVENTS_PER_COMMIT: Final = 16_384
@@ -19,6 +21,8 @@ EVENTS_PER_COMMIT: Final = 16_384
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(list[list[Any]]).decode
+decoded_figures: Final = msgspec.json.Decoder(Figures).decode
+"""The figures in the text of a commit."""
 
 
 def commit_texts(events: Sequence[Event]) -> list[tuple[int, str]]:
@@ -27,11 +31,12 @@ def commit_texts(events: Sequence[Event]) -> list[tuple[int, str]]:
     return [(len(part), encoded(part)) for n in parts for part in (events[n : n + EVENTS_PER_COMMIT],)]
 
 
-def commit_rows(marker: tuple[str, int] | None, now: int, events: Sequence[Event]) -> list[tuple[Any, ...]]:
-    """The rows of `commits` for a commit; the first one has the marker, if there is one."""
-    (size, text), *more = commit_texts(events)
-    first = (*(marker or (None, None)), now, size, text)
-    return [first, *((None, None, now, size, text) for size, text in more)]
+def commit_rows(marker: tuple[str, int] | None, now: int, changes: Changes) -> list[tuple[Any, ...]]:
+    """The rows of `commits` for a commit; the first one has the marker, if there is one, and the figures."""
+    (size, text), *more = commit_texts(changes.events)
+    figures = None if changes.figures is None else _encode(changes.figures).decode()
+    first = (*(marker or (None, None)), now, size, text, figures)
+    return [first, *((None, None, now, size, text, None) for size, text in more)]
 
 
 def encoded(events: Sequence[Event]) -> str:

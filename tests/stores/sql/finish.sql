@@ -94,8 +94,8 @@ WITH accounts_changed AS (
     SELECT v.worker, v.kind, v.runs, v.busy_us
     FROM unnest($4::text::ficha.worker_counts[]) AS v
 ), commits_new AS (
-    INSERT INTO ficha.commits(committer, sequence, at, size, events)
-    SELECT v.committer, v.sequence, v.at, v.size, v.events
+    INSERT INTO ficha.commits(committer, sequence, at, size, events, figures)
+    SELECT v.committer, v.sequence, v.at, v.size, v.events, v.figures
     FROM unnest($5::text::ficha.commits[]) AS v
 )
 SELECT pg_current_xact_id()::xid::text;

@@ -60,8 +60,8 @@ WITH leases_changed AS (
     FROM unnest($1::text::ficha.leases[]) AS v
     WHERE t.job_id = ANY (ARRAY[v.job_id])
 ), commits_new AS (
-    INSERT INTO ficha.commits(committer, sequence, at, size, events)
-    SELECT v.committer, v.sequence, v.at, v.size, v.events
+    INSERT INTO ficha.commits(committer, sequence, at, size, events, figures)
+    SELECT v.committer, v.sequence, v.at, v.size, v.events, v.figures
     FROM unnest($2::text::ficha.commits[]) AS v
 )
 SELECT pg_current_xact_id()::xid::text;

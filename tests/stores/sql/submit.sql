@@ -108,8 +108,8 @@ WITH accounts_changed AS (
     SELECT v.account_id, v.number, v.kind, v.amount, v.balance_after, v.at, v.job_id, v.reason
     FROM unnest($5::text::ficha.entries[]) AS v
 ), commits_new AS (
-    INSERT INTO ficha.commits(committer, sequence, at, size, events)
-    SELECT v.committer, v.sequence, v.at, v.size, v.events
+    INSERT INTO ficha.commits(committer, sequence, at, size, events, figures)
+    SELECT v.committer, v.sequence, v.at, v.size, v.events, v.figures
     FROM unnest($6::text::ficha.commits[]) AS v
 )
 SELECT pg_current_xact_id()::xid::text;

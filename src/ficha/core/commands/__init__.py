@@ -20,6 +20,7 @@ from .endings import (
     RetryLater,
     TimedOut,
 )
+from .figures import CorrectQueue, FoldFigures, ForgetRollups
 from .files import BeginFile, ExpireFile, FileRun, ForgetFile, RemoveFile, RemoveWork, StoreFile
 from .hooks import EndHook, HoldHook
 from .jobs import CancelJob, Discard, NewJob, Recover, RefundJob, Requeue, Resubmit, Submit, ToolTerms
@@ -56,6 +57,7 @@ __all__ = [
     "CloseBreaker",
     "Command",
     "Completed",
+    "CorrectQueue",
     "CreateApiKey",
     "Credit",
     "DeclarePool",
@@ -73,9 +75,11 @@ __all__ = [
     "Failed",
     "FileRun",
     "Finish",
+    "FoldFigures",
     "ForgetDelivery",
     "ForgetFile",
     "ForgetKey",
+    "ForgetRollups",
     "HearSession",
     "Heartbeat",
     "HoldDelivery",
@@ -183,6 +187,9 @@ UnwrappedCommand = (
     | ChangeSession
     | HearSession
     | EndSession
+    | FoldFigures
+    | CorrectQueue
+    | ForgetRollups
 )
 AnyCommand = UnwrappedCommand | ActingAs
 

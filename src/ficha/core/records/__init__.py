@@ -11,6 +11,7 @@ Each noun has a file; everything is imported from here.
 from .accounts import Account, Entry, EntryKind, Key, KeyName, KeyScope, Reservation, ReservationState
 from .api_keys import ApiKey, ApiKeyScope, ApiKeyUse, AuditLine
 from .base import Record
+from .figures import FigureCursor, Figures, JobCounts, QueueCount, Rollup
 from .files import File, FileRole, FileState, FileUsage
 from .hooks import HookName, PendingHook
 from .jobs import Batch, Checkpoint, Content, ContentName, Event, Job, JobSpec, Status, Step
@@ -41,12 +42,15 @@ __all__ = [
     "Entry",
     "EntryKind",
     "Event",
+    "FigureCursor",
+    "Figures",
     "File",
     "FileRole",
     "FileState",
     "FileUsage",
     "HookName",
     "Job",
+    "JobCounts",
     "JobSpec",
     "Key",
     "KeyName",
@@ -63,10 +67,12 @@ __all__ = [
     "Pool",
     "ProviderOutage",
     "ProviderState",
+    "QueueCount",
     "Ready",
     "Record",
     "Reservation",
     "ReservationState",
+    "Rollup",
     "Status",
     "Step",
     "Tally",
@@ -75,4 +81,15 @@ __all__ = [
     "Worker",
 ]
 
-AnyKeyed = Leader | ProviderState | ProviderOutage | WebhookEndpoints | Delivery | File | FileUsage | PageSessions
+AnyKeyed = (
+    Leader
+    | ProviderState
+    | ProviderOutage
+    | WebhookEndpoints
+    | Delivery
+    | File
+    | FileUsage
+    | PageSessions
+    | FigureCursor
+    | Rollup
+)

@@ -12,9 +12,11 @@ class Keyed(Record, frozen=True):
     delete all of these kinds alike.
 
     belongs_to: the field that holds the id of the account that it belongs to; None if it is shared by all.
+    is_in_every_part: of those that are shared, whether each part of the state holds them, or the first part only.
     """
 
     belongs_to: ClassVar[str | None] = None
+    is_in_every_part: ClassVar[bool] = True
 
     @property
     def name_in_state(self) -> KeyedName:

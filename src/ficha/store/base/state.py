@@ -17,8 +17,8 @@ class GetSnapshot(Query[Snapshot], frozen=True):
 class GetState(Query[State], frozen=True):
     """The accounts after `after` (by id, at most `limit`) with everything they own: jobs, steps, keys, reservations,
     batches, entries, API keys, and the contents that their jobs answer; also all pools, leaders, workers, tallies and
-    API keys that belong to no account. Payloads, results, steps and events only with `texts`. Never audit lines, which
-    belong to no account."""
+    API keys that belong to no account; rollups, of which there are thousands, with the first part only. Payloads,
+    results, steps and events only with `texts`. Never audit lines, which belong to no account."""
 
     after: str | None = None
     limit: int = 1_000_000

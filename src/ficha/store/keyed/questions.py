@@ -11,7 +11,7 @@ from ..base import Query
 from ..sql.dialect import Asking, Dialect, Select
 from .file_questions import FILE_QUESTIONS
 from .session_questions import SESSION_QUESTIONS
-from .tables import KEYED, OWNERS
+from .tables import IN_FIRST_PART, KEYED, OWNERS
 from .webhook_questions import WEBHOOK_QUESTIONS
 
 KEYED_QUESTIONS: Final[dict[type[Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
@@ -23,9 +23,12 @@ KEYED_QUESTIONS: Final[dict[type[Query[Any]], Callable[[Dialect, Any, int | None
 
 
 def keyed_between(sql: Dialect, after: str, last: str) -> Asking[dict[KeyedName, AnyKeyed]]:
-    """All records of the accounts from beyond one to another, and those that belong to no account."""
+    """All records of the accounts from beyond one to another, and those that belong to no account. Some of these there
+    may be thousands of: only the first part has them."""
     found: dict[KeyedName, AnyKeyed] = {}
     for kind, table in KEYED.items():
+        if after and kind in IN_FIRST_PART:
+            continue
         page = Select(sql, f"SELECT {sql.selected(table, 't')} FROM ficha.{table.name} t")
         if (owner := OWNERS[kind]) is not None:
             page.where(

@@ -16,7 +16,10 @@ KEYED: Final[dict[str, Table]] = {
     "File": table("files", r.File, "id", uuids="id job_id reservation_id"),
     "FileUsage": table("file_usage", r.FileUsage, "account_id"),
     "PageSessions": table("page_sessions", r.PageSessions, "account_id", values_as_json="sessions"),
+    "FigureCursor": table("figure_cursors", r.FigureCursor, "name", values_as_json="left_out waiting"),
+    "Rollup": table("rollups", r.Rollup, "key", values_as_json="figures"),
 }
 """The tables of keyed records, by their kind; the order in which PostgreSQL locks them."""
 OWNERS: Final[dict[str, str | None]] = {kind: getattr(r, kind).belongs_to for kind in KEYED}
 """The column that holds a keyed record's account; None where all share it."""
+IN_FIRST_PART: Final = frozenset(kind for kind in KEYED if not getattr(r, kind).is_in_every_part)

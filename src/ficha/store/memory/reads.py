@@ -39,6 +39,7 @@ from ...core.records import (
 from ...core.snapshot import Snapshot
 from .. import base as q
 from ..waiting_columns import Lines
+from .figure_reads import FIGURE_READS
 from .search_reads import SEARCH_READS
 from .session_reads import SESSION_READS
 from .webhook_reads import WEBHOOK_READS
@@ -306,7 +307,8 @@ def _get_stats(store: MemoryStore, query: q.GetStats) -> q.Stats:
     stuck_at = store.clock() - query.stuck_ms * MILLISECOND
     active = [job for job in store.state.jobs.values() if job.place is not None]
     held = [job for job in active if isinstance(job.place, HELD)]
-    newest = (event for commit in store.commit_rows[-q.COMMITS_AVERAGED :] for event in commit.events)
+    told = [commit for commit in store.commit_rows if commit.events][-q.COMMITS_AVERAGED :]
+    newest = (event for commit in told for event in commit.events)
     completed = [store.state.jobs[event.job_id] for event in newest if event.kind == "completed"]
     runs = [job.finished_at - job.started_at for job in completed if job.finished_at and job.started_at]
     return q.Stats(
@@ -433,7 +435,11 @@ def _get_state(store: MemoryStore, query: q.GetState) -> State:
         batches=_of(mine, state.batches.items()),
         pools=dict(state.pools),
         contents={key: content for key, content in state.contents.items() if content.job_id in jobs},
-        keyed={name: record for name, record in state.keyed.items() if _owner(record) in (None, "", *mine)},
+        keyed={
+            name: record
+            for name, record in state.keyed.items()
+            if _owner(record) in (None, "", *mine) and (record.is_in_every_part or not query.after)
+        },
         workers=dict(state.workers),
         tallies=dict(state.tallies),
         entries=[entry for key in ids for entry in entries[key]],
@@ -490,6 +496,7 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     **WEBHOOK_READS,
     **SEARCH_READS,
     **SESSION_READS,
+    **FIGURE_READS,
     q.GetSnapshot: _get_snapshot,
     q.GetState: _get_state,
 }

@@ -11,7 +11,7 @@ from ...core.dataset import State
 from ...core.history import without_quotes
 from ...core.needs import PROMOTIONS_PER_SLOT, Needs
 from ...core.policy import MILLISECOND
-from ...core.records import WAITING, Awaiting, Entry, EntryKind, Event, Job, Leased, Parked, Ready
+from ...core.records import WAITING, Awaiting, Entry, EntryKind, Event, Figures, Job, Leased, Parked, Ready
 from ...core.snapshot import Changes, JobChange, Snapshot
 from ...core.worker_counts import added
 from .. import base
@@ -20,6 +20,13 @@ from ..commits import EVENTS_PER_COMMIT
 from . import reads
 
 T = TypeVar("T")
+
+
+class CommitRow(Commit, frozen=True):
+    """A commit as it is kept."""
+
+    at: int
+    figures: Figures | None
 
 
 class MemoryStore:
@@ -38,7 +45,7 @@ class MemoryStore:
         self.held: defaultdict[str, set[str]] = defaultdict(set)
         self._entries_of_jobs: set[tuple[str, EntryKind]] = set()
         self.history: defaultdict[str, list[Event]] = defaultdict(list)
-        self.commit_rows: list[Commit] = []
+        self.commit_rows: list[CommitRow] = []
         self._last_commit = 0
         self._markers: dict[str, int] = {}
 
@@ -69,7 +76,7 @@ class MemoryStore:
         before_at = self.clock() - commits_kept_ms * MILLISECOND
         gone = 0
         for commit in self.commit_rows[:-1][: base.COMMITS_PRUNED]:
-            if commit.events[0].at >= before_at:
+            if commit.at >= before_at:
                 break
             gone += 1
         del self.commit_rows[:gone]
@@ -177,9 +184,10 @@ class MemoryStore:
         state.events += changes.events
         for event in changes.history:
             self.history[event.job_id].append(event)
-        for first in range(0, len(changes.events), EVENTS_PER_COMMIT):
+        for first in range(0, len(changes.events) or changes.figures is not None, EVENTS_PER_COMMIT):
             self._last_commit += 1
-            self.commit_rows.append(Commit(self._last_commit, changes.events[first : first + EVENTS_PER_COMMIT]))
+            part, figures = changes.events[first : first + EVENTS_PER_COMMIT], None if first else changes.figures
+            self.commit_rows.append(CommitRow(self._last_commit, part, self.clock(), figures))
         state.api_keys.update({key.id: key for key in changes.api_keys})
         state.api_key_uses.update({use.key_id: use for use in changes.api_key_uses})
         state.audit += changes.audit

@@ -116,8 +116,8 @@ def filled_parts(snapshot: Snapshot, changes: Changes, marker: tuple[str, int] |
             filled.append((part, [by_key[key] for key in sorted(by_key)]))
     filled += [(part, records) for name, part in OTHERS.items() if (records := getattr(changes, name))]
     filled += filled_keyed(snapshot, changes)
-    if marker is not None or changes.events:
-        filled.append((COMMITS, commit_rows(marker, snapshot.now, changes.events)))
+    if marker is not None or changes.events or changes.figures:
+        filled.append((COMMITS, commit_rows(marker, snapshot.now, changes)))
     return filled
 
 

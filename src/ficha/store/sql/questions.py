@@ -13,6 +13,7 @@ from ...core.policy import MILLISECOND, SECOND
 from ...core.records import Account, Content, Event, Tally
 from .. import base as q
 from ..commits import account_mark, decoded
+from ..figure_questions import FIGURE_QUESTIONS, SEVERAL_FIGURES
 from ..keyed.questions import KEYED_QUESTIONS, keyed_between
 from ..provider_questions import PROVIDER_QUESTIONS
 from ..search_questions import SEARCH_QUESTIONS
@@ -258,7 +259,9 @@ QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {
     q.GetStats: get_stats,
     q.GetState: get_state,
     **SIDE_QUESTIONS,
-    **(PROVIDER_QUESTIONS | SEARCH_QUESTIONS),
+    **(PROVIDER_QUESTIONS | SEARCH_QUESTIONS | FIGURE_QUESTIONS),
 }
-SEVERAL: Final[frozenset[type[q.Query[Any]]]] = SEVERAL_SIDE | {q.GetStats, q.GetState, *SEARCH_QUESTIONS}
+SEVERAL: Final[frozenset[type[q.Query[Any]]]] = frozenset(
+    {*SEVERAL_SIDE, *SEVERAL_FIGURES, *SEARCH_QUESTIONS, q.GetStats, q.GetState}
+)
 """Queries of several statements: they need a transaction to be answered in one view."""

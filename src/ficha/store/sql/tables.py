@@ -132,7 +132,12 @@ CONTENTS: Final = Table(
 COMMITS: Final = Table(
     "commits",
     ("number",),
-    columns({"committer": "uuid", "sequence": "number", "at": "instant", "size": "number", "events": "text"}),
+    columns(
+        {
+            **{"committer": "uuid", "sequence": "number", "at": "instant", "size": "number"},
+            **{"events": "text", "figures": "text"},
+        }
+    ),
     tuple,
 )
-"""The events and the marker of each commit (`commits.py`)."""
+"""The events, the figures and the marker of each commit (`commits.py`)."""

@@ -3,6 +3,7 @@
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -36,7 +37,7 @@ class SqliteDialect:
         return f"{expression} IN carray(?{number})"
 
     def values(self, values: Collection[Any], kind: Kind) -> Any:
-        return apsw.carray(tuple(values) or ("",))
+        return apsw.carray(array("q", values) if kind == "number" else tuple(values) or ("",))
 
     def lowered(self, expression: str) -> str:
         return f"lower({expression})"

@@ -190,7 +190,7 @@ class SqliteStore:
                 write(db, changes)
                 if not is_sign:
                     self._begun[committer] = now
-                    db.executemany(COMMIT, commit_rows((committer, number), now, changes.events))
+                    db.executemany(COMMIT, commit_rows((committer, number), now, changes))
                     self._worked += 1
         except BaseException:
             _roll_back(db)
@@ -238,7 +238,7 @@ class SqliteStore:
             # or confirms it; only then is the answer final.
             db.execute("BEGIN IMMEDIATE")
             try:
-                db.executemany(COMMIT, commit_rows(None, self._clock(), ()))
+                db.executemany(COMMIT, commit_rows(None, self._clock(), Changes()))
             except BaseException:
                 _roll_back(db)
                 raise

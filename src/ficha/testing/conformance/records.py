@@ -18,8 +18,11 @@ from ...core.records import (
     Delivery,
     Endpoint,
     Entry,
+    FigureCursor,
+    Figures,
     File,
     FileUsage,
+    JobCounts,
     Key,
     Leader,
     Leased,
@@ -28,8 +31,10 @@ from ...core.records import (
     Parked,
     Pool,
     ProviderState,
+    QueueCount,
     Ready,
     Reservation,
+    Rollup,
     Status,
     WebhookEndpoints,
 )
@@ -402,6 +407,8 @@ class RecordConformance:
             upload,
             FileUsage("bob"),
             PageSessions("ana", now, (PageSession("s1", now),)),
+            FigureCursor("figures"),
+            Rollup("minute 1", now, Figures()),
         ]
         await driver.write(Changes(keyed=made))
         await driver.check()
@@ -424,6 +431,16 @@ class RecordConformance:
             ),
             FileUsage("bob", 7, 2**40),
             PageSessions("ana", now - 1, (PageSession("é", now - 1, is_left=True), PageSession("s1", now))),
+            FigureCursor("figures", 2**40, 2**41, now, (3, 2**40), (QueueCount("pro", "é", "gpu", 1, -1),), now),
+            Rollup(
+                "minute 1",
+                now + 1,
+                Figures(
+                    (JobCounts("pro", 'a "tool"', "gpu", -1, 2, 3, 4, 5, 6, 7),),
+                    *({3: 2**40}, {511: 1}, {"it's … \\": 3}),
+                    *(-1, 2, 3, -4, 2**50),
+                ),
+            ),
         ]
         await driver.write(Changes(keyed=changed))
         await driver.check()

@@ -25,8 +25,8 @@ WITH guard AS MATERIALIZED (
     CROSS JOIN unnest($5::text::ficha.leases[]) AS v
     WHERE t.job_id = ANY (ARRAY[v.job_id])
 ), commits_new AS (
-    INSERT INTO ficha.commits(committer, sequence, at, size, events)
-    SELECT v.committer, v.sequence, v.at, v.size, v.events
+    INSERT INTO ficha.commits(committer, sequence, at, size, events, figures)
+    SELECT v.committer, v.sequence, v.at, v.size, v.events, v.figures
     FROM guard
     CROSS JOIN unnest($6::text::ficha.commits[]) AS v
 )

@@ -72,8 +72,8 @@ WITH guard AS MATERIALIZED (
     FROM guard
     CROSS JOIN unnest($14::text::ficha.entries[]) AS v
 ), commits_new AS (
-    INSERT INTO ficha.commits(committer, sequence, at, size, events)
-    SELECT v.committer, v.sequence, v.at, v.size, v.events
+    INSERT INTO ficha.commits(committer, sequence, at, size, events, figures)
+    SELECT v.committer, v.sequence, v.at, v.size, v.events, v.figures
     FROM guard
     CROSS JOIN unnest($15::text::ficha.commits[]) AS v
 )

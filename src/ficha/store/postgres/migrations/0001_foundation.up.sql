@@ -316,9 +316,9 @@ CREATE TABLE ficha.leaders (
     expires_at  timestamptz NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- A row per commit: what it told, for those who follow, and that it took place, which resolves an ambiguous one. Old rows
--- are cleared away. A row without a committer is a further part of a commit that told very much, or part of a
--- transaction of somebody else.
+-- A row per commit: what it told, for those who follow, its figures, which are added up in `rollups`, and that it took
+-- place, which resolves an ambiguous one. Old rows are cleared away. A row without a committer is a further part of a
+-- commit that told very much, or part of a transaction of somebody else.
 CREATE TABLE ficha.commits (
     number     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     sequence   bigint,
@@ -326,8 +326,26 @@ CREATE TABLE ficha.commits (
     committer  uuid,
     size       integer NOT NULL,
     events     text NOT NULL,
+    figures    text,
     UNIQUE (committer, sequence)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+
+-- The figures of all commits of a minute or an hour, and how far commits are added up.
+CREATE TABLE ficha.rollups (
+    key        text COLLATE "C" PRIMARY KEY,
+    begins_at  timestamptz NOT NULL,
+    figures    json NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+CREATE TABLE ficha.figure_cursors (
+    name       text COLLATE "C" PRIMARY KEY,
+    turn       bigint NOT NULL,
+    number     bigint NOT NULL,
+    folded_at  timestamptz NOT NULL,
+    gap_at     timestamptz,
+    left_out   json NOT NULL,
+    waiting    json NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- Who works here. A worker writes its own row when it starts, with its heartbeats, and when it stops.
 CREATE TABLE ficha.workers (

@@ -12,6 +12,8 @@ DROP TABLE api_key_uses;
 DROP TABLE api_keys;
 DROP TABLE worker_counts;
 DROP TABLE workers;
+DROP TABLE figure_cursors;
+DROP TABLE rollups;
 DROP TABLE commits;
 DROP TABLE events;
 DROP TABLE leaders;

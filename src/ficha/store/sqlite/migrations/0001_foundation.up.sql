@@ -276,17 +276,35 @@ CREATE TABLE events (
 -- Which job a provider took over under a reference: for its call-back, which may come after the job's end.
 CREATE INDEX events_by_ref ON events ((data ->> 'ref')) WHERE data ->> 'ref' IS NOT NULL;
 
--- One row per commit: its events, for followers, and a marker that tells whether a commit that failed half-way took
--- place. Old rows are deleted, but never the newest, so that no number is used twice. The marker is read only after the
--- disk failed, by a scan back from the newest row, so it has no index.
+-- One row per commit: its events, for followers, its figures, which are added up in `rollups`, and a marker that tells
+-- whether a commit that failed half-way took place. Old rows are deleted, but never the newest, so that no number is used
+-- twice. The marker is read only after the disk failed, by a scan back from the newest row, so it has no index.
 CREATE TABLE commits (
     number INTEGER PRIMARY KEY,
     committer TEXT,
     sequence INTEGER,
     at INTEGER NOT NULL,
     size INTEGER NOT NULL,
-    events TEXT NOT NULL
+    events TEXT NOT NULL,
+    figures TEXT
 ) STRICT;
+
+-- The figures of all commits of a minute or an hour, and how far commits are added up.
+CREATE TABLE rollups (
+    key TEXT PRIMARY KEY NOT NULL,
+    begins_at INTEGER NOT NULL,
+    figures TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE figure_cursors (
+    name TEXT PRIMARY KEY NOT NULL,
+    turn INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    folded_at INTEGER NOT NULL,
+    left_out TEXT NOT NULL,
+    waiting TEXT NOT NULL,
+    gap_at INTEGER
+) STRICT, WITHOUT ROWID;
 
 -- The workers. A worker writes its own row when it starts, with its heartbeats, and when it stops.
 CREATE TABLE workers (

@@ -1,0 +1,307 @@
+"""Figures: what each commit did to jobs and credits, and how that is added up by minute and by hour.
+
+The figures of a commit follow from the rows that it changes, and are stored in the row of `commits` that it writes
+anyway. Each is the difference of a number before and after the commit, so figures can be added in any order, and all
+of them together say what the jobs and the ledger say. Nothing has to look at jobs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+from msgspec.structs import astuple, replace
+
+from .commands import CorrectQueue, FoldFigures, ForgetRollups
+from .error_groups import error_reason
+from .outcomes import Folded, Forgotten
+from .policy import HOUR, MILLISECOND, SECOND, Policy
+from .records import Entry, FigureCursor, Figures, Job, JobCounts, Parked, QueueCount, Ready, Rollup
+from .rule import Needs, Rule
+from .snapshot import Changes
+from .workspace import Workspace
+
+Level = Literal["minute", "hour"]
+Series = tuple[str, str, str]
+"""A plan, a tool and a pool."""
+
+CURSOR: Final = "figures"
+"""The key of the one cursor."""
+STEPS: Final[dict[Level, int]] = {"minute": 60 * SECOND, "hour": HOUR}
+OTHER: Final = "other"
+MOST_SERIES: Final = 500
+"""How many combinations of plan, tool and pool are counted apart; later ones count together as `other`."""
+MOST_REASONS: Final = 20
+"""How many reasons of failures one rollup has; later ones count together as `other`."""
+MOST_LEFT_OUT: Final = 1_000
+"""How many numbers of commits may be left out to be counted later; beyond it the oldest are given up."""
+_FINEST: Final = 10
+_PARTS: Final = 4
+_LONGEST: Final = (1 << 32) - 1
+"""Durations are counted in units of 2^10 µs, about a millisecond, up to 2^32 of them, about 51 days. Up to 32 units
+each has a bucket; above that, each doubling has 2^4 buckets of equal width, so a bucket is at most 6.25 % wide."""
+
+
+# What a commit did
+
+
+def figures_of(changes: Changes) -> Figures | None:
+    """The figures of a commit; None if it changed neither a job nor a balance."""
+    if not changes.jobs and not changes.entries:
+        return None
+    series: dict[Series, list[int]] = {}
+    waits: dict[int, int] = {}
+    runs: dict[int, int] = {}
+    failures: dict[str, int] = {}
+    dead = provider_cost = 0
+    for change in changes.jobs:
+        before, after = change.before, change.after
+        old, new = None if before is None else before.place, after.place
+        if before is not None:
+            dead += (after.dead_at is not None) - (before.dead_at is not None)
+            if after.provider_cost is not before.provider_cost:
+                provider_cost += (after.provider_cost or 0) - (before.provider_cost or 0)
+            if type(old) is type(new) and after.started_at == before.started_at:
+                continue
+        else:
+            dead += after.dead_at is not None
+            provider_cost += after.provider_cost or 0
+        name = after.plan, after.spec.tool, after.spec.pool
+        counts = series.get(name)
+        if counts is None:
+            counts = series[name] = [0, 0, 0, 0, 0, 0, 0]
+        if type(old) is Ready:
+            counts[0] -= 1
+        elif type(old) is Parked:
+            counts[1] -= 1
+        if type(new) is Ready:
+            counts[0] += 1
+        elif type(new) is Parked:
+            counts[1] += 1
+        if before is None:
+            counts[2] += 1
+        if after.started_at is not None and (before is None or before.started_at is None):
+            counts[3] += 1
+            bucket = duration_bucket(after.started_at - after.created_at)
+            waits[bucket] = waits.get(bucket, 0) + 1
+        if new is None:
+            _count_end(after, counts, runs, failures)
+    charged, refunded, granted = _money(changes.entries)
+    made = tuple(JobCounts(*name, *counts) for name, counts in series.items() if any(counts))
+    figures = Figures(made, waits, runs, failures, dead, charged, refunded, granted, provider_cost)
+    return figures if made or dead or provider_cost or changes.entries else None
+
+
+def _count_end(job: Job, counts: list[int], runs: dict[int, int], failures: dict[str, int]) -> None:
+    if job.status == "completed":
+        counts[4] += 1
+        if job.started_at is not None and job.finished_at is not None:
+            bucket = duration_bucket(job.finished_at - job.started_at)
+            runs[bucket] = runs.get(bucket, 0) + 1
+    elif job.status == "failed":
+        counts[5] += 1
+        reason = error_reason(job.error)
+        failures[reason] = failures.get(reason, 0) + 1
+    else:
+        counts[6] += 1
+
+
+def _money(entries: list[Entry]) -> tuple[int, int, int]:
+    charged = refunded = granted = 0
+    for entry in entries:
+        match entry.kind:
+            case "charge":
+                charged -= entry.amount
+            case "refund":
+                refunded += entry.amount
+            case _:
+                granted += entry.amount
+    return charged, refunded, granted
+
+
+# Durations
+
+
+def duration_bucket(duration_us: int) -> int:
+    """The bucket that counts durations of this length."""
+    units = 0 if duration_us < 0 else duration_us >> _FINEST
+    if units > _LONGEST:
+        units = _LONGEST
+    doublings = units.bit_length() - _PARTS - 1
+    return units if doublings <= 0 else (doublings << _PARTS) + (units >> doublings)
+
+
+def bucket_bounds(bucket: int) -> tuple[int, int]:
+    """From where to where the durations of a bucket reach, in microseconds."""
+    doublings = max(0, (bucket >> _PARTS) - 1)
+    units = bucket - (doublings << _PARTS)
+    return units << doublings + _FINEST, units + 1 << doublings + _FINEST
+
+
+def percentile_s(buckets: dict[int, int], share: float) -> float | None:
+    """The duration that this share of all does not exceed, in seconds; None if there is none. It lies in the bucket of
+    the exact value: within 6.25 % of it, or within 1.1 ms if it is short."""
+    rank = share * sum(buckets.values())
+    for bucket in sorted(buckets):
+        count = buckets[bucket]
+        if rank <= count and count:
+            low, high = bucket_bounds(bucket)
+            return (low + (high - low) * max(0.0, rank) / count) / SECOND
+        rank -= count
+    return None
+
+
+# Added up
+
+
+def total(parts: Iterable[Figures], known: frozenset[Series] | None = None) -> Figures:
+    """The sum of figures. Series that are not `known` count as `other`, and so do reasons beyond the limit."""
+    series: dict[Series, list[int]] = {}
+    waits: dict[int, int] = {}
+    runs: dict[int, int] = {}
+    failures: dict[str, int] = {}
+    sums = [0, 0, 0, 0, 0]
+    for part in parts:
+        for one in part.counts:
+            name = one.plan, one.tool, one.pool
+            if known is not None and name not in known:
+                name = OTHER, OTHER, OTHER
+            _add_counts(series, name, one)
+        for into, more in ((waits, part.waits), (runs, part.runs)):
+            for bucket, count in more.items():
+                into[bucket] = into.get(bucket, 0) + count
+        for reason, count in part.failures.items():
+            named = reason if reason in failures or len(failures) < MOST_REASONS else OTHER
+            failures[named] = failures.get(named, 0) + count
+        for index, more_of in enumerate((part.dead, part.charged, part.refunded, part.granted, part.provider_cost)):
+            sums[index] += more_of
+    counts = tuple(JobCounts(*name, *numbers) for name, numbers in sorted(series.items()) if any(numbers))
+    return Figures(counts, waits, runs, failures, *sums)
+
+
+def _add_counts(series: dict[Series, list[int]], name: Series, more: JobCounts) -> None:
+    numbers = series.setdefault(name, [0, 0, 0, 0, 0, 0, 0])
+    for index, number in enumerate(astuple(more)[3:]):
+        numbers[index] += number
+
+
+def rollup_key(level: Level, begins_at: int) -> str:
+    """Keys of one level are in the order of time."""
+    return f"{level} {begins_at // STEPS[level]:012d}"
+
+
+def begin_of(level: Level, at: int) -> int:
+    return at - at % STEPS[level]
+
+
+def kept_us(policy: Policy, level: Level) -> int:
+    kept_ms = policy.minute_figures_kept_ms if level == "minute" else policy.hour_figures_kept_ms
+    return kept_ms * MILLISECOND
+
+
+def fold_figures(ws: Workspace, command: FoldFigures) -> Folded:
+    """Adds figures to the rollups, unless somebody has moved the cursor since they were read."""
+    cursor = _cursor(ws)
+    if cursor.turn != command.turn:
+        return Folded(cursor, changed=False)
+    assert cursor.number <= command.number, "the cursor of figures never goes back"
+    assert set(command.came) <= set(cursor.left_out), "only numbers that were left out may come later"
+    known = _known(cursor, command.figures)
+    for begins_at, figures in command.figures:
+        _add_to_rollups(ws, begins_at, figures, known)
+    left_out = sorted({*cursor.left_out, *command.left_out} - {*command.came})
+    cursor = replace(
+        cursor,
+        turn=cursor.turn + 1,
+        number=command.number,
+        folded_at=max(cursor.folded_at, command.folded_at),
+        left_out=tuple(left_out[-MOST_LEFT_OUT:]),
+        waiting=_waiting(cursor, [figures for _, figures in command.figures], known),
+        gap_at=ws.now if command.has_gap else cursor.gap_at,
+    )
+    ws.put(cursor)
+    return Folded(cursor)
+
+
+def _cursor(ws: Workspace) -> FigureCursor:
+    return ws.find(FigureCursor, CURSOR) or FigureCursor(CURSOR)
+
+
+def _known(cursor: FigureCursor, parts: Iterable[tuple[int, Figures]]) -> frozenset[Series]:
+    """The series that are counted apart: those that were so far, and new ones while there is room."""
+    known = dict.fromkeys((one.plan, one.tool, one.pool) for one in cursor.waiting)
+    for _, figures in parts:
+        for one in figures.counts:
+            if len(known) < MOST_SERIES:
+                known.setdefault((one.plan, one.tool, one.pool))
+    return frozenset(known)
+
+
+def _add_to_rollups(ws: Workspace, at: int, figures: Figures, known: frozenset[Series] | None) -> None:
+    for level in STEPS:
+        begins_at = begin_of(level, at)
+        key = rollup_key(level, begins_at)
+        found = ws.find(Rollup, key)
+        parts = (figures,) if found is None else (found.figures, figures)
+        ws.put(Rollup(key, begins_at, total(parts, known)))
+
+
+def _waiting(cursor: FigureCursor, parts: list[Figures], known: frozenset[Series]) -> tuple[QueueCount, ...]:
+    waiting = {(one.plan, one.tool, one.pool): (one.ready, one.parked) for one in cursor.waiting}
+    for one in total(parts, known).counts:
+        name = one.plan, one.tool, one.pool
+        ready, parked = waiting.get(name, (0, 0))
+        waiting[name] = ready + one.ready, parked + one.parked
+    return tuple(QueueCount(*name, *counts) for name, counts in sorted(waiting.items()))
+
+
+def correct_queue(ws: Workspace, command: CorrectQueue) -> Folded:
+    """Takes over how many jobs wait. What differs counts as if it had come now, so charts end where the queue is."""
+    cursor = _cursor(ws)
+    if cursor.turn != command.turn:
+        return Folded(cursor, changed=False)
+    counted = Figures(tuple(JobCounts(*astuple(one)) for one in command.waiting))
+    known = _known(cursor, [(command.at, counted)])
+    believed = (JobCounts(one.plan, one.tool, one.pool, -one.ready, -one.parked) for one in cursor.waiting)
+    difference = total([counted, Figures(tuple(believed))], known)
+    if not difference.counts:
+        return Folded(cursor, changed=False)
+    _add_to_rollups(ws, command.at, difference, known)
+    cursor = replace(cursor, turn=cursor.turn + 1, waiting=_waiting(cursor, [difference], known))
+    ws.put(cursor)
+    return Folded(cursor)
+
+
+def forget_rollups(ws: Workspace, command: ForgetRollups) -> Forgotten:
+    """Deletes those that are older than they are kept."""
+    old = [found for key in command.keys if (found := ws.find(Rollup, key)) is not None and _is_over(ws, found)]
+    for rollup in old:
+        ws.remove(rollup)
+    return Forgotten(changed=bool(old))
+
+
+def _is_over(ws: Workspace, rollup: Rollup) -> bool:
+    level: Level = "minute" if rollup.key.startswith("minute") else "hour"
+    return rollup.begins_at + STEPS[level] <= ws.now - kept_us(ws.policy, level)
+
+
+def _needs_fold(wanted: Needs, command: FoldFigures) -> None:
+    wanted.find(FigureCursor, CURSOR)
+    for begins_at, _ in command.figures:
+        wanted.find(Rollup, *(rollup_key(level, begin_of(level, begins_at)) for level in STEPS))
+
+
+def _needs_correction(wanted: Needs, command: CorrectQueue) -> None:
+    wanted.find(FigureCursor, CURSOR)
+    wanted.find(Rollup, *(rollup_key(level, begin_of(level, command.at)) for level in STEPS))
+
+
+def _needs_forget(wanted: Needs, command: ForgetRollups) -> None:
+    wanted.find(Rollup, *command.keys)
+
+
+RULES = (
+    Rule(FoldFigures, decide=fold_figures, needs=_needs_fold, locks_account=False),
+    Rule(CorrectQueue, decide=correct_queue, needs=_needs_correction, locks_account=False),
+    Rule(ForgetRollups, decide=forget_rollups, needs=_needs_forget, locks_account=False),
+)

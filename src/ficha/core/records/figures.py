@@ -1,0 +1,85 @@
+"""Figures: what commits did to jobs and credits, added up by minute and by hour."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import field
+
+from .base import Record
+from .keyed import Keyed
+
+
+class JobCounts(Record, frozen=True, array_like=True):
+    """Jobs of a plan, tool and pool: by how many more are ready and parked than before, and how many were submitted,
+    started for the first time, and ended in each way."""
+
+    plan: str
+    tool: str
+    pool: str
+    ready: int = 0
+    parked: int = 0
+    submitted: int = 0
+    started: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+
+class Figures(Record, frozen=True, omit_defaults=True):
+    """What one commit did, or many together.
+
+    waits, runs: how many jobs waited for their first start, and how many completed jobs took from it to their end, by
+        the length of the time (`duration_bucket`). failures: failed jobs by reason.
+    dead: by how many more dead letters there are than before.
+    charged, refunded, granted: credits. Corrections count as granted, up or down, so that granted less charged plus
+        refunded is the sum of all balances.
+    provider_cost: in millionths of the operator's currency.
+    """
+
+    counts: tuple[JobCounts, ...] = ()
+    waits: dict[int, int] = field(default_factory=dict)
+    runs: dict[int, int] = field(default_factory=dict)
+    failures: dict[str, int] = field(default_factory=dict)
+    dead: int = 0
+    charged: int = 0
+    refunded: int = 0
+    granted: int = 0
+    provider_cost: int = 0
+
+
+class Rollup(Keyed, frozen=True, tag=True):
+    """The figures of one minute or one hour. The key says which (`rollup_key`)."""
+
+    is_in_every_part: ClassVar[bool] = False
+
+    key: str
+    begins_at: int
+    figures: Figures
+
+
+class QueueCount(Record, frozen=True, array_like=True):
+    """How many jobs of a plan, tool and pool are ready, and how many are parked."""
+
+    plan: str
+    tool: str
+    pool: str
+    ready: int
+    parked: int
+
+
+class FigureCursor(Keyed, frozen=True, tag=True):
+    """How far commits are added up, and how many jobs wait after them."""
+
+    name: str
+    turn: int = 0
+    """Rises with every change: whoever decided on an older one changes nothing."""
+    number: int = 0
+    """The number of the last commit that was looked at. All before it are counted, but for those left out."""
+    folded_at: int = 0
+    """Up to when the figures tell of what happened."""
+    left_out: tuple[int, ...] = ()
+    """Numbers below it that a transaction may still use that lasted too long to be waited for."""
+    waiting: tuple[QueueCount, ...] = ()
+    gap_at: int | None = None
+    """When it was last found that commits had been deleted before they were counted."""

@@ -1,0 +1,191 @@
+"""Adds up the figures of commits by minute and by hour.
+
+Every commit carries its own figures (`core/figures.py`). The leader of the sweepers reads those that are settled, sums
+them up and sends one command, whose rule refuses it if somebody else was faster: each commit counts exactly once,
+whoever does it and whatever dies. Work per turn is bounded; what is left is done in the next turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from ..core.commands import CorrectQueue, FoldFigures, ForgetRollups
+from ..core.figures import CURSOR, MOST_LEFT_OUT, STEPS, begin_of, kept_us, total
+from ..core.outcomes import Folded
+from ..core.policy import SECOND
+from ..core.records import FigureCursor, Figures, JobCounts, QueueCount
+from ..store.base import (
+    Commit,
+    CommitFigures,
+    FigurePoint,
+    GetFigurePoint,
+    GetHorizon,
+    GetQueueCounts,
+    ListCommits,
+    ListFigures,
+    ListOldRollups,
+)
+from .settled_commits import Settled, SettledCommits
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+log = logging.getLogger("ficha.engine")
+
+PAGE: Final = 500
+PAGES: Final = 20
+"""How many commits one command adds up, and how many commands one turn sends, at most."""
+SECOND_LOOK_S: Final = 0.02
+"""After how long the horizon is read again where transactions are under way: most have ended by then."""
+IDLE: Final = 300 * SECOND
+"""How often the cursor follows commits that have no figures."""
+CORRECT_S: Final = 3_600.0
+CORRECT_SHARE: Final = 0.001
+CORRECTED_JOBS: Final = 100_000
+"""How often the jobs that wait are counted one by one, which part of the time that may take, and up to how many."""
+AHEAD: Final = 5_000
+"""Commits beyond the cursor that are read to compare with it, at most."""
+PRUNE_S: Final = 600.0
+"""How often old rollups are looked for."""
+
+
+class FigureFolder:
+    """Adds up what was committed. One process at a time should do it; if several do, nothing counts twice."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._settled = SettledCommits()
+        self._looked_at = 0
+        """Up to this number, commits after the cursor have no figures."""
+        self._next_correction_at = time.monotonic() + CORRECT_S
+        self._next_pruning_at = 0.0
+
+    async def fold(self) -> bool:
+        """Adds up what is settled; returns whether there is more."""
+        point = await self._engine.store.read(GetFigurePoint())
+        settled = await self._look()
+        is_behind, cursor = await self._fold(point, settled)
+        if not is_behind and cursor is not None:
+            await self._correct(cursor)
+        await self._prune(point.now)
+        return is_behind
+
+    async def _look(self) -> Settled:
+        horizon = await self._engine.store.read(GetHorizon())
+        settled = self._settled.observe(horizon, time.monotonic())
+        if settled.number < horizon.last:
+            await asyncio.sleep(SECOND_LOOK_S)
+            horizon = await self._engine.store.read(GetHorizon())
+            settled = self._settled.observe(horizon, time.monotonic())
+        return settled
+
+    async def _fold(self, point: FigurePoint, settled: Settled) -> tuple[bool, FigureCursor | None]:
+        """Whether more is left, and the cursor now; None if somebody else moved it."""
+        cursor = point.cursor or FigureCursor(CURSOR)
+        is_new = point.cursor is None and point.first > 1
+        has_gap = point.cursor is not None and point.first > cursor.number + 1
+        if has_gap:
+            log.warning("commits up to %d were deleted before their figures were added up", point.first - 1)
+        if has_gap or is_new:
+            self._next_correction_at = 0.0
+        after = max(cursor.number, self._looked_at, point.first - 1)
+        came = await self._came(cursor)
+        gone = cursor.left_out if settled.is_final else tuple(one.number for one in came)
+        for _ in range(PAGES):
+            page = await self._page(after, settled.number)
+            is_last = len(page) < PAGE
+            number = max(after, page[-1].number if not is_last else settled.number)
+            holes = await self._holes(after, min(number, settled.holes_to))
+            is_idle_long = number - cursor.number > 1 and point.now - cursor.folded_at >= IDLE
+            if not (page or gone or holes or has_gap or is_idle_long):
+                self._looked_at = number
+                return False, cursor
+            command = FoldFigures(
+                cursor.turn,
+                number,
+                point.now if is_last else page[-1].at,
+                figures=_by_minute([*came, *page]),
+                came=gone,
+                left_out=holes,
+                has_gap=has_gap,
+            )
+            outcome = await self._engine.call(command)
+            if not isinstance(outcome, Folded) or not outcome.changed:
+                return True, None
+            cursor, after = outcome.cursor, number
+            came, gone, has_gap = [], (), False
+            if is_last:
+                return False, cursor
+        return True, cursor
+
+    async def _page(self, after: int, last: int) -> list[CommitFigures]:
+        return await self._engine.store.read(ListFigures(after, last, PAGE)) if after < last else []
+
+    async def _came(self, cursor: FigureCursor) -> list[CommitFigures]:
+        if not cursor.left_out:
+            return []
+        return await self._engine.store.read(ListFigures(among=cursor.left_out))
+
+    async def _holes(self, after: int, last: int) -> tuple[int, ...]:
+        """The numbers that no commit has so far."""
+        if after >= last:
+            return ()
+        found: set[int] = set()
+        page: list[Commit] | None = None
+        while page is None or (len(page) == PAGE and page[-1].number < last):
+            page = await self._engine.store.read(ListCommits(after=max(found, default=after), limit=PAGE))
+            found.update(commit.number for commit in page)
+        return tuple(number for number in range(after + 1, last + 1) if number not in found)[-MOST_LEFT_OUT:]
+
+    async def _correct(self, cursor: FigureCursor) -> None:
+        """Counts the jobs that wait one by one, so that an error (after a gap, or from rows changed by hand) does not
+        stay. What was committed since the cursor is taken off the count."""
+        if time.monotonic() < self._next_correction_at:
+            return
+        is_urgent = self._next_correction_at == 0.0
+        began_at = time.monotonic()
+        if is_urgent or sum(one.ready + one.parked for one in cursor.waiting) <= CORRECTED_JOBS:
+            point = await self._engine.store.read(GetFigurePoint())
+            found = await self._engine.store.read(GetQueueCounts(cursor.number, cursor.left_out, AHEAD))
+            command = CorrectQueue(cursor.turn, point.now, _before(found.counts, found.ahead))
+            outcome = await self._engine.call(command) if len(found.ahead) < AHEAD else None
+            if isinstance(outcome, Folded) and outcome.changed:
+                log.warning("the figures of waiting jobs were off, and were corrected")
+        took_s = time.monotonic() - began_at
+        self._next_correction_at = time.monotonic() + max(CORRECT_S, took_s / CORRECT_SHARE)
+
+    async def _prune(self, now: int) -> None:
+        if time.monotonic() < self._next_pruning_at:
+            return
+        self._next_pruning_at = time.monotonic() + PRUNE_S
+        policy = self._engine.policy
+        for level in STEPS:
+            keys = await self._engine.store.read(
+                ListOldRollups(level, now - kept_us(policy, level) - STEPS[level], PAGE)
+            )
+            if keys:
+                await self._engine.call(ForgetRollups(tuple(keys)))
+            if len(keys) == PAGE:
+                self._next_pruning_at = 0.0
+
+
+def _by_minute(commits: list[CommitFigures]) -> tuple[tuple[int, Figures], ...]:
+    found: defaultdict[int, list[Figures]] = defaultdict(list)
+    for commit in commits:
+        found[begin_of("minute", commit.at)].append(commit.figures)
+    return tuple((begins_at, total(parts)) for begins_at, parts in sorted(found.items()))
+
+
+def _before(counts: list[QueueCount], ahead: list[CommitFigures]) -> tuple[QueueCount, ...]:
+    """What waited before these commits."""
+    counted = Figures(tuple(JobCounts(one.plan, one.tool, one.pool, -one.ready, -one.parked) for one in counts))
+    found = total([counted, *(commit.figures for commit in ahead)])
+    return tuple(
+        QueueCount(one.plan, one.tool, one.pool, -one.ready, -one.parked)
+        for one in found.counts
+        if one.ready or one.parked
+    )

@@ -1,0 +1,94 @@
+"""Questions about figures: those of single commits, those that are added up, and what alerts are made of."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ...core.figures import Level
+from ...core.records import FigureCursor, Figures, QueueCount, Rollup, Worker
+from .query import Query
+
+
+class CommitFigures(Struct, frozen=True):
+    """The figures of one commit, and when it was made."""
+
+    number: int
+    at: int
+    figures: Figures
+
+
+class ListFigures(Query[list[CommitFigures]], frozen=True):
+    """The figures of the commits that have some, oldest first, after the number `after` and up to `last`; or of those
+    with the numbers `among`."""
+
+    after: int = 0
+    last: int = 2**62
+    limit: int = 500
+    among: tuple[int, ...] = ()
+
+
+class FigurePoint(Struct, frozen=True):
+    """The time, how far figures are added up (None: nothing is yet), and the number of the oldest commit that is kept
+    (0 if there is none)."""
+
+    now: int
+    cursor: FigureCursor | None
+    first: int
+
+
+class GetFigurePoint(Query[FigurePoint], frozen=True):
+    """By the database's clock."""
+
+
+class ListRollups(Query[list[Rollup]], frozen=True):
+    """The figures of each minute or hour from this time on, oldest first. Those in which nothing happened have none."""
+
+    level: Level
+    since_at: int
+
+
+class ListOldRollups(Query[list[str]], frozen=True):
+    """The keys of rollups of a level that began before this time, oldest first."""
+
+    level: Level
+    before_at: int
+    limit: int = 500
+
+
+class QueueCounts(Struct, frozen=True):
+    """The jobs that wait, counted one by one, and the figures of commits that are part of that count and were not added
+    up yet."""
+
+    counts: list[QueueCount]
+    ahead: list[CommitFigures]
+
+
+class GetQueueCounts(Query[QueueCounts], frozen=True):
+    """In one view. It takes longer the more jobs wait. after, left_out: as the cursor of figures says."""
+
+    after: int
+    left_out: tuple[int, ...] = ()
+    limit: int = 5_000
+
+
+class AlertCounts(Struct, frozen=True):
+    """stuck: held jobs whose lease or deadline is over, or that were silent for too long. dead: dead letters. messages,
+    hooks: webhook messages and hooks that have been due for so long. The last three are counted up to a limit."""
+
+    stuck: int
+    dead: int
+    messages: int
+    hooks: int
+
+
+class GetAlertCounts(Query[AlertCounts], frozen=True):
+    stuck_ms: int
+    late_ms: int
+    limit: int
+
+
+class ListWorkersSeen(Query[list[Worker]], frozen=True):
+    """The workers that have not stopped and were heard of since this time, by name."""
+
+    since_at: int
+    limit: int = 10_000

@@ -1,0 +1,94 @@
+"""The queries about figures: those of single commits, those added up, and what alerts are made of."""
+
+# ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from ..core.figures import CURSOR, rollup_key
+from ..core.records import QueueCount, Rollup, Worker
+from . import base as q
+from .commits import decoded_figures
+from .keyed.tables import KEYED
+from .sql.dialect import Asking, Dialect, Select, Statement, sql_file
+from .sql.tables import WORKERS
+
+_ROLLUPS: Final = KEYED["Rollup"]
+_CURSORS: Final = KEYED["FigureCursor"]
+_text: Final = partial(sql_file, "ficha.store.sql")
+
+
+def list_figures(sql: Dialect, query: q.ListFigures, now: int | None) -> Asking[list[q.CommitFigures]]:
+    page = Select(sql, f"SELECT number, {sql.read('at', 'instant')}, figures FROM ficha.commits")
+    page.where("figures IS NOT NULL")
+    if query.among:
+        rows = yield Statement(
+            f"{page.statement().text}AND {sql.among('number', 1, 'number')} ORDER BY number",
+            (sql.values(query.among, "number"),),
+        )
+    else:
+        page.matches("number", ">", query.after, "number")
+        page.matches("number", "<=", query.last, "number")
+        rows = yield page.statement("ORDER BY number", query.limit)
+    return [q.CommitFigures(number, at, decoded_figures(text)) for number, at, text in rows]
+
+
+def get_figure_point(sql: Dialect, query: q.GetFigurePoint, now: int | None) -> Asking[q.FigurePoint]:
+    first = "SELECT coalesce(min(number), 0) FROM ficha.commits"
+    time = f"coalesce({sql.parameter(1, 'number')}, {sql.clock})"
+    [(at, number, *cursor)] = yield Statement(
+        f"SELECT {time}, ({first}), {sql.selected(_CURSORS, 't')} FROM (SELECT 1) AS one "
+        f"LEFT JOIN ficha.figure_cursors t ON t.name = {sql.parameter(2, 'text')}",
+        (now, CURSOR),
+    )
+    return q.FigurePoint(int(at), None if cursor[0] is None else _CURSORS.record(cursor), number)
+
+
+def list_rollups(sql: Dialect, query: q.ListRollups, now: int | None) -> Asking[list[Rollup]]:
+    page = Select(sql, f"SELECT {sql.selected(_ROLLUPS, 't')} FROM ficha.rollups t")
+    page.matches("t.key", ">=", rollup_key(query.level, query.since_at), "text")
+    page.matches("t.key", "<", f"{query.level} ~", "text")
+    return [*map(_ROLLUPS.record, (yield page.statement("ORDER BY t.key")))]
+
+
+def list_old_rollups(sql: Dialect, query: q.ListOldRollups, now: int | None) -> Asking[list[str]]:
+    page = Select(sql, "SELECT t.key FROM ficha.rollups t")
+    page.matches("t.key", ">=", f"{query.level} ", "text")
+    page.matches("t.key", "<", rollup_key(query.level, query.before_at), "text")
+    return [row[0] for row in (yield page.statement("ORDER BY t.key", query.limit))]
+
+
+def get_queue_counts(sql: Dialect, query: q.GetQueueCounts, now: int | None) -> Asking[q.QueueCounts]:
+    counts = [QueueCount(*row[:3], *map(int, row[3:])) for row in (yield Statement(_text("queue_counts")))]
+    ahead = yield from list_figures(sql, q.ListFigures(query.after, limit=query.limit), now)
+    if query.left_out:
+        ahead += yield from list_figures(sql, q.ListFigures(among=query.left_out), now)
+    return q.QueueCounts(counts, ahead)
+
+
+def get_alert_counts(sql: Dialect, query: q.GetAlertCounts, now: int | None) -> Asking[q.AlertCounts]:
+    text = _text("alert_counts").format(moment=sql.moment, limit=sql.parameter(4, "number"))
+    [row] = yield Statement(text, (now, query.stuck_ms, query.late_ms, query.limit, 0))
+    return q.AlertCounts(*row)
+
+
+def list_workers_seen(sql: Dialect, query: q.ListWorkersSeen, now: int | None) -> Asking[list[Worker]]:
+    page = Select(sql, f"SELECT {sql.selected(WORKERS, 't')} FROM ficha.workers t")
+    page.where("t.stopped_at IS NULL")
+    page.matches("t.seen_at", ">=", query.since_at, "instant")
+    return [*map(WORKERS.record, (yield page.statement("ORDER BY t.name", query.limit)))]
+
+
+FIGURE_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
+    q.ListFigures: list_figures,
+    q.GetFigurePoint: get_figure_point,
+    q.ListRollups: list_rollups,
+    q.ListOldRollups: list_old_rollups,
+    q.GetQueueCounts: get_queue_counts,
+    q.GetAlertCounts: get_alert_counts,
+    q.ListWorkersSeen: list_workers_seen,
+}
+SEVERAL_FIGURES: Final[frozenset[type[q.Query[Any]]]] = frozenset({q.GetQueueCounts})
+"""Those of several statements."""

@@ -1,0 +1,87 @@
+"""The memory store's answers about figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from ...core.figures import CURSOR, rollup_key
+from ...core.policy import MILLISECOND
+from ...core.records import HELD, Delivery, FigureCursor, Job, Leased, QueueCount, Ready, Rollup, Worker
+from .. import base as q
+
+if TYPE_CHECKING:
+    from .store import MemoryStore
+
+
+def _list_figures(store: MemoryStore, query: q.ListFigures) -> list[q.CommitFigures]:
+    found = [
+        q.CommitFigures(commit.number, commit.at, commit.figures)
+        for commit in store.commit_rows
+        if commit.figures is not None
+        and (commit.number in query.among if query.among else query.after < commit.number <= query.last)
+    ]
+    return found if query.among else found[: query.limit]
+
+
+def _get_figure_point(store: MemoryStore, query: q.GetFigurePoint) -> q.FigurePoint:
+    first = store.commit_rows[0].number if store.commit_rows else 0
+    return q.FigurePoint(store.clock(), store.state.of(FigureCursor).get(CURSOR), first)
+
+
+def _list_rollups(store: MemoryStore, query: q.ListRollups) -> list[Rollup]:
+    first, last = rollup_key(query.level, query.since_at), f"{query.level} ~"
+    return [rollup for key, rollup in sorted(store.state.of(Rollup).items()) if first <= key < last]
+
+
+def _list_old_rollups(store: MemoryStore, query: q.ListOldRollups) -> list[str]:
+    first, last = f"{query.level} ", rollup_key(query.level, query.before_at)
+    return [key for key in sorted(store.state.of(Rollup)) if first <= key < last][: query.limit]
+
+
+def _get_queue_counts(store: MemoryStore, query: q.GetQueueCounts) -> q.QueueCounts:
+    counts = Counter(
+        (job.plan, job.spec.tool, job.spec.pool, type(job.place) is Ready)
+        for job in store.state.jobs.values()
+        if job.status == "queued"
+    )
+    names = sorted({name[:3] for name in counts})
+    ahead = _list_figures(store, q.ListFigures(query.after, limit=query.limit))
+    if query.left_out:
+        ahead += _list_figures(store, q.ListFigures(among=query.left_out))
+    return q.QueueCounts([QueueCount(*name, counts[*name, True], counts[*name, False]) for name in names], ahead)
+
+
+def _get_alert_counts(store: MemoryStore, query: q.GetAlertCounts) -> q.AlertCounts:
+    now, state = store.clock(), store.state
+    late_at = now - query.late_ms * MILLISECOND
+    stuck = sum(_is_overdue(job, now, now - query.stuck_ms * MILLISECOND) for job in state.jobs.values())
+    dead = sum(job.dead_at is not None for job in state.jobs.values())
+    messages = sum(one.state == "pending" and one.due_at <= late_at for one in state.of(Delivery).values())
+    hooks = sum(hook.due_at <= late_at for hook in state.hooks.values())
+    return q.AlertCounts(stuck, *(min(count, query.limit) for count in (dead, messages, hooks)))
+
+
+def _is_overdue(job: Job, now: int, stuck_at: int) -> bool:
+    place = job.place
+    if not isinstance(place, HELD):
+        return False
+    is_silent = isinstance(place, Leased) and (place.expires_at <= now or place.heartbeat_at <= stuck_at)
+    return is_silent or place.deadline_at <= now
+
+
+def _list_workers_seen(store: MemoryStore, query: q.ListWorkersSeen) -> list[Worker]:
+    found = [one for one in store.state.workers.values() if one.stopped_at is None and one.seen_at >= query.since_at]
+    return sorted(found, key=lambda worker: worker.name)[: query.limit]
+
+
+FIGURE_READS: Final[dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]]] = {
+    q.ListFigures: _list_figures,
+    q.GetFigurePoint: _get_figure_point,
+    q.ListRollups: _list_rollups,
+    q.ListOldRollups: _list_old_rollups,
+    q.GetQueueCounts: _get_queue_counts,
+    q.GetAlertCounts: _get_alert_counts,
+    q.ListWorkersSeen: _list_workers_seen,
+}

@@ -1,0 +1,7 @@
+-- The jobs that wait, by plan, tool and pool. Only those are read of all jobs.
+SELECT j.plan, j.tool, j.pool, sum(w.ready), sum(w.parked)
+FROM (
+    SELECT job_id, 1 AS ready, 0 AS parked FROM ficha.ready UNION ALL SELECT job_id, 0, 1 FROM ficha.parked
+) AS w JOIN ficha.jobs j ON j.id = w.job_id
+GROUP BY j.plan, j.tool, j.pool
+ORDER BY j.plan, j.tool, j.pool
