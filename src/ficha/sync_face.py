@@ -186,6 +186,7 @@ class SyncOperations:
     margins = plain(AllOperations.margins)
     workers = plain(AllOperations.workers)
     stats = plain(AllOperations.stats)
+    overview = plain(AllOperations.overview)
     reservations = plain(AllOperations.reservations)
     idempotency_keys = plain(AllOperations.idempotency_keys)
     audit = plain(AllOperations.audit)

@@ -17,7 +17,7 @@ from .core.payload import CheckedJson, canonical, text_problem
 from .core.policy import DAY, MAX_PROVIDER_COST, millionths
 from .core.records import Status
 from .declarations import LONGEST_S, name_problem
-from .engine.views import PAGE_BYTES, STORED_TEXTS, JobText, instant, moment
+from .engine.views import PAGE_BYTES, RANGES, STORED_TEXTS, JobText, OverviewRange, instant, moment
 from .errors import Refused
 from .files.names import clean_name
 from .json_values import stored_json
@@ -71,6 +71,13 @@ class Limits(Struct, frozen=True):
 
 def invalid(message: str) -> Refused:
     return Refused.of(Refusal("INVALID_ARGUMENT", f"{message}; nothing was changed."))
+
+
+def overview_range(value: Any) -> OverviewRange:
+    """The time that an overview tells of."""
+    if (found := next((known for known in RANGES if known == value), None)) is None:
+        raise invalid(f"range must be one of {', '.join(RANGES)}, not {value!r}")
+    return found
 
 
 def name(value: Any, what: str) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from ..core.outcomes import Recovered
 from ..engine.sweeper import SweepReport
-from ..engine.views import FinishView, Hold, JobView, KeyView, Page
+from ..engine.views import RANGES, FinishView, Hold, JobView, KeyView, Overview, Page
 from ..operations import BoundOperations
 from ..store.base import Stats
 from .backend import Backend, on_backend
@@ -43,8 +43,18 @@ KEYS: Final[dict[str, Callable[[KeyView], Any]]] = {
 }
 
 
-def stats(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """Show statistics of the active jobs."""
+def stats(
+    range: Annotated[
+        str | None, typer.Option(help=f"Show what happened in a time up to now instead: {', '.join(RANGES)}.")
+    ] = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show statistics of the active jobs, or of a time."""
+    if range is not None:
+        _overview(range, app, database, as_json=as_json)
+        return
 
     async def work(backend: Backend) -> tuple[Stats, float | None]:
         return await backend.stats(), _stuck_s(backend)
@@ -62,6 +72,40 @@ def stats(app: App = None, database: Database = None, as_json: AsJson = False) -
             "average run": None if found.avg_run_s is None else f"{found.avg_run_s:.1f} s",
         }
     )
+
+
+def _overview(asked: str, app: str | None, database: str | None, *, as_json: bool) -> None:
+    async def work(backend: Backend) -> Overview:
+        return await backend.overview(asked)
+
+    found = on_backend(app, database, work, needs="settings")
+    if as_json:
+        data(found)
+        return
+    lines = {name: getattr(found, name) for name in ("submitted", "completed", "failed", "cancelled")}
+    details(
+        {
+            **{name: sum(sum(series.values) for series in chart) for name, chart in lines.items()},
+            "waiting now": sum(series.values[-1] for series in found.depth),
+            "longest typical wait": _longest(found.wait_p50),
+            "longest typical run": _longest(found.run_p50),
+            "credits charged": credits(sum(found.charged)),
+            "credits refunded": credits(sum(found.refunded)),
+            "credits granted": credits(sum(found.granted)),
+            "provider cost": f"{sum(found.provider_cost):.2f}",
+            "workers": f"{found.workers.alive} alive, {found.workers.silent} silent",
+            "dead letters": f"{found.dead_letters}{'+' if found.dead_letters_more else ''}",
+            **{f"failed: {failure.reason}": failure.count for failure in found.failures},
+        }
+    )
+    for alert in found.alerts:
+        echo(alert.text, f"{alert.severity}: ", "bold red" if alert.severity == "critical" else "bold yellow")
+
+
+def _longest(medians: list[float | None]) -> str | None:
+    """The longest of the medians of all steps."""
+    known = [median for median in medians if median is not None]
+    return duration(max(known)) if known else None
 
 
 def stuck(

@@ -16,6 +16,7 @@ from ..engine.views import (
     JobView,
     KeyView,
     MarginView,
+    Overview,
     Page,
     PoolView,
     ProviderView,
@@ -51,6 +52,12 @@ class AdminMethods(RequestMethods):
     def stats(self) -> Flow[Stats]:
         """Figures over the active jobs."""
         return self.get("/api/system/processing-stats", Stats)
+
+    @operation
+    def overview(self, range: str = "24h") -> Flow[Overview]:
+        """What happened in a time up to now (`1h`, `6h`, `24h`, `7d` or `30d`), how things stand, and what to look at:
+        the figures behind the console's first page."""
+        return self.get("/api/admin/overview", Overview, range=range)
 
     @operation
     def dead_letters(

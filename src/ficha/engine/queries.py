@@ -10,9 +10,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from typing import Final, Literal, TypeVar
 
+from ..core.alerts import LATE_MS
 from ..core.invariants import violations
+from ..core.policy import DAY
 from ..core.pools import WaitReason, why_not_yet, why_waiting
-from ..core.records import Account, DeliveryState, File, FileUsage, Job, Pool, Ready, Status, Step
+from ..core.records import Account, DeliveryState, File, FileUsage, Job, Pool, Ready, Rollup, Status, Step
 from ..store import base as q
 from . import views as v
 from .event_tail import account_events, first_place, job_events
@@ -21,6 +23,13 @@ from .positions import Placed, Positions, QueueStanding
 
 T = TypeVar("T")
 
+OVERVIEW_S: Final = 1.0
+"""How long an overview is good for others who ask."""
+TRIES: Final = 5
+AHEAD: Final = 5_000
+"""How many commits that are not added up yet an overview adds by itself, at most."""
+WORKERS: Final = DAY
+"""A worker that was not heard of for longer is forgotten by the overview."""
 POOLS_S: Final = 0.1
 """How long an answer about pools is good for others who ask."""
 FILES_OF: Final = 50
@@ -42,6 +51,7 @@ class Queries:
         self._pools: dict[str, q.PoolCounts] = {}
         self._pools_at = float("-inf")
         self._asking: asyncio.Task[dict[str, q.PoolCounts]] | None = None
+        self._overviews: dict[v.OverviewRange, tuple[float, asyncio.Future[v.Overview]]] = {}
         self.watch = PositionWatch(self.waits)
 
     async def job(self, job_id: str) -> v.JobView | None:
@@ -218,6 +228,57 @@ class Queries:
 
     async def pools(self) -> list[v.PoolView]:
         return [v.pool_view(counts) for counts in await self._reader.read(q.ListPools())]
+
+    async def overview(self, asked: v.OverviewRange, stuck_ms: int) -> v.Overview:
+        """Figures over time and what to look at. Many who look at the same range cause one computation a second."""
+        made_at, making = self._overviews.get(asked, (float("-inf"), None))
+        is_old = time.monotonic() - made_at > OVERVIEW_S
+        if making is None or (is_old and making.done()) or (making.done() and making.exception() is not None):
+            making = asyncio.ensure_future(self._make_overview(asked, stuck_ms))
+            self._overviews[asked] = time.monotonic(), making
+        # Whoever stops waiting does not take the answer from the others.
+        return await asyncio.shield(making)
+
+    async def _make_overview(self, asked: v.OverviewRange, stuck_ms: int) -> v.Overview:
+        read = self._reader.read
+        point, rollups, minutes, hours, ahead = await self._rollups(asked)
+        parts = v.OverviewParts(
+            point,
+            rollups,
+            minutes,
+            hours,
+            ahead,
+            len(ahead) >= AHEAD,
+            await read(q.ListPools(count_waiting=False)),
+            await read(q.ListWorkersSeen(point.now - WORKERS)),
+            await read(q.ListProviders()),
+            await read(q.GetAlertCounts(stuck_ms, LATE_MS, v.DEAD_COUNTED + 1)),
+        )
+        return await asyncio.to_thread(v.overview, asked, parts)
+
+    async def _rollups(
+        self, asked: v.OverviewRange
+    ) -> tuple[q.FigurePoint, list[Rollup], list[Rollup], list[Rollup], list[q.CommitFigures]]:
+        """How far figures are added up; those of the range, of the last minutes and of the last hours; and those of
+        commits that are not added up yet."""
+        read, tries = self._reader.read, TRIES
+        while True:
+            point = await read(q.GetFigurePoint())
+            cursor = point.cursor
+            ahead = await read(q.ListFigures(0 if cursor is None else cursor.number, limit=AHEAD))
+            if cursor is not None and cursor.left_out:
+                late = await read(q.ListFigures(among=cursor.left_out))
+                ahead += late
+            steps, (minutes_at, hours_at) = v.OverviewSteps.of(asked, point.now), v.history_begins(point.now)
+            rollups = await read(q.ListRollups(steps.level, steps.begins_at))
+            minutes = await read(q.ListRollups("minute", minutes_at))
+            hours = await read(q.ListRollups("hour", hours_at))
+            tries -= 1
+            # If some were added up meanwhile, they are in the rollups and among the others: then all is read again.
+            if (await read(q.GetFigurePoint())).cursor == cursor:
+                return point, rollups, minutes, hours, ahead
+            if not tries:
+                return point, rollups, minutes, hours, []
 
     async def queue_length(self, pool: str) -> int:
         """How many jobs of a pool are queued, ready or parked; 0 if there is no such pool."""

@@ -19,6 +19,7 @@ from ..engine.views import (
     JobText,
     JobView,
     KeyView,
+    Overview,
     Page,
     PoolView,
     WorkerView,
@@ -33,6 +34,7 @@ class AdminOperations(FileOperations):
     async def sweep(self) -> SweepReport:
         """One round of recovery and clean-up, now."""
         report = await self.engine.sweep(self.actor)
+        await self.engine.figures.fold()
         return replace(report, files=await self.sweep_files())
 
     async def recover(self, job_id: str) -> Recovered:
@@ -117,6 +119,11 @@ class AdminOperations(FileOperations):
     async def stats(self) -> Stats:
         """Figures over the active jobs."""
         return await self.queries.stats(self.engine.policy.stuck_ms)
+
+    async def overview(self, range: str = "24h") -> Overview:
+        """What happened in a time up to now (`1h`, `6h`, `24h`, `7d` or `30d`), how things stand, and what to look at:
+        the figures behind the console's first page."""
+        return await self.queries.overview(arg.overview_range(range), self.engine.policy.stuck_ms)
 
     async def reservations(
         self, *, account: str | None = None, after: str | None = None, limit: int = 50

@@ -36,6 +36,16 @@ from .jobs import (
 )
 from .leases import Lease
 from .lists import PAGE_BYTES, Page, PageFiller, Whole
+from .overview import (
+    DEAD_COUNTED,
+    RANGES,
+    Overview,
+    OverviewParts,
+    OverviewRange,
+    OverviewSteps,
+    history_begins,
+    overview,
+)
 from .pools import PoolView, pool_view
 from .providers import BreakerState, MarginView, ProviderView, margin_view, provider_view
 from .sessions import SessionView, session_view
@@ -54,7 +64,9 @@ from .webhooks import (
 from .workers import WorkerView, worker_view
 
 __all__ = [
+    "DEAD_COUNTED",
     "PAGE_BYTES",
+    "RANGES",
     "STORED_TEXTS",
     "AccountView",
     "ApiKeyView",
@@ -83,6 +95,10 @@ __all__ = [
     "MarginView",
     "NewApiKey",
     "NewWebhook",
+    "Overview",
+    "OverviewParts",
+    "OverviewRange",
+    "OverviewSteps",
     "Page",
     "PageFiller",
     "PingMessage",
@@ -108,6 +124,7 @@ __all__ = [
     "event_view",
     "file_view",
     "finish_view",
+    "history_begins",
     "hold_view",
     "hook_view",
     "instant",
@@ -118,6 +135,7 @@ __all__ = [
     "message_text",
     "moment",
     "moment_if_any",
+    "overview",
     "owner_event_view",
     "owner_job_view",
     "pool_view",

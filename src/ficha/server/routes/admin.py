@@ -27,6 +27,7 @@ from ...engine.views import (
     KeyView,
     MarginView,
     NewApiKey,
+    Overview,
     Page,
     PoolView,
     ProviderView,
@@ -42,7 +43,7 @@ from ..request_body import body
 from ..responses import answer
 from .account import ledger_page, told
 from .jobs import one_key
-from .parameters import Cursor, Day, ForAccount, Include, Key, Limit, texts
+from .parameters import Cursor, Day, ForAccount, Include, Key, Limit, Range, texts
 
 routes = APIRouter(prefix="/api/admin", tags=["admin"])
 
@@ -106,6 +107,14 @@ async def change_plan(call: Admin, account: str, asked: Annotated[s.PlanBody, bo
 async def account(call: Viewer, account: str) -> Response:
     """Balance, plan and usage. A slash in a name is written `%2F`."""
     return answer(await told(call, await call.app.account(account)))
+
+
+@routes.get("/overview", summary="Figures over time, and what to look at")
+@gives(Overview, "INVALID_ARGUMENT")
+async def overview(call: Viewer, range: Range = "24h") -> Response:
+    """Queue depth, throughput, waits and runs, credits and costs over a time up to now; pools, workers and providers as
+    they stand; and alerts, each with what to do. Made from sums by minute and hour, however many jobs there are."""
+    return answer(await call.app.overview(range))
 
 
 @routes.get("/plans", summary="List plans")

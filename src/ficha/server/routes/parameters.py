@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Query
 
 from ... import validation as arg
-from ...engine.views import STORED_TEXTS, JobText
+from ...engine.views import RANGES, STORED_TEXTS, JobText
 from ...requests import JobNames
 
 Limit = Annotated[int, Query(ge=1, le=1_000, description="How many at most.")]
@@ -33,6 +33,7 @@ InSession = Annotated[
     ),
 ]
 Day = Annotated[date | None, Query(description="A day (UTC), such as 2026-03-31.")]
+Range = Annotated[str, Query(max_length=10, description=f"The time up to now: {', '.join(RANGES)}.")]
 Key = Annotated[
     str | None, Header(alias="Idempotency-Key", description="Your own name for this call: a repeat changes nothing.")
 ]

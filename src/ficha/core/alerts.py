@@ -1,0 +1,179 @@
+"""Alerts: what an operator should look at now, and what to do about it.
+
+They follow from a few cheap figures, and from nothing that takes longer the more jobs there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+from .figures import percentile_s
+from .policy import SECOND
+from .records import Figures, Pool, Worker
+from .workers import state_of
+
+AlertCode = Literal[
+    "POOL_WITHOUT_WORKER",
+    "POOL_PAUSED",
+    "WORKER_SILENT",
+    "JOBS_STUCK",
+    "PROVIDER_DOWN",
+    "DEAD_LETTERS_RISING",
+    "RUNS_SLOW",
+    "WEBHOOKS_LATE",
+    "HOOKS_LATE",
+    "FIGURES_LATE",
+    "FIGURES_MISSING",
+]
+Severity = Literal["warning", "critical"]
+
+STUCK_JOBS: Final = 10
+"""More stuck jobs than these are told: a few are recovered by themselves."""
+SILENT_S: Final = 900
+"""A worker that was not heard of for so long is told."""
+LATE_MS: Final = 300_000
+LATE_MOST: Final = 10
+"""More webhook messages or hooks than these, due for longer than this, are told."""
+RISING: Final = 10
+RISING_TIMES: Final = 2
+"""At least so many new dead letters in an hour, and so many times the mean of the hours before, are told."""
+SLOW_RUNS: Final = 20
+SLOW_S: Final = 10.0
+SLOW_TIMES: Final = 2
+"""A median of so many runs or more that is longer by this and by so many times than that of the day before is told."""
+FIGURES_LATE_S: Final = 120
+NAMES: Final = 5
+"""How many names a sentence has."""
+
+
+class Alert(Struct, frozen=True):
+    """Something to look at: a code that stays the same, how much it matters, what to do in words, and the page of the
+    console that shows it."""
+
+    code: AlertCode
+    severity: Severity
+    text: str
+    link: str
+
+
+class PoolLoad(Struct, frozen=True):
+    """A pool, how many of its jobs are ready, and how many were started in the last minutes."""
+
+    pool: Pool
+    ready: int
+    started: int
+
+
+class Circumstances(Struct, frozen=True):
+    """What alerts follow from.
+
+    workers: those that have not stopped and were heard of lately. last_hour, day_before: figures of the newest hour and
+    of the 24 hours before it. figures_late_us: how long ago the oldest commit was made that is not added up.
+    has_gap: whether figures of the time that is shown are missing.
+    """
+
+    now: int
+    pools: tuple[PoolLoad, ...] = ()
+    workers: tuple[Worker, ...] = ()
+    providers_down: Mapping[str, str | None] = field(default_factory=dict)
+    stuck: int = 0
+    late_messages: int = 0
+    late_hooks: int = 0
+    last_hour: Figures = field(default_factory=Figures)
+    day_before: Figures = field(default_factory=Figures)
+    figures_late_us: int = 0
+    has_gap: bool = False
+
+
+def alerts(seen: Circumstances) -> list[Alert]:
+    """What is to be told, the critical first."""
+    found = [*_pools(seen), *_workers(seen), *_jobs(seen), *_beside(seen)]
+    return sorted(found, key=lambda alert: alert.severity != "critical")
+
+
+def _pools(seen: Circumstances) -> Iterator[Alert]:
+    served = _served(seen)
+    for load in seen.pools:
+        name = load.pool.name
+        if not load.ready:
+            continue
+        if load.pool.paused:
+            text = f"The pool {name} is paused and {_jobs_wait(load.ready)}. Resume it when they may start."
+            yield Alert("POOL_PAUSED", "warning", text, "/pools")
+        elif name not in served and not load.started:
+            text = (
+                f"{_jobs_wait(load.ready).capitalize()} in the pool {name}, and no live worker serves it. Start one: "
+            )
+            yield Alert("POOL_WITHOUT_WORKER", "critical", f"{text}ficha worker --pools {name}", "/workers")
+
+
+def _served(seen: Circumstances) -> set[str]:
+    return {pool for worker in seen.workers if state_of(worker, seen.now) == "alive" for pool in worker.pools}
+
+
+def _workers(seen: Circumstances) -> Iterator[Alert]:
+    silent = [worker for worker in seen.workers if seen.now - worker.seen_at >= SILENT_S * SECOND]
+    if not silent:
+        return
+    served = _served(seen)
+    alone = sorted({pool for worker in silent for pool in worker.pools if pool not in served})
+    text = f"{_named('worker', [worker.name for worker in silent])} sent no heartbeat for {SILENT_S // 60} minutes. "
+    if alone:
+        text += f"Nobody else serves {_named('the pool', alone)}. Look at the machine and start the worker again."
+        yield Alert("WORKER_SILENT", "critical", text, "/workers")
+    else:
+        text += "Others serve its pools. Look at the machine; a worker that is gone for good is forgotten after a day."
+        yield Alert("WORKER_SILENT", "warning", text, "/workers")
+
+
+def _jobs(seen: Circumstances) -> Iterator[Alert]:
+    if seen.stuck > STUCK_JOBS:
+        text = f"{seen.stuck} running jobs are overdue or silent. They are recovered by themselves while a server or a "
+        yield Alert(
+            "JOBS_STUCK", "warning", f"{text}worker runs; if the number stays, look there.", "/jobs?search=stuck:yes"
+        )
+    hourly = seen.day_before.dead / 24
+    if seen.last_hour.dead >= RISING and seen.last_hour.dead >= RISING_TIMES * hourly:
+        text = f"{seen.last_hour.dead} more dead letters than an hour ago. See what they have in common."
+        yield Alert("DEAD_LETTERS_RISING", "warning", text, "/dead")
+    median, usual = (percentile_s(figures.runs, 0.5) for figures in (seen.last_hour, seen.day_before))
+    is_enough = all(sum(figures.runs.values()) >= SLOW_RUNS for figures in (seen.last_hour, seen.day_before))
+    if is_enough and median is not None and usual is not None and median >= max(usual + SLOW_S, SLOW_TIMES * usual):
+        text = f"Half of the runs of the last hour took longer than {median:.0f} s; {usual:.0f} s is usual."
+        yield Alert(
+            "RUNS_SLOW", "warning", f"{text} Look for a slow provider or a busy machine.", "/jobs?search=since:1h"
+        )
+
+
+def _beside(seen: Circumstances) -> Iterator[Alert]:
+    for name, error in sorted(seen.providers_down.items()):
+        why = "" if error is None else f" ({error})"
+        text = f"Nothing is sent to the provider {name}: its circuit breaker is open{why}. A probe goes out by itself."
+        yield Alert("PROVIDER_DOWN", "warning", text, "/providers")
+    if seen.late_messages > LATE_MOST:
+        text = f"{seen.late_messages} webhook messages have been due for {LATE_MS // 60_000} minutes. Messages are "
+        yield Alert("WEBHOOKS_LATE", "warning", f"{text}sent by workers: see that one runs.", "/webhooks")
+    if seen.late_hooks > LATE_MOST:
+        text = f"{seen.late_hooks} hooks have been due for {LATE_MS // 60_000} minutes. Hooks are run by workers: "
+        yield Alert("HOOKS_LATE", "warning", f"{text}see that one runs, and look at its log.", "/workers")
+    if seen.figures_late_us > FIGURES_LATE_S * SECOND:
+        text = (
+            f"These figures end {seen.figures_late_us // (60 * SECOND)} minutes ago. They are added up by a server or "
+        )
+        yield Alert("FIGURES_LATE", "warning", f"{text}worker: see that one runs, and look at its log.", "/")
+    if seen.has_gap:
+        text = "Some figures of this time are missing: nothing added them up before they were deleted."
+        yield Alert("FIGURES_MISSING", "warning", f"{text} The ledger and the jobs are whole.", "/")
+
+
+def _jobs_wait(count: int) -> str:
+    return "one job waits" if count == 1 else f"{count} jobs wait"
+
+
+def _named(what: str, names: list[str]) -> str:
+    plural = what if len(names) == 1 else f"{what}s"
+    more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+    return f"{plural} {', '.join(names[:NAMES])}{more}"
