@@ -104,7 +104,7 @@ def natures(population: Population) -> dict[str, Nature]:
         "queued jobs of a pool": nature(held, running, "leases"),
         "stuck jobs": nature(held, f"{running}: an index would be written with every heartbeat", "leases"),
         "what is due": nature(held, f"{running}, for those that are silent or too old", "leases"),
-        "jobs of a batch": nature(held, running, "leases"),
+        **dict.fromkeys(("jobs of a batch", "batches", "batches of an account"), nature(held, running, "leases")),
         "jobs of a tool that has none": nature(
             everything, "an operator's question, for which there is no index", "jobs"
         ),
@@ -116,6 +116,7 @@ def natures(population: Population) -> dict[str, Nature]:
         "how many messages are owed": nature(waiting, "counts them"),
         "providers": nature(50, "all of them", "provider_states", "provider_outages"),
         "pools": nature(waiting, "counts what is ready and parked in each", "parked"),
+        "workers that stand": nature(50, "all of them", "workers"),
         "workers": nature(
             held, "what became of runs is added up, and what is held is counted", "workers", "worker_counts", "leases"
         ),
@@ -227,6 +228,8 @@ NEEDED_BY: dict[str, Sample | str] = {
     "hooks_due": "hooks that are due",
     "leases_to_poll": "providers to ask",
     "reservations_ended": "what is due",
+    "audit_of_target": "audit lines of a target",
+    "audit_of_actor": "audit lines of an actor",
     "files_of_account": "files of an account",
     "files_of_job": "files of some jobs",
     "files_of_reservation": "files of some reservations",

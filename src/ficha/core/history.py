@@ -50,7 +50,7 @@ def history_page(job: Job, rows: Sequence[Event], rows_before: int, after: int, 
     first, last = after + 1, min(job.events, after + limit)
     if last < first:
         return []
-    told = list(_told(job))[after - rows_before :]
+    told = list(told_by_row(job))[after - rows_before :]
     kept = {row.number: row for row in rows if row.number <= last}
     missing = last - after - len(kept)
     # A partial result is a stored event; then one derived event, the completion, is too many.
@@ -64,7 +64,7 @@ def history_page(job: Job, rows: Sequence[Event], rows_before: int, after: int, 
 _Told = tuple[str, int | None, dict[str, Any] | None]
 
 
-def _told(job: Job) -> Iterator[_Told]:
+def told_by_row(job: Job) -> Iterator[_Told]:
     """The events that follow from the job's row: kind, time and data of each, in order."""
     yield "submitted", job.created_at, None if job.requeue_of is None else {"requeue_of": job.requeue_of}
     if job.first_worker is not None:

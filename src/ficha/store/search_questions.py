@@ -92,7 +92,8 @@ def _between(sql: Dialect, page: Select, query: q.SearchJobs, walk: q.Walk, sinc
         return f"ORDER BY {key} DESC"
     kind: Kind = "uuid" if walk.kind == "batch_id" else "text"
     value, column = page.given(walk.value, kind), f"j.{walk.kind}"
-    page.where(sql.ids_of(column, value, page.given(since, "uuid"), page.given(before, "uuid")))
+    page.where(f"{column} IS NOT NULL")
+    page.where(sql.part_of_index(column, value, "j.id", page.given(since, "uuid"), page.given(before, "uuid")))
     return f"ORDER BY {column} DESC, j.id DESC"
 
 

@@ -7,7 +7,7 @@ The protocol is in `store.py`, its errors are in `errors.py`, and the queries of
 imported from here.
 """
 
-from .accounts import GetAccount, ListAccounts, ListEntries, ListKeys, ListReservations
+from .accounts import GetAccount, ListAccounts, ListEntries, ListJobEntries, ListKeys, ListReservations
 from .api_keys import ApiKeyList, ApiKeyRow, GetApiKey, GetRevokedApiKeys, ListApiKeys, ListAudit, NumberedLine
 from .errors import NOT_SHARED, CommitUnknown, SchemaMismatch, StoreError, Transient, Unavailable
 from .events import (
@@ -20,6 +20,7 @@ from .events import (
     ListAccepted,
     ListCommits,
     ListJobEvents,
+    ListRunEvents,
     NumberedEvent,
 )
 from .figures import (
@@ -37,12 +38,37 @@ from .figures import (
 )
 from .files import GetFiles, GetFileUsage, ListDueFiles, ListFiles, ListLinkedFiles
 from .hooks import ListHooks
-from .jobs import LEFT_OUT, BatchCounts, GetBatch, GetJobs, JobRow, ListJobs, ListSteps, without_texts
+from .jobs import (
+    LEFT_OUT,
+    BatchCounts,
+    BatchPart,
+    GetBatch,
+    GetJobs,
+    JobRow,
+    ListBatches,
+    ListJobs,
+    ListSteps,
+    countable,
+    without_texts,
+)
 from .library import CLOCKS_APART, LibraryPart, ListLibrary
-from .pools import ListPools, ListWorkers, PoolCounts, WorkerCounts, WorkerList
+from .pools import ListPools, ListStandingWorkers, ListWorkers, PoolCounts, WorkerCounts, WorkerList
 from .providers import DuePoll, GetMargins, ListPolls, ListProviders, MarginLine, ProviderRow
 from .query import Query
-from .searches import CountJobs, CountPart, Found, JobMatch, SearchJobs, SearchPart, Walk, lowered, merged, walks_of
+from .searches import (
+    CountJobs,
+    CountPart,
+    DeadSum,
+    Found,
+    JobMatch,
+    SearchJobs,
+    SearchPart,
+    SumDeadLetters,
+    Walk,
+    lowered,
+    merged,
+    walks_of,
+)
 from .sessions import GetPageSessions, ListSessionJobs
 from .state import GetSnapshot, GetState
 from .store import (
@@ -76,6 +102,7 @@ __all__ = [
     "ApiKeyList",
     "ApiKeyRow",
     "BatchCounts",
+    "BatchPart",
     "ClaimsWithSubmits",
     "Clock",
     "Commit",
@@ -85,6 +112,7 @@ __all__ = [
     "CountDeliveries",
     "CountJobs",
     "CountPart",
+    "DeadSum",
     "Decide",
     "Decision",
     "Due",
@@ -121,6 +149,7 @@ __all__ = [
     "ListAccounts",
     "ListApiKeys",
     "ListAudit",
+    "ListBatches",
     "ListCommits",
     "ListDeliveries",
     "ListDueDeliveries",
@@ -129,6 +158,7 @@ __all__ = [
     "ListFigures",
     "ListFiles",
     "ListHooks",
+    "ListJobEntries",
     "ListJobEvents",
     "ListJobs",
     "ListKeys",
@@ -141,7 +171,9 @@ __all__ = [
     "ListProviders",
     "ListReservations",
     "ListRollups",
+    "ListRunEvents",
     "ListSessionJobs",
+    "ListStandingWorkers",
     "ListSteps",
     "ListWorkers",
     "ListWorkersSeen",
@@ -159,12 +191,14 @@ __all__ = [
     "Stats",
     "Store",
     "StoreError",
+    "SumDeadLetters",
     "Transient",
     "Unavailable",
     "Waiting",
     "Walk",
     "WorkerCounts",
     "WorkerList",
+    "countable",
     "lowered",
     "merged",
     "no_hints",

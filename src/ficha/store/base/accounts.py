@@ -11,10 +11,16 @@ class GetAccount(Query[Account | None], frozen=True):
 
 
 class ListAccounts(Query[list[Account]], frozen=True):
-    """By id, ascending, after `after`."""
+    """By id, ascending, after `after`; with a `prefix`, those whose id begins with it."""
 
     after: str | None = None
     limit: int = 50
+    prefix: str | None = None
+
+    @property
+    def prefix_end(self) -> str | None:
+        """What is greater than every id with the prefix: no character comes after the last one of Unicode."""
+        return None if self.prefix is None else self.prefix + "\U0010ffff"
 
 
 class ListEntries(Query[list[Entry]], frozen=True):
@@ -23,6 +29,12 @@ class ListEntries(Query[list[Entry]], frozen=True):
     account_id: str
     before_number: int | None = None
     limit: int = 50
+
+
+class ListJobEntries(Query[list[Entry]], frozen=True):
+    """The entries of one job, in the order in which they were written."""
+
+    job_id: str
 
 
 class ListReservations(Query[list[Reservation]], frozen=True):

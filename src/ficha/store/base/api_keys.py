@@ -46,7 +46,10 @@ class NumberedLine(Struct, frozen=True):
 
 
 class ListAudit(Query[list[NumberedLine]], frozen=True):
-    """Newest first; `before_number` is the number before which the page starts."""
+    """Newest first; `before_number` is the number before which the page starts. `target`, `actor`: only lines of these,
+    word for word."""
 
     before_number: int | None = None
     limit: int = 50
+    target: str | None = None
+    actor: str | None = None

@@ -37,6 +37,13 @@ class ListJobEvents(Query[list[Event]], frozen=True):
     kind: str
 
 
+class ListRunEvents(Query[list[Event]], frozen=True):
+    """The stored events of a job that tell of its runs (`core/runs.py`), oldest first."""
+
+    job_id: str
+    limit: int = 10_000
+
+
 class Commit(Struct, frozen=True):
     """The events of one commit, or a part of them if there are very many."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final
 
 from msgspec import Struct
@@ -69,3 +71,28 @@ class BatchCounts(Struct, frozen=True):
 
 class GetBatch(Query[BatchCounts | None], frozen=True):
     batch_id: str
+
+
+class BatchPart(Struct, frozen=True):
+    """A page of batches; `goes_on` says whether more may follow."""
+
+    batches: list[BatchCounts]
+    goes_on: bool
+
+
+class ListBatches(Query[BatchPart], frozen=True):
+    """Batches, newest first (by id, descending); `before` is the id before which the page starts.
+
+    counted: the page ends before the batch with which it would have more jobs to count, but has one batch at least.
+    """
+
+    account_id: str | None = None
+    before: str | None = None
+    limit: int = 50
+    counted: int = 100_000
+
+
+def countable(batches: Sequence[Batch], most: int) -> Sequence[Batch]:
+    """The first of these batches, as many as have up to `most` jobs together, and one at least."""
+    totals = accumulate(batch.total for batch in batches)
+    return batches[: max(1, sum(total <= most for total in totals))]

@@ -90,6 +90,26 @@ class CountJobs(Query[CountPart], frozen=True):
     search: SearchJobs
 
 
+class DeadSum(Struct, frozen=True):
+    """Dead letters of one tool whose errors begin alike: how many, what they cost, when the first and the last failed,
+    and the newest of them."""
+
+    tool: str
+    error: str
+    jobs: int
+    credits: int
+    first_dead_at: int
+    last_dead_at: int
+    newest: str
+
+
+class SumDeadLetters(Query[list[DeadSum]], frozen=True):
+    """The newest `searched` dead letters, by tool and the first characters of their error, in no particular order."""
+
+    searched: int = 10_000
+    error_length: int = 300
+
+
 WalkKind = Literal[
     "id", "leases", "batch_id", "correlation_id", "session", "dead", "account_id", "ready", "parked", "all"
 ]

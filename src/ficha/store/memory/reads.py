@@ -40,6 +40,7 @@ from ...core.snapshot import Snapshot
 from .. import base as q
 from ..waiting_columns import Lines
 from .figure_reads import FIGURE_READS
+from .operator_reads import OPERATOR_READS
 from .search_reads import SEARCH_READS
 from .session_reads import SESSION_READS
 from .webhook_reads import WEBHOOK_READS
@@ -114,7 +115,8 @@ def _get_account(store: MemoryStore, query: q.GetAccount) -> Account | None:
 
 
 def _list_accounts(store: MemoryStore, query: q.ListAccounts) -> list[Account]:
-    ids = sorted(key for key in store.state.accounts if query.after is None or key > query.after)
+    named = (key for key in store.state.accounts if key.startswith(query.prefix or ""))
+    ids = sorted(key for key in named if query.after is None or key > query.after)
     return [store.state.accounts[key] for key in ids[: query.limit]]
 
 
@@ -341,14 +343,6 @@ def _api_key_row(state: State, key: ApiKey) -> q.ApiKeyRow:
     return q.ApiKeyRow(key, None if use is None else use.at)
 
 
-def _list_audit(store: MemoryStore, query: q.ListAudit) -> list[q.NumberedLine]:
-    last = len(store.state.audit) + 1
-    if query.before_number is not None:
-        last = min(query.before_number, last)
-    numbers = range(last - 1, max(0, last - 1 - query.limit), -1)
-    return [q.NumberedLine(number, store.state.audit[number - 1]) for number in numbers]
-
-
 def _list_hooks(store: MemoryStore, query: q.ListHooks) -> list[PendingHook]:
     now = store.clock()
     found = [
@@ -484,7 +478,6 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.GetApiKey: _get_api_key,
     q.ListApiKeys: _list_api_keys,
     q.GetRevokedApiKeys: _get_revoked_api_keys,
-    q.ListAudit: _list_audit,
     q.ListHooks: _list_hooks,
     q.GetFiles: _get_files,
     q.ListFiles: _list_files,
@@ -494,7 +487,7 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     q.ListProviders: _list_providers,
     q.GetMargins: _get_margins,
     **WEBHOOK_READS,
-    **SEARCH_READS,
+    **(OPERATOR_READS | SEARCH_READS),
     **SESSION_READS,
     **FIGURE_READS,
     q.GetSnapshot: _get_snapshot,

@@ -75,10 +75,9 @@ class PostgresDialect:
     def lowered(self, expression: str) -> str:
         return f'lower({expression} COLLATE "C")'
 
-    def ids_of(self, column: str, value: str, first: str, end: str) -> str:
-        # With a plain `=` the planner takes any order by the id for as good, and may walk over the jobs of everybody.
-        bounds = f"({column}, j.id) >= ({value}, {first}) AND ({column}, j.id) < ({value}, {end})"
-        return f"{column} IS NOT NULL AND {bounds}"
+    def part_of_index(self, column: str, value: str, key: str, first: str, end: str) -> str:
+        # With a plain `=` the planner takes any order by the key for as good, and may walk over the rows of all values.
+        return f"({column}, {key}) >= ({value}, {first}) AND ({column}, {key}) < ({value}, {end})"
 
     def joined_job(self, job_id: str) -> str:
         # OFFSET keeps the planner from joining the other way round, for which it would read all jobs.

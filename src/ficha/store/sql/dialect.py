@@ -50,9 +50,9 @@ class Dialect(Protocol):
     def lowered(self, expression: str) -> str:
         """A text with its letters A to Z made small, and no others."""
 
-    def ids_of(self, column: str, value: str, first: str, end: str) -> str:
-        """The condition that a row of `jobs j` has this value and an id from the first up to the end, as a part of the
-        index on the column and the id."""
+    def part_of_index(self, column: str, value: str, key: str, first: str, end: str) -> str:
+        """The condition that a row has this value, and a key from the first up to the end: a part of the index on both
+        columns, which is read in its order."""
 
     def joined_job(self, job_id: str) -> str:
         """Joins the row `j` of `jobs` to each row before it, in the order of those rows."""

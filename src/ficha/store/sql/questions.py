@@ -15,6 +15,7 @@ from .. import base as q
 from ..commits import account_mark, decoded
 from ..figure_questions import FIGURE_QUESTIONS, SEVERAL_FIGURES
 from ..keyed.questions import KEYED_QUESTIONS, keyed_between
+from ..operator_questions import OPERATOR_QUESTIONS
 from ..provider_questions import PROVIDER_QUESTIONS
 from ..search_questions import SEARCH_QUESTIONS
 from . import tables as t
@@ -25,11 +26,12 @@ from .tables import Kind, Table
 
 PAGES: Final[dict[type[q.Query[Any]], tuple[Table, str, tuple[tuple[str, str, str], ...]]]] = {
     q.GetAccount: (t.ACCOUNTS, "id", (("id", "=", "account_id"),)),
-    q.ListAccounts: (t.ACCOUNTS, "id", (("id", ">", "after"),)),
+    q.ListAccounts: (t.ACCOUNTS, "id", (("id", ">", "after"), ("id", ">=", "prefix"), ("id", "<", "prefix_end"))),
     q.ListSteps: (t.STEPS, "{insertion_order}", (("job_id", "=", "job_id"),)),
     q.ListAccepted: (t.EVENTS, "at DESC, t.job_id DESC", (("data ->> 'ref'", "=", "ref"),)),
     q.ListJobEvents: (t.EVENTS, "number", (("job_id", "=", "job_id"), ("kind", "=", "kind"))),
     q.ListEntries: (t.ENTRIES, "number DESC", (("account_id", "=", "account_id"), ("number", "<", "before_number"))),
+    q.ListJobEntries: (t.ENTRIES, "number", (("job_id", "=", "job_id"),)),
     q.ListReservations: (t.RESERVATIONS, "id DESC", (("account_id", "=", "account_id"), ("id", "<", "before"))),
 }
 """Queries that list records of a table: the table, the order, and conditions (column, operator, field of the query)."""
@@ -94,13 +96,6 @@ def list_keys(sql: Dialect, query: q.ListKeys, now: int | None) -> Asking[list[A
         after = ", ".join(page.given(value, "text") for value in query.after)
         page.where(f"(t.account_id, t.key, t.scope) > ({after})")
     return [*map(t.KEYS.record, (yield page.statement("ORDER BY t.account_id, t.key, t.scope", query.limit)))]
-
-
-def list_audit(sql: Dialect, query: q.ListAudit, now: int | None) -> Asking[list[q.NumberedLine]]:
-    page = _page(sql, t.AUDIT, "t.number, ")
-    page.matches("t.number", "<", query.before_number, "number")
-    rows = yield page.statement("ORDER BY t.number DESC", query.limit)
-    return [q.NumberedLine(number, t.AUDIT.record(line)) for number, *line in rows]
 
 
 def list_hooks(sql: Dialect, query: q.ListHooks, now: int | None) -> Asking[list[Any]]:
@@ -248,7 +243,6 @@ QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {
     q.ListCommits: list_commits,
     q.GetFirstSearched: get_first_searched,
     q.ListKeys: list_keys,
-    q.ListAudit: list_audit,
     q.ListHooks: list_hooks,
     q.GetBatch: get_batch,
     q.ListPools: list_pools,
@@ -259,9 +253,9 @@ QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {
     q.GetStats: get_stats,
     q.GetState: get_state,
     **SIDE_QUESTIONS,
-    **(PROVIDER_QUESTIONS | SEARCH_QUESTIONS | FIGURE_QUESTIONS),
+    **(OPERATOR_QUESTIONS | PROVIDER_QUESTIONS | SEARCH_QUESTIONS | FIGURE_QUESTIONS),
 }
 SEVERAL: Final[frozenset[type[q.Query[Any]]]] = frozenset(
-    {*SEVERAL_SIDE, *SEVERAL_FIGURES, *SEARCH_QUESTIONS, q.GetStats, q.GetState}
+    {*SEVERAL_SIDE, *SEVERAL_FIGURES, *SEARCH_QUESTIONS, q.GetStats, q.GetState, q.ListBatches}
 )
 """Queries of several statements: they need a transaction to be answered in one view."""

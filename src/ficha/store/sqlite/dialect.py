@@ -42,8 +42,8 @@ class SqliteDialect:
     def lowered(self, expression: str) -> str:
         return f"lower({expression})"
 
-    def ids_of(self, column: str, value: str, first: str, end: str) -> str:
-        return f"{column} = {value} AND j.id >= {first} AND j.id < {end}"
+    def part_of_index(self, column: str, value: str, key: str, first: str, end: str) -> str:
+        return f"{column} = {value} AND {key} >= {first} AND {key} < {end}"
 
     def joined_job(self, job_id: str) -> str:
         return f"CROSS JOIN ficha.jobs j ON j.id = {job_id}"

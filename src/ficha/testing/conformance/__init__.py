@@ -25,6 +25,7 @@ from .identity import IdentityConformance
 from .library import LibraryConformance
 from .listings import ListingConformance
 from .loading import LoadingConformance
+from .operators import OperatorConformance
 from .polls import PollConformance
 from .records import RecordConformance
 from .searches import SearchConformance
@@ -51,6 +52,7 @@ class StoreConformance(
     WebhookConformance,
     LibraryConformance,
     SearchConformance,
+    OperatorConformance,
     TurnConformance,
     SessionConformance,
 ):

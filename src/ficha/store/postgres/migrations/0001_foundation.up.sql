@@ -502,6 +502,9 @@ CREATE TABLE ficha.audit (
     details  json NOT NULL
 );
 
+CREATE INDEX audit_of_target ON ficha.audit (target, number);
+CREATE INDEX audit_of_actor ON ficha.audit (actor, number);
+
 CREATE FUNCTION ficha.refuse_audit_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'audit lines are immutable' USING ERRCODE = 'restrict_violation';

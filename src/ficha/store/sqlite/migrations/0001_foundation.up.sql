@@ -460,6 +460,9 @@ CREATE TABLE audit (
     details TEXT NOT NULL
 ) STRICT;
 
+CREATE INDEX audit_by_target ON audit (target, number);
+CREATE INDEX audit_by_actor ON audit (actor, number);
+
 CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit BEGIN
     SELECT raise(ABORT, 'an audit line cannot be changed');
 END;

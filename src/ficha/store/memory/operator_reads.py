@@ -1,0 +1,79 @@
+"""The queries of an operator's pages, answered by walking the state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from ...core.records import Entry, Event, Worker
+from ...core.runs import TELL_OF_RUNS
+from .. import base as q
+
+if TYPE_CHECKING:
+    from .store import MemoryStore
+
+
+def _list_audit(store: MemoryStore, query: q.ListAudit) -> list[q.NumberedLine]:
+    found = [
+        q.NumberedLine(number, line)
+        for number, line in enumerate(store.state.audit, 1)
+        if (query.before_number is None or number < query.before_number)
+        and query.target in (None, line.target)
+        and query.actor in (None, line.actor)
+    ]
+    return found[::-1][: query.limit]
+
+
+def _list_batches(store: MemoryStore, query: q.ListBatches) -> q.BatchPart:
+    found = [
+        batch
+        for batch in store.state.batches.values()
+        if query.account_id in (None, batch.account_id) and (query.before is None or batch.id < query.before)
+    ]
+    newest = sorted(found, key=lambda batch: batch.id, reverse=True)[: query.limit]
+    counts = Counter((job.batch_id, job.status) for job in store.state.jobs.values() if job.batch_id is not None)
+    batches = [
+        q.BatchCounts(batch, {status: jobs for (owner, status), jobs in counts.items() if owner == batch.id})
+        for batch in q.countable(newest, query.counted)
+    ]
+    return q.BatchPart(batches, len(newest) == query.limit or len(batches) < len(newest))
+
+
+def _sum_dead_letters(store: MemoryStore, query: q.SumDeadLetters) -> list[q.DeadSum]:
+    dead = [(job.id, job, job.dead_at) for job in store.state.jobs.values() if job.dead_at is not None]
+    sums: dict[tuple[str, str], q.DeadSum] = {}
+    for job_id, job, at in sorted(dead, key=lambda one: one[0])[-query.searched :]:
+        name = job.spec.tool, (job.error or "")[: query.error_length]
+        before = sums.get(name, q.DeadSum(*name, 0, 0, at, at, job_id))
+        first_at, last_at = min(before.first_dead_at, at), max(before.last_dead_at, at)
+        sums[name] = q.DeadSum(*name, before.jobs + 1, before.credits + job.spec.cost, first_at, last_at, job_id)
+    return [*sums.values()]
+
+
+def _list_run_events(store: MemoryStore, query: q.ListRunEvents) -> list[Event]:
+    kept = (event for event in store.history.get(query.job_id, ()) if event.kind in TELL_OF_RUNS)
+    return [*kept][: query.limit]
+
+
+def _list_job_entries(store: MemoryStore, query: q.ListJobEntries) -> list[Entry]:
+    return [entry for entry in store.state.entries if entry.job_id == query.job_id]
+
+
+def _list_standing_workers(store: MemoryStore, query: q.ListStandingWorkers) -> list[Worker]:
+    found = [
+        worker
+        for _, worker in sorted(store.state.workers.items())
+        if worker.stopped_at is None and worker.seen_at >= query.since_at
+    ]
+    return found[: query.limit]
+
+
+OPERATOR_READS: Final[dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]]] = {
+    q.ListAudit: _list_audit,
+    q.ListBatches: _list_batches,
+    q.SumDeadLetters: _sum_dead_letters,
+    q.ListRunEvents: _list_run_events,
+    q.ListJobEntries: _list_job_entries,
+    q.ListStandingWorkers: _list_standing_workers,
+}

@@ -1,0 +1,84 @@
+"""The queries of an operator's pages: the audit log, batches, dead letters by error, and what belongs to one job. Both
+SQL stores answer them alike."""
+
+# ruff: noqa: S608 (texts are put together from names of our own; values are always parameters)
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..core.records import Event, Status, Worker
+from ..core.runs import TELL_OF_RUNS
+from . import base as q
+from .sql import tables as t
+from .sql.dialect import Asking, Dialect, Select, Statement, sql_file
+
+_MOST: Final = 2**62
+"""No number is greater."""
+
+
+def list_audit(sql: Dialect, query: q.ListAudit, now: int | None) -> Asking[list[q.NumberedLine]]:
+    """Walks back over all lines, or those of a target or of an actor."""
+    page = Select(sql, f"SELECT t.number, {sql.selected(t.AUDIT, 't')} FROM ficha.audit t")
+    column = "target" if query.target is not None else "actor" if query.actor is not None else None
+    before = page.given(_MOST if query.before_number is None else query.before_number, "number")
+    if column is None:
+        page.where(f"t.number < {before}")
+    else:
+        value = page.given(getattr(query, column), "text")
+        page.where(sql.part_of_index(f"t.{column}", value, "t.number", "0", before))
+    if query.target is not None:
+        page.matches("t.actor", "=", query.actor)
+    rows = yield page.statement(f"ORDER BY {'' if column is None else f't.{column} DESC, '}t.number DESC", query.limit)
+    return [q.NumberedLine(number, t.AUDIT.record(line)) for number, *line in rows]
+
+
+def list_batches(sql: Dialect, query: q.ListBatches, now: int | None) -> Asking[q.BatchPart]:
+    page = Select(sql, f"SELECT {sql.selected(t.BATCHES, 't')} FROM ficha.batches t")
+    page.matches("t.account_id", "=", query.account_id)
+    page.matches("t.id", "<", query.before, "uuid")
+    found = [*map(t.BATCHES.record, (yield page.statement("ORDER BY t.id DESC", query.limit)))]
+    batches = q.countable(found, query.counted)
+    status, batch = "coalesce(l.status, j.status)", sql.read("j.batch_id", "uuid")
+    source = "ficha.jobs j LEFT JOIN ficha.leases l ON l.job_id = j.id"
+    text = f"SELECT {batch}, {status}, count(*) FROM {source} WHERE {sql.among('j.batch_id', 1, 'uuid')} GROUP BY 1, 2"
+    rows = (yield Statement(text, (sql.values([one.id for one in batches], "uuid"),))) if batches else []
+    counts: dict[str, dict[Status, int]] = {one.id: {} for one in batches}
+    for batch_id, name, jobs in rows:
+        counts[batch_id][name] = jobs
+    goes_on = len(found) == query.limit or len(batches) < len(found)
+    return q.BatchPart([q.BatchCounts(one, counts[one.id]) for one in batches], goes_on)
+
+
+def sum_dead_letters(sql: Dialect, query: q.SumDeadLetters, now: int | None) -> Asking[list[q.DeadSum]]:
+    text = sql_file("ficha.store.sql", "dead_sums").format(
+        id=sql.read("id", "uuid"),
+        length=query.error_length,
+        limit=sql.parameter(1, "number"),
+        first_at=sql.read("min(dead_at)", "instant"),
+        last_at=sql.read("max(dead_at)", "instant"),
+    )
+    return [q.DeadSum(*row) for row in (yield Statement(text, (query.searched,)))]
+
+
+def list_run_events(sql: Dialect, query: q.ListRunEvents, now: int | None) -> Asking[list[Event]]:
+    page = Select(sql, f"SELECT {sql.selected(t.EVENTS, 't')} FROM ficha.events t")
+    page.matches("t.job_id", "=", query.job_id, "uuid")
+    page.where(f"t.kind IN ({', '.join(page.given(kind, 'text') for kind in TELL_OF_RUNS)})")
+    return [*map(t.EVENTS.record, (yield page.statement("ORDER BY t.number", query.limit)))]
+
+
+def list_standing_workers(sql: Dialect, query: q.ListStandingWorkers, now: int | None) -> Asking[list[Worker]]:
+    page = Select(sql, f"SELECT {sql.selected(t.WORKERS, 't')} FROM ficha.workers t")
+    page.where("t.stopped_at IS NULL")
+    page.matches("t.seen_at", ">=", query.since_at, "instant")
+    return [*map(t.WORKERS.record, (yield page.statement("ORDER BY t.name", query.limit)))]
+
+
+OPERATOR_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
+    q.ListAudit: list_audit,
+    q.ListBatches: list_batches,
+    q.SumDeadLetters: sum_dead_letters,
+    q.ListRunEvents: list_run_events,
+    q.ListStandingWorkers: list_standing_workers,
+}
