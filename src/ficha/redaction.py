@@ -1,9 +1,11 @@
-"""Takes passwords, tokens and API keys out of texts that are stored or logged."""
+"""Takes passwords, tokens and API keys out of texts that are stored or logged, and of JSON that operators see."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 _SECRETS: Final = re.compile(
     # Each repetition is bounded, so the time grows linearly with the text and not with its square.
@@ -21,3 +23,54 @@ def redacted(text: str) -> str:
     An exception's message becomes the job's error, which its owner sees; libraries often put credentials into it.
     """
     return _SECRETS.sub(lambda found: f"{found['url'] or found['name'] or ''}[hidden]", text)
+
+
+SECRET_NAMES: Final = (
+    *(
+        "accesskey",
+        "apikey",
+        "authorization",
+        "bearer",
+        "credential",
+        "credentials",
+        "passphrase",
+        "passwd",
+        "password",
+    ),
+    *("privatekey", "pwd", "secret", "secretkey", "token"),
+)
+"""A field whose name ends with one of these, whatever its case and its separators, is masked."""
+_MASK: Final = "[hidden]"
+_MAY_HOLD: Final = re.compile("|".join("[_. -]?".join(name) for name in SECRET_NAMES), re.IGNORECASE)
+
+
+def masked_json(text: str) -> str:
+    """JSON with "[hidden]" for the values of secret fields. All else stays as it is written, to the last digit."""
+    return bytes(_masked(msgspec.Raw(text.encode()))).decode() if _MAY_HOLD.search(text) else text
+
+
+def _masked(raw: msgspec.Raw) -> msgspec.Raw:
+    value = bytes(raw).lstrip()
+    if value.startswith(b"{"):
+        fields = msgspec.json.decode(value, type=dict[str, msgspec.Raw])
+        return _raw({name: _MASK if _is_secret(name) else _masked(one) for name, one in fields.items()})
+    if value.startswith(b"["):
+        return _raw([_masked(one) for one in msgspec.json.decode(value, type=list[msgspec.Raw])])
+    return raw
+
+
+def _raw(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+def _is_secret(name: str) -> bool:
+    return re.sub("[_. -]", "", name).lower().endswith(SECRET_NAMES)
+
+
+def masked(value: Any) -> Any:
+    """The same of a value that was read from JSON; texts in it lose what looks like a secret."""
+    if isinstance(value, dict):
+        return {name: _MASK if _is_secret(name) else masked(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [masked(one) for one in value]
+    return redacted(value) if isinstance(value, str) else value

@@ -40,6 +40,9 @@ class Limits(Struct, frozen=True):
     page_items: items in one page of a list. Defaults to 1,000.
     page_bytes: bytes of JSON in one page of a list; it has fewer items then, but always one. Defaults to 4 MiB.
     library_searched: jobs of an account that are looked at for one page of its library. Defaults to 1,000.
+    jobs_searched: jobs that are looked at for one part of a search among all jobs. Defaults to 100,000.
+    jobs_counted: jobs at which counting those that match stops. Defaults to 10,000.
+    dead_grouped: dead letters that are looked at to group them by error. Defaults to 10,000.
     job_events: events of one job, beyond which its handler's progress and log lines are not kept and further steps are
         refused. Defaults to 100,000.
     late_bytes: what is kept of a finish that came too late, of the first for each job. Defaults to 4 KiB.
@@ -60,6 +63,9 @@ class Limits(Struct, frozen=True):
     page_items: int = 1_000
     page_bytes: int = PAGE_BYTES
     library_searched: int = 1_000
+    jobs_searched: int = 100_000
+    jobs_counted: int = 10_000
+    dead_grouped: int = 10_000
     job_events: int = 100_000
     late_bytes: int = 4_096
     job_callbacks: int = 20

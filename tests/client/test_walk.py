@@ -340,3 +340,22 @@ def _all(ask: Callable[..., Any], **of: Any) -> list[Any]:
         found += page.items
         if (after := page.next) is None:
             return found
+
+
+def test_an_operator_searches_and_reads_pages(server: Served, name: str) -> None:
+    with Client(server.url, server.account(name)) as user, Client(server.url, server.admin) as admin:
+        receipt = user.submit("anything", {"token": "x", "n": 1}, session=name)
+        found = admin.search_jobs(f"session:{name} state:queued")
+        assert [job.id for job in found.items] == [receipt.job_id]
+        assert admin.search_jobs().looked_at >= 1
+        assert admin.count_jobs(f"session:{name}").count == 1
+        page = admin.job_page(receipt.job_id)
+        assert page.job.payload == {"token": "[hidden]", "n": 1}
+        assert "cancel" in page.acts
+        assert "anything" in admin.search_words().tools
+        assert admin.dead_groups().is_whole in (True, False)
+        assert user.batches().items == []
+        assert [account.id for account in admin.accounts(search=name).items] == [name]
+        assert admin.audit(target=f"account {name}", actor="nobody").items == []
+        with pytest.raises(InvalidArgument, match='"dead:x" at 1'):
+            admin.search_jobs("dead:x")

@@ -26,6 +26,8 @@ ONLY_IN_A_CURSOR = {
     "/api/reservations": "reservations",
     "/api/system/stuck": "stuck",
     "/api/admin/dead": "dead",
+    "/api/admin/jobs": "jobs",
+    "/api/batches": "batches",
     "/api/admin/reservations": "reservations",
     "/api/admin/api-keys": "api_keys",
 }

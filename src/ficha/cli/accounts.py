@@ -125,6 +125,7 @@ def show(account: WhoOrMe = None, app: App = None, database: Database = None, as
 
 @app.command(name="list")
 def list_(
+    search: Annotated[str | None, typer.Option("--search", help="Only those whose id begins with this.")] = None,
     limit: Limit = LIMIT,
     after: After = None,
     app: App = None,
@@ -135,7 +136,7 @@ def list_(
     list_on_backend(
         app,
         database,
-        lambda backend, cursor, most: backend.accounts(after=cursor, limit=most),
+        lambda backend, cursor, most: backend.accounts(search=search, after=cursor, limit=most),
         ACCOUNTS,
         after=after,
         limit=limit,

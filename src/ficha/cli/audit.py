@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import typer
 
 from ..engine.views import AuditView
 from .listing import list_on_backend
@@ -20,6 +22,10 @@ COLUMNS: Final[dict[str, Callable[[AuditView], Any]]] = {
 
 
 def audit(
+    target: Annotated[
+        str | None, typer.Option("--target", help="Only what was done to this, such as 'account ana'.")
+    ] = None,
+    actor: Annotated[str | None, typer.Option("--actor", help="Only what was done in this name.")] = None,
     limit: Limit = LIMIT,
     after: After = None,
     app: App = None,
@@ -30,7 +36,7 @@ def audit(
     list_on_backend(
         app,
         database,
-        lambda backend, cursor, most: backend.audit(after=cursor, limit=most),
+        lambda backend, cursor, most: backend.audit(target=target, actor=actor, after=cursor, limit=most),
         COLUMNS,
         after=after,
         limit=limit,

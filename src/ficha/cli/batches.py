@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
 
+from ..engine.views import BatchView
 from .backend import on_backend
-from .options import App, AsJson, Database, Reason
+from .listing import list_on_backend
+from .options import LIMIT, Account, After, App, AsJson, Database, Limit, Reason
 from .output import data, details, echo
 from .submit import submit_batch
 
@@ -17,7 +20,37 @@ app = typer.Typer(help="Batches: many jobs submitted together.", no_args_is_help
 BatchId = Annotated[str, typer.Argument(metavar="BATCH", help="The batch.")]
 
 
+COLUMNS: Final[dict[str, Callable[[BatchView], Any]]] = {
+    "ID": lambda batch: batch.id,
+    "ACCOUNT": lambda batch: batch.account,
+    "JOBS": lambda batch: batch.total,
+    "PROGRESS": lambda batch: f"{batch.progress} %",
+    "CREATED": lambda batch: batch.created_at,
+}
+
 app.command(name="submit")(submit_batch)
+
+
+@app.command(name="list")
+def list_(
+    account: Account = None,
+    limit: Limit = LIMIT,
+    after: After = None,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """List batches, newest first."""
+    list_on_backend(
+        app,
+        database,
+        lambda backend, cursor, most: backend.batches(account=account, after=cursor, limit=most),
+        COLUMNS,
+        after=after,
+        limit=limit,
+        as_json=as_json,
+        nothing="no batches",
+    )
 
 
 @app.command()

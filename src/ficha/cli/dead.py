@@ -9,13 +9,13 @@ import typer
 from msgspec import Struct
 
 from ..core.outcomes import Discarded
-from ..engine.views import JobView
+from ..engine.views import DeadGroup, JobView, Page
 from .backend import Backend, on_backend
-from .listing import each, list_on_backend
+from .listing import each, list_on_backend, listed
 from .options import LIMIT, Account, After, App, AsJson, Database, Include, JobIds, Limit, texts
-from .output import text
+from .output import note, text
 
-app = typer.Typer(help="Dead letters: list, requeue or discard them.", no_args_is_help=True)
+app = typer.Typer(help="Dead letters: list, group, requeue or discard them.", no_args_is_help=True)
 
 COLUMNS: Final[dict[str, Callable[[JobView], Any]]] = {
     "ID": lambda job: job.id,
@@ -24,6 +24,17 @@ COLUMNS: Final[dict[str, Callable[[JobView], Any]]] = {
     "COST": lambda job: job.cost,
     "FINISHED": lambda job: job.finished_at,
     "ERROR": lambda job: job.error,
+}
+
+
+GROUPS: Final[dict[str, Callable[[DeadGroup], Any]]] = {
+    "COUNT": lambda group: group.count,
+    "TOOL": lambda group: group.tool,
+    "COST": lambda group: group.credits,
+    "FIRST": lambda group: group.first_at,
+    "LAST": lambda group: group.last_at,
+    "NEWEST": lambda group: group.job_id,
+    "ERROR": lambda group: group.error,
 }
 
 
@@ -57,6 +68,23 @@ def list_(
         as_json=as_json,
         nothing="no dead letters",
     )
+
+
+@app.command()
+def groups(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+    """List dead letters by tool and error, most of them first. In an error, … stands for numbers and ids."""
+
+    async def work(backend: Backend) -> bool:
+        found = await backend.dead_groups()
+
+        async def all_of_them(_after: str | None, _most: int) -> Page[DeadGroup]:
+            return Page(found.items)
+
+        await listed(all_of_them, GROUPS, page=1, after=None, limit=1, as_json=as_json, nothing="no dead letters")
+        return found.is_whole
+
+    if not on_backend(app, database, work):
+        note("only the newest dead letters were looked at")
 
 
 @app.command()

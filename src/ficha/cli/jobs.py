@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from ..core.records import Status
-from ..engine.views import EventView, FinishView, JobView
+from ..engine.views import EventView, FinishView, JobView, Page
 from .backend import Backend, on_backend, page_items
 from .listing import each, list_on_backend
 from .options import (
@@ -24,6 +24,7 @@ from .options import (
     JobIds,
     Limit,
     Reason,
+    UsageError,
     texts,
     tools,
 )
@@ -96,6 +97,10 @@ def waiting(job: JobView) -> str:
 
 
 def jobs(
+    search: Annotated[
+        str | None,
+        typer.Option("--search", metavar="TEXT", help="A search, such as 'state:failed since:1h error:\"timed out\"'."),
+    ] = None,
     account: Account = None,
     status: Statuses = None,
     tool: Annotated[str | None, typer.Option("--tool", help="Only those of this tool.", autocompletion=tools)] = None,
@@ -110,10 +115,14 @@ def jobs(
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first."""
-    list_on_backend(
-        app,
-        database,
-        lambda backend, cursor, most: backend.jobs(
+    if search is not None and any((account, status, tool, pool, batch, session, include)):
+        raise UsageError("--search takes no other condition beside it; write it into the search, as in tool:upscale")
+
+    async def ask(backend: Backend, cursor: str | None, most: int) -> Page[JobView]:
+        if search is not None:
+            found = await backend.search_jobs(search, after=cursor, limit=most)
+            return Page(found.items, found.next)
+        return await backend.jobs(
             account=account,
             statuses=cast(list[Status], status or []),
             tool=tool,
@@ -123,7 +132,12 @@ def jobs(
             after=cursor,
             limit=most,
             include=texts(include),
-        ),
+        )
+
+    list_on_backend(
+        app,
+        database,
+        ask,
         COLUMNS,
         after=after,
         limit=limit,

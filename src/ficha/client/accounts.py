@@ -24,9 +24,11 @@ class AccountMethods(RequestMethods):
         return self.get("/api/account/ledger", Page[EntryView], account=account, cursor=before, limit=limit)
 
     @operation
-    def accounts(self, *, after: str | None = None, limit: int = 50) -> Flow[Page[AccountView]]:
-        """A page of accounts, by id."""
-        return self.get("/api/admin/accounts", Page[AccountView], cursor=after, limit=limit)
+    def accounts(
+        self, *, search: str | None = None, after: str | None = None, limit: int = 50
+    ) -> Flow[Page[AccountView]]:
+        """A page of accounts, by id; with `search`, those whose id begins with it."""
+        return self.get("/api/admin/accounts", Page[AccountView], search=search, cursor=after, limit=limit)
 
     @operation
     def open_account(
@@ -74,9 +76,12 @@ class AccountMethods(RequestMethods):
         return self.post(f"/api/admin/api-keys/{arg.job_id(key_id, 'API key')}/revoke", ApiKeyView, harmless=True)
 
     @operation
-    def audit(self, *, after: str | None = None, limit: int = 50) -> Flow[Page[AuditView]]:
-        """A page of the log of administrative acts, newest first."""
-        return self.get("/api/admin/audit", Page[AuditView], cursor=after, limit=limit)
+    def audit(
+        self, *, target: str | None = None, actor: str | None = None, after: str | None = None, limit: int = 50
+    ) -> Flow[Page[AuditView]]:
+        """A page of the log of administrative acts, newest first; with `target`, such as `account ana`, or `actor`,
+        only those of them."""
+        return self.get("/api/admin/audit", Page[AuditView], target=target, actor=actor, cursor=after, limit=limit)
 
 
 def _of(account: str, what: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
 from .. import validation as arg
-from ..engine.views import BatchCancelled, BatchResumed, BatchView, Receipt
+from ..engine.views import BatchCancelled, BatchResumed, BatchView, Page, Receipt
 from ..requests import BatchOptions, BatchRequest, batch_items
 from .effects import Flow
 from .jobs import JobMethods
@@ -34,6 +34,13 @@ class BatchMethods(JobMethods):
     def batch(self, batch_id: str) -> Flow[BatchView]:
         """A batch with its jobs by status and how far it is."""
         return self.get(f"/api/batches/{arg.job_id(batch_id, 'batch')}", BatchView)
+
+    @operation
+    def batches(
+        self, *, account: str | None = None, after: str | None = None, limit: int = 50
+    ) -> Flow[Page[BatchView]]:
+        """A page of batches, newest first: a user's own, or with a service key those of one account or of all."""
+        return self.get("/api/batches", Page[BatchView], account=account, cursor=after, limit=limit)
 
     @operation
     def cancel_batch(self, batch_id: str, *, reason: str | None = None) -> Flow[int]:

@@ -26,6 +26,7 @@ from .files import FileMethods
 from .library import LibraryMethods
 from .operation import AsyncDriver, SyncDriver
 from .retries import STANDARD, Retries
+from .searches import SearchMethods
 from .sessions import SessionMethods
 from .webhooks import WebhookMethods
 
@@ -37,7 +38,14 @@ NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, 
 
 
 class _Operations(
-    AccountMethods, BatchMethods, AdminMethods, LibraryMethods, WebhookMethods, FileMethods, SessionMethods
+    AccountMethods,
+    BatchMethods,
+    AdminMethods,
+    LibraryMethods,
+    SearchMethods,
+    WebhookMethods,
+    FileMethods,
+    SessionMethods,
 ):
     """All operations, and where they are sent."""
 

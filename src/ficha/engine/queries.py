@@ -18,6 +18,7 @@ from ..core.records import Account, DeliveryState, File, FileUsage, Job, Pool, R
 from ..store import base as q
 from . import views as v
 from .event_tail import account_events, first_place, job_events
+from .operator_queries import OperatorQueries
 from .position_watch import PositionWatch
 from .positions import Placed, Positions, QueueStanding
 
@@ -53,6 +54,7 @@ class Queries:
         self._asking: asyncio.Task[dict[str, q.PoolCounts]] | None = None
         self._overviews: dict[v.OverviewRange, tuple[float, asyncio.Future[v.Overview]]] = {}
         self.watch = PositionWatch(self.waits)
+        self.operator = OperatorQueries(reader, self._listed, page_bytes)
 
     async def job(self, job_id: str) -> v.JobView | None:
         rows = await self._reader.read(q.GetJobs((job_id,)))
@@ -123,6 +125,10 @@ class Queries:
         standing = await self._positions.of_job(row.job)
         return v.job_view(row, q.wall_clock(), standing, await self._why_waiting(row.job), include=include)
 
+    async def _listed(self, job: Job) -> v.JobView:
+        """A job as lists have it."""
+        return await self._view(q.JobRow(job, q.LEFT_OUT, None), ())
+
     async def _why_waiting(self, job: Job) -> WaitReason | None:
         if not isinstance(job.place, Ready):
             return why_waiting(job, None, 0)
@@ -157,9 +163,9 @@ class Queries:
         """An account as a call has just left it; inside the caller's transaction it may not be committed yet."""
         return v.account_view(account, q.wall_clock())
 
-    async def accounts(self, after: str | None, limit: int) -> v.Page[v.AccountView]:
+    async def accounts(self, after: str | None, limit: int, prefix: str | None = None) -> v.Page[v.AccountView]:
         """A page of accounts, by id."""
-        found = await self._reader.read(q.ListAccounts(after, limit))
+        found = await self._reader.read(q.ListAccounts(after, limit, prefix))
         now = q.wall_clock()
         return self._page((v.account_view(account, now) for account in found), limit, lambda account: account.id)
 
@@ -225,6 +231,12 @@ class Queries:
     async def batch(self, batch_id: str) -> v.BatchView | None:
         counts = await self._reader.read(q.GetBatch(batch_id))
         return None if counts is None else v.batch_view(counts)
+
+    async def batches(self, query: q.ListBatches) -> v.Page[v.BatchView]:
+        """A page of batches, newest first."""
+        part = await self._reader.read(query)
+        views = [v.batch_view(counts) for counts in part.batches]
+        return v.Page(views, views[-1].id if part.goes_on and views else None)
 
     async def pools(self) -> list[v.PoolView]:
         return [v.pool_view(counts) for counts in await self._reader.read(q.ListPools())]
@@ -303,10 +315,10 @@ class Queries:
         """Those of these keys that are revoked."""
         return await self._reader.read(q.GetRevokedApiKeys(ids))
 
-    async def audit(self, before: int | None, limit: int) -> v.Page[v.AuditView]:
+    async def audit(self, query: q.ListAudit) -> v.Page[v.AuditView]:
         """A page of the audit log, newest first."""
-        found = await self._reader.read(q.ListAudit(before, limit))
-        return self._page(map(v.audit_view, found), limit, _number)
+        found = await self._reader.read(query)
+        return self._page(map(v.audit_view, found), query.limit, _number)
 
     async def hooks(self, limit: int) -> list[v.HookView]:
         return [v.hook_view(hook) for hook in await self._reader.read(q.ListHooks(limit=limit))]

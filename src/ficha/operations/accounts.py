@@ -81,10 +81,14 @@ class AccountOperations(Operations):
             raise Refused.of(Refusal("NOT_FOUND", f"there is no account {account!r}; open it first."))
         return view
 
-    async def accounts(self, *, after: str | None = None, limit: int = 50) -> Page[AccountView]:
-        """A page of accounts, by id."""
+    async def accounts(
+        self, *, search: str | None = None, after: str | None = None, limit: int = 50
+    ) -> Page[AccountView]:
+        """A page of accounts, by id; with `search`, those whose id begins with it."""
         return await self.queries.accounts(
-            arg.optional_name(after, "after"), arg.count(limit, "limit", self.limits.page_items)
+            arg.optional_name(after, "after"),
+            arg.count(limit, "limit", self.limits.page_items),
+            arg.optional_name(search, "search"),
         )
 
     async def ledger(self, account: str, *, before: int | str | None = None, limit: int = 50) -> Page[EntryView]:

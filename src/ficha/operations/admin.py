@@ -26,7 +26,7 @@ from ..engine.views import (
     finish_view,
 )
 from ..ids import new_id
-from ..store.base import ListJobs, Stats
+from ..store.base import ListAudit, ListJobs, Stats
 from .files import FileOperations
 
 
@@ -145,9 +145,25 @@ class AdminOperations(FileOperations):
             arg.count(limit, "limit", self.limits.page_items),
         )
 
-    async def audit(self, *, after: int | str | None = None, limit: int = 50) -> Page[AuditView]:
-        """A page of what was done in somebody's name, newest first; `after` is the `next` of the page before."""
-        return await self.queries.audit(arg.cursor(after, "after"), arg.count(limit, "limit", self.limits.page_items))
+    async def audit(
+        self,
+        *,
+        target: str | None = None,
+        actor: str | None = None,
+        after: int | str | None = None,
+        limit: int = 50,
+    ) -> Page[AuditView]:
+        """A page of what was done in somebody's name, newest first; `after` is the `next` of the page before.
+
+        target, actor: only what was done to this, such as `account ana`, and only by this one, word for word.
+        """
+        asked = ListAudit(
+            arg.cursor(after, "after"),
+            arg.count(limit, "limit", self.limits.page_items),
+            None if target is None else arg.text(target),
+            None if actor is None else arg.text(actor),
+        )
+        return await self.queries.audit(asked)
 
     async def verify(self) -> list[str]:
         """Checks every invariant over the whole database; what is wrong, in sentences."""

@@ -14,10 +14,11 @@ from ..core.outcomes import Finished, Recovered, Refusal, Submitted
 from ..core.refusals import no_batch
 from ..core.states import ACTIVE
 from ..core.visibility import is_for_user
-from ..engine.views import BatchResumed, BatchView, Receipt
+from ..engine.views import BatchResumed, BatchView, Page, Receipt
 from ..errors import Refused
 from ..ids import new_id
 from ..requests import BatchOptions, BatchRequest, batch_items, labels_of
+from ..store.base import ListBatches
 from .submits import LARGE, SubmitOperations
 
 SLICE: Final = 100
@@ -80,6 +81,21 @@ class BatchOperations(SubmitOperations):
         if view is None:
             raise Refused.of(no_batch(asked))
         return view
+
+    async def batches(
+        self, *, account: str | None = None, after: str | None = None, limit: int = 50
+    ) -> Page[BatchView]:
+        """A page of batches, newest first, of one account or of all; `after` is the `next` of the page before.
+
+        A page of large batches has fewer items: it ends when `Limits.jobs_searched` jobs are counted.
+        """
+        asked = ListBatches(
+            arg.optional_name(account, "an account"),
+            None if after is None else arg.job_id(after, "batch"),
+            arg.count(limit, "limit", self.limits.page_items),
+            self.limits.jobs_searched,
+        )
+        return await self.queries.batches(asked)
 
     async def cancel_batch(self, batch_id: str, *, reason: str | None = None) -> int:
         """Cancels and refunds the batch's active jobs, and returns how many."""

@@ -21,6 +21,7 @@ from .leases import LeaseOperations
 from .library import LibraryOperations
 from .provider_jobs import ProviderOperations
 from .quotes import QuoteOperations
+from .searches import SearchOperations
 from .sessions import SessionOperations
 from .webhooks import WebhookOperations
 
@@ -65,6 +66,7 @@ class AllOperations(
     FollowOperations,
     LibraryOperations,
     ProviderOperations,
+    SearchOperations,
     WebhookOperations,
     SessionOperations,
 ):

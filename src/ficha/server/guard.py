@@ -128,7 +128,11 @@ class Call:
 
     def page(self, name: str, page: Page[Any]) -> Page[Any]:
         """A page with its cursor signed, to be used for this list only."""
-        return Page(page.items, self._cursors.seal(name, page.next))
+        return Page(page.items, self.sealed(name, page.next))
+
+    def sealed(self, name: str, following: str | None) -> str | None:
+        """The signed cursor of a list, to be used for this list only."""
+        return self._cursors.seal(name, following)
 
     @property
     def _cursors(self) -> Cursors:

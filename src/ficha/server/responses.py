@@ -22,9 +22,18 @@ def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None)
 
 def job_answer(job: JobView, request: Request) -> Response:
     """A job with an ETag; 304 if the caller has this version."""
-    tag = _tag(job)
+    return polled(job, request, news(job))
+
+
+def polled(value: Any, request: Request, told: Any = None) -> Response:
+    """An answer that is asked for again and again, with an ETag; 304 if the caller has this version.
+
+    told: what makes a version, if that is less than the whole value.
+    """
+    encoded = msgspec.json.encode(value if told is None else told)
+    tag = f'W/"{hashlib.sha256(encoded).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
-    return Response(None, 304, headers) if has_seen(request, tag) else answer(job, headers=headers)
+    return Response(None, 304, headers) if has_seen(request, tag) else answer(value, headers=headers)
 
 
 def has_seen(request: Request, tag: str) -> bool:
@@ -33,10 +42,9 @@ def has_seen(request: Request, tag: str) -> bool:
     return tag in (part.strip() for part in seen.split(",")) or seen.strip() == "*"
 
 
-def _tag(job: JobView) -> str:
-    """A hash of the job, without heartbeats and times that change continuously."""
-    news = replace(job, waited_in_queue=0.0, estimated_wait_s=None, last_heartbeat_at=None, lock_expires_at=None)
-    return f'W/"{hashlib.sha256(msgspec.json.encode(news)).hexdigest()[:32]}"'
+def news(job: JobView) -> JobView:
+    """The job without heartbeats and times that change continuously."""
+    return replace(job, waited_in_queue=0.0, estimated_wait_s=None, last_heartbeat_at=None, lock_expires_at=None)
 
 
 def rate_headers(rate: Rate | None) -> dict[str, str]:

@@ -52,6 +52,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     account_bytes: FICHA_ACCOUNT_BYTES. Bytes of bodies and large answers under way per account and process. Defaults to
         64 MiB.
     account_uploads: FICHA_ACCOUNT_UPLOADS. Uploads under way per account and process. Defaults to 4.
+    trace_url: FICHA_TRACE_URL. Where a job's trace is shown, with `{correlation_id}` in the place of the job's own; the
+        console links it. Defaults to none.
     operator_streams, operator_requests, operator_bytes, operator_uploads: FICHA_OPERATOR_STREAMS,
         FICHA_OPERATOR_REQUESTS, FICHA_OPERATOR_BYTES, FICHA_OPERATOR_UPLOADS. The same per service, admin or
         viewer key. Default to 4,000, 2,000, 512 MiB and 100.
@@ -65,6 +67,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     console: bool = True
     cors_origins: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
+    trace_url: str | None = None
     body_bytes: int = 1_048_576
     batch_body_bytes: int = 16_777_216
     body_s: float = 30.0
@@ -92,6 +95,10 @@ class Settings(Struct, frozen=True, kw_only=True):
             raise SettingError(problem)
         for proxy in self.trusted_proxies:
             _check_network(proxy)
+        if self.trace_url is not None and not (
+            self.trace_url.startswith(("http://", "https://")) and "{correlation_id}" in self.trace_url
+        ):
+            raise SettingError("FICHA_TRACE_URL must be an http URL that has {correlation_id} in it")
 
     def __repr__(self) -> str:
         """Without the secrets, because settings are shown in errors and logs."""

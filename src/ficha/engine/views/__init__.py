@@ -17,7 +17,7 @@ from .accounts import (
 )
 from .api_keys import ApiKeyView, AuditView, NewApiKey, api_key_view, audit_view
 from .batches import BatchCancelled, BatchResumed, BatchView, batch_view
-from .dates import instant, moment, moment_if_any
+from .dates import instant, moment, moment_if_any, moment_of_id
 from .files import FileLink, FileView, LibraryItem, UploadView, file_view
 from .hooks import HookView, hook_view
 from .jobs import (
@@ -48,6 +48,19 @@ from .overview import (
 )
 from .pools import PoolView, pool_view
 from .providers import BreakerState, MarginView, ProviderView, margin_view, provider_view
+from .searches import (
+    AttemptView,
+    DeadGroup,
+    DeadGroups,
+    JobCount,
+    JobPage,
+    JobSearch,
+    RecentRun,
+    SearchWords,
+    StepView,
+    attempt_view,
+    recent_run,
+)
 from .sessions import SessionView, session_view
 from .submits import FinishView, Quote, Receipt, Requeued, finish_view, receipt
 from .webhooks import (
@@ -70,6 +83,7 @@ __all__ = [
     "STORED_TEXTS",
     "AccountView",
     "ApiKeyView",
+    "AttemptView",
     "AuditView",
     "BatchCancelled",
     "BatchResumed",
@@ -77,6 +91,8 @@ __all__ = [
     "BreakerState",
     "Credited",
     "CreditsMessage",
+    "DeadGroup",
+    "DeadGroups",
     "DeliveryView",
     "EntryView",
     "EventView",
@@ -86,6 +102,9 @@ __all__ = [
     "Happening",
     "Hold",
     "HookView",
+    "JobCount",
+    "JobPage",
+    "JobSearch",
     "JobText",
     "JobToken",
     "JobView",
@@ -106,8 +125,11 @@ __all__ = [
     "ProviderView",
     "Quote",
     "Receipt",
+    "RecentRun",
     "Requeued",
+    "SearchWords",
     "SessionView",
+    "StepView",
     "ToolView",
     "UploadView",
     "Wait",
@@ -116,6 +138,7 @@ __all__ = [
     "WorkerView",
     "account_view",
     "api_key_view",
+    "attempt_view",
     "audit_view",
     "batch_view",
     "credited",
@@ -135,12 +158,14 @@ __all__ = [
     "message_text",
     "moment",
     "moment_if_any",
+    "moment_of_id",
     "overview",
     "owner_event_view",
     "owner_job_view",
     "pool_view",
     "provider_view",
     "receipt",
+    "recent_run",
     "session_view",
     "webhook_view",
     "worker_view",

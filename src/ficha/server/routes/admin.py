@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from ... import validation as arg
 from ...core import commands as c
 from ...core.outcomes import Discarded
 from ...core.policy import Plan
+from ...declarations import NAME_LENGTH
 from ...engine.views import (
     AccountView,
     ApiKeyView,
@@ -40,20 +41,28 @@ from .. import wire as s
 from ..guard import Admin, Call, Viewer
 from ..openapi import gives
 from ..request_body import body
-from ..responses import answer
+from ..responses import answer, polled
 from .account import ledger_page, told
 from .jobs import one_key
-from .parameters import Cursor, Day, ForAccount, Include, Key, Limit, Range, texts
+from .parameters import Cursor, Day, ForAccount, IfNoneMatch, Include, Key, Limit, Range, texts
 
 routes = APIRouter(prefix="/api/admin", tags=["admin"])
 
 
 @routes.get("/accounts", summary="List accounts")
 @gives(Page[AccountView])
-async def accounts(call: Viewer, cursor: Cursor = None, limit: Limit = 50) -> Response:
+async def accounts(
+    call: Viewer,
+    search: Annotated[
+        str | None, Query(min_length=1, max_length=NAME_LENGTH, description="Only those whose id begins with this.")
+    ] = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
     """A page of accounts, by id."""
-    page = await call.app.accounts(after=call.cursor("accounts", cursor), limit=limit)
-    return answer(call.page("accounts", page))
+    page = await call.app.accounts(search=search, after=call.cursor("accounts", cursor), limit=limit)
+    return polled(call.page("accounts", page), call.request)
 
 
 @routes.post("/accounts", summary="Open an account")
@@ -281,7 +290,16 @@ async def revoke_api_key(call: Admin, key_id: str) -> Response:
 
 @routes.get("/audit", summary="The log of administrative acts")
 @gives(Page[AuditView])
-async def audit(call: Viewer, cursor: Cursor = None, limit: Limit = 50) -> Response:
+async def audit(
+    call: Viewer,
+    target: Annotated[
+        str | None, Query(max_length=1_000, description="Only what was done to this, such as `account ana`.")
+    ] = None,
+    actor: Annotated[str | None, Query(max_length=1_000, description="Only what was done in this name.")] = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
     """Who did what to whom, newest first."""
-    page = await call.app.audit(after=call.cursor("audit", cursor), limit=limit)
-    return answer(call.page("audit", page))
+    page = await call.app.audit(target=target, actor=actor, after=call.cursor("audit", cursor), limit=limit)
+    return polled(call.page("audit", page), call.request)

@@ -8,15 +8,15 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from ...core.refusals import no_batch
-from ...engine.views import BatchCancelled, BatchResumed, BatchView
+from ...engine.views import BatchCancelled, BatchResumed, BatchView, Page
 from ...requests import BatchRequest
 from .. import wire as s
 from ..guard import Account, AccountReader, Call
 from ..openapi import gives
 from ..request_body import body
-from ..responses import answer
+from ..responses import answer, polled
 from .jobs import SUBMITS, in_full, submitted
-from .parameters import Key
+from .parameters import Cursor, ForAccount, IfNoneMatch, Key, Limit
 
 routes = APIRouter(prefix="/api/batches", tags=["batches"])
 
@@ -29,6 +29,22 @@ async def submit(
     """Creates and charges a job for each item, all of them or none."""
     receipt = await call.app.submit_batch_request(in_full(call, asked, idempotency_key), by_user=not call.sees_all)
     return await submitted(call, receipt, None)
+
+
+@routes.get("", summary="List batches")
+@gives(Page[BatchView])
+async def batches(
+    call: AccountReader,
+    account: ForAccount = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """A page of batches, newest first: a user's own, or for a service those of one account or of all. A page of large
+    batches has fewer items than were asked for, and still a `next`."""
+    named = call.account_if_any(account)
+    page = await call.app.batches(account=named, after=call.cursor("batches", cursor), limit=limit)
+    return polled(call.page("batches", page), call.request)
 
 
 @routes.get("/{batch_id}", summary="Look at a batch")

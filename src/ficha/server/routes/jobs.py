@@ -25,7 +25,7 @@ from ..problems import EdgeError
 from ..request_body import body
 from ..responses import answer, job_answer, rate_headers
 from ..streams import EventStream, await_end, follow_job
-from .parameters import Cursor, ForAccount, Include, InSession, Key, Limit, Names, texts
+from .parameters import Cursor, ForAccount, IfNoneMatch, Include, InSession, Key, Limit, Names, texts
 
 routes = APIRouter(prefix="/api", tags=["jobs"])
 
@@ -160,9 +160,7 @@ async def _latest_active(call: Call, account: str, latest: str | None) -> JobVie
 async def job(
     call: JobReader,
     job_id: str,
-    if_none_match: Annotated[
-        str | None, Header(description="The ETag of an earlier answer: 304 if all is as it was.")
-    ] = None,
+    if_none_match: IfNoneMatch = None,
     session: InSession = None,
 ) -> Response:
     """A job as it stands now, with its position and estimated wait."""

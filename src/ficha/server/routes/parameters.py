@@ -32,6 +32,7 @@ InSession = Annotated[
         description="The session of the page that asks: where the job is of it, it revokes that the page was left.",
     ),
 ]
+IfNoneMatch = Annotated[str | None, Header(description="The ETag of an earlier answer: 304 if all is as it was.")]
 Day = Annotated[date | None, Query(description="A day (UTC), such as 2026-03-31.")]
 Range = Annotated[str, Query(max_length=10, description=f"The time up to now: {', '.join(RANGES)}.")]
 Key = Annotated[
