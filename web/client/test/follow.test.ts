@@ -152,13 +152,13 @@ test("a silent stream is given up and opened again", async () => {
 test("a comment is a sign of life", async () => {
   server.on(EVENTS, async (seen, response) => {
     await stream([WAITS], "open")(seen, response);
-    for (let times = 0; times < 6; times += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 50));
+    for (let times = 0; times < 9; times += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
       response.write(": keep-alive\n\n");
     }
     response.end(END);
   });
-  await follow(client({ stall: 200 })).done;
+  await follow(client({ stall: 800 })).done;
   expect(server.of(EVENTS)).toHaveLength(1);
 });
 

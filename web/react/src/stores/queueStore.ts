@@ -54,12 +54,13 @@ export class QueueStore extends Store<QueueSnapshot> {
     this.#looking = new Shared(() => {
       if (this.#id) this.#followJob(this.#id);
       else void this.#find();
+      const page = document;
       const seen = (): void => {
-        if (document.visibilityState === "visible" && !this.#id) void this.lookForActive();
+        if (page.visibilityState === "visible" && !this.#id) void this.lookForActive();
       };
-      document.addEventListener("visibilitychange", seen);
+      page.addEventListener("visibilitychange", seen);
       return () => {
-        document.removeEventListener("visibilitychange", seen);
+        page.removeEventListener("visibilitychange", seen);
         this.#follow?.();
         this.#follow = undefined;
       };

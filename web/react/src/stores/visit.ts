@@ -3,12 +3,17 @@ import type { Session } from "@ficha/client";
 const STAY_MS = 60_000;
 
 /**
- * Says that a visit goes on: now, every minute while the page can be seen, and when somebody comes back; and that it
- * ends, when the page is left for good. The server waits a while before it believes that. Returns how to stop.
+ * Says that a visit goes on: now, every minute while the page is open, and when somebody comes back; and that it ends,
+ * when the page is left for good. The server waits a while before it believes that. Returns how to stop.
+ *
+ * A page behind another window is open too: whoever reads something else while they wait keeps their place.
  */
 export function attend(session: Session, everyMs = STAY_MS): () => void {
   const stay = (): void => {
-    if (document.visibilityState !== "hidden") session.stay().catch(() => {});
+    session.stay().catch(() => {});
+  };
+  const seen = (): void => {
+    if (document.visibilityState !== "hidden") stay();
   };
   const leave = (event: PageTransitionEvent): void => {
     // A page that the browser keeps may come back; switching apps on a phone is not leaving.
@@ -17,12 +22,12 @@ export function attend(session: Session, everyMs = STAY_MS): () => void {
   const timer = setInterval(stay, everyMs);
   window.addEventListener("pagehide", leave);
   window.addEventListener("pageshow", stay);
-  document.addEventListener("visibilitychange", stay);
+  document.addEventListener("visibilitychange", seen);
   stay();
   return () => {
     clearInterval(timer);
     window.removeEventListener("pagehide", leave);
     window.removeEventListener("pageshow", stay);
-    document.removeEventListener("visibilitychange", stay);
+    document.removeEventListener("visibilitychange", seen);
   };
 }
