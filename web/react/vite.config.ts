@@ -15,7 +15,7 @@ export default defineConfig({
   ],
   resolve: { conditions: ["development", "module", "browser"] },
   build: {
-    lib: { entry: "src/index.ts", formats: ["es"], fileName: "index" },
+    lib: { entry: { index: "src/index.ts", plain: "src/plain.ts" }, formats: ["es"] },
     target: "es2022",
     rolldownOptions: { external: ["react", "react/jsx-runtime", "@ficha/client"] },
   },

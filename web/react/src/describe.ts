@@ -76,7 +76,8 @@ function describePhase(state: JobState, around: Around): Described {
       const text = isSlow ? words.late : going;
       const spoken = isSlow ? words.late : `${around.making}.`;
       const kind = isSlow ? "late" : "running";
-      return { ...base, text, spoken, kind, tone: "running", bar: state.progress, canCancel: true };
+      const note = isSlow && state.progress !== null ? going : null;
+      return { ...base, text, note, spoken, kind, tone: "running", bar: state.progress, canCancel: true };
     }
     case "done": {
       const { delivered, units, refunded } = state.job;
