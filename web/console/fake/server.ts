@@ -129,6 +129,7 @@ export async function answer(request: Request, given: Mode): Promise<Response> {
       next: null,
     });
   }
+  if (path === "/api/admin/pools") return json({ items: fullOverview("1h", now).pools });
   if (path === "/api/jobs") return json({ items: jobs.slice(0, 20), next: null });
   if (path === "/api/queue/check") return json({ slots: 3, slots_available: 0, busy: 3, queue_length: 15, pools: [] });
   if (path === "/api/system/health") return json({ status: "ok", version: "0.1.0", database: "sqlite" });

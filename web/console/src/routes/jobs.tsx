@@ -228,6 +228,7 @@ const COLUMNS: Column<JobRow>[] = [
   {
     id: "job",
     header: "Job",
+    onPhone: "hidden",
     cell: ({ job }) => (
       <code title={job.id} className="muted">
         {shortId(job.id)}
@@ -243,8 +244,14 @@ const COLUMNS: Column<JobRow>[] = [
       </Link>
     ),
   },
-  { id: "waited", header: "Waited", align: "right", cell: ({ job }) => <Took job={job} part="waited" /> },
-  { id: "ran", header: "Ran", align: "right", cell: ({ job }) => <Took job={job} part="ran" /> },
+  {
+    id: "waited",
+    header: "Waited",
+    align: "right",
+    onPhone: "hidden",
+    cell: ({ job }) => <Took job={job} part="waited" />,
+  },
+  { id: "ran", header: "Ran", align: "right", onPhone: "hidden", cell: ({ job }) => <Took job={job} part="ran" /> },
   {
     id: "cost",
     header: "Credits",

@@ -54,10 +54,19 @@ function OverviewPage() {
         </>
       }
     >
-      {query.data === undefined && query.isError && <Stopgap />}
       <Loaded query={query} what="the figures">
         {(overview) => <Figures overview={overview} range={range} by={by} />}
       </Loaded>
+      {query.isError && range !== "1h" && (
+        <p>
+          If it takes too long,{" "}
+          <Link to="/" search={{ range: "1h", by }}>
+            look at the last hour only
+          </Link>
+          .
+        </p>
+      )}
+      {query.data === undefined && query.isError && <Stopgap />}
     </Page>
   );
 }

@@ -77,7 +77,7 @@ function SignIn() {
             aria-invalid={words !== null}
           />
           <p id="token-help" className={styles.help}>
-            The page does not keep it. <code>ficha apikey create --scope admin</code> makes one.
+            The page does not keep it. To make one, run <code>ficha apikey create me --scope admin</code>
           </p>
         </div>
         <p id="token-problem" role="alert" className={styles.problem}>
