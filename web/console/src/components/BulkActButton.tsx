@@ -90,7 +90,7 @@ export function BulkActButton({ act, search, label, spoken }: BulkActButtonProps
       >
         <p>{after} The server does it step by step; it can be stopped.</p>
         <p className="muted">
-          Search: <code>{search || "all jobs"}</code>
+          Search: <code>{search.length > 200 ? `${search.slice(0, 200)}…` : search || "all jobs"}</code>
         </p>
       </ConfirmDialog>
     </>

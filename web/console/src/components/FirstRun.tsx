@@ -16,8 +16,8 @@ export function FirstRun() {
     <section className={`panel ${styles.first}`} aria-labelledby="first-run">
       <h2 id="first-run">No job has been submitted yet</h2>
       <p>
-        Submit the first one. The key is the one of an account (<code>ficha apikey create NAME</code>), and the payload is
-        what the tool takes.
+        Submit the first one. The key is the one of an account (<code>ficha apikey create NAME</code>), and the payload
+        is what the tool takes.
       </p>
       <div className={styles.code}>
         <pre>{lines}</pre>

@@ -217,22 +217,12 @@ const COLUMNS: Column<JobRow>[] = [
   { id: "state", header: "State", width: "150px", cell: (row) => <State row={row} /> },
   {
     id: "tool",
-    header: "Tool",
+    header: "Job",
     onPhone: "title",
     cell: ({ job }) => (
-      <Link to="/jobs/$job" params={{ job: job.id }} className={styles.tool}>
-        {job.tool}
+      <Link to="/jobs/$job" params={{ job: job.id }} className={styles.tool} title={job.id}>
+        {job.tool} <code>{shortId(job.id)}</code>
       </Link>
-    ),
-  },
-  {
-    id: "job",
-    header: "Job",
-    onPhone: "hidden",
-    cell: ({ job }) => (
-      <code title={job.id} className="muted">
-        {shortId(job.id)}
-      </code>
     ),
   },
   {
@@ -280,7 +270,7 @@ function State({ row: { job, isGone } }: { row: JobRow }) {
       : job.status === "queued" && job.position !== null
         ? `#${job.position}`
         : job.is_dead_letter
-          ? "dead letter"
+          ? "dead"
           : undefined;
   return (
     <span

@@ -3,14 +3,8 @@ import type { components } from "../../../client/src/openapi";
 
 type Schemas = components["schemas"];
 
-export interface SignedIn {
-  name: string;
-  scope: "admin" | "viewer" | "service" | "user";
-  account: string | null;
-  expires_at: string | null;
-  /** The name of the installation, such as "production", if the server tells one. */
-  environment?: string | null;
-}
+/** Who is signed in. `environment` is the name of the installation, such as "production", if the server tells one. */
+export type SignedIn = Schemas["SignedIn"] & { environment?: string | null };
 
 export interface Series {
   plan: string;
@@ -154,13 +148,10 @@ interface Paging {
 }
 
 export interface NewPaths {
-  "/api/sign-in": Get<SignedIn> & Post<SignedIn, { token: string }>;
-  "/api/sign-out": Post<Record<string, never>>;
   "/api/admin/overview": Get<Overview, { range: Range }>;
   "/api/admin/jobs": Get<JobSearch, Paging & { search?: string }>;
   "/api/admin/jobs/count": Get<JobCount, { search?: string }>;
   "/api/admin/jobs/{job_id}": Get<JobPage, Record<never, never>, { job_id: string }>;
-  "/api/admin/jobs/{job_id}/refund": Post<Schemas["FinishView"], { reason: string }, { job_id: string }>;
   "/api/admin/dead/groups": Get<{ items: DeadGroup[]; is_whole: boolean }>;
   "/api/admin/search-words": Get<SearchWords>;
   "/api/admin/accounts": Get<PageOf<Schemas["AccountView"]>, Paging & { search?: string }> &
