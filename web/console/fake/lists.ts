@@ -307,7 +307,7 @@ const key = (name: string, number: number, more: Partial<Schemas["ApiKeyView"]>)
 
 const keys = [
   key("ops laptop", 0, {}),
-  key("wall screen", 1, { scope: "viewer" as "admin", hint: "ficha_viewer_a8Kd" }),
+  key("wall screen", 1, { scope: "viewer", hint: "ficha_viewer_a8Kd" }),
   key("shop back end", 2, { scope: "service", hint: "ficha_service_k2", expires_at: null }),
   key("ana's script", 3, { scope: "user", account: "ana", hint: "ficha_user_Z1", last_used_at: null }),
   key("old", 4, { state: "expired", expires_at: ago(4000) }),

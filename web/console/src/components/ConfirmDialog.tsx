@@ -1,4 +1,5 @@
 import { type FormEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { createPortal } from "react-dom";
 import { wordsOf } from "../services/api";
 import { formatCapped, formatCredits } from "../services/format";
 import { Button } from "./Button";
@@ -40,7 +41,8 @@ export function ConfirmDialog(props: ConfirmDialogProps) {
     if (!isOpen && element.open) element.close();
   }, [isOpen]);
   const titleId = useId();
-  return (
+  // In the body of the page: a dialog of a button in a table must not inherit the looks of its cell.
+  return createPortal(
     <dialog
       ref={dialog}
       className={styles.dialog}
@@ -49,7 +51,8 @@ export function ConfirmDialog(props: ConfirmDialogProps) {
       onClick={(event) => event.target === dialog.current && props.onClose()}
     >
       {isOpen && <Body {...props} titleId={titleId} />}
-    </dialog>
+    </dialog>,
+    document.body,
   );
 }
 

@@ -1,4 +1,5 @@
 import { useEffect, useId, useRef } from "react";
+import { createPortal } from "react-dom";
 import { Button } from "./Button";
 import { CopyText } from "./CopyText";
 import styles from "./SecretDialog.module.css";
@@ -20,7 +21,7 @@ export function SecretDialog({ secret, title, help, onClose }: SecretDialogProps
     if (secret !== undefined) dialog.current?.showModal();
     else dialog.current?.close();
   }, [secret]);
-  return (
+  return createPortal(
     <dialog
       ref={dialog}
       className={styles.dialog}
@@ -40,6 +41,7 @@ export function SecretDialog({ secret, title, help, onClose }: SecretDialogProps
           </Button>
         </div>
       )}
-    </dialog>
+    </dialog>,
+    document.body,
   );
 }

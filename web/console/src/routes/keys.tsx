@@ -102,7 +102,7 @@ function Create() {
         run={async () => {
           const answer = await api.post("/api/admin/api-keys", {
             name: name.trim(),
-            scope: scope as "admin" | "service" | "user",
+            scope,
             account: scope === "user" ? account.trim() : null,
             ttl_s: ttl === "" ? null : Number(ttl),
           });
