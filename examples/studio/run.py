@@ -303,7 +303,7 @@ def main() -> int:
 
 def greet(running: Studio) -> None:
     """Says where everything is. Nothing is opened by itself."""
-    admin, viewer = running.key("console admin", "admin"), running.key("console viewer", "admin")
+    admin, viewer = running.key("console admin", "admin"), running.key("console viewer", "viewer")
     people = ", ".join(f"{person.account} ({person.plan})" for person in PEOPLE)
     print(
         f"""

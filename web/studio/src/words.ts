@@ -10,7 +10,7 @@ const en = {
   who: "Who are you today?",
   whoHint:
     "This is a demonstration: pick an account, no password. Pick another one in a second window, and watch the line.",
-  enterAs: (name: string) => `Enter as ${name}`,
+  enterAs: "Enter as",
   entering: "Entering…",
   plans: {
     free: "One at a time, 10 an hour",
@@ -93,7 +93,7 @@ const en = {
   removed: "Removed.",
   close: "Close",
   back: "Back",
-  open: (title: string) => `Open ${title}`,
+  open: "Open",
   topUpTitle: "More credits",
   topUpHint: "No money moves. The payment is simulated, and its id makes sure that it is credited once.",
   pay: (price: string) => `Pay ${price}`,
@@ -143,7 +143,7 @@ const pt: Words = {
   who: "Quem é você hoje?",
   whoHint:
     "Isto é uma demonstração: escolha uma conta, sem senha. Escolha outra em uma segunda janela e veja a fila andar.",
-  enterAs: (name) => `Entrar como ${name}`,
+  enterAs: "Entrar como",
   entering: "Entrando…",
   plans: {
     free: "Uma por vez, 10 por hora",
@@ -223,7 +223,7 @@ const pt: Words = {
   removed: "Removido.",
   close: "Fechar",
   back: "Voltar",
-  open: (title) => `Abrir ${title}`,
+  open: "Abrir",
   topUpTitle: "Mais créditos",
   topUpHint: "Nenhum dinheiro é movido. O pagamento é simulado, e seu id garante que é creditado uma vez.",
   pay: (price) => `Pagar ${price}`,

@@ -21,18 +21,16 @@ export function Door({ demo, onEnter }: { demo: Demo; onEnter: (account: string)
         <ul className={styles.people}>
           {demo.people.map((person) => (
             <li key={person.account}>
-              <button
-                type="button"
-                className={styles.person}
-                aria-label={words.enterAs(person.account)}
-                onClick={() => onEnter(person.account)}
-              >
+              <button type="button" className={styles.person} onClick={() => onEnter(person.account)}>
                 <span className={styles.stub} aria-hidden="true">
                   {person.account.slice(0, 1).toUpperCase()}
                 </span>
                 <span className={styles.body}>
-                  <span className={styles.name}>{person.account}</span>
-                  <span className={styles.plan}>{words.plan(person.plan)}</span>
+                  <span className={styles.name}>
+                    <span className="hidden">{words.enterAs} </span>
+                    {person.account}
+                  </span>{" "}
+                  <span className={styles.plan}>{words.plan(person.plan)}</span>{" "}
                   <span className={styles.about}>{words.plans[person.plan]}</span>
                 </span>
               </button>

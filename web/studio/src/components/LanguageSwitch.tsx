@@ -15,7 +15,7 @@ export function LanguageSwitch() {
   const choose = useContext(SetLocale);
   return (
     <fieldset className={styles.group}>
-      <legend className={styles.legend}>{words.language}</legend>
+      <legend className="hidden">{words.language}</legend>
       {NAMES.map(([value, short, name]) => (
         <button
           key={value}

@@ -92,13 +92,16 @@ function Work({ item, onOpen }: { item: LibraryItem; onOpen: () => void }) {
   const at = item.job.finished_at;
   const time = new Intl.DateTimeFormat(locale, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
   return (
-    <button type="button" className={styles.work} aria-label={words.open(title)} onClick={onOpen}>
+    <button type="button" className={styles.work} onClick={onOpen}>
       <span className={styles.picture}>
         {first && <StoredPicture file={first.id} alt="" />}
         {results.length > 1 && <span className={styles.count}>{results.length}</span>}
       </span>
       <span className={styles.caption}>
-        <strong>{title}</strong>
+        <strong>
+          <span className="hidden">{words.open} </span>
+          {title}
+        </strong>{" "}
         <span>{at ? time.format(at) : ""}</span>
       </span>
     </button>

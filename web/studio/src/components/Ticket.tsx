@@ -44,7 +44,7 @@ function Stub({ state }: { state: JobState }) {
 
 function Number({ value, sign, unit }: { value: number; sign?: string; unit?: string }) {
   return (
-    <span className={styles.number} key={value}>
+    <span className={sign ? styles.place : styles.number} key={sign ? value : "share"}>
       {sign && <small>{sign}</small>}
       {value}
       {unit && <small>{unit}</small>}

@@ -43,7 +43,7 @@ export function ToolRail({ tools, chosen, onChoose }: Props) {
                 </span>
                 {price && (
                   <span className={styles.price}>
-                    <span className={styles.hidden}>
+                    <span className="hidden">
                       {price.isLeast ? words.from(price.cost) : ""} {words.credits(price.cost)}
                     </span>
                     <span aria-hidden="true">

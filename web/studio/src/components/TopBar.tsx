@@ -50,18 +50,13 @@ export function TopBar({ account, plan, view, onView, onTopUp, onDemo, onLeave }
           </span>
           <span className={styles.topUp}>{words.topUp}</span>
         </button>
-        <button
-          type="button"
-          className={styles.who}
-          aria-label={`${account}: ${words.switchAccount}`}
-          onClick={onLeave}
-        >
+        <button type="button" className={styles.who} title={words.switchAccount} onClick={onLeave}>
           <span className={styles.face} aria-hidden="true">
             {account.slice(0, 1).toUpperCase()}
           </span>
           <span className={styles.name}>
-            {account}
-            <small>{plan}</small>
+            {account} <small>{plan}</small>
+            <span className="hidden">, {words.switchAccount}</span>
           </span>
         </button>
       </div>

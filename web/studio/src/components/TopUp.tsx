@@ -55,7 +55,7 @@ export function TopUp({ demo, onClose }: { demo: Demo; onClose: () => void }) {
       ) : (
         <>
           <fieldset className={styles.packs}>
-            <legend className={styles.hidden}>{words.topUpTitle}</legend>
+            <legend className="hidden">{words.topUpTitle}</legend>
             {demo.packs.map((one) => (
               <label key={one.credits} className={styles.pack}>
                 <input
