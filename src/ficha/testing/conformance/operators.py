@@ -71,13 +71,13 @@ class OperatorConformance:
         everything = await driver.read(ListAudit(limit=100))
         assert len(everything) == 12
         for target in (None, "account ana", "account", "nobody"):
-            for actor in (None, "boss", "intern", "BOSS"):
+            for named in (None, "boss", "intern", "BOSS"):
                 expected = [
-                    one for one in everything if target in (None, one.line.target) and actor in (None, one.line.actor)
+                    one for one in everything if target in (None, one.line.target) and named in (None, one.line.actor)
                 ]
-                assert await driver.read(ListAudit(None, 100, target, actor)) == expected
+                assert await driver.read(ListAudit(None, 100, target, named)) == expected
                 if len(expected) > 1:
-                    asked = ListAudit(expected[0].number, 1, target, actor)
+                    asked = ListAudit(expected[0].number, 1, target, named)
                     assert await driver.read(asked) == expected[1:2]
 
     async def test_accounts_are_found_by_the_beginning_of_their_id(self, driver: Driver) -> None:
