@@ -233,7 +233,7 @@ def test_refusals_are_the_same_exceptions_as_in_process(server: Served, name: st
         with pytest.raises(QuotaExceeded):
             me.reserve()
         assert me.release(holds[0].id).state == "released"
-        with pytest.raises(Refused, match="this is for admin keys") as told_off:
+        with pytest.raises(Refused, match="this is for admin, viewer keys") as told_off:
             me.accounts()
         assert told_off.value.code == "FORBIDDEN"
     with Client(server.url, "ficha_user_nonsense") as nobody, pytest.raises(Refused) as unknown:

@@ -207,7 +207,7 @@ def test_a_cursor_is_good_for_its_own_list_only(user: httpx.Client) -> None:
 
 def test_an_address_that_is_none_and_a_method_that_is_not_for_it(user: httpx.Client) -> None:
     refused(user.get("/api/nothing"), 404, "NOT_FOUND")
-    refused(user.get("/"), 404, "NOT_FOUND")
+    refused(user.get("/nothing"), 404, "NOT_FOUND")
     answer = user.delete("/api/jobs")
     assert "DELETE" in refused(answer, 405, "METHOD_NOT_ALLOWED")["detail"]
 

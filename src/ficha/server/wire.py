@@ -284,7 +284,7 @@ class ApiKeyBody(Body, frozen=True):
 class SignInBody(Body, frozen=True):
     """`token`: an API key or a JWT."""
 
-    token: Annotated[str, Meta(min_length=1, max_length=8_192)]
+    token: Annotated[str, Meta(min_length=1)]
 
     def __repr__(self) -> str:
         """Without the token."""
