@@ -19,7 +19,7 @@ def enter(visitor: Visitor, name: str = "Davi") -> Page:
     """Opens the page as one of its people."""
     page = visitor.page
     page.goto("/studio")
-    page.get_by_role("button", name=re.compile(name)).click()
+    page.get_by_role("button", name=re.compile(name, re.IGNORECASE)).click()
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     return page
 
