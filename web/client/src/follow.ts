@@ -18,6 +18,7 @@ const BACK_IN_QUEUE: ReadonlySet<string> = new Set(["retried", "recovered", "ret
 /** Followers of one client: one for each job, however many listen, and few streams at a time. */
 export class Followers {
   readonly #found = new Map<string, Follower>();
+  readonly #usual = new Map<string, Promise<readonly [number, number] | null>>();
   #streams = 0;
 
   constructor(
@@ -43,6 +44,21 @@ export class Followers {
 
   forget(follower: Follower): void {
     if (this.#found.get(follower.id) === follower) this.#found.delete(follower.id);
+  }
+
+  /** How long the account's last runs of a tool took. Asked once a minute at most; null where nobody says. */
+  usual(tool: string): Promise<readonly [number, number] | null> {
+    let found = this.#usual.get(tool);
+    if (!found) {
+      const query = { tool, status: "completed", limit: 20 };
+      found = this.http.json<Page<Job>>("GET", "/api/jobs", { query }).then(
+        ({ items }) => usualRange(items as Job[]),
+        () => null,
+      );
+      this.#usual.set(tool, found);
+      setTimeout(() => this.#usual.delete(tool), this.times.usual);
+    }
+    return found;
   }
 
   /** Takes one of the few streams. A browser has six connections to a site, for all its windows together. */
@@ -463,14 +479,8 @@ export class Follower {
   }
 
   async #askUsual(tool: string): Promise<void> {
-    try {
-      const query = { tool, status: "completed", limit: 20 };
-      const { items } = await this.#http.json<Page<Job>>("GET", "/api/jobs", { query });
-      this.#usual = usualRange(items as Job[]);
-      if (this.#usual && !this.#isOver) this.#tell();
-    } catch {
-      // Then nothing is said of it.
-    }
+    this.#usual = await this.#all.usual(tool);
+    if (this.#usual && !this.#isOver) this.#tell();
   }
 }
 

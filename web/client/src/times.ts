@@ -24,6 +24,8 @@ export interface Times {
   refresh: number;
   /** How long the line is asked for this often at most. */
   lineLength: number;
+  /** How long runs of a tool usually take is asked for this often at most. */
+  usual: number;
 }
 
 export const TIMES: Times = {
@@ -38,6 +40,7 @@ export const TIMES: Times = {
   hidden: 30_000,
   refresh: 500,
   lineLength: 15_000,
+  usual: 60_000,
 };
 
 /** Resolves after a while; rejects as soon as the signal is aborted. */

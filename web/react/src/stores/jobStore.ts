@@ -1,4 +1,4 @@
-import type { Ficha, FichaError, FollowedState } from "@ficha/client";
+import { type Ficha, type FichaError, type FollowedState, hasEnded } from "@ficha/client";
 import { Shared, Store } from "./store";
 
 export interface JobSnapshot {
@@ -16,11 +16,9 @@ export class JobStore extends Store<JobSnapshot> {
   constructor(client: Ficha, id: string, onEnd: () => void) {
     super({ state: null, problem: null });
     this.#following = new Shared(() => {
-      const wasOver = this.get().state;
-      if (wasOver && (wasOver.phase === "done" || wasOver.phase === "failed" || wasOver.phase === "cancelled")) {
-        return () => {};
-      }
-      const subscription = client.subscribeToJob(id, (state) => this.change({ state }));
+      const { state: last } = this.get();
+      if (last && hasEnded(last)) return () => {};
+      const subscription = client.subscribeToJob(id, (state) => this.change({ state, problem: state.problem }));
       subscription.done.then(onEnd, (problem: FichaError) => this.change({ problem }));
       return subscription.close;
     });
