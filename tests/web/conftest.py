@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.support.browser import FLAGS, Visitor
 from tests.support.postgres import Server
 from tests.support.postgres_databases import migrated_database
 from tests.support.studio import Scene, run
+
+# What a person sees within a second may take longer beside busy processors.
+expect.set_options(timeout=20_000)
 
 PAGES = (Path("src/ficha/server/pages/console/index.html"), Path("examples/studio/pages/index.html"))
 

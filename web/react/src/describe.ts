@@ -72,7 +72,9 @@ function describePhase(state: JobState, around: Around): Described {
       const seconds = Math.max(0, (around.now - state.since.getTime()) / 1_000);
       const isSlow = isLate(seconds, state.usual);
       const going =
-        state.progress === null ? words.elapsed(seconds, state.usual) : words.running(around.making, state.progress);
+        state.progress === null
+          ? `${around.making}, ${words.elapsed(seconds, state.usual)}`
+          : words.running(around.making, state.progress);
       const text = isSlow ? words.late : going;
       const spoken = isSlow ? words.late : `${around.making}.`;
       const kind = isSlow ? "late" : "running";

@@ -79,8 +79,12 @@ const STATES: Record<string, [JobState, en: string, pt: string]> = {
     "O mesmo trabalho já está em andamento. Você recebe o resultado dele.",
   ],
   running: [running(40), "Making your picture, 40 %", "Criando sua imagem, 40 %"],
-  "no progress": [running(null, [20, 30]), "18 s. Usually 20–30 s.", "18 s. Normalmente 20–30 s."],
-  "nothing known": [running(null), "18 s.", "18 s."],
+  "no progress": [
+    running(null, [20, 30]),
+    "Making your picture, 18 s. Usually 20–30 s.",
+    "Criando sua imagem, 18 s. Normalmente 20–30 s.",
+  ],
+  "nothing known": [running(null), "Making your picture, 18 s.", "Criando sua imagem, 18 s."],
   late: [
     running(null, [20, 30], 46),
     "Longer than usual. Still working.",

@@ -251,7 +251,7 @@ function Order({ tool, options, draft, payload, queue, missing, onChange, onTopU
       <div className={styles.pay}>
         <div className={styles.facts}>
           {missing && <p>{missing}</p>}
-          {isAdmitted && quote.new_balance !== null && <p>{words.balanceAfter(quote.new_balance)}</p>}
+          {isAdmitted && balance !== null && <p>{words.balanceAfter(balance - quote.cost)}</p>}
           {isAdmitted && ahead !== null && <p>{words.ahead(ahead)}</p>}
           {isPoor && quote && <p>{words.refusals.INSUFFICIENT_CREDITS(quote.balance, quote.cost)}</p>}
           {refusal && !isPoor && <p>{refusal.message}</p>}

@@ -5,7 +5,7 @@ import styles from "./StoredPicture.module.css";
 /** A picture that the server keeps. */
 export function StoredPicture({ file, alt, sharp = false }: { file: string; alt: string; sharp?: boolean }) {
   const url = useFileUrl(file);
-  if (!url) return <span className={styles.empty} role="img" aria-label={alt} />;
+  if (!url) return <span className={styles.empty} {...(alt ? { role: "img", "aria-label": alt } : {})} />;
   return <img className={sharp ? styles.sharp : styles.picture} src={url} alt={alt} draggable={false} />;
 }
 
