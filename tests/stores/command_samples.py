@@ -559,7 +559,6 @@ def questions() -> dict[str, Question]:
         "dead letters by error": Question(q.SumDeadLetters(searched=200), 200),
         "events of a job's runs": Question(q.ListRunEvents(job), 10),
         "entries of a job": Question(q.ListJobEntries(job), 2),
-        "workers that stand": Question(q.ListStandingWorkers(), 50),
         "an account": Question(q.GetAccount(name), 1),
         "an API key": Question(q.GetApiKey("digest-7"), 1),
         "an API key by its id": Question(q.GetApiKey(key_id=uuid_of("api", 900)), 1),

@@ -116,7 +116,6 @@ def natures(population: Population) -> dict[str, Nature]:
         "how many messages are owed": nature(waiting, "counts them"),
         "providers": nature(50, "all of them", "provider_states", "provider_outages"),
         "pools": nature(waiting, "counts what is ready and parked in each", "parked"),
-        "workers that stand": nature(50, "all of them", "workers"),
         "workers": nature(
             held, "what became of runs is added up, and what is held is counted", "workers", "worker_counts", "leases"
         ),

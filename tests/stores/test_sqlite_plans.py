@@ -101,7 +101,6 @@ def natures(population: Population) -> dict[str, Nature]:
         "how many messages are owed": nature(waiting, "counts them"),
         "providers": nature(50, "all of them", "provider_states", "provider_outages"),
         "pools": nature(waiting, "counts what is ready and parked in each"),
-        "workers that stand": nature(50, "all of them", "workers"),
         "workers": nature(held, "counts what each of them holds"),
         "figures": nature(waiting, "counts all that is active"),
         "the queue counted": nature(waiting, "counts what waits, now and then"),

@@ -137,7 +137,7 @@ class OperatorQueries:
         return allowed_acts(snapshot, job_id, policy)
 
     async def _live_workers(self, pool: str, now: int) -> int:
-        found = await self._reader.read(q.ListStandingWorkers())
+        found = await self._reader.read(q.ListWorkersSeen(0))
         return sum(pool in worker.pools and state_of(worker, now) == "alive" for worker in found)
 
     async def dead_groups(self, searched: int) -> v.DeadGroups:

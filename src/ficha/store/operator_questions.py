@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..core.records import Event, Status, Worker
+from ..core.records import Event, Status
 from ..core.runs import TELL_OF_RUNS
 from . import base as q
 from .sql import tables as t
@@ -69,17 +69,9 @@ def list_run_events(sql: Dialect, query: q.ListRunEvents, now: int | None) -> As
     return [*map(t.EVENTS.record, (yield page.statement("ORDER BY t.number", query.limit)))]
 
 
-def list_standing_workers(sql: Dialect, query: q.ListStandingWorkers, now: int | None) -> Asking[list[Worker]]:
-    page = Select(sql, f"SELECT {sql.selected(t.WORKERS, 't')} FROM ficha.workers t")
-    page.where("t.stopped_at IS NULL")
-    page.matches("t.seen_at", ">=", query.since_at, "instant")
-    return [*map(t.WORKERS.record, (yield page.statement("ORDER BY t.name", query.limit)))]
-
-
 OPERATOR_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
     q.ListAudit: list_audit,
     q.ListBatches: list_batches,
     q.SumDeadLetters: sum_dead_letters,
     q.ListRunEvents: list_run_events,
-    q.ListStandingWorkers: list_standing_workers,
 }

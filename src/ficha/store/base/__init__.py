@@ -52,7 +52,7 @@ from .jobs import (
     without_texts,
 )
 from .library import CLOCKS_APART, LibraryPart, ListLibrary
-from .pools import ListPools, ListStandingWorkers, ListWorkers, PoolCounts, WorkerCounts, WorkerList
+from .pools import ListPools, ListWorkers, PoolCounts, WorkerCounts, WorkerList
 from .providers import DuePoll, GetMargins, ListPolls, ListProviders, MarginLine, ProviderRow
 from .query import Query
 from .searches import (
@@ -173,7 +173,6 @@ __all__ = [
     "ListRollups",
     "ListRunEvents",
     "ListSessionJobs",
-    "ListStandingWorkers",
     "ListSteps",
     "ListWorkers",
     "ListWorkersSeen",

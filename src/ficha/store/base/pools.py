@@ -42,13 +42,6 @@ class WorkerList(Struct, frozen=True):
     workers: list[WorkerCounts]
 
 
-class ListStandingWorkers(Query[list[Worker]], frozen=True):
-    """Workers that were seen since then and have not stopped, by name."""
-
-    since_at: int = 0
-    limit: int = 10_000
-
-
 class ListWorkers(Query[WorkerList], frozen=True):
     """By name, ascending, after `after`, with the time by the database's clock."""
 

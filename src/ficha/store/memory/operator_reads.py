@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from ...core.records import Entry, Event, Worker
+from ...core.records import Entry, Event
 from ...core.runs import TELL_OF_RUNS
 from .. import base as q
 
@@ -60,20 +60,10 @@ def _list_job_entries(store: MemoryStore, query: q.ListJobEntries) -> list[Entry
     return [entry for entry in store.state.entries if entry.job_id == query.job_id]
 
 
-def _list_standing_workers(store: MemoryStore, query: q.ListStandingWorkers) -> list[Worker]:
-    found = [
-        worker
-        for _, worker in sorted(store.state.workers.items())
-        if worker.stopped_at is None and worker.seen_at >= query.since_at
-    ]
-    return found[: query.limit]
-
-
 OPERATOR_READS: Final[dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]]] = {
     q.ListAudit: _list_audit,
     q.ListBatches: _list_batches,
     q.SumDeadLetters: _sum_dead_letters,
     q.ListRunEvents: _list_run_events,
     q.ListJobEntries: _list_job_entries,
-    q.ListStandingWorkers: _list_standing_workers,
 }

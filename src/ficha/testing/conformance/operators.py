@@ -15,12 +15,11 @@ from ...store.base import (
     ListBatches,
     ListJobEntries,
     ListRunEvents,
-    ListStandingWorkers,
     SumDeadLetters,
 )
 from ..comparing import comparable
 from ..driver import Driver
-from .scenes import finish, lease, new_job, one_in_each_place, open_house, see
+from .scenes import finish, lease, new_job, one_in_each_place, open_house
 
 
 class OperatorConformance:
@@ -130,16 +129,3 @@ class OperatorConformance:
         found = await driver.read(ListRunEvents(held.job.id))
         assert [event.kind for event in found] == ["step", "step"]
         assert [event.kind for event in await driver.read(ListRunEvents(held.job.id, 1))] == ["step"]
-
-    async def test_workers_that_have_not_stopped_are_listed(self, driver: Driver) -> None:
-        await driver.run(see("w1"), see("w2", pools=("cpu",)), see("w3", stops=True))
-        driver.clock.advance(60)
-        await driver.run(see("w0"))
-        found = await driver.read(ListStandingWorkers())
-        assert [(worker.name, worker.pools) for worker in found] == [
-            ("w0", ("gpu", "cpu")),
-            ("w1", ("gpu", "cpu")),
-            ("w2", ("cpu",)),
-        ]
-        assert [worker.name for worker in await driver.read(ListStandingWorkers(driver.clock()))] == ["w0"]
-        assert [worker.name for worker in await driver.read(ListStandingWorkers(limit=1))] == ["w0"]
