@@ -25,8 +25,8 @@ from .errors import Refused
 from .ids import first_id_at
 from .store.base import JobMatch, lowered
 
-JOB_SEARCH_LENGTH: Final = 4_000
-"""The longest text of a search: enough for a hundred ids."""
+JOB_SEARCH_LENGTH: Final = 2_000
+"""The longest text of a search: enough for fifty ids, and whatever its letters, it fits into a URL."""
 MOST_VALUES: Final = 20
 """How many values one qualifier takes: each may be a walk of its own."""
 STATES: Final[tuple[Status, ...]] = get_args(Status)

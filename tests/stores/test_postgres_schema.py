@@ -17,6 +17,7 @@ from ficha.store.postgres.connections import BEGIN
 from ficha.store.postgres.dialect import Layout
 from ficha.store.postgres.keyed_rows import LOCK_KEYED
 from ficha.store.sql.questions import QUESTIONS as SHARED_QUESTIONS
+from tests.stores.command_samples import searches
 from tests.stores.postgres_setup import connected, leased, opened, prepare, run, submit
 
 OBJECTS = """
@@ -170,6 +171,17 @@ QUESTIONS: list[q.Query[Any]] = [
     q.ListHooks(("a", "b"), True, 3),
     q.ListAudit(),
     q.ListAudit(7, 3),
+    q.ListAudit(7, 3, "account a", "boss"),
+    q.ListAudit(actor="boss"),
+    q.ListAccounts("a", 3, "a"),
+    *(q.SearchJobs(match, 7, str(uuid4()), 3, 5) for match in searches().values()),
+    q.SearchJobs(q.JobMatch(batches=("no uuid",), ids=("no uuid",), since_id="no uuid")),
+    q.CountJobs(q.SearchJobs(q.JobMatch())),
+    q.SumDeadLetters(3),
+    q.ListBatches(),
+    q.ListBatches("a", str(uuid4()), 3, 7),
+    q.ListRunEvents("no uuid"),
+    q.ListJobEntries(str(uuid4())),
     q.GetSnapshot(needs([submit(), c.Claim("w1", ("gpu",)), c.RevokeApiKey("no uuid")])),
 ]
 
