@@ -36,6 +36,7 @@ from .store.schema_name import DEFAULT_SCHEMA, schema_problem
 from .validation import Limits
 from .worker import (
     CONCURRENCY,
+    BulkRunner,
     Collector,
     DeliveryRunner,
     DueRunner,
@@ -347,6 +348,7 @@ class Ficha(DeclaredParts):
             *([] if starter is None else [Collector(self, self.tools)]),
             *([HookRunner(self, hooks)] if hooks else []),
             *([] if terms is None else [DeliveryRunner(self, self.outbound, timeout_s=terms.timeout_s)]),
+            BulkRunner(self),
         ]
 
     @asynccontextmanager

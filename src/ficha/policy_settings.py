@@ -90,6 +90,7 @@ def checked_policy(
         leave_grace_ms=_milliseconds_of(leave_grace_s, "leave_grace_s"),
         silent_session_ms=_milliseconds_of(silent_session_s, "silent_session_s"),
         open_sessions=limits.open_sessions,
+        bulk_jobs=limits.bulk_jobs,
     )
 
 

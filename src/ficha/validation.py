@@ -51,6 +51,7 @@ class Limits(Struct, frozen=True):
     child_message_bytes: one message that a worker reads from a child process: a result, a step or a log line, with
         about 1 KiB around it. Defaults to 64 MiB.
     file_bytes: one file, whatever the plan; also one that a job makes. Defaults to 1 GiB.
+    bulk_jobs: jobs that one bulk act may change; ten times as many are looked at to find them. Defaults to 100,000.
     open_sessions: sessions of one account that said that they are open, or were left. Defaults to 100.
     """
 
@@ -73,6 +74,7 @@ class Limits(Struct, frozen=True):
     child_message_bytes: int = 67_108_864
     file_bytes: int = 1_073_741_824
     open_sessions: int = 100
+    bulk_jobs: int = 100_000
 
 
 def invalid(message: str) -> Refused:

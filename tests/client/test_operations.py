@@ -52,6 +52,7 @@ def test_every_operation_is_there() -> None:
     of_hooks = {"hooks", "due_hooks", "hold_hook", "end_hook", "wait_for_hooks"}
     of_hooks |= {"make_deliveries", "due_deliveries", "hold_delivery", "end_delivery", "wait_for_deliveries"}
     of_hooks |= {"forget_old_deliveries"}
+    of_hooks |= {"due_bulk_acts", "hold_bulk_act", "next_bulk_jobs", "advance_bulk_act", "wait_for_bulk_acts"}
     of_storage = {"link_with", "receive", "stored_file", "save_result", "keep_result", "sweep_files"}
     of_storage |= {"files_of", "open_file", "url_of", "save_file"}
     of_polls = {"due_polls", "hold_poll", "end_poll", "wait_for_polls", "finish_awaiting", "payload_of", "kept_word"}

@@ -22,9 +22,10 @@ commands    open, grant, adjust, change-plan, submit, submit-each, claim, start,
             resume, resize, elect, api-key, revoke, use, turn, end-turn, open-breaker, close-breaker, upload, save,
             copy, stored, remove-file, expire-file, forget-file, callback, poll, poll-end, add-webhook,
             remove-webhook, enable-webhook, rotate-webhook, test-webhook, resend, stay, leave, hear, end-session,
-            refund; `as ACTOR` before any of them; lines indented below `together` are one commit group
+            refund, begin-bulk, hold-bulk, advance, stop-bulk; `as ACTOR` before any of them; lines indented below
+            `together` are one commit group
 questions   account, file, files ACCOUNT, ledger, job, events, event JOB KIND, queue POOL, reservation, batch, why JOB,
-            provider NAME, sessions ACCOUNT, audit, audited NUMBER
+            provider NAME, sessions ACCOUNT, bulk ID, audit, audited NUMBER
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from ficha.core.policy import Plan, TurnTerms, Webhooks
 from ficha.core.pools import why_waiting
 from ficha.core.records import (
     Awaiting,
+    BulkAct,
     File,
     FileUsage,
     Job,
@@ -468,6 +470,34 @@ class _ScenarioRun:
     def _do_refund(self, line: Line) -> c.Command:
         return c.RefundJob(line.words[0], line.options.get("reason", "a gift"))
 
+    def _do_begin_bulk(self, line: Line) -> c.Command:
+        act_id, act = line.words
+        total, cost = (int(line.options.get(name, 0)) for name in ("total", "cost"))
+        reason = line.options.get("reason", "as a test")
+        return c.BeginBulkAct(act_id, act, "dead:yes", reason, "boss", total, cost, "~")  # type: ignore[arg-type]
+
+    def _do_hold_bulk(self, line: Line) -> c.Command:
+        return c.HoldBulkAct(line.words[0], line.span("hold") or 30_000)
+
+    def _do_advance(self, line: Line) -> c.Command:
+        """A step of a bulk act: `advance ACT HOLD FROM JOBS… before=ID`; requeues make jobs with a `+` at the end."""
+        act_id, hold, from_id, *jobs = line.words
+        requeues = self.world.state.of(BulkAct)[act_id].act == "requeue"
+        named = tuple((job, f"{job}+" if requeues else None) for job in jobs)
+        broken = line.options.get("broken")
+        return c.AdvanceBulkAct(
+            act_id,
+            int(hold),
+            30_000,
+            from_id,
+            named,
+            line.options.get("before"),
+            None if broken is None else (broken, "its rows were changed by hand"),
+        )
+
+    def _do_stop_bulk(self, line: Line) -> c.Command:
+        return c.StopBulkAct(line.words[0])
+
     def _do_stay(self, line: Line) -> c.Command:
         return c.ChangeSession(*line.words, to="open")
 
@@ -483,6 +513,13 @@ class _ScenarioRun:
         return c.EndSession(account, session, tuple(jobs), more=line.options.get("more") == "yes")
 
     # Questions
+
+    def _ask_bulk(self, act_id: str) -> Told:
+        act = self.world.state.of(BulkAct)[act_id]
+        facts = {name: getattr(act, name) for name in act.__struct_fields__}
+        failures = ", ".join(f"{one.job_id} {one.code}" for one in act.failures) or None
+        texts = "; ".join(one.text for one in act.failures)
+        return act.state, {**facts, "failures": failures, "says": texts, "before": act.before_id}
 
     def _ask_sessions(self, account_id: str) -> Told:
         """The sessions of an account, and when the first of them ends."""

@@ -38,6 +38,7 @@ from ficha.core.policy import (
 )
 from ficha.core.records import (
     Awaiting,
+    BulkAct,
     Delivery,
     Figures,
     File,
@@ -97,6 +98,8 @@ POLICY = Policy(
 
 ACCOUNTS = {"ana": "tight", "bob": "wide", "eva": "single"}
 POOLS = {"gpu": 2, "cpu": 1, "net": None}
+LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+"""No id is greater."""
 MISSING = "00000000-0000-7000-8000-ffffffffffff"
 """The id of a job, a reservation, a batch and an API key that never exist."""
 
@@ -260,6 +263,23 @@ class _Teller:
                 if isinstance(draft, c.EndDelivery):
                     filled["attempt"] = draft.attempt + (0 if sent is None else sent.attempts)
                 return replace(draft, **filled)
+            case c.BeginBulkAct():
+                return replace(draft, act_id=self._new_id(), before_id=LAST)
+            case c.HoldBulkAct() | c.StopBulkAct():
+                return replace(draft, act_id=self._one_of(self._world.state.of(BulkAct), draft.act_id))
+            case c.AdvanceBulkAct():
+                acts = self._world.state.of(BulkAct)
+                running = acts.get(act_id := self._one_of(acts, draft.act_id))
+                makes = running is not None and running.act == "requeue"
+                named = {self._job(job): self._new_id() if makes else None for job, _ in draft.jobs}
+                return replace(
+                    draft,
+                    act_id=act_id,
+                    hold=draft.hold + (0 if running is None else running.holds),
+                    from_id=LAST if running is None else running.before_id,
+                    jobs=tuple(named.items()),
+                    before_id=None if draft.before_id is None else min(named),
+                )
             case c.EndSession():
                 named = (draft.account_id, draft.session)
                 mine = [job for job in self._world.state.jobs.values() if (job.account_id, job.spec.session) == named]
@@ -666,6 +686,38 @@ _SESSIONS = st.one_of(
     ),
 )
 
+_ANY_JOB = _found("dead", "active", "done", "any", "nowhere")
+_BULK_ACTS = st.one_of(
+    _make(
+        c.BeginBulkAct,
+        act_id=st.just(""),
+        act=_pick("requeue", "requeue", "discard", "cancel", "refund"),
+        search=_pick("dead:yes"),
+        reason=_pick("a test"),
+        actor=_pick("boss"),
+        total=_pick(3, 3, 3, 100_001),
+        credits=_pick(7),
+        before_id=st.just(""),
+    ),
+    _make(c.HoldBulkAct, act_id=_pick("0", "0", "1", "9"), hold_ms=_pick(0, 30_000)),
+    *[
+        _make(
+            c.AdvanceBulkAct,
+            act_id=_pick("0", "0", "0", "1", "9"),
+            hold=_pick(0, 0, 0, -1),
+            hold_ms=_pick(0, 30_000),
+            from_id=st.just(""),
+            jobs=st.lists(
+                st.tuples(_found("dead", "active", "done", "any", "nowhere"), st.none()), min_size=1, max_size=3
+            ),
+            before_id=_pick(None, "more"),
+            broken=_pick(None, None, (MISSING, "broken")),
+        )
+    ]
+    * 2,
+    _make(c.StopBulkAct, act_id=_pick("0", "1", "9")),
+)
+
 _KINDS: list[SearchStrategy[Any]] = [
     *[_CLAIMS] * 9,
     *[_SUBMITS] * 7,
@@ -691,5 +743,6 @@ _KINDS: list[SearchStrategy[Any]] = [
     *[_MESSAGES] * 4,
     *[_SESSIONS] * 2,
     _FIGURES,
+    *[_BULK_ACTS] * 2,
 ]
 """Each kind of command as often as it makes for an eventful workload."""

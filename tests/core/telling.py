@@ -87,6 +87,11 @@ def told(outcome: o.Outcome) -> Told:
             return "held" if job is not None else "nothing", {} if job is None else {"job": job.id}
         case o.PollEnded():
             return "", {"next": outcome.poll_at}
+        case o.BulkActChanged(act):
+            return act.state, {"changed": outcome.changed, "total": act.total}
+        case o.BulkActHeld(act):
+            facts = {} if act is None else {"hold": act.holds, "done": act.done, "failed": act.failed}
+            return "nothing" if act is None else act.state, facts
         case o.SessionChanged(_, session):
             return "left" if session.is_left else "open", {"until": session.ends_at, "changed": outcome.changed}
         case o.SessionHeard():

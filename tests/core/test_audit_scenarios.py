@@ -56,6 +56,8 @@ ACTS = """
     as boss resend ana d1
     as boss remove-webhook ana e1
     as boss refund j2
+    as boss begin-bulk b1 cancel total=1
+    as boss stop-bulk b1
 """
 
 
@@ -96,6 +98,8 @@ def test_every_act_of_a_person_leaves_its_line() -> None:
         ("resend_webhook", "delivery d1"),
         ("remove_webhook", "webhook e1"),
         ("refund", "job j2"),
+        ("begin_bulk_act", "bulk act b1"),
+        ("stop_bulk_act", "bulk act b1"),
     ]
 
 

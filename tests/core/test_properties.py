@@ -154,6 +154,9 @@ def test_a_line_is_written_for_what_was_done_in_a_name_and_never_changed(workloa
         new = world.state.audit[len(before.audit) :]
         if isinstance(c.unwrapped(command), c.EndTurn | c.EndDelivery):
             assert {line.actor for line in new} <= {SYSTEM}
+        elif isinstance(c.unwrapped(command), c.AdvanceBulkAct):
+            # In the name of whoever asked for the bulk act, whoever works on it.
+            assert {(line.actor, line.at) for line in new} <= {("boss", world.now)}
         elif not isinstance(command, c.ActingAs) or isinstance(outcome, Refusal):
             assert new == []
         elif isinstance(command.command, ACTS_OF_PEOPLE):
@@ -164,7 +167,7 @@ def test_a_line_is_written_for_what_was_done_in_a_name_and_never_changed(workloa
 
 ACTS_OF_PEOPLE = (
     *(c.OpenAccount, c.ChangePlan, c.Credit, c.Submit, c.Finish, c.CancelJob, c.Recover, c.Requeue),
-    *(c.Resubmit, c.Discard, c.RefundJob),
+    *(c.Resubmit, c.Discard, c.RefundJob, c.BeginBulkAct, c.StopBulkAct),
     *(c.Reserve, c.EndReservation, c.DeclarePool, c.PausePool, c.ResizePool, c.CreateApiKey, c.RevokeApiKey),
     *(c.OpenBreaker, c.CloseBreaker, c.RemoveFile, c.RemoveWork),
     *(c.AddEndpoint, c.ChangeEndpoint, c.RotateSecret, c.PingEndpoint, c.ResendDelivery),

@@ -123,6 +123,7 @@ class Tenant:
             "delivery_id": self.delivery,
             "pool": "gpu",
             "provider": "loopback",
+            "bulk_id": self.job,
             "session": f"of-{self.job}",
             "token": f"{self.job}.0.signature",
         }

@@ -30,6 +30,7 @@ ONLY_IN_A_CURSOR = {
     "/api/batches": "batches",
     "/api/admin/reservations": "reservations",
     "/api/admin/api-keys": "api_keys",
+    "/api/admin/bulk-acts": "bulk_acts",
 }
 """Lists that take no id but that in their cursor, which is signed: there is always something by it."""
 ROUTES = [route for route in SERVER.routes if isinstance(route, APIRoute)]

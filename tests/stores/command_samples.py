@@ -33,7 +33,7 @@ def asked(group: tuple[c.Command, ...]) -> int:
 
 def _asked(command: c.Command) -> int:
     match c.unwrapped(command):
-        case c.Submit(jobs=jobs):
+        case c.Submit(jobs=jobs) | c.AdvanceBulkAct(jobs=jobs):
             return len(jobs)
         case c.Claim(pools=pools, limit=limit):
             # Where slots are counted, as many as are busy.
@@ -347,6 +347,17 @@ async def sessions(run: Run, population: Population) -> None:
     assert all(outcome.changed for outcome in over)
 
 
+async def bulk_acts(run: Run, population: Population) -> None:
+    last, jobs = "ffffffff-ffff-ffff-ffff-ffffffffffff", population.take("ready", 10)
+    for act in ("cancel", "requeue"):
+        [act_id] = _new(1)
+        await run(c.BeginBulkAct(act_id, act, "state:queued", "why", "boss", 10, 10, last))
+        await run(c.HoldBulkAct(act_id, 30_000))
+        named = tuple((job_id, *_new(1)) if act == "requeue" else (job_id, None) for job_id in jobs)
+        await run(c.AdvanceBulkAct(act_id, 1, 30_000, last, named, jobs[0]))
+        await run(c.StopBulkAct(act_id))
+
+
 async def turns(run: Run, population: Population) -> None:
     limited, failing = TurnTerms(interval_us=1_000, at_once=10), TurnTerms(failures=1)
     for number in range(3):
@@ -414,6 +425,7 @@ SAMPLES: Final[tuple[Sample, ...]] = (
     endpoints,
     webhooks,
     sessions,
+    bulk_acts,
     turns,
     figures,
     mixtures,
@@ -534,6 +546,9 @@ def questions() -> dict[str, Question]:
         "files of some reservations": Question(q.ListLinkedFiles("reservation", used), len(used)),
         "what an account has stored": Question(q.GetFileUsage(name), 1),
         "webhook endpoints": Question(q.GetWebhookEndpoints((name, "")), 2),
+        "bulk acts": Question(q.ListBulkActs(), 50),
+        "one bulk act": Question(q.ListBulkActs(str(uuid4())), 1),
+        "bulk acts that are due": Question(q.ListDueBulkActs(50), 50),
         "sessions of an account": Question(q.GetPageSessions(name), 1),
         "queued jobs of a session": Question(q.ListSessionJobs(WHALE, "s1"), 50),
         "one message": Question(q.ListDeliveries(id=uuid_of("delivered", 900)), 1),

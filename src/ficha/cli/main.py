@@ -19,6 +19,7 @@ from . import (
     api_keys,
     audit,
     batches,
+    bulk,
     dead,
     dev,
     files,
@@ -82,6 +83,7 @@ app.command(rich_help_panel=OPERATING)(admin.stuck)
 app.command(rich_help_panel=OPERATING)(admin.recover)
 app.command(rich_help_panel=OPERATING)(admin.refund)
 app.add_typer(dead.app, name="dead", rich_help_panel=OPERATING)
+app.add_typer(bulk.app, name="bulk", rich_help_panel=OPERATING)
 app.add_typer(pools.app, name="pools", rich_help_panel=OPERATING)
 app.add_typer(providers.app, name="providers", rich_help_panel=OPERATING)
 app.command(rich_help_panel=OPERATING)(providers.margins)

@@ -20,6 +20,7 @@ from ..outbound import Answer
 from .accounts import AccountMethods
 from .admin import AdminMethods
 from .batches import BatchMethods
+from .bulk_acts import BulkMethods
 from .effects import Emit, Flow, Open, Pause, Read, Ride, Send, Step, Stream
 from .errors import ServerError, Unreachable
 from .files import FileMethods
@@ -46,6 +47,7 @@ class _Operations(
     WebhookMethods,
     FileMethods,
     SessionMethods,
+    BulkMethods,
 ):
     """All operations, and where they are sent."""
 

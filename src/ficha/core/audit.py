@@ -24,12 +24,12 @@ _TOLD: Final = ("status", "refunded", "new_balance")
 """The fields of an outcome that a line contains, if the outcome has them."""
 
 
-def record(ws: Workspace, actor: str, rule: Rule[Any], command: Command, outcome: Outcome) -> None:
-    """Writes the line for a command that was not refused."""
+def record(ws: Workspace, actor: str, rule: Rule[Any], command: Command, outcome: Outcome, **more: str) -> None:
+    """Writes the line for a command that was not refused; `more` are details besides."""
     if isinstance(outcome, Refusal) or rule.audit is None:
         return
     said = rule.audit(command, outcome)
-    details = said.details | {name: getattr(outcome, name, None) for name in _TOLD}
+    details = said.details | {name: getattr(outcome, name, None) for name in _TOLD} | more
     kept = {name: _cut(value) for name, value in details.items() if value is not None}
     if _is_repeat(outcome):
         kept["changed"] = False

@@ -10,6 +10,7 @@ from .codes import CODES, Code
 from .records import (
     Account,
     ApiKey,
+    BulkAct,
     Delivery,
     Endpoint,
     FigureCursor,
@@ -297,6 +298,19 @@ class DeliveryEnded(Struct, frozen=True, gc=False):
     disabled: bool = False
 
 
+class BulkActChanged(Struct, frozen=True, gc=False):
+    """A bulk act as it is now; not `changed` where it had ended before."""
+
+    act: BulkAct
+    changed: bool = True
+
+
+class BulkActHeld(Struct, frozen=True, gc=False):
+    """The bulk act as it is after a step; None if it is not held any more, or was not to be had."""
+
+    act: BulkAct | None
+
+
 class SessionChanged(Struct, frozen=True, gc=False):
     """A session as it is now; not `changed` where the page had been left before."""
 
@@ -364,6 +378,8 @@ Outcome = (
     | DeliveriesMade
     | DeliveryHeld
     | DeliveryEnded
+    | BulkActChanged
+    | BulkActHeld
     | SessionChanged
     | SessionHeard
     | SessionEnded

@@ -151,6 +151,7 @@ class Policy(Struct, frozen=True):
     webhooks: how messages are sent to addresses that users and operators give. Defaults to none being sent.
     leave_grace_ms: how long after a page was left its session's queued jobs are cancelled. Defaults to 60 s.
     silent_session_ms: the same for a page that said that it was open, and then nothing. Defaults to 10 minutes.
+    bulk_jobs: jobs that one bulk act may change. Defaults to 100,000.
     open_sessions: sessions of one account that said that they are open, or were left. Defaults to 100.
     minute_figures_kept_ms, hour_figures_kept_ms: how long the figures of each minute and of each hour are kept. Default
         to 2 days and 400 days.
@@ -184,6 +185,7 @@ class Policy(Struct, frozen=True):
     open_sessions: int = 100
     minute_figures_kept_ms: int = 2 * 86_400_000
     hour_figures_kept_ms: int = 400 * 86_400_000
+    bulk_jobs: int = 100_000
 
 
 def priority_of(plan: Plan, offset: int, boost: int) -> int:

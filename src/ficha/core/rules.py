@@ -9,6 +9,7 @@ from . import (
     accounts,
     api_keys,
     audit,
+    bulk_acts,
     cancel,
     claim,
     dead,
@@ -49,6 +50,7 @@ def _needs_of_audited(wanted: Needs, command: ActingAs) -> None:
 _MODULES: Final = (
     accounts,
     api_keys,
+    bulk_acts,
     cancel,
     claim,
     dead,

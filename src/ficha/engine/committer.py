@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from ..backoff import pause_s
-from ..core.commands import Claim, Command, EndSession, Submit, unwrapped
+from ..core.commands import AdvanceBulkAct, Claim, Command, EndSession, Submit, unwrapped
 from ..core.decide import decide
 from ..core.needs import needs
 from ..core.outcomes import Outcome, Refusal
@@ -310,7 +310,7 @@ def _overloaded(what: str) -> Refusal:
 
 def _weight(command: Command) -> int:
     command = unwrapped(command)
-    return max(1, len(command.jobs)) if isinstance(command, Submit | EndSession) else 1
+    return max(1, len(command.jobs)) if isinstance(command, Submit | EndSession | AdvanceBulkAct) else 1
 
 
 def _account_of(commands: tuple[Command, ...]) -> str | None:

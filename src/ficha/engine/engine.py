@@ -14,7 +14,7 @@ from ..core.needs import needs
 from ..core.outcomes import Outcome, Refusal, SubmitPreview
 from ..core.policy import SECOND, Policy
 from ..core.preview import preview
-from ..core.records import HELD, AnyKeyed, Awaiting, Delivery, Job, Leased, Ready
+from ..core.records import HELD, AnyKeyed, Awaiting, BulkAct, Delivery, Job, Leased, Ready
 from ..core.recover import waits
 from ..core.rules import RULES
 from ..core.snapshot import Changes, Snapshot
@@ -27,7 +27,7 @@ from .positions import Positions
 from .slices import Slices
 from .sweeper import Sweeper, SweepReport
 from .trigger import OnWork, Trigger
-from .wakeups import DELIVERIES, EVENTS, HOOKS, POLLS, Wakeups, cancellations
+from .wakeups import BULK_ACTS, DELIVERIES, EVENTS, HOOKS, POLLS, Wakeups, cancellations
 
 T = TypeVar("T")
 
@@ -205,7 +205,8 @@ def _pools_with_work(changes: Changes) -> set[str]:
 
 def _stirred(changes: Changes) -> Iterable[str]:
     """Pools where a claim may now find something: a job became ready, a slot became free, the pool was changed. And
-    workers whose job was cancelled, those who follow events, run hooks, ask providers, and send webhooks."""
+    workers whose job was cancelled, those who follow events, run hooks, ask providers, send webhooks, and work on bulk
+    acts."""
     names = {pool.name for pool in changes.pools}
     if changes.events:
         names.add(EVENTS)
@@ -213,6 +214,8 @@ def _stirred(changes: Changes) -> Iterable[str]:
         names.add(HOOKS)
     if any(_is_new_message(record) for record in changes.keyed):
         names.add(DELIVERIES)
+    if any(type(record) is BulkAct and not record.holds for record in changes.keyed):
+        names.add(BULK_ACTS)
     for change in changes.jobs:
         before, after = change.before, change.after
         if type(after.place) is Ready or _frees_slot(before, after):

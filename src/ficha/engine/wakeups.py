@@ -36,6 +36,9 @@ POLLS: Final = "\x05polls"
 DELIVERIES: Final = "\x06deliveries"
 """The topic of whoever sends webhooks: there is a new message."""
 
+BULK_ACTS: Final = "\x07bulk acts"
+"""The topic of whoever works on bulk acts: one was begun."""
+
 EVENTS_EVERY_S = 0.1
 """The shortest time between two hints of events alone. Any other hint includes it."""
 HINTS_PER_S = 50.0

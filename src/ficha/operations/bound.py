@@ -15,6 +15,7 @@ from .accounts import AccountOperations
 from .admin import AdminOperations
 from .api_keys import ApiKeyOperations
 from .batches import BatchOperations
+from .bulk_acts import BulkOperations
 from .file_access import FileAccess
 from .following import FollowOperations
 from .leases import LeaseOperations
@@ -49,7 +50,8 @@ MACHINERY: Final = frozenset(
         *("files_of", "open_file", "url_of", "save_file"),
         *("make_deliveries", "due_deliveries", "hold_delivery", "end_delivery", "forget_old_deliveries"),
         *("deliveries_heard", "wait_for_deliveries"),
-        *("follow_in_session",),
+        *("follow_in_session", "due_bulk_acts", "hold_bulk_act", "next_bulk_jobs", "advance_bulk_act"),
+        *("bulk_acts_heard", "wait_for_bulk_acts"),
     )
 )
 """What the worker, the server and the command line call of the operations, and most applications have no use for: `dir`
@@ -69,6 +71,7 @@ class AllOperations(
     SearchOperations,
     WebhookOperations,
     SessionOperations,
+    BulkOperations,
 ):
     """Every operation there is."""
 

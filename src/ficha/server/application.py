@@ -19,6 +19,7 @@ from ..environment import SettingError
 from ..errors import Refused
 from ..signing import Signer
 from ..store.base import StoreError
+from ..worker import BulkRunner
 from .answer_limits import AnswerLimits
 from .body_thread import BodyThread
 from .cursors import Cursors
@@ -83,17 +84,19 @@ class Server(FastAPI):
 
 
 class _Opening:
-    """Opens the application once, at the first call, and takes what a process without a secret needs."""
+    """Opens the application once, at the first call, takes what a process without a secret needs, and works on bulk
+    acts."""
 
     def __init__(self, app: Ficha, process_secret: ProcessSecret | None) -> None:
         self._app = app
         self._lock = asyncio.Lock()
         self._process_secret = process_secret
         self._is_held = process_secret is None
+        self._bulk_acts: asyncio.Task[None] | None = None
         self.is_ours = False
 
     async def __call__(self) -> Ficha:
-        if not (self._is_held and self._app.is_open):
+        if not (self._is_held and self._app.is_open and self._bulk_acts is not None):
             async with self._lock:
                 if not self._app.is_open:
                     await self._app.open()
@@ -101,6 +104,8 @@ class _Opening:
                 if not self._is_held and self._process_secret is not None:
                     await self._hold(self._process_secret)
                     self._is_held = True
+                if self._bulk_acts is None:
+                    self._bulk_acts = asyncio.create_task(BulkRunner(self._app).run(), name="ficha bulk acts")
         return self._app
 
     async def _hold(self, process_secret: ProcessSecret) -> None:
@@ -111,6 +116,9 @@ class _Opening:
             raise
 
     async def close(self) -> None:
+        if self._bulk_acts is not None:
+            self._bulk_acts.cancel()
+            await asyncio.gather(self._bulk_acts, return_exceptions=True)
         if self._process_secret is not None:
             await self._process_secret.release(self._app)
         if self.is_ours:

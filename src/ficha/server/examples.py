@@ -19,6 +19,7 @@ EXAMPLES: Final[dict[type[Body], dict[str, Any]]] = {
     },
     s.ReasonBody: {"reason": "ordered by mistake"},
     s.RefundBody: {"reason": "the picture was black"},
+    s.BulkActBody: {"act": "requeue", "search": "dead:yes tool:upscale since:1h", "reason": "the provider was down"},
     s.TokenBody: {"ttl_s": 600},
     s.ReserveBody: {"ttl_s": 300},
     s.UploadBody: {"name": "cat.png", "size": 48213, "media_type": "image/png"},

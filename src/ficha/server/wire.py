@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Raw, Struct
 
 from ..core.policy import MAX_PROVIDER_COST
-from ..core.records import ApiKeyScope, Status
+from ..core.records import ApiKeyScope, BulkVerb, Status
 from ..core.webhooks import WebhookEvent
 from ..engine.views import AccountView, JobView, PoolView, Receipt
+from ..job_search import JOB_SEARCH_LENGTH
 from ..requests import Body, Name, Seconds
 from ..store.base import Stats
 
@@ -32,6 +33,12 @@ class ReasonBody(Body, frozen=True):
 
 
 class RefundBody(Body, frozen=True):
+    reason: Annotated[str, Meta(min_length=1)]
+
+
+class BulkActBody(Body, frozen=True, kw_only=True):
+    act: BulkVerb
+    search: Annotated[str, Meta(max_length=JOB_SEARCH_LENGTH)]
     reason: Annotated[str, Meta(min_length=1)]
 
 

@@ -1,5 +1,6 @@
 """Workers: claim jobs, run their handlers, renew their leases, and write how each run ended."""
 
+from .bulk_runner import BulkRunner
 from .collector import Collector
 from .context import JobContext, ThreadJobContext
 from .delivery_runner import DeliveryRunner
@@ -15,6 +16,7 @@ __all__ = [
     "CONCURRENCY",
     "ENDINGS",
     "Accepted",
+    "BulkRunner",
     "Cancel",
     "Collector",
     "DeliveryRunner",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from .accounts import ChangePlan, Credit, ForgetKey, OpenAccount
 from .api_keys import CreateApiKey, RevokeApiKey, UseApiKey
 from .base import Command
+from .bulk_acts import AdvanceBulkAct, BeginBulkAct, HoldBulkAct, StopBulkAct
 from .endings import (
     AcceptedByProvider,
     CancelledByHandler,
@@ -45,7 +46,9 @@ __all__ = [
     "AcceptedByProvider",
     "ActingAs",
     "AddEndpoint",
+    "AdvanceBulkAct",
     "AnyCommand",
+    "BeginBulkAct",
     "BeginFile",
     "CancelJob",
     "CancelledByHandler",
@@ -82,6 +85,7 @@ __all__ = [
     "ForgetRollups",
     "HearSession",
     "Heartbeat",
+    "HoldBulkAct",
     "HoldDelivery",
     "HoldHook",
     "HoldPoll",
@@ -110,6 +114,7 @@ __all__ = [
     "RotateSecret",
     "SaveCheckpoint",
     "SaveStep",
+    "StopBulkAct",
     "StoreFile",
     "Submit",
     "TakeTurn",
@@ -184,6 +189,10 @@ UnwrappedCommand = (
     | EndDelivery
     | ResendDelivery
     | ForgetDelivery
+    | BeginBulkAct
+    | HoldBulkAct
+    | AdvanceBulkAct
+    | StopBulkAct
     | ChangeSession
     | HearSession
     | EndSession

@@ -11,6 +11,7 @@ Each noun has a file; everything is imported from here.
 from .accounts import Account, Entry, EntryKind, Key, KeyName, KeyScope, Reservation, ReservationState
 from .api_keys import ApiKey, ApiKeyScope, ApiKeyUse, AuditLine
 from .base import Record
+from .bulk_acts import BulkAct, BulkFailure, BulkState, BulkVerb
 from .figures import FigureCursor, Figures, JobCounts, QueueCount, Rollup
 from .files import File, FileRole, FileState, FileUsage
 from .hooks import HookName, PendingHook
@@ -33,6 +34,10 @@ __all__ = [
     "AuditLine",
     "Awaiting",
     "Batch",
+    "BulkAct",
+    "BulkFailure",
+    "BulkState",
+    "BulkVerb",
     "Checkpoint",
     "Content",
     "ContentName",
@@ -92,4 +97,5 @@ AnyKeyed = (
     | PageSessions
     | FigureCursor
     | Rollup
+    | BulkAct
 )

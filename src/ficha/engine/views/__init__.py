@@ -17,6 +17,7 @@ from .accounts import (
 )
 from .api_keys import ApiKeyView, AuditView, NewApiKey, api_key_view, audit_view
 from .batches import BatchCancelled, BatchResumed, BatchView, batch_view
+from .bulk_acts import BulkActView, bulk_act_view
 from .dates import instant, moment, moment_if_any, moment_of_id
 from .files import FileLink, FileView, LibraryItem, UploadView, file_view
 from .hooks import HookView, hook_view
@@ -89,6 +90,7 @@ __all__ = [
     "BatchResumed",
     "BatchView",
     "BreakerState",
+    "BulkActView",
     "Credited",
     "CreditsMessage",
     "DeadGroup",
@@ -141,6 +143,7 @@ __all__ = [
     "attempt_view",
     "audit_view",
     "batch_view",
+    "bulk_act_view",
     "credited",
     "delivery_view",
     "entry_view",

@@ -9,6 +9,7 @@ imported from here.
 
 from .accounts import GetAccount, ListAccounts, ListEntries, ListJobEntries, ListKeys, ListReservations
 from .api_keys import ApiKeyList, ApiKeyRow, GetApiKey, GetRevokedApiKeys, ListApiKeys, ListAudit, NumberedLine
+from .bulk_acts import ListBulkActs, ListDueBulkActs
 from .errors import NOT_SHARED, CommitUnknown, SchemaMismatch, StoreError, Transient, Unavailable
 from .events import (
     EVENTS_SEARCHED,
@@ -150,8 +151,10 @@ __all__ = [
     "ListApiKeys",
     "ListAudit",
     "ListBatches",
+    "ListBulkActs",
     "ListCommits",
     "ListDeliveries",
+    "ListDueBulkActs",
     "ListDueDeliveries",
     "ListDueFiles",
     "ListEntries",

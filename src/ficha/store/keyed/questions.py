@@ -9,6 +9,7 @@ from typing import Any, Final
 from ...core.records import AnyKeyed, KeyedName
 from ..base import Query
 from ..sql.dialect import Asking, Dialect, Select
+from .bulk_questions import BULK_QUESTIONS
 from .file_questions import FILE_QUESTIONS
 from .session_questions import SESSION_QUESTIONS
 from .tables import IN_FIRST_PART, KEYED, OWNERS
@@ -18,6 +19,7 @@ KEYED_QUESTIONS: Final[dict[type[Query[Any]], Callable[[Dialect, Any, int | None
     **FILE_QUESTIONS,
     **WEBHOOK_QUESTIONS,
     **SESSION_QUESTIONS,
+    **BULK_QUESTIONS,
 }
 """The queries that have a file of their own here; the last argument is the time (None: the database's clock)."""
 

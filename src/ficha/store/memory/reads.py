@@ -39,6 +39,7 @@ from ...core.records import (
 from ...core.snapshot import Snapshot
 from .. import base as q
 from ..waiting_columns import Lines
+from .bulk_reads import BULK_READS
 from .figure_reads import FIGURE_READS
 from .operator_reads import OPERATOR_READS
 from .search_reads import SEARCH_READS
@@ -490,6 +491,7 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     **(OPERATOR_READS | SEARCH_READS),
     **SESSION_READS,
     **FIGURE_READS,
+    **BULK_READS,
     q.GetSnapshot: _get_snapshot,
     q.GetState: _get_state,
 }

@@ -1,4 +1,4 @@
-"""Answers the queries about the sessions of pages."""
+"""The memory store's answers about the sessions of pages."""
 
 from __future__ import annotations
 

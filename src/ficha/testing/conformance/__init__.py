@@ -16,6 +16,7 @@ The tests are coroutines; pytest-asyncio runs them (`asyncio_mode = "auto"`, or 
 `pytest.register_assert_rewrite("ficha.testing")` before the import makes failures show what differs.
 """
 
+from .bulk_acts import BulkActConformance
 from .commit_groups import CommitGroupConformance
 from .due import DueConformance
 from .events import EventConformance
@@ -55,6 +56,7 @@ class StoreConformance(
     OperatorConformance,
     TurnConformance,
     SessionConformance,
+    BulkActConformance,
 ):
     """All tests of the suite."""
 

@@ -15,6 +15,8 @@ from ...core.records import (
     AnyKeyed,
     Awaiting,
     Batch,
+    BulkAct,
+    BulkFailure,
     Delivery,
     Endpoint,
     Entry,
@@ -397,6 +399,7 @@ class RecordConformance:
         now, ids = driver.clock(), [driver.new_id() for _ in range(4)]
         address = Endpoint(ids[0], "https://a.test/é", ("job.failed",), (("whsec_1", None), ("whsec_2", now)), now)
         sent = Delivery(ids[1], "ana", ids[0], "job.failed", "bob", None, '{"a": 1e16}', now, now)
+        failures = (BulkFailure(ids[0], "INTERNAL", "it's"),)
         upload = File(ids[2], "ana", 'it\'s "mine".png', "uploading", "input", now)
         made: list[AnyKeyed] = [
             Leader("duty", "a", now),
@@ -409,6 +412,7 @@ class RecordConformance:
             PageSessions("ana", now, (PageSession("s1", now),)),
             FigureCursor("figures"),
             Rollup("minute 1", now, Figures()),
+            BulkAct(ids[0], "refund", "é", "r", "boss", 1, 2, now, now, ids[1]),
         ]
         await driver.write(Changes(keyed=made))
         await driver.check()
@@ -440,6 +444,9 @@ class RecordConformance:
                     *({3: 2**40}, {511: 1}, {"it's … \\": 3}),
                     *(-1, 2, 3, -4, 2**50),
                 ),
+            ),
+            BulkAct(
+                ids[0], "refund", "", "", "", 0, 2**60, now, now + 1, ids[2], ids[3], "done", 7, 1, 2, now, failures
             ),
         ]
         await driver.write(Changes(keyed=changed))

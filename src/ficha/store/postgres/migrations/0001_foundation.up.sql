@@ -483,6 +483,29 @@ CREATE TABLE ficha.file_usage (
     size        bigint NOT NULL CHECK (size >= 0)
 ) WITH (fillfactor = 50);
 
+-- What operators do to all jobs that a search finds, and how far each came.
+CREATE TABLE ficha.bulk_acts (
+    id          uuid PRIMARY KEY,
+    before_id   uuid NOT NULL,
+    floor_id    uuid,
+    started_at  timestamptz NOT NULL,
+    due_at      timestamptz NOT NULL,
+    ended_at    timestamptz,
+    total       bigint NOT NULL,
+    credits     bigint NOT NULL,
+    holds       bigint NOT NULL,
+    done        bigint NOT NULL,
+    failed      bigint NOT NULL,
+    act         text NOT NULL,
+    search      text NOT NULL,
+    reason      text NOT NULL,
+    actor       text NOT NULL,
+    state       text NOT NULL CHECK (state IN ('running', 'stopped', 'done')),
+    failures    json NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+CREATE INDEX bulk_acts_due ON ficha.bulk_acts (due_at) WHERE state = 'running';
+
 -- Visits that say that they go on, or that they are over: those of an account in one row.
 CREATE TABLE ficha.page_sessions (
     account_id  text COLLATE "C" PRIMARY KEY,

@@ -1,4 +1,5 @@
 DROP VIEW job_states;
+DROP TABLE bulk_acts;
 DROP TABLE page_sessions;
 DROP TABLE file_usage;
 DROP TABLE files;

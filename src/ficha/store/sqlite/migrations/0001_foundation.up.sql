@@ -441,6 +441,29 @@ CREATE TABLE file_usage (
     size INTEGER NOT NULL CHECK (size >= 0)
 ) STRICT, WITHOUT ROWID;
 
+-- What operators do to all jobs that a search finds, and how far each came.
+CREATE TABLE bulk_acts (
+    id TEXT PRIMARY KEY NOT NULL,
+    act TEXT NOT NULL,
+    search TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    total INTEGER NOT NULL,
+    credits INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    before_id TEXT NOT NULL,
+    floor_id TEXT,
+    state TEXT NOT NULL CHECK (state = 'running' OR state = 'stopped' OR state = 'done'),
+    holds INTEGER NOT NULL,
+    done INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    ended_at INTEGER,
+    failures TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX bulk_acts_due ON bulk_acts (due_at) WHERE state = 'running';
+
 -- Visits that say that they go on, or that they are over: those of an account in one row.
 CREATE TABLE page_sessions (
     account_id TEXT PRIMARY KEY NOT NULL,

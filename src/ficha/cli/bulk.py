@@ -1,0 +1,120 @@
+"""`ficha bulk`: acts on all jobs that a search finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+
+from ..core.records import BulkVerb
+from ..engine.views import BulkActView
+from .backend import Backend, on_backend
+from .listing import list_on_backend
+from .options import LIMIT, After, App, AsJson, Database, Limit
+from .output import credits, data, details, echo, table, text
+
+app = typer.Typer(help="Acts on all jobs that a search finds.", no_args_is_help=True)
+
+Search = Annotated[
+    str, typer.Option("--search", help="Which jobs, as in `ficha jobs --search`: 'dead:yes tool:upscale since:1h'.")
+]
+Reason = Annotated[str, typer.Option("--reason", help="Why; the audit log has it for each job.")]
+ActId = Annotated[str, typer.Argument(metavar="ACT", help="The bulk act.")]
+COLUMNS: Final[dict[str, Callable[[BulkActView], Any]]] = {
+    "ID": lambda act: act.id,
+    "ACT": lambda act: act.act,
+    "STATE": lambda act: act.state,
+    "JOBS": lambda act: act.total,
+    "DONE": lambda act: act.done,
+    "FAILED": lambda act: act.failed,
+    "BY": lambda act: act.by,
+    "STARTED": lambda act: act.started_at,
+    "SEARCH": lambda act: act.search,
+}
+
+
+@app.command()
+def requeue(
+    search: Search, reason: Reason, app: App = None, database: Database = None, as_json: AsJson = False
+) -> None:
+    """Run dead letters again, each as a new job with a new charge."""
+    _begin("requeue", search, reason, app, database, as_json)
+
+
+@app.command()
+def discard(
+    search: Search, reason: Reason, app: App = None, database: Database = None, as_json: AsJson = False
+) -> None:
+    """Remove jobs from the dead letters. They stay failed and refunded."""
+    _begin("discard", search, reason, app, database, as_json)
+
+
+@app.command()
+def cancel(search: Search, reason: Reason, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+    """Cancel and refund jobs that have not ended."""
+    _begin("cancel", search, reason, app, database, as_json)
+
+
+@app.command()
+def refund(search: Search, reason: Reason, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+    """Give back what jobs that ended were charged."""
+    _begin("refund", search, reason, app, database, as_json)
+
+
+def _begin(act: BulkVerb, search: str, reason: str, app: str | None, database: str | None, as_json: bool) -> None:
+    begun = on_backend(
+        app, database, lambda backend: backend.begin_bulk_act(act, search, reason=reason), needs="settings", acts=True
+    )
+    if as_json:
+        data(begun)
+        return
+    text(f"{begun.id}\n")
+    echo(
+        f"{act} of {begun.total} jobs, {credits(begun.credits)} together, has begun; a server or a worker does it. "
+        f"`ficha bulk show {begun.id}` tells how far it came"
+    )
+
+
+@app.command(name="list")
+def list_(
+    limit: Limit = LIMIT, after: After = None, app: App = None, database: Database = None, as_json: AsJson = False
+) -> None:
+    """List bulk acts, newest first."""
+    list_on_backend(
+        app,
+        database,
+        lambda backend, cursor, most: backend.bulk_acts(after=cursor, limit=most),
+        COLUMNS,
+        after=after,
+        limit=limit,
+        as_json=as_json,
+        nothing="no bulk acts",
+    )
+
+
+@app.command()
+def show(bulk_id: ActId, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+    """Show how far a bulk act came, and the first jobs that it could not be done to."""
+
+    async def work(backend: Backend) -> BulkActView:
+        return await backend.bulk_act(bulk_id)
+
+    found = on_backend(app, database, work)
+    if as_json:
+        data(found)
+        return
+    details({name: value for name, value in msgspec.structs.asdict(found).items() if name != "failures"})
+    if found.failures:
+        table(("JOB", "CODE", "WHY"), [(one.job_id, one.code, one.text) for one in found.failures])
+
+
+@app.command()
+def stop(bulk_id: ActId, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+    """Stop a bulk act. What was done stays."""
+    found = on_backend(app, database, lambda backend: backend.stop_bulk_act(bulk_id))
+    if as_json:
+        data(found)
+    else:
+        echo(f"the bulk act is {found.state} after {found.done} jobs, {found.failed} failed")

@@ -1,0 +1,50 @@
+"""Bulk acts: one act of an operator on all jobs that a search finds."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from .keyed import Keyed
+
+BulkVerb = Literal["requeue", "discard", "cancel", "refund"]
+BulkState = Literal["running", "stopped", "done"]
+
+
+class BulkFailure(Struct, frozen=True, gc=False):
+    """A job to which the act could not be done, and why."""
+
+    job_id: str
+    code: str
+    text: str
+
+
+class BulkAct(Keyed, frozen=True, tag=True):
+    """An act on all jobs that a search finds and that existed when it began. Somebody works on it from the newest job
+    to the oldest, a few at a time."""
+
+    id: str
+    act: BulkVerb
+    search: str
+    reason: str
+    actor: str
+    """In whose name each job's act is done."""
+    total: int
+    credits: int
+    """How many jobs matched when it began, and what they cost together."""
+    started_at: int
+    due_at: int
+    """When somebody may work on it; while somebody does, when they are taken for dead."""
+    before_id: str
+    """The jobs that are left have lesser ids."""
+    floor_id: str | None = None
+    """No job with a lesser id is looked at; None if all are."""
+    state: BulkState = "running"
+    holds: int = 0
+    """How often somebody began to work on it; it fences whoever was taken for dead."""
+    done: int = 0
+    failed: int = 0
+    ended_at: int | None = None
+    failures: tuple[BulkFailure, ...] = ()
+    """The first that failed."""

@@ -1,0 +1,53 @@
+"""Bulk acts: what an operator does to all jobs that a search finds."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from ...core.records import BulkAct, BulkFailure, BulkState, BulkVerb
+from .dates import moment, moment_if_any
+
+
+class BulkActView(Struct, frozen=True, kw_only=True):
+    """An act on all jobs that a search finds, and how far it came.
+
+    total, credits: how many jobs matched when it began, and what they cost together.
+    done, failed: how many it was done to, and how many it could not be done to; jobs that do not match any more when
+        the act comes to them are neither.
+    by: in whose name.
+    failures: of the first hundred that failed, which and why.
+    """
+
+    id: str
+    act: BulkVerb
+    search: str
+    reason: str
+    state: BulkState
+    total: int
+    done: int
+    failed: int
+    credits: int
+    by: str
+    started_at: datetime
+    ended_at: datetime | None
+    failures: tuple[BulkFailure, ...]
+
+
+def bulk_act_view(act: BulkAct) -> BulkActView:
+    return BulkActView(
+        id=act.id,
+        act=act.act,
+        search=act.search,
+        reason=act.reason,
+        state=act.state,
+        total=act.total,
+        done=act.done,
+        failed=act.failed,
+        credits=act.credits,
+        by=act.actor,
+        started_at=moment(act.started_at),
+        ended_at=moment_if_any(act.ended_at),
+        failures=act.failures,
+    )

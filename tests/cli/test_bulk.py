@@ -1,0 +1,37 @@
+"""`ficha bulk`: acts on all jobs that a search finds, from a terminal."""
+
+import asyncio
+from collections.abc import Callable
+
+from ficha import Ficha
+from ficha.worker import BulkRunner
+from tests.cli.running import Run
+
+
+def test_a_bulk_act_is_begun_done_by_a_worker_and_shown(ficha: Run, url: str, shop: Callable[[], Ficha]) -> None:
+    ficha("account", "create", "ana", "--credits", "20")
+    jobs = [ficha("submit", "draw", "--account", "ana", "--field", "prompt=cat").out.strip() for _ in range(2)]
+    assert ficha("bulk", "list").err == "no bulk acts\n"
+    begun = ficha("bulk", "cancel", "--search", "state:queued", "--reason", "a mistake")
+    act = begun.out.strip()
+    assert begun.err.startswith("cancel of 2 jobs, 10 credits together, has begun")
+
+    async def work() -> None:
+        async with shop() as app:
+            await BulkRunner(app).drain()
+
+    asyncio.run(work())
+    shown = ficha("bulk", "show", act, "--json").data
+    assert (shown["state"], shown["done"], shown["failed"], shown["reason"]) == ("done", 2, 0, "a mistake")
+    assert ["state", "done"] in ficha("bulk", "show", act).rows
+    again = ficha("bulk", "requeue", "--search", jobs[0], "--reason", "oops", "--json").data["id"]
+    asyncio.run(work())
+    told = ficha("bulk", "show", again)
+    assert [jobs[0], "INVALID_STATE"] in [row[:2] for row in told.rows]
+    assert [row[:3] for row in ficha("bulk", "list").rows] == [[again, "requeue", "done"], [act, "cancel", "done"]]
+    assert ficha("bulk", "stop", act).err == "the bulk act is done after 2 jobs, 0 failed\n"
+    for verb in ("discard", "refund"):
+        assert ficha("bulk", verb, "--search", "dead:yes", "--reason", "x", "--json").data["total"] == 0
+    assert "at 1" in ficha("bulk", "cancel", "--search", "state:faild", "--reason", "x", expect=1).err
+    assert "--reason" in ficha("bulk", "cancel", "--search", "dead:yes", expect=2).err
+    assert "there is no bulk act" in ficha("bulk", "show", "none", expect=1).err
