@@ -199,13 +199,13 @@ export function fullOverview(range: Range, now: number): Overview {
     dead_letters_more: false,
     alerts: [
       {
-        code: "worker_silent",
+        code: "WORKER_SILENT",
         severity: "critical",
         text: "gpu-3.worker has been silent for 4 min; it held 1 job.",
         link: "/workers",
       },
-      { code: "provider_down", severity: "warning", text: "The breaker of provider flux is open.", link: "/providers" },
-      { code: "pool_paused", severity: "warning", text: "Pool cpu is paused.", link: "/pools" },
+      { code: "PROVIDER_DOWN", severity: "warning", text: "The breaker of provider flux is open.", link: "/providers" },
+      { code: "POOL_PAUSED", severity: "warning", text: "Pool cpu is paused.", link: "/pools" },
     ],
   };
 }
@@ -394,7 +394,7 @@ export function fullJobPage(job: Job, now: number): JobPage {
           worker: "gpu-1.worker",
           began_at: iso(when),
           ended_at: iso(when + 2200),
-          how: "retried",
+          how: "retried" as const,
           error: job.error,
         };
       }),
@@ -405,7 +405,7 @@ export function fullJobPage(job: Job, now: number): JobPage {
               worker: "gpu-2.worker",
               began_at: iso(started),
               ended_at: isOver ? iso(ended) : null,
-              how: isOver ? job.status : "running",
+              how: isOver ? (job.status as "completed") : ("running" as const),
               error: job.error,
             },
           ]
@@ -415,7 +415,7 @@ export function fullJobPage(job: Job, now: number): JobPage {
     files,
     recent_runs: Array.from({ length: 50 }, (_, index) => ({
       job_id: idOf(1_000_000 - index - 20),
-      status: chance() < 0.12 ? "failed" : chance() < 0.05 ? "cancelled" : "completed",
+      status: chance() < 0.12 ? ("failed" as const) : chance() < 0.05 ? ("cancelled" as const) : ("completed" as const),
       finished_at: iso(now - index * 41_000),
       run_s: 6 + chance() * 16 + (index === 17 ? 40 : 0),
     })),

@@ -70,6 +70,7 @@ export async function answer(request: Request, given: Mode): Promise<Response> {
       next: begin + limit < found.length ? String(begin + limit) : null,
       looked_at: jobs.length,
       is_whole: isWhole,
+      back_to: isWhole ? null : (jobs.at(-1)?.created_at ?? null),
     });
   }
   const one = /^\/api\/admin\/jobs\/([^/]+)$/.exec(path);

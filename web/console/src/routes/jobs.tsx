@@ -140,8 +140,13 @@ function List({ search, onSearch }: { search: string; onSearch: (text: string) =
         <div className={styles.more}>
           {!last.is_whole && (
             <p className="muted">
-              Looked at the newest {plural(last.looked_at, "job")}.{" "}
-              {last.next === null && "Older ones were not looked at: add since: or until:, or a tool or account."}
+              Looked at {plural(last.looked_at, "job")}
+              {last.back_to && (
+                <>
+                  , back to <TimeAgo at={last.back_to} />
+                </>
+              )}
+              . {last.next === null && "Older ones were not looked at: add since: or until:, or a tool or account."}
             </p>
           )}
           {last.next !== null && (

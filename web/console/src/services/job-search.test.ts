@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { accept, complete, partAt, partsOf, qualifierOf, typedAccount, withQualifier } from "./job-search";
+import type { SearchWords } from "./shapes";
 
-const WORDS = {
+const WORDS: SearchWords = {
   tools: ["upscale", "upload", "video clip"],
   pools: ["gpu"],
   plans: ["free", "pro"],
