@@ -1,5 +1,6 @@
 // Every address of the console. A page is loaded when it is opened: only its query schema is here from the start.
 import { createRootRoute, createRoute, createRouter, redirect } from "@tanstack/react-router";
+import { Broken } from "./components/Broken";
 import { Missing } from "./components/Missing";
 import { Shell } from "./components/Shell";
 import { readAccountSearch } from "./routes/account.search";
@@ -20,9 +21,10 @@ import { client, signInQuery } from "./services/queries";
 const root = createRootRoute({
   component: Shell,
   notFoundComponent: Missing,
+  errorComponent: Broken,
   beforeLoad: async ({ location }) => {
     if (location.pathname === "/sign-in") return;
-    const someone = await client.ensureQueryData(signInQuery).catch(() => null);
+    const someone = await client.ensureQueryData(signInQuery);
     if (!someone) throw redirect({ to: "/sign-in", search: { back: location.href } });
   },
 });
@@ -74,6 +76,7 @@ export const router = createRouter({
   basepath: "/console",
   scrollRestoration: true,
   defaultPreload: "intent",
+  defaultErrorComponent: Broken,
 });
 
 declare module "@tanstack/react-router" {

@@ -2,7 +2,7 @@ import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { useIsDark } from "../hooks/useTheme";
-import { type NamedValues, stacked } from "../services/figures";
+import { latest, lonely, type NamedValues, stacked } from "../services/figures";
 import { formatFull } from "../services/format";
 import styles from "./Chart.module.css";
 import { Icon } from "./Icon";
@@ -85,7 +85,7 @@ export function Chart({
           <Canvas times={times} lines={lines} isStacked={isStacked} format={formatAxis} onPoint={setAt} />
           <ul className={styles.legend} aria-hidden="true">
             {lines.map((line) => {
-              const value = line.values[shown];
+              const value = at === null ? latest(line.values) : line.values[at];
               return (
                 <li key={line.name}>
                   <i className={`${styles.swatch} ${line.isDashed ? styles.dashed : ""}`} data-ink={line.ink} />
@@ -148,7 +148,11 @@ function Canvas({ times, lines, isStacked, format, onPoint }: CanvasProps) {
             width: isStacked ? 1 : 1.75,
             dash: line.isDashed && !isStacked ? [5, 4] : undefined,
             fill: isStacked ? mixed(ink(line.ink), ink("surface")) : undefined,
-            points: { show: false },
+            points: {
+              show: true,
+              size: 5,
+              filter: (one: uPlot, index: number) => lonely(Array.from(one.data[index] ?? [])),
+            },
             ...(line.isBars && !isStacked && uPlot.paths.bars
               ? { paths: uPlot.paths.bars({ size: [0.6, 8] }), fill: ink(line.ink), width: 0 }
               : {}),

@@ -321,11 +321,10 @@ function Facts({ page: { job } }: { page: JobPage }) {
       </Fact>
       <Fact name="Ran">{job.started_at && <Took page={job} part="ran" />}</Fact>
       <Fact name="Ended">{job.finished_at && <TimeAgo at={job.finished_at} />}</Fact>
-      <Fact name="Attempts">
-        {job.attempts} of {job.max_attempts}
+      <Fact name="Failed runs">
+        {job.attempts} of {job.max_attempts} at most
         {job.recoveries > 0 && `, ${job.recoveries} recovered`}
       </Fact>
-      <Fact name="Made">{job.delivered !== null && `${job.delivered} of ${job.units}`}</Fact>
       <Fact name="Batch">
         {job.batch && (
           <Link to="/batches/$batch" params={{ batch: job.batch }} className="mono">

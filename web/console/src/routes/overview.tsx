@@ -27,6 +27,7 @@ import {
   secondsOnAxis,
   share,
   spoken,
+  stepWords,
   total,
   totals,
 } from "../services/figures";
@@ -50,7 +51,7 @@ function OverviewPage() {
       actions={
         <>
           <LiveNote at={query.dataUpdatedAt} isFailing={query.isError} />
-          <Ranges range={range} by={by} />
+          <Ranges range={range} />
         </>
       }
     >
@@ -71,14 +72,14 @@ function OverviewPage() {
   );
 }
 
-function Ranges({ range, by }: { range: Range; by: "plan" | "tool" }) {
+function Ranges({ range }: { range: Range }) {
   return (
     <nav className={styles.ranges} aria-label="Range">
       {RANGES.map((one) => (
         <Link
           key={one}
           to="/"
-          search={{ range: one, by }}
+          search={(old) => ({ ...old, range: one })}
           className="button"
           aria-label={`${one}, ${RANGE_WORDS[one]}`}
           aria-current={one === range ? "true" : undefined}
@@ -257,7 +258,7 @@ function Depth({ overview, range, by }: PanelProps & { by: "plan" | "tool" }) {
             <Link
               key={one}
               to="/"
-              search={{ range, by: one }}
+              search={(old) => ({ ...old, by: one })}
               replace
               aria-current={one === by ? "true" : undefined}
               data-on={one === by || undefined}
@@ -321,7 +322,7 @@ function Throughput({ overview, range }: PanelProps) {
       { name: "cancelled", values: totals(overview.cancelled, length), ink: "chart-2" },
     ];
   }, [overview]);
-  const step = formatDuration(overview.step_s);
+  const step = stepWords(overview.step_s);
   return (
     <Chart
       title={`Jobs per ${step}`}
@@ -361,7 +362,12 @@ function ProviderCost({ overview, range }: PanelProps) {
     [overview],
   );
   const per100 = costPer100(overview);
-  const words = per100 === null ? "No credits were kept." : `${formatDecimal(round(per100))} for each 100 credits kept`;
+  const words =
+    total(overview.provider_cost) === 0
+      ? "no provider cost"
+      : per100 === null
+        ? "no credits were kept"
+        : `${formatDecimal(round(per100))} for each 100 credits kept`;
   return (
     <Chart
       title="Provider cost and margin"

@@ -4,12 +4,14 @@ import {
   costPer100,
   latest,
   linesBy,
+  lonely,
   rangeTotals,
   searchForReason,
   secondsOnAxis,
   share,
   spoken,
   stacked,
+  stepWords,
   totals,
 } from "./figures";
 
@@ -74,5 +76,10 @@ test("shares and ticks read well", () => {
   expect(share(3, 125)).toBe("2.4 %");
   expect(share(0, 10)).toBe("0 %");
   expect(share(1, 0)).toBeNull();
-  expect([75, 150, 9000].map(secondsOnAxis)).toEqual(["75 s", "2.5 min", "2.5 h"]);
+  expect([0, 0.002, 75, 150, 9000].map(secondsOnAxis)).toEqual(["0 s", "2 ms", "75 s", "2.5 min", "2.5 h"]);
+  expect([60, 300, 3600].map(stepWords)).toEqual(["minute", "5 min", "hour"]);
+});
+
+test("a value without neighbours is drawn as a point", () => {
+  expect(lonely([1, null, 2, 3, null, 4])).toEqual([0, 5]);
 });

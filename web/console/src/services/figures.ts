@@ -167,10 +167,24 @@ export function searchForReason(reason: string, range: Range): string {
 export const seconds: Format = (value) => formatDuration(value);
 export const count: Format = (value) => formatCount(value);
 
+/** "minute", "hour", "15 min": what a step of the range is called after "per". */
+export function stepWords(seconds: number): string {
+  return seconds === 60 ? "minute" : seconds === 3600 ? "hour" : seconds === 86_400 ? "day" : formatDuration(seconds);
+}
+
 /** "75 s", "5 min", "2.5 h": for the ticks of an axis, which are round numbers. */
 export const secondsOnAxis: Format = (value) => {
+  if (value > 0 && value < 1) return `${trim(value * 1000)} ms`;
   if (value < 120) return `${trim(value)} s`;
   return value < 7200 ? `${trim(value / 60)} min` : `${trim(value / 3600)} h`;
 };
 
 const trim = (value: number): string => String(Math.round(value * 10) / 10);
+
+/** Values that have no neighbour: a line alone would not show them. */
+export function lonely(values: readonly (number | null | undefined)[]): number[] {
+  const isNone = (value: number | null | undefined) => value === null || value === undefined;
+  return values.flatMap((value, index) =>
+    !isNone(value) && isNone(values[index - 1]) && isNone(values[index + 1]) ? [index] : [],
+  );
+}

@@ -21,7 +21,7 @@ const base: Job = {
 };
 
 const words = (change: Partial<Job>, liveWorkers = 1) =>
-  stateWords({ job: { ...base, ...change }, live_workers: liveWorkers }, NOW);
+  stateWords({ job: { ...base, ...change }, events: [], live_workers: liveWorkers }, NOW);
 const waiting = (change: Partial<Job>) =>
   words({ status: "queued", attempts: 0, created_at: at(-12), started_at: null, finished_at: null, ...change }).why[0];
 

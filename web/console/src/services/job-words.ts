@@ -16,7 +16,7 @@ export interface StateWords {
   isTrouble: boolean;
 }
 
-export function stateWords(page: Pick<JobPage, "job" | "live_workers">, now: Date): StateWords {
+export function stateWords(page: Pick<JobPage, "job" | "live_workers" | "events">, now: Date): StateWords {
   const { job } = page;
   const { waited, ran } = timesOf(job, now);
   const why: string[] = [];
@@ -58,10 +58,11 @@ export function stateWords(page: Pick<JobPage, "job" | "live_workers">, now: Dat
       return { headline: `${job.status === "starting" ? "Starting" : "Running"}${doing}${progress}`, why, isTrouble };
     }
     case "completed": {
-      const isPartial = job.delivered !== null && job.delivered < job.units;
+      const whole = wholeOf(page.events) ?? job.units;
+      const isPartial = job.delivered !== null && job.delivered < whole;
       why.push(`Ran ${formatDuration(ran ?? 0)} after waiting ${formatDuration(waited ?? 0)}.`);
       if (job.refunded > 0) why.push(`${formatCredits(job.refunded)} returned.`);
-      return { headline: isPartial ? `Completed: ${job.delivered} of ${job.units} made` : "Completed", why, isTrouble };
+      return { headline: isPartial ? `Completed: ${job.delivered} of ${whole} made` : "Completed", why, isTrouble };
     }
     case "failed": {
       why.push(job.error ?? "No error was kept.");
@@ -78,6 +79,12 @@ export function stateWords(page: Pick<JobPage, "job" | "live_workers">, now: Dat
       return { headline: "Cancelled", why, isTrouble };
     }
   }
+}
+
+/** Of how many parts a handler said that it made some: only its end tells. */
+function wholeOf(events: readonly Event[]): number | null {
+  const of: unknown = events.findLast((event) => event.kind === "completed")?.data.of;
+  return typeof of === "number" ? of : null;
 }
 
 function waitingWords(job: Job): string {
