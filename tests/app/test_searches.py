@@ -157,7 +157,7 @@ async def test_the_page_of_a_job_tells_its_whole_life(world: World, app: Ficha) 
     assert (page.attempts[1].ended_at or page.attempts[1].began_at) - page.attempts[1].began_at == timedelta(seconds=3)
     assert [(entry.kind, entry.amount) for entry in page.entries] == [("charge", -3)]
     assert [(run.job_id, run.status) for run in page.recent_runs] == [(job_id, "completed")]
-    assert (page.traceback, page.trace_url, page.acts, page.live_workers) == (None, None, (), 0)
+    assert (page.traceback, page.trace_url, page.acts, page.live_workers) == (None, None, ("refund",), 0)
     with pytest.raises(NotFound):
         await app.job_page("018f0000-0000-7000-8000-000000000001")
 
@@ -173,6 +173,8 @@ async def test_the_acts_of_a_page_are_those_that_the_rules_allow(world: World, a
     world.clock.advance(3_600)
     assert await acts(waiting) == ("cancel", "recover")
     await app.finish(lease, {})
+    assert await acts(waiting) == ("refund",)
+    await app.refund(waiting, reason="the picture was blurred")
     assert await acts(waiting) == ()
     dead = await failed(app, "no")
     assert await acts(dead) == ("requeue", "discard")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from .commands import CancelJob, Command, Discard, Recover, Requeue
+from .commands import CancelJob, Command, Discard, Recover, RefundJob, Requeue
 from .decide import decide
 from .policy import Policy
 from .snapshot import Snapshot
@@ -25,6 +25,7 @@ def act_commands(job_id: str) -> dict[Act, Command]:
         "requeue": Requeue(job_id, _NO_ID),
         "discard": Discard(job_id),
         "recover": Recover(job_id),
+        "refund": RefundJob(job_id, ""),
     }
 
 
