@@ -211,6 +211,8 @@ function wordsOfEvent(event: Event): Pick<EventLine, "hue" | "words" | "more"> {
       return line("failed", `Failed for good${data.dead ? ", now a dead letter" : ""}${back}`, error);
     case "cancelled":
       return line("waiting", `Cancelled${back}`, get("reason"));
+    case "refunded":
+      return line("waiting", `Refunded by an operator${back}`);
     case "late":
       return line("waiting", "A finish came too late and changed nothing", error ?? get("ending"));
     case "callback":
@@ -304,7 +306,7 @@ export function actWords(act: JobAct, job: Job): ActWords {
         button: "Refund",
         title: "Give the credits back?",
         confirm: `Refund ${formatCredits(open)}`,
-        after: "What was charged and not yet returned goes back, once.",
+        after: "What it was charged goes back, once. Its owner reads the reason in the ledger.",
         money: { verb: `Refund gives ${job.account} back`, credits: open },
         isDangerous: true,
         reason: "required",
