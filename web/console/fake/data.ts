@@ -262,7 +262,7 @@ export function fullJobPage(job: Job, now: number): JobPage {
     tell("retried", when + 2200, {
       error: job.error,
       attempts: run + 1,
-      due_at: iso(when + 6000),
+      due_at: (when + 6000) * 1000,
       traceback: TRACEBACK,
     });
   }

@@ -155,6 +155,8 @@ export function RecentRuns({ page }: PartProps) {
   const summary = runsSummary(page.recent_runs, own);
   if (runs.length === 0) return <p className="muted">{summary}</p>;
   const most = Math.max(own ?? 0, ...runs.map((run) => run.run_s), 0.001);
+  // Few runs keep the width of many, and stand at the right, where the newest is.
+  const columns = Math.max(runs.length, 30);
   const height = (value: number) => Math.max(2, (value / most) * 64);
   return (
     <>
@@ -202,7 +204,7 @@ export function RecentRuns({ page }: PartProps) {
       ) : (
         <svg
           className={styles.runs}
-          viewBox={`0 0 ${runs.length * 10} 66`}
+          viewBox={`0 0 ${columns * 10} 66`}
           preserveAspectRatio="none"
           role="img"
           aria-label={summary}
@@ -212,13 +214,13 @@ export function RecentRuns({ page }: PartProps) {
               key={run.job_id}
               data-status={run.status}
               data-own={run.job_id === page.job.id || undefined}
-              x={index * 10 + 1.5}
+              x={(columns - runs.length + index) * 10 + 1.5}
               width={7}
               y={66 - height(run.run_s)}
               height={height(run.run_s)}
             />
           ))}
-          {own !== null && <line x1={0} x2={runs.length * 10} y1={66 - height(own)} y2={66 - height(own)} />}
+          {own !== null && <line x1={0} x2={columns * 10} y1={66 - height(own)} y2={66 - height(own)} />}
         </svg>
       )}
     </>

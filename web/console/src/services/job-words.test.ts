@@ -108,6 +108,11 @@ test("every event has a line, and reports of progress in a row are one", () => {
     "something_new",
   ]);
   expect(lines.every((line) => line.after >= 0)).toBe(true);
+  const due = Date.parse("2026-11-16T14:05:00Z");
+  const retried = (dueAt: unknown) => eventLines([event(1, "retried", { attempts: 1, due_at: dueAt }, 0)])[0]?.words;
+  expect(retried(due * 1000)).toBe(`Attempt 1 failed; runs again at ${formatClock(new Date(due))}`);
+  expect(retried(null)).toBe("Attempt 1 failed; runs again");
+  expect(retried("soon")).toBe("Attempt 1 failed; runs again");
 });
 
 test("an act names who pays or gets what", () => {

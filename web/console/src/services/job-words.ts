@@ -197,7 +197,7 @@ function wordsOfEvent(event: Event): Pick<EventLine, "hue" | "words" | "more"> {
     case "accepted":
       return line("running", `Handed to the provider${get("ref") ? ` under ${get("ref")}` : ""}`);
     case "retried":
-      return line("failed", `Attempt ${get("attempts") ?? ""} failed; runs again${clockOf(get("due_at"))}`, error);
+      return line("failed", `Attempt ${get("attempts") ?? ""} failed; runs again${clockOf(data.due_at)}`, error);
     case "recovered":
       return line("failed", `Lost with ${get("worker") ?? "its worker"}; back in the queue`, get("reason"));
     case "returned":
@@ -245,8 +245,10 @@ function textOf(data: Record<string, unknown>, name: string): string | null {
       : String(value);
 }
 
-function clockOf(at: string | null): string {
-  return at === null ? "" : ` at ${formatClock(new Date(at))}`;
+/** Times in an event's data are microseconds since 1970. What is no time is left out. */
+function clockOf(at: unknown): string {
+  const time = new Date(typeof at === "number" ? at / 1000 : typeof at === "string" ? at : Number.NaN);
+  return Number.isNaN(time.getTime()) ? "" : ` at ${formatClock(time)}`;
 }
 
 export interface ActWords {
