@@ -109,7 +109,7 @@ def test_it_serves_the_console_and_prints_the_key_that_signs_in_there(shop: Call
     with developing(folder, "--port", "0") as said:
         [server], [console], [docs], [admin] = (said[word] for word in ("server", "console", "docs", "admin"))
         url, key = server.split()[1], admin.split()[1]
-        assert console == f"console {url}/console (sign in with the admin key below, or with an account's token)"
+        assert console == f"console {url}/console (sign in with the admin key below)"
         assert docs.split()[1] == f"{url}/docs"
         assert any("make web" in line for line in said.get("note:", ())) is not is_console_built()
         with httpx.Client(base_url=url, trust_env=False) as browser:

@@ -195,7 +195,7 @@ def _print_console(url: str) -> None:
     """The console's address; below it comes the key that signs in there."""
     from ..server.routes.web_pages import is_console_built
 
-    echo(f"{url}/console (sign in with the admin key below, or with an account's token)", "console ", "bold")
+    echo(f"{url}/console (sign in with the admin key below)", "console ", "bold")
     if not is_console_built():
         note("the console's pages are not built; in a clone of the repository, build them with: make web")
 
