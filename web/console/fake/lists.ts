@@ -1,7 +1,7 @@
 // What the fake server answers on the pages of lists: dead letters, batches, accounts, pools and the rest.
 import type { Schemas } from "../src/services/api";
 import type { BulkAct, DeadGroup } from "../src/services/shapes";
-import { allJobs, PLANS } from "./data";
+import { allJobs, PLANS } from "./data.ts";
 
 const ago = (seconds: number): string => new Date(Date.now() - seconds * 1000).toISOString();
 const id = (number: number): string => `0190cccc-0000-7000-8000-${String(number).padStart(12, "0")}`;

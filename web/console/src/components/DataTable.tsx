@@ -8,7 +8,16 @@ import {
   useTable,
 } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, type MouseEvent, type ReactNode, useMemo, useRef, useState } from "react";
+import {
+  type KeyboardEvent,
+  type MouseEvent,
+  type ReactNode,
+  type RefObject,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import styles from "./DataTable.module.css";
 import { Icon } from "./Icon";
 
@@ -63,6 +72,7 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
   const { columns, rows, rowKey, onOpen, onSelect, selected = NONE } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [at, setAt] = useState(0);
+  const isWide = useIsWide(scroller, rows.length > 0);
   const defs = useMemo(
     () =>
       columns.map(
@@ -137,7 +147,7 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
   }
 
   return (
-    <div ref={scroller} className={isVirtual ? `${styles.scroller} ${styles.tall}` : styles.scroller}>
+    <div ref={scroller} className={`${styles.scroller} ${isVirtual ? styles.tall : ""} ${isWide ? styles.wide : ""}`}>
       <table className={styles.table} aria-label={props.label} aria-rowcount={sorted.length + 1} role="table">
         <thead role="rowgroup">
           <tr role="row" aria-rowindex={1}>
@@ -228,6 +238,22 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
       </table>
     </div>
   );
+}
+
+/** Whether the columns are wider than their place. Only then the table scrolls sideways: its head cannot stay in sight
+ * while the page scrolls if the table is a scrolling box of its own. */
+function useIsWide(scroller: RefObject<HTMLDivElement | null>, hasRows: boolean): boolean {
+  const [isWide, setWide] = useState(false);
+  useEffect(() => {
+    const box = hasRows ? scroller.current : null;
+    const table = box?.querySelector("table");
+    if (!box || !table || typeof ResizeObserver === "undefined") return;
+    const observer = new ResizeObserver(() => setWide(table.offsetWidth > box.clientWidth + 1));
+    observer.observe(box);
+    observer.observe(table);
+    return () => observer.disconnect();
+  }, [scroller, hasRows]);
+  return isWide;
 }
 
 function looksOf<Row>(column: Column<Row>): string {

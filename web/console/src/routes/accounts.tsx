@@ -59,7 +59,7 @@ function Accounts() {
               empty={
                 search === undefined ? (
                   <Empty title="No accounts yet.">
-                    <p>An account is opened by its first submit, by a grant, or here.</p>
+                    <p>Your application opens one for each customer; the button above does too.</p>
                   </Empty>
                 ) : (
                   <Empty title={`No account begins with “${search}”.`}>

@@ -24,6 +24,7 @@ import {
   type Errors,
   fieldErrors,
   formOf,
+  isMissing,
   type JsonSchema,
   payloadOf,
 } from "../services/schema-form";
@@ -112,7 +113,8 @@ function Try({ tool }: { tool: Tool }) {
   });
   const told = refused ?? (asked !== null && quote.error ? wordsOf(quote.error) : undefined);
   const fromServer = told === undefined ? { errors: {}, rest: undefined } : fieldErrors(told, form);
-  const shown: Errors = { ...fromServer.errors, ...(isTried ? errors : {}) };
+  const early = Object.entries(errors).filter(([, words]) => isTried || !isMissing(words));
+  const shown: Errors = { ...fromServer.errors, ...Object.fromEntries(early) };
 
   async function submit(event: FormEvent) {
     event.preventDefault();

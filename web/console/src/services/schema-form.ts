@@ -185,6 +185,12 @@ export function draftOf(field: FormField, value: unknown = field.initial): Draft
 /** What is wrong, by the path of the field: `images`, `items.0.name`. */
 export type Errors = Record<string, string>;
 
+const MISSING = "This field is required.";
+const NO_FILE = "Choose a file.";
+
+/** Whether words only say that a field is still empty: no mistake before somebody wants to send the form. */
+export const isMissing = (words: string): boolean => words === MISSING || words === NO_FILE;
+
 /** Left out of the payload: the server takes the default. */
 export const ABSENT = Symbol("absent");
 
@@ -202,7 +208,7 @@ function read(field: FormField, draft: Draft, path: string, errors: Errors): unk
   };
   const nothing = (): unknown => {
     if (field.isRequired && field.isNullable) return null;
-    if (field.isRequired) return wrong(field.kind === "file" ? "Choose a file." : "This field is required.");
+    if (field.isRequired) return wrong(field.kind === "file" ? NO_FILE : MISSING);
     return ABSENT;
   };
   switch (field.kind) {
