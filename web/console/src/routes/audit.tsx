@@ -30,13 +30,13 @@ function Audit() {
     >
       <div className={styles.filters}>
         <SearchField
-          label="Actor"
+          label="Actor, in full"
           value={actor}
           placeholder="key ficha_admin_…"
           onSearch={(text) => void navigate({ to: "/audit", search: { actor: text, target } })}
         />
         <SearchField
-          label="Target"
+          label="Target, in full"
           value={target}
           placeholder="account ana"
           onSearch={(text) => void navigate({ to: "/audit", search: { actor, target: text } })}

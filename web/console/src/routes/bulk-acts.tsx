@@ -88,7 +88,7 @@ const COLUMNS: Column<BulkAct>[] = [
     cell: (act) => <code title={act.search}>{act.search || "all jobs"}</code>,
   },
   { id: "by", header: "By", cell: (act) => act.by },
-  { id: "credits", header: "Credits", align: "right", cell: (act) => <Money credits={act.credits} isBare /> },
+  { id: "credits", header: "Cost", align: "right", cell: (act) => <Money credits={act.credits} isBare /> },
   { id: "started", header: "Started", align: "right", cell: (act) => <TimeAgo at={act.started_at} /> },
   { id: "acts", header: "", align: "right", cell: (act) => <Stop act={act} /> },
 ];
@@ -146,53 +146,65 @@ function One({ id }: { id: string }) {
       }
     >
       <Loaded query={query} what="this bulk act">
-        {(act) => (
-          <>
-            <StatRow>
-              <Stat label="State" value={<StateBadge state={act.state} />} />
-              <Stat label="Done" hue="done" value={formatCount(act.done)} note={`of ${plural(act.total, "job")}`} />
-              <Stat label="Failed" hue={act.failed > 0 ? "failed" : "waiting"} value={formatCount(act.failed)} />
-              <Stat label="Credits" value={<Money credits={act.credits} isBare />} />
-              <Stat
-                label={act.ended_at ? "Ended" : "Started"}
-                value={<TimeAgo at={act.ended_at ?? act.started_at} />}
-                note={`by ${act.by}`}
-              />
-            </StatRow>
-            <Bar
-              label="Progress"
-              parts={[
-                { label: "done", value: act.done, hue: "done" },
-                { label: "failed", value: act.failed, hue: "failed" },
-              ]}
-              total={act.total}
-              withWords
-            />
-            <p>
-              <strong>Reason:</strong> {act.reason}
-              <br />
-              <strong>Search:</strong>{" "}
-              <Link to="/jobs" search={{ search: act.search }}>
-                <code>{act.search || "all jobs"}</code>
-              </Link>
-            </p>
-            {act.failures.length > 0 && (
-              <section className={styles.section}>
-                <h2>
-                  What failed
-                  {act.failed > act.failures.length &&
-                    ` (the first ${act.failures.length} of ${formatCount(act.failed)})`}
-                </h2>
-                <DataTable
-                  label="Jobs that failed"
-                  columns={FAILURES}
-                  rows={act.failures}
-                  rowKey={(failure) => failure.job_id}
+        {(act) => {
+          const gone = act.total - act.done - act.failed;
+          return (
+            <>
+              <StatRow>
+                <Stat label="State" value={<StateBadge state={act.state} />} />
+                <Stat
+                  label="Done"
+                  hue="done"
+                  value={formatCount(act.done)}
+                  note={
+                    act.state === "done" && gone > 0
+                      ? `${formatCount(gone)} did not match any more`
+                      : `of ${plural(act.total, "job")}`
+                  }
                 />
-              </section>
-            )}
-          </>
-        )}
+                <Stat label="Failed" hue={act.failed > 0 ? "failed" : "waiting"} value={formatCount(act.failed)} />
+                <Stat label="Cost of these jobs" value={<Money credits={act.credits} />} />
+                <Stat
+                  label={act.ended_at ? "Ended" : "Started"}
+                  value={<TimeAgo at={act.ended_at ?? act.started_at} />}
+                  note={`by ${act.by}`}
+                />
+              </StatRow>
+              <Bar
+                label="Progress"
+                parts={[
+                  { label: "done", value: act.done, hue: "done" },
+                  { label: "failed", value: act.failed, hue: "failed" },
+                ]}
+                total={act.total}
+                withWords
+              />
+              <p>
+                <strong>Reason:</strong> {act.reason}
+                <br />
+                <strong>Search:</strong>{" "}
+                <Link to="/jobs" search={{ search: act.search }}>
+                  <code>{act.search || "all jobs"}</code>
+                </Link>
+              </p>
+              {act.failures.length > 0 && (
+                <section className={styles.section}>
+                  <h2>
+                    What failed
+                    {act.failed > act.failures.length &&
+                      ` (the first ${act.failures.length} of ${formatCount(act.failed)})`}
+                  </h2>
+                  <DataTable
+                    label="Jobs that failed"
+                    columns={FAILURES}
+                    rows={act.failures}
+                    rowKey={(failure) => failure.job_id}
+                  />
+                </section>
+              )}
+            </>
+          );
+        }}
       </Loaded>
     </Page>
   );
