@@ -55,9 +55,9 @@ wheel: web ## build a wheel into dist, with the console in it: to install it tak
 	$(BIN)/python -m hatchling build --target wheel
 
 # In a terminal, Ctrl-C is for the demonstration alone, which then ends well; make itself would end with an error.
-demo: setup ## run the example shop until Ctrl-C; CHECK=1 tries it out over HTTP instead
-	@if [ -t 0 ]; then set -m; fi; cd examples/images && \
-		$(CURDIR)/$(BIN)/$(if $(CHECK),python check.py,ficha dev --app app:app --database sqlite:///ficha.db)
+demo: setup web ## run the example studio with its page and the console until Ctrl-C; CHECK=1 tries it out over HTTP instead
+	@if [ -t 0 ]; then set -m; fi; make=$$PPID; cd examples/studio && \
+		$(CURDIR)/$(BIN)/python $(if $(CHECK),check.py --pages,run.py --parent $$make $(ARGS))
 
 test: check ## before every commit: the static checks, then every test but the long ones
 	$(NPM) test

@@ -1,6 +1,6 @@
 """A shop for pictures: what a product that sells image work by credits looks like with Ficha.
 
-`make demo` runs it, with a server and a worker in one process. README.md beside this file walks through it.
+`ficha dev` runs it, with a server and a worker in one process. README.md beside this file walks through it.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""One whole round trip over HTTP, against `ficha dev` as `make demo` runs it: `make demo CHECK=1`.
+"""One whole round trip over HTTP, against `ficha dev`: `python check.py`.
 
 Exits with 0 if everything was as it must be, and with 1, after what the server said, if it was not.
 """

@@ -247,7 +247,7 @@ def free_port(*wanted: int) -> int:
 class Parent:
     """The program that started this one, which may be told to stop in its place: `kill -INT` of make reaches make
     alone, which then waits for this program. What it does about signals tells: once interrupted, make catches SIGINT no
-    longer. Only Linux shows that; elsewhere Ctrl-C stops the studio as well."""
+    longer. A parent that has ended stops this program too. Only Linux shows that; elsewhere Ctrl-C does it as well."""
 
     def __init__(self, pid: int | None) -> None:
         self._status = Path(f"/proc/{pid}/status")
@@ -257,16 +257,18 @@ class Parent:
         return self._is_watched and not self._catches()
 
     def _catches(self) -> bool:
+        """Whether it is alive and would catch SIGINT."""
         try:
-            found = re.search(r"^SigCgt:\s*([0-9a-f]+)", self._status.read_text(), re.MULTILINE)
+            told = dict(line.split(":", 1) for line in self._status.read_text().splitlines())
         except OSError:
             return False
-        return found is not None and bool(int(found[1], 16) >> (signal.SIGINT - 1) & 1)
+        return "Z" not in told["State"] and bool(int(told["SigCgt"], 16) >> (signal.SIGINT - 1) & 1)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--database", default=f"sqlite:///{DATA / 'studio.db'}")
+    parser.add_argument("--data", type=Path, default=DATA, help="the folder of the files, and of the SQLite database")
+    parser.add_argument("--database", help="another one than that in the folder")
     parser.add_argument("--port", type=int, default=8000, help="if it is taken, the next free one")
     parser.add_argument("--seconds", type=float, default=9.0, help="how long the simulated provider works on a task")
     parser.add_argument("--serverless", action="store_true", help="no worker: submits start one by HTTP")
@@ -279,19 +281,20 @@ def main() -> int:
         signal.signal(number, lambda *_: stopped.set())
     parent = Parent(asked.parent)
     port = free_port(*range(asked.port, asked.port + PORTS_TRIED))
-    if port != asked.port:
+    if port != asked.port != 0:
         print(f"port {asked.port} is taken by another program; using {port}", file=sys.stderr)
-    DATA.mkdir(exist_ok=True)
+    data = asked.data.resolve()
+    data.mkdir(parents=True, exist_ok=True)
     with studio(
-        asked.database,
-        DATA,
+        asked.database or f"sqlite:///{data / 'studio.db'}",
+        data,
         port=port,
         seconds=asked.seconds,
         serverless=asked.serverless,
         visitors=not asked.no_visitors,
         quiet=not asked.verbose,
     ) as running:
-        greet(running)
+        greet(running, data)
         while not stopped.wait(0.3) and not parent.has_stopped():
             for program in running.programs:
                 if program.process.poll() is not None:
@@ -301,7 +304,7 @@ def main() -> int:
     return 0
 
 
-def greet(running: Studio) -> None:
+def greet(running: Studio, data: Path) -> None:
     """Says where everything is. Nothing is opened by itself."""
     admin, viewer = running.key("console admin", "admin"), running.key("console viewer", "viewer")
     people = ", ".join(f"{person.account} ({person.plan})" for person in PEOPLE)
@@ -314,7 +317,7 @@ def greet(running: Studio) -> None:
                or to look only         {viewer}
   The API      {running.url}/docs
 
-  The data is in {DATA}. Ctrl-C stops everything.
+  The data is in {data}. Ctrl-C stops everything.
 """,
         flush=True,
     )

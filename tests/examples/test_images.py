@@ -1,4 +1,4 @@
-"""The shop for pictures, as `make demo` runs it: the whole program, over HTTP."""
+"""The shop for pictures, as `ficha dev` runs it: the whole program, over HTTP."""
 
 import importlib.util
 import json
@@ -28,7 +28,7 @@ def loaded(name: str) -> ModuleType:
 
 
 def check(**environment: str) -> subprocess.CompletedProcess[str]:
-    """What `make demo CHECK=1` runs."""
+    """One whole round trip."""
     return subprocess.run(
         [sys.executable, "check.py"],
         cwd=EXAMPLE,

@@ -1,7 +1,10 @@
 """The example studio end to end: server, worker and provider simulator as processes of their own, on both databases."""
 
+import contextlib
 import io
 import random
+import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -404,6 +407,78 @@ def test_a_submit_starts_a_worker_by_http_where_none_runs(tmp_path: Path) -> Non
         assert int(httpx.get(running.trigger, trust_env=False, verify=NO_TLS).text) >= 1
         assert "worker" not in {program.name for program in running.programs}
         scene.close()
+
+
+class Demonstration:
+    """The whole demonstration, as a person starts it."""
+
+    def __init__(self, *command: str) -> None:
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        )
+        assert self.process.stdout is not None
+        self.said = ""
+        for line in self.process.stdout:
+            self.said += line
+            if "Ctrl-C stops everything" in line:
+                break
+        assert "Ctrl-C stops everything" in self.said, self.said
+
+    def key(self, scope: str) -> str:
+        """The key of this scope that it printed, to sign in to the console with."""
+        [key] = re.findall(rf"ficha_{scope}_\w+", self.said)
+        return str(key)
+
+    def client(self, scope: str) -> httpx.Client:
+        [url] = set(re.findall(r"http://127\.0\.0\.1:\d+", self.said))
+        headers = {"Authorization": f"Bearer {self.key(scope)}"}
+        return httpx.Client(base_url=url, headers=headers, trust_env=False, verify=NO_TLS, timeout=30)
+
+    def interrupt(self) -> int:
+        """Sends it SIGINT, and returns its exit status."""
+        self.process.send_signal(signal.SIGINT)
+        self.process.communicate(timeout=60)
+        return self.process.returncode
+
+
+def programs(folder: Path) -> list[str]:
+    """The processes whose data is in this folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        # A process may end while it is looked at.
+        with contextlib.suppress(OSError):
+            if f"{folder}/".encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found
+
+
+def test_the_demonstration_stops_with_all_it_started(tmp_path: Path) -> None:
+    demo = Demonstration(sys.executable, str(EXAMPLE / "run.py"), "--port", "0", "--data", str(tmp_path))
+    assert {"server.py", "visitors.py", "ficha.cli", "provider_simulator"} <= set(" ".join(programs(tmp_path)).split())
+    with demo.client("admin") as operator, demo.client("viewer") as spectator:
+        accounts = operator.get("/api/admin/accounts").json()["items"]
+        assert {one["plan"] for one in accounts} == {"single", "free", "starter", "growth", "pro"}
+        assert spectator.get("/api/admin/accounts").status_code == 200
+        assert spectator.post("/api/admin/accounts/ana/grant", json={"amount": 7}).status_code == 403
+    assert (demo.interrupt(), programs(tmp_path)) == (0, [])
+
+
+@pytest.mark.long
+def test_make_demo_stops_with_all_it_started_when_make_alone_is_interrupted_and_goes_on_with_its_data(
+    tmp_path: Path,
+) -> None:
+    command = ("make", "-o", "setup", "-o", "web", "demo", f"ARGS=--port 0 --data {tmp_path}")
+    first = Demonstration(*command)
+    with first.client("admin") as operator:
+        assert operator.post("/api/admin/accounts/ana/grant", json={"amount": 7}).status_code == 200
+    # GNU make waits for what it started, and then ends itself by the signal that it got.
+    assert (first.interrupt(), programs(tmp_path)) == (-signal.SIGINT, [])
+    second = Demonstration(*command)
+    with second.client("admin") as operator:
+        assert operator.get("/api/admin/accounts/ana").json()["balance"] == 47
+        operator.headers["Authorization"] = f"Bearer {first.key('admin')}"
+        assert operator.get("/api/admin/accounts").status_code == 401, "a key of the first run is valid"
+    assert (second.interrupt(), programs(tmp_path)) == (-signal.SIGINT, [])
 
 
 @pytest.mark.long
