@@ -1,5 +1,5 @@
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
-  test: { projects: ["client", "react", "console"], passWithNoTests: true },
+  test: { projects: ["client", "react", "console", "studio"], passWithNoTests: true },
 });

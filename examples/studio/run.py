@@ -20,7 +20,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -121,6 +121,12 @@ class Studio:
     def client(self, token: str | None) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         return httpx.Client(base_url=self.url, headers=headers, timeout=30, trust_env=False, verify=NO_TLS)
+
+    def draw_samples(self) -> None:
+        """Has the server draw its sample pictures."""
+        with suppress(httpx.HTTPError), self.client(None) as browser:
+            for sample in browser.get("/studio/demo").json()["samples"]:
+                browser.get(f"/studio/samples/{sample['name']}")
 
     def key(self, name: str, scope: str) -> str:
         """A new API key. Those of the same name that an earlier run left behind, because it was killed, end now."""
@@ -306,6 +312,8 @@ def main() -> int:
 
 def greet(running: Studio, data: Path) -> None:
     """Says where everything is. Nothing is opened by itself."""
+    # The samples are drawn when they are first asked for: before the first visitor looks.
+    threading.Thread(target=running.draw_samples, daemon=True).start()
     admin, viewer = running.key("console admin", "admin"), running.key("console viewer", "viewer")
     people = ", ".join(f"{person.account} ({person.plan})" for person in PEOPLE)
     print(

@@ -1,5 +1,5 @@
 import react from "@vitejs/plugin-react";
-import { defineConfig } from "vite";
+import { defineConfig } from "vitest/config";
 
 // The studio example serves what is built here.
 export default defineConfig({
@@ -13,5 +13,6 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
   },
+  test: { name: "studio", environment: "happy-dom" },
   server: { proxy: { "/api": "http://127.0.0.1:8000", "/studio": "http://127.0.0.1:8000" } },
 });

@@ -11,7 +11,6 @@ const en = {
   whoHint:
     "This is a demonstration: pick an account, no password. Pick another one in a second window, and watch the line.",
   enterAs: "Enter as",
-  entering: "Entering…",
   plans: {
     free: "One at a time, 10 an hour",
     starter: "Two at a time, 50 an hour",
@@ -28,9 +27,7 @@ const en = {
   tools: "Tools",
   topUp: "Top up",
   switchAccount: "Switch account",
-  account: "Account",
   language: "Language",
-  demo: "Demo",
   drop: "Drop a picture here",
   dropClip: "Drop a short clip here",
   orPaste: "or paste it, or",
@@ -38,7 +35,6 @@ const en = {
   samples: "No picture at hand? Take one of these.",
   replace: "Replace",
   takeAway: "Take away",
-  wrongType: (name: string) => `${name} is not a picture that browsers show. It is sent all the same.`,
   wordsOnly: "Words are enough",
   wordsHint: "Describe what you want to see. No picture needed.",
   ideas: "Ideas",
@@ -71,14 +67,12 @@ const en = {
     INSUFFICIENT_CREDITS: (have: number, cost: number) => `This costs ${cost}; you have ${have}.`,
   },
   newOne: "Make another",
-  tryAgain: "Try again",
   before: "Before",
   after: "After",
   compare: "Compare before and after",
   beforeShare: (share: number) => `${share} % before`,
   download: "Download",
   result: (number: number) => `Result ${number}`,
-  original: "Original",
   arriving: "Arriving one by one",
   yourTicket: "Your ticket",
   searchLibrary: "Search your library",
@@ -90,9 +84,7 @@ const en = {
   remove: "Remove",
   removeAsk: "Remove this work and its files? What was paid for it stays in the ledger.",
   keep: "Keep it",
-  removed: "Removed.",
   close: "Close",
-  back: "Back",
   open: "Open",
   topUpTitle: "More credits",
   topUpHint: "No money moves. The payment is simulated, and its id makes sure that it is credited once.",
@@ -103,7 +95,6 @@ const en = {
   badCard: "A card that is declined",
   paid: (count: number, balance: number) => `${en.credits(count)} added. You have ${balance}.`,
   declined: "The bank declined the card. Nothing was charged.",
-  anotherCard: "Try another card",
   done: "Done",
   ledger: "Where your credits went",
   kinds: { grant: "Added", charge: "Paid", refund: "Returned", adjust: "Corrected" } as Record<string, string>,
@@ -120,7 +111,6 @@ const en = {
   secondWindow: "Open a second window",
   lostDoor: "The studio does not answer. Is the server running?",
   again: "Try again",
-  failed: "That did not work",
   toolNames: {
     image_upscaler: ["Upscale", "Two or four times as large"],
     pose_changer: ["New pose", "The same person, moved"],
@@ -144,7 +134,6 @@ const pt: Words = {
   whoHint:
     "Isto é uma demonstração: escolha uma conta, sem senha. Escolha outra em uma segunda janela e veja a fila andar.",
   enterAs: "Entrar como",
-  entering: "Entrando…",
   plans: {
     free: "Uma por vez, 10 por hora",
     starter: "Duas por vez, 50 por hora",
@@ -161,7 +150,6 @@ const pt: Words = {
   tools: "Ferramentas",
   topUp: "Recarregar",
   switchAccount: "Trocar de conta",
-  account: "Conta",
   language: "Idioma",
   drop: "Solte uma imagem aqui",
   dropClip: "Solte um vídeo curto aqui",
@@ -170,7 +158,6 @@ const pt: Words = {
   samples: "Sem imagem à mão? Use uma destas.",
   replace: "Substituir",
   takeAway: "Tirar",
-  wrongType: (name) => `${name} não é uma imagem que navegadores mostram. Ela é enviada mesmo assim.`,
   wordsOnly: "Palavras bastam",
   wordsHint: "Descreva o que quer ver. Nenhuma imagem é necessária.",
   ideas: "Ideias",
@@ -201,14 +188,12 @@ const pt: Words = {
   ahead: (count) => (count === 0 ? "Ninguém na sua frente." : `${count} na sua frente agora.`),
   refusals: { INSUFFICIENT_CREDITS: (have, cost) => `Isto custa ${cost}; você tem ${have}.` },
   newOne: "Fazer outra",
-  tryAgain: "Tentar de novo",
   before: "Antes",
   after: "Depois",
   compare: "Comparar antes e depois",
   beforeShare: (share) => `${share} % antes`,
   download: "Baixar",
   result: (number) => `Resultado ${number}`,
-  original: "Original",
   arriving: "Chegando uma a uma",
   yourTicket: "Sua ficha",
   searchLibrary: "Buscar na biblioteca",
@@ -220,9 +205,7 @@ const pt: Words = {
   remove: "Remover",
   removeAsk: "Remover este trabalho e seus arquivos? O que foi pago continua no extrato.",
   keep: "Manter",
-  removed: "Removido.",
   close: "Fechar",
-  back: "Voltar",
   open: "Abrir",
   topUpTitle: "Mais créditos",
   topUpHint: "Nenhum dinheiro é movido. O pagamento é simulado, e seu id garante que é creditado uma vez.",
@@ -233,7 +216,6 @@ const pt: Words = {
   badCard: "Um cartão que é recusado",
   paid: (count, balance) => `${pt.credits(count)} adicionados. Você tem ${balance}.`,
   declined: "O banco recusou o cartão. Nada foi cobrado.",
-  anotherCard: "Tentar outro cartão",
   done: "Pronto",
   ledger: "Para onde foram seus créditos",
   kinds: { grant: "Adicionado", charge: "Pago", refund: "Devolvido", adjust: "Corrigido" },
@@ -250,7 +232,6 @@ const pt: Words = {
   secondWindow: "Abrir uma segunda janela",
   lostDoor: "O estúdio não responde. O servidor está rodando?",
   again: "Tentar de novo",
-  failed: "Não deu certo",
   toolNames: {
     image_upscaler: ["Ampliar", "Duas ou quatro vezes maior"],
     pose_changer: ["Nova pose", "A mesma pessoa, em movimento"],
@@ -264,7 +245,7 @@ const pt: Words = {
   },
 };
 
-const WORDS: Record<Locale, Words> = { en, "pt-BR": pt };
+export const WORDS: Record<Locale, Words> = { en, "pt-BR": pt };
 
 const KEPT = "studio.locale";
 
