@@ -42,7 +42,7 @@ UPGRADE ?=
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup web wheel demo test test-all check format bench simulate chaos attack fuzz openapi sql lock clean
+.PHONY: help setup web wheel demo test test-all chromium check format bench simulate chaos attack fuzz openapi sql lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -59,14 +59,21 @@ demo: setup web ## run the example studio with its page and the console until Ct
 	@if [ -t 0 ]; then set -m; fi; make=$$PPID; cd examples/studio && \
 		$(CURDIR)/$(BIN)/python $(if $(CHECK),check.py --pages,run.py --parent $$make $(ARGS))
 
-test: check ## before every commit: the static checks, then every test but the long ones
+test: check web chromium ## before every commit: the static checks, then every test but the long ones
 	$(NPM) test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long" $(ARGS)
 
-test-all: check ## before every release: the long tests too, SEEDS of the simulator, MINUTES of faults, attackers
+test-all: check web chromium ## before every release: the long tests too, SEEDS of the simulator, MINUTES of faults, attackers
 	$(NPM) test
 	CASES=$(CASES) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile thorough $(ARGS)
 	$(MAKE) simulate chaos attack
+
+# Debian's packages have it; where this may not install it, the tests of the pages say what is missing.
+chromium:
+	@command -v chromium chromium-browser google-chrome >/dev/null \
+		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+			&& apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } \
+		|| echo "Chromium is missing, which the tests of the pages need; install it (on Debian: apt-get install chromium)" >&2
 
 check: setup $(TYPES) ## formatting, lint, types and the import arrows
 	$(BIN)/ruff format --check
