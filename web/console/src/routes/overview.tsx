@@ -39,11 +39,14 @@ import { RANGES } from "./overview.search";
 
 export const Route = createLazyRoute("/")({ component: OverviewPage });
 
+/** There is no half of a job. */
+const wholeOnAxis = (value: number): string => (Number.isInteger(value) ? count(value) : "");
+
 const EVERY_MS: Record<Range, number> = { "1h": 4_000, "6h": 5_000, "24h": 5_000, "7d": 30_000, "30d": 30_000 };
 
 /** Are people waiting, and is the money right? */
 function OverviewPage() {
-  const { range = "24h", by = "plan" } = Route.useSearch();
+  const { range = "1h", by = "plan" } = Route.useSearch();
   const query = useLive(overviewQuery(range), EVERY_MS[range]);
   return (
     <Page
@@ -248,6 +251,7 @@ function Depth({ overview, range, by }: PanelProps & { by: "plan" | "tool" }) {
       lines={lines}
       isStacked
       format={count}
+      formatAxis={wholeOnAxis}
       summary={`Over ${RANGE_WORDS[range]}. ${spoken("Waiting jobs", all, overview.times, count)} ${lines
         .map((line) => `${line.name}: now ${count(latest(line.values) ?? 0)}.`)
         .join(" ")}`}
@@ -329,6 +333,7 @@ function Throughput({ overview, range }: PanelProps) {
       times={overview.times}
       lines={lines}
       format={count}
+      formatAxis={wholeOnAxis}
       summary={`Over ${RANGE_WORDS[range]}, per ${step}. ${lines
         .map((line) => `${line.name}: ${count(total(line.values))} in all.`)
         .join(" ")}`}
