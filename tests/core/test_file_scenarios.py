@@ -2,7 +2,13 @@
 
 import pytest
 
+from ficha.core import commands as c
+from ficha.core.outcomes import FileChanged, Outcome
+from ficha.core.policy import Plan, Policy
+from ficha.core.records import File
 from tests.core.scenarios import play
+from tests.core.world import World
+from tests.support.new_jobs import new_job
 
 SCENARIOS = {
     "an upload takes room for what it may have, and keeps what it has": """
@@ -311,3 +317,22 @@ SCENARIOS = {
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_files(scenario: str) -> None:
     play(SCENARIOS[scenario])
+
+
+def test_whoever_gives_up_a_copy_leaves_alone_the_one_that_was_begun_again() -> None:
+    world = World(Policy(plans={"pro": Plan("pro")}))
+    world.declare_pools(gpu=None)
+    job_id, file_id = (f"0000000{n}-0000-7000-8000-000000000000" for n in (1, 2))
+    world.run(c.OpenAccount("ana", "pro", 10), c.Submit("ana", (new_job(job_id, "draw", "gpu", "{}", 1),)))
+    world.run(c.Claim("w1", ("gpu",), 1), c.Finish(job_id, c.AcceptedByProvider("ref"), 1))
+    begin = c.BeginFile(file_id, "ana", "result", run=c.FileRun(job_id, attempts=0))
+    first, second = (changed_file(world.one(begin)) for _ in range(2))
+    assert first.created_at == second.created_at
+    for expires_at, state in ((first.expires_at, "uploading"), (second.expires_at, "removed")):
+        left = changed_file(world.one(c.RemoveFile(file_id, "ana", aborts=True, expires_at=expires_at)))
+        assert left.state == state
+
+
+def changed_file(outcome: Outcome) -> File:
+    assert isinstance(outcome, FileChanged), outcome
+    return outcome.file

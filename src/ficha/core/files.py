@@ -43,6 +43,10 @@ def begin_file(ws: Workspace, command: BeginFile) -> FileChanged | Refusal:
     if known is not None and known.state == "stored":
         # The same part of the same run was copied before: a second copy would be the same.
         return FileChanged(known, changed=False)
+    expires_at = ws.now + ws.policy.upload_ms * MILLISECOND
+    if known is not None and known.state == "uploading" and known.expires_at is not None:
+        # The time tells attempts apart, so no two have the same.
+        expires_at = max(expires_at, known.expires_at + 1)
     file = File(
         command.file_id,
         account.id,
@@ -51,7 +55,7 @@ def begin_file(ws: Workspace, command: BeginFile) -> FileChanged | Refusal:
         "input" if command.run is None else "result",
         # The bytes of a second attempt take the place of those of the first, which are known by this time too.
         ws.now if known is None else known.created_at,
-        ws.now + ws.policy.upload_ms * MILLISECOND,
+        expires_at,
         size=_room(ws, command, bounds),
         job_id=None if command.run is None else command.run.job_id,
         reservation_id=command.reservation_id,
@@ -95,6 +99,9 @@ def remove_file(ws: Workspace, command: RemoveFile) -> FileChanged | Refusal:
         return no_file(command.file_id)
     if file.state == "removed" or (file.state == "stored" and command.aborts):
         # Whoever gives up a copy must not take away what another one has stored meanwhile.
+        return FileChanged(file, changed=False)
+    if file.state == "uploading" and command.aborts and command.expires_at not in (None, file.expires_at):
+        # Nor what another one has begun again, and sends now.
         return FileChanged(file, changed=False)
     if file.state == "uploading" and not command.aborts:
         return Refusal(

@@ -339,7 +339,7 @@ class FileOperations(SubmitOperations):
 
     async def _remove_all(self, file: File) -> None:
         with suppress(StoreError, Refused):
-            outcome = await self.engine.call(c.RemoveFile(file.id, file.account_id, aborts=True))
+            outcome = await self.engine.call(c.RemoveFile(file.id, file.account_id, True, file.expires_at))
             if isinstance(outcome, FileChanged) and outcome.file.state == "removed":
                 await self._delete_bytes(outcome.file)
             elif isinstance(outcome, Refusal) and outcome.code == "NOT_FOUND":

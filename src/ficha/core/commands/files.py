@@ -44,11 +44,13 @@ class StoreFile(Command, frozen=True):
 
 class RemoveFile(Command, frozen=True):
     """Removes a file; its bytes are deleted soon after. One that is uploaded is only removed by its uploader, who has
-    stopped (`aborts`), and removes nothing else."""
+    stopped (`aborts`), and removes nothing else: `expires_at` is that of its attempt, and one begun since has another.
+    """
 
     file_id: str
     account_id: str
     aborts: bool = False
+    expires_at: int | None = None
 
 
 class ExpireFile(Command, frozen=True):
