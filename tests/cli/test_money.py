@@ -133,6 +133,11 @@ async def test_a_lost_job_is_found_and_recovered(ficha: Run, url: str, shop: Sho
     await _lose(url)
     assert ficha("stats", "--json").data["by_status"] == {"starting": 2}
     assert ["starting", "2"] in ficha("stats").rows
+    told = ficha("stats", "--range", "1h")
+    assert ["submitted", "2"] in told.rows
+    assert ["credits granted", "10 credits"] in told.rows
+    assert ficha("stats", "--range", "1h", "--json").data["range"] == "1h"
+    assert ficha("stats", "--range", "1y", "--json", expect=1).error["code"] == "INVALID_ARGUMENT"
     assert ficha("stuck").err == "no held job is without a heartbeat for over 10 min\n"
     assert ficha("recover", jobs[0]).err == f"job {jobs[0]}: requeued\n"
     assert ficha("recover", jobs[0], "--json").data == {"job_id": jobs[0], "act": "nothing", "refunded": 0}

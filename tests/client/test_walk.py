@@ -323,6 +323,7 @@ def test_whoever_operates_has_all_operations(server: Served, name: str) -> None:
         assert admin.recover(again).act == "nothing"
         assert admin.sweep().keys >= 0
         assert admin.stats().by_status["queued"] >= 1
+        assert len(admin.overview("1h").times) == 60
         assert admin.stuck().items == []
         assert "tests" in {worker.name for worker in _all(admin.workers)}
         assert [key.key for key in admin.idempotency_keys(account=name).items] == ["dead", "fix"]

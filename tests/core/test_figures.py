@@ -10,7 +10,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ficha.core import commands as c
-from ficha.core.dataset import State
 from ficha.core.error_groups import NO_REASON, REASON_LENGTH, error_reason
 from ficha.core.figures import (
     CURSOR,
@@ -27,51 +26,13 @@ from ficha.core.figures import (
 )
 from ficha.core.outcomes import Folded, Forgotten
 from ficha.core.policy import DAY, HOUR, MILLISECOND, SECOND
-from ficha.core.records import FigureCursor, Figures, JobCounts, QueueCount, Ready, Rollup
+from ficha.core.records import FigureCursor, Figures, JobCounts, QueueCount, Rollup
 from tests.core.strategies import POLICY, START_AT, Workload, workloads
 from tests.core.world import World
+from tests.support.figure_sums import as_the_state_says
 from tests.support.new_jobs import new_job
 
 MINUTE = STEPS["minute"]
-
-
-def as_the_state_says(state: State) -> Figures:
-    """The figures of all that ever happened, from the jobs and the ledger alone."""
-    counts: dict[tuple[str, str, str], Counter[str]] = {}
-    waits: Counter[int] = Counter()
-    runs: Counter[int] = Counter()
-    failures: Counter[str] = Counter()
-    for job in state.jobs.values():
-        mine = counts.setdefault((job.plan, job.spec.tool, job.spec.pool), Counter())
-        mine["submitted"] += 1
-        if job.status == "queued":
-            mine["ready" if isinstance(job.place, Ready) else "parked"] += 1
-        if job.started_at is not None:
-            mine["started"] += 1
-            waits[duration_bucket(job.started_at - job.created_at)] += 1
-        if job.finished_at is not None:
-            mine[job.status] += 1
-            if job.status == "failed":
-                failures[error_reason(job.error)] += 1
-            if job.status == "completed" and job.started_at is not None:
-                runs[duration_bucket(job.finished_at - job.started_at)] += 1
-    money = Counter[str]()
-    for entry in state.entries:
-        money[{"charge": "charged", "refund": "refunded"}.get(entry.kind, "granted")] += entry.amount
-    return Figures(
-        tuple(
-            JobCounts(*name, *(mine[field] for field in JobCounts.__struct_fields__[3:]))
-            for name, mine in sorted(counts.items())
-        ),
-        dict(waits),
-        dict(runs),
-        dict(failures),
-        sum(job.dead_at is not None for job in state.jobs.values()),
-        -money["charged"],
-        money["refunded"],
-        money["granted"],
-        sum(job.provider_cost or 0 for job in state.jobs.values()),
-    )
 
 
 def folded(world: World, number: int, *parts: tuple[int, Figures], turn: int | None = None, **more: object) -> Folded:

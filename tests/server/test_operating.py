@@ -8,6 +8,7 @@ import pytest
 from ficha.client import Client
 from tests.server.test_bad_input import refused
 from tests.support.server_process import Served
+from tests.support.waiting import until_sync
 
 
 @pytest.fixture
@@ -195,3 +196,21 @@ def test_probes_are_open_and_figures_are_not(server: Served) -> None:
         assert figures.headers["content-type"].startswith("text/plain; version=0.0.4")
         assert 'ficha_pool_slots{pool="gpu"} 3.0' in figures.text
         assert "ficha_dead_letters" in figures.text
+
+
+@pytest.mark.req("D11")
+def test_the_overview_tells_what_happened_to_whoever_may_see_it(server: Served, admin: httpx.Client, name: str) -> None:
+    with server.client(server.account(name)) as user:
+        user.post("/api/jobs", json={"tool": "anything"}).raise_for_status()
+        refused(user.get("/api/admin/overview"), 403, "FORBIDDEN")
+
+    def submitted() -> int:
+        return sum(sum(line["values"]) for line in admin.get("/api/admin/overview?range=7d").json()["submitted"])
+
+    until_sync(lambda: submitted() >= 1)
+    found = admin.get("/api/admin/overview", params={"range": "1h"}).json()
+    assert (found["range"], found["step_s"], len(found["times"])) == ("1h", 60, 60)
+    assert len(found["wait_p50"]) == len(found["charged"]) == 60
+    assert found["workers"].keys() == {"alive", "silent", "names_silent"}
+    assert all(alert.keys() == {"code", "severity", "text", "link"} for alert in found["alerts"])
+    refused(admin.get("/api/admin/overview", params={"range": "2h"}), 422, "INVALID_ARGUMENT")

@@ -26,9 +26,10 @@ import ficha.core.workspace
 import ficha.engine.committer
 import ficha.operations.submits
 from ficha.core import commands as c
+from ficha.core.figures import CURSOR
 from ficha.core.needs import needs
 from ficha.core.policy import JOB_ENDED_HOOK
-from ficha.core.records import Awaiting, Leased, ProviderState
+from ficha.core.records import Awaiting, FigureCursor, Leased, ProviderState
 from ficha.core.rules import RULES
 from ficha.engine.committer import Committer
 from ficha.files.storage import StorageError
@@ -299,6 +300,18 @@ def _row_until_the_bytes_are_gone(stack: ExitStack) -> None:
     stack.enter_context(patch.object(FileOperations, "_delete_bytes", forget_first))
 
 
+def _turn_of_the_cursor(stack: ExitStack) -> None:
+    """Figures are added up whoever has added the same ones since they were read."""
+    rule = RULES[c.FoldFigures]
+
+    def add_anyhow(ws: Any, command: c.FoldFigures) -> Any:
+        cursor = ws.find(FigureCursor, CURSOR) or FigureCursor(CURSOR)
+        number = max(command.number, cursor.number)
+        return rule.decide(ws, replace(command, turn=cursor.turn, number=number, came=()))
+
+    stack.enter_context(patch.dict(RULES, {c.FoldFigures: replace(rule, decide=add_anyhow)}))
+
+
 BREAKS: Final[dict[str, Switch]] = {
     "lease fencing": _fence,
     "recheck in recovery": _recheck,
@@ -311,6 +324,7 @@ BREAKS: Final[dict[str, Switch]] = {
     "flush before answer": _flush_before_answer,
     "marker of a commit": _ask_marker,
     "count of runs": _count_of_runs,
+    "turn of the cursor": _turn_of_the_cursor,
     "one of equal jobs": _equal_content,
     "content of an account": _content_of_an_account,
     "lock of API keys": _api_key_lock,

@@ -26,6 +26,7 @@ SEEN = {
     "flush before answer": "which was not committed",
     "marker of a commit": "was committed twice|was told",
     "count of runs": "a commit group counted the runs",
+    "turn of the cursor": "the figures by (minute|hour) say",
     "one of equal jobs": "is held, but its content is",
     "content of an account": "was served a result that was made for",
     "lock of API keys": "API keys named ci live",

@@ -19,10 +19,13 @@ import ficha.core.webhooks
 import ficha.operations.file_access
 import ficha.worker.collector
 import ficha.worker.due_runner
+from ficha.core.figures import CURSOR
 from ficha.core.invariants import uncounted_runs, violations
+from ficha.core.records import FigureCursor
 from ficha.core.states import FINAL
 from ficha.core.webhooks import OPERATOR
 from ficha.store.base import StoreError
+from tests.support.figure_sums import wrong_figures
 
 from .application import PLANS, POOLS, PROVIDER_POOL, simulated_app
 from .clients import Caller, Client, Operator, Requester
@@ -212,7 +215,8 @@ class World:
             self.trace.fail(sentence)
         for job_id in sorted(self.database.state.jobs.keys() - provider.heard) if self.has_hooks else ():
             self.trace.fail(f"nobody was told that job {job_id} ended")
-        for sentence in (*violations(self.database.state), *uncounted_runs(self.database.state)):
+        state = self.database.state
+        for sentence in (*violations(state), *uncounted_runs(state), *wrong_figures(state)):
             self.trace.fail(sentence)
         await self._close()
 
@@ -362,11 +366,17 @@ class World:
                 and not state.hooks
                 and self.outbox.is_over()
                 and is_swept(state)
+                and self._is_added_up()
             ):
                 # Whatever is still on its way, late call-backs above all, must change nothing any more.
                 await asyncio.sleep(self.random.choice((0.0, 0.0, 0.0, 40.0)))
                 return
             await asyncio.sleep(0.5)
+
+    def _is_added_up(self) -> bool:
+        """Whether the figures of all commits are in the rollups; the leader sees to it every few seconds."""
+        cursor = self.database.state.of(FigureCursor).get(CURSOR, FigureCursor(CURSOR))
+        return all(row.figures is None or row.number <= cursor.number for row in self.database.commit_rows)
 
     async def _close(self) -> None:
         """Every process closes in good order; then no transaction and no lock is left."""

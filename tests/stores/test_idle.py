@@ -15,7 +15,7 @@ from ficha import Ficha
 from ficha.core import commands as c
 from ficha.core.outcomes import Claimed, Elected, Refusal
 from ficha.core.policy import Plan, Policy
-from ficha.engine import sweeper
+from ficha.engine import figures, sweeper
 from ficha.engine.engine import Engine
 from ficha.store.base import Store
 from ficha.store.sqlite import SqliteStore
@@ -70,10 +70,14 @@ async def per_s(engine: Engine, texts: list[str], *, is_heard: bool) -> float:
     claim = await counted(texts, engine.call(CLAIM))
     renewal = await counted(texts, engine.call(c.Elect(sweeper.DUTY, "us", sweeper.LEAD_MS)))
     sweep = await counted(texts, engine.sweep())
-    assert (sweep, claim) == (1, 1)
+    for _ in range(2):
+        await engine.figures.fold()
+    fold = await counted(texts, engine.figures.fold())
+    assert (sweep, claim, fold) == (1, 1, 1)
     heard = claim if is_heard else 0
     return (
         sweep / app._sweep_s
+        + fold / figures.LONGEST_FOLD_S
         + claim / worker.POLL_S
         + (word + heard) / app.heartbeat_s
         + (renewal + heard) / sweeper.RENEW_S

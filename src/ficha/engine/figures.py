@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ficha.engine")
 
+FOLD_S: Final = 5.0
+LONGEST_FOLD_S: Final = 30.0
+"""How often figures are added up, and how often one looks for some while nothing happens."""
 PAGE: Final = 500
 PAGES: Final = 20
 """How many commits one command adds up, and how many commands one turn sends, at most."""
@@ -59,16 +62,25 @@ class FigureFolder:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._settled = SettledCommits()
+        self.pause_s = FOLD_S
+        """How long to wait before the next turn."""
         self._looked_at = 0
         """Up to this number, commits after the cursor have no figures."""
+        self._suspects: dict[int, frozenset[str]] = {}
+        """For each number that is left out, the transactions that may still use it."""
         self._next_correction_at = time.monotonic() + CORRECT_S
         self._next_pruning_at = 0.0
 
     async def fold(self) -> bool:
         """Adds up what is settled; returns whether there is more."""
         point = await self._engine.store.read(GetFigurePoint())
-        settled = await self._look()
-        is_behind, cursor = await self._fold(point, settled)
+        cursor = point.cursor
+        is_behind = False
+        if point.last <= self._looked_at and not (cursor is not None and cursor.left_out):
+            self.pause_s = min(LONGEST_FOLD_S, 2 * self.pause_s)
+        else:
+            self.pause_s = FOLD_S
+            is_behind, cursor = await self._fold(point, await self._look())
         if not is_behind and cursor is not None:
             await self._correct(cursor)
         await self._prune(point.now)
@@ -92,14 +104,17 @@ class FigureFolder:
             log.warning("commits up to %d were deleted before their figures were added up", point.first - 1)
         if has_gap or is_new:
             self._next_correction_at = 0.0
-        after = max(cursor.number, self._looked_at, point.first - 1)
+        after = max(cursor.number, self._looked_at, point.first - 1 if has_gap else 0)
         came = await self._came(cursor)
-        gone = cursor.left_out if settled.is_final else tuple(one.number for one in came)
+        gone = self._gone(cursor.left_out, came, settled.writers)
         for _ in range(PAGES):
+            # In this order: what appears in between is then on the page.
+            missing = await self._holes(after, min(settled.number, settled.holes_to))
             page = await self._page(after, settled.number)
             is_last = len(page) < PAGE
             number = max(after, page[-1].number if not is_last else settled.number)
-            holes = await self._holes(after, min(number, settled.holes_to))
+            counted = {one.number for one in page}
+            holes = tuple(one for one in missing if one <= number and one not in counted)
             is_idle_long = number - cursor.number > 1 and point.now - cursor.folded_at >= IDLE
             if not (page or gone or holes or has_gap or is_idle_long):
                 self._looked_at = number
@@ -117,6 +132,7 @@ class FigureFolder:
             if not isinstance(outcome, Folded) or not outcome.changed:
                 return True, None
             cursor, after = outcome.cursor, number
+            self._looked_at = number
             came, gone, has_gap = [], (), False
             if is_last:
                 return False, cursor
@@ -129,6 +145,13 @@ class FigureFolder:
         if not cursor.left_out:
             return []
         return await self._engine.store.read(ListFigures(among=cursor.left_out))
+
+    def _gone(self, left_out: tuple[int, ...], came: list[CommitFigures], writers: frozenset[str]) -> tuple[int, ...]:
+        """The numbers that came, and those that nobody can use any more: whoever was under way when this process first
+        heard that a number is left out has ended, before it was looked for just now."""
+        self._suspects = {number: self._suspects.get(number, writers) & writers for number in left_out}
+        found = {one.number for one in came}
+        return tuple(number for number in left_out if number in found or not self._suspects[number])
 
     async def _holes(self, after: int, last: int) -> tuple[int, ...]:
         """The numbers that no commit has so far."""
@@ -164,9 +187,7 @@ class FigureFolder:
         self._next_pruning_at = time.monotonic() + PRUNE_S
         policy = self._engine.policy
         for level in STEPS:
-            keys = await self._engine.store.read(
-                ListOldRollups(level, now - kept_us(policy, level) - STEPS[level], PAGE)
-            )
+            keys = await self._engine.store.read(ListOldRollups(level, now - kept_us(policy, level), PAGE))
             if keys:
                 await self._engine.call(ForgetRollups(tuple(keys)))
             if len(keys) == PAGE:

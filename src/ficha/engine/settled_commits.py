@@ -20,11 +20,11 @@ GIVE_UP_S: Final = 60.0
 class Settled(Struct, frozen=True):
     """number: no commit appears up to here any more, but for those of transactions that are not waited for.
     holes_to: up to this number, one without a commit may still be used by such a transaction.
-    is_final: whether none is under way any more that may use a number that was left out before."""
+    writers: the transactions that were under way at the last look."""
 
     number: int
     holes_to: int
-    is_final: bool
+    writers: frozenset[str]
 
 
 class SettledCommits:
@@ -34,15 +34,11 @@ class SettledCommits:
         self._seen: Horizon | None = None
         self._seen_at = 0.0
         self._number = self._holes_to = 0
-        self._elders: frozenset[str] | None = None
-        """The transactions that were under way at the first look, and those that are no longer waited for."""
         self._given_up: frozenset[str] = frozenset()
+        """Those that are no longer waited for."""
 
     def observe(self, horizon: Horizon, now: float) -> Settled:
         """What follows from a horizon that was read just now; `now` in seconds of a clock that never goes back."""
-        if self._elders is None:
-            self._elders = horizon.writers
-        self._elders &= horizon.writers
         self._given_up &= horizon.writers
         if self._seen is not None:
             under_way = (self._seen.writers - self._given_up) & horizon.writers
@@ -58,4 +54,4 @@ class SettledCommits:
             self._number, self._seen = max(self._number, horizon.last), None
         elif self._seen is None:
             self._seen, self._seen_at = horizon, now
-        return Settled(self._number, self._holes_to, is_final=not self._elders and not self._given_up)
+        return Settled(self._number, self._holes_to, horizon.writers)

@@ -47,8 +47,6 @@ GRAIN_S: Final = 0.01
 """Jobs that fall due so close together are promoted by one sweep."""
 TIDY_S: Final = 60.0
 """How often the leader lets the store clean up what commits leave behind."""
-FOLD_S: Final = 5.0
-"""How often the leader adds up the figures of commits."""
 FILES_S: Final = 10.0
 """How often the leader looks for files whose time is over."""
 SESSIONS_AT_ONCE: Final = 20
@@ -209,12 +207,10 @@ class Sweeper:
         """Whether figures are left that are still to be added up."""
         if time.monotonic() < self._next_fold_at:
             return False
-        self._next_fold_at = time.monotonic() + FOLD_S
         is_behind = False
         with _logged():
             is_behind = await self._engine.figures.fold()
-        if is_behind:
-            self._next_fold_at = 0.0
+        self._next_fold_at = 0.0 if is_behind else time.monotonic() + self._engine.figures.pause_s
         return is_behind
 
     async def _tidy(self) -> None:

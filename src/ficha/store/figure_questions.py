@@ -36,14 +36,14 @@ def list_figures(sql: Dialect, query: q.ListFigures, now: int | None) -> Asking[
 
 
 def get_figure_point(sql: Dialect, query: q.GetFigurePoint, now: int | None) -> Asking[q.FigurePoint]:
-    first = "SELECT coalesce(min(number), 0) FROM ficha.commits"
+    first, last = (f"(SELECT coalesce({which}(number), 0) FROM ficha.commits)" for which in ("min", "max"))
     time = f"coalesce({sql.parameter(1, 'number')}, {sql.clock})"
-    [(at, number, *cursor)] = yield Statement(
-        f"SELECT {time}, ({first}), {sql.selected(_CURSORS, 't')} FROM (SELECT 1) AS one "
+    [(at, lowest, highest, *cursor)] = yield Statement(
+        f"SELECT {time}, {first}, {last}, {sql.selected(_CURSORS, 't')} FROM (SELECT 1) AS one "
         f"LEFT JOIN ficha.figure_cursors t ON t.name = {sql.parameter(2, 'text')}",
         (now, CURSOR),
     )
-    return q.FigurePoint(int(at), None if cursor[0] is None else _CURSORS.record(cursor), number)
+    return q.FigurePoint(int(at), None if cursor[0] is None else _CURSORS.record(cursor), lowest, highest)
 
 
 def list_rollups(sql: Dialect, query: q.ListRollups, now: int | None) -> Asking[list[Rollup]]:

@@ -28,12 +28,13 @@ class ListFigures(Query[list[CommitFigures]], frozen=True):
 
 
 class FigurePoint(Struct, frozen=True):
-    """The time, how far figures are added up (None: nothing is yet), and the number of the oldest commit that is kept
-    (0 if there is none)."""
+    """The time, how far figures are added up (None: nothing is yet), and the lowest and the highest number of a commit
+    that is to be seen (0 if there is none)."""
 
     now: int
     cursor: FigureCursor | None
     first: int
+    last: int
 
 
 class GetFigurePoint(Query[FigurePoint], frozen=True):

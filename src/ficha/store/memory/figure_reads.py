@@ -26,8 +26,8 @@ def _list_figures(store: MemoryStore, query: q.ListFigures) -> list[q.CommitFigu
 
 
 def _get_figure_point(store: MemoryStore, query: q.GetFigurePoint) -> q.FigurePoint:
-    first = store.commit_rows[0].number if store.commit_rows else 0
-    return q.FigurePoint(store.clock(), store.state.of(FigureCursor).get(CURSOR), first)
+    first, last = (store.commit_rows[end].number if store.commit_rows else 0 for end in (0, -1))
+    return q.FigurePoint(store.clock(), store.state.of(FigureCursor).get(CURSOR), first, last)
 
 
 def _list_rollups(store: MemoryStore, query: q.ListRollups) -> list[Rollup]:

@@ -168,12 +168,13 @@ class FigureConformance:
         assert [one.figures for one in await driver.read(ListFigures())] == [Figures(granted=7), Figures(granted=5)]
 
     async def test_the_point_of_figures_tells_the_time_the_cursor_and_the_oldest_commit(self, driver: Driver) -> None:
-        assert await driver.read(GetFigurePoint()) == FigurePoint(driver.clock(), None, 0)
+        assert await driver.read(GetFigurePoint()) == FigurePoint(driver.clock(), None, 0, 0)
         await open_house(driver)
-        first = (await driver.read(ListFigures()))[0].number
+        await submit(driver, "ana")
+        first, *_, last = (one.number for one in await driver.read(ListFigures()))
         point = await driver.read(GetFigurePoint())
         assert (point.now, point.cursor) == (driver.clock(), None)
-        assert 0 < point.first <= first
+        assert 0 < point.first <= first < last <= point.last
         folded = await driver.one(c.FoldFigures(0, first, driver.clock(), left_out=(3,)), Folded)
         assert (await driver.read(GetFigurePoint())).cursor == folded.cursor
         await driver.check()
