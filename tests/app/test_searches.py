@@ -1,5 +1,6 @@
 """What an operator's pages read: searches among all jobs, a job's page, dead letters by error, batches, words."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -7,11 +8,14 @@ import msgspec
 import pytest
 
 from ficha import Ficha, InvalidArgument, JobContext, NotFound
-from ficha.core.commands import RegisterWorker
-from ficha.engine import operator_queries
+from ficha.core.commands import RegisterWorker, Submit
+from ficha.engine import operator_queries, queries
 from ficha.engine.views import JobSearch
+from ficha.store.base import GetWaiting, Query
 from ficha.validation import Limits
+from tests.support.new_jobs import new_job
 from tests.support.shop import World, claim_one
+from tests.support.waiting import until
 
 FAST = Limits(jobs_searched=4, jobs_counted=3, dead_grouped=3)
 
@@ -117,6 +121,30 @@ async def test_slices_of_a_search_follow_each_other(world: World, app: Ficha, mo
     monkeypatch.setattr(operator_queries, "SEARCH_S", 0.0)
     cut = await app.search_jobs("tool:upscale", limit=5)
     assert (ids(cut), cut.is_whole, cut.next) == (jobs[:4:-1], False, jobs[5])
+
+
+async def test_a_search_does_not_wait_for_the_first_look_at_a_long_queue(
+    app: Ficha, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, read = asyncio.Event(), app.engine.store.read
+
+    async def slow(query: Query[Any]) -> Any:
+        if isinstance(query, GetWaiting):
+            await looked.wait()
+        return await read(query)
+
+    monkeypatch.setattr(app.engine.store, "read", slow)
+    monkeypatch.setattr(queries, "FIRST_LOOK_S", 0.001)
+    await app.engine.call(Submit("ana", (new_job("018f0000-0000-7000-8000-000000000001", "upscale", "gpu", "{}", 1),)))
+    [job] = (await app.search_jobs("")).items
+    assert (job.position, job.waiting_for) == (None, "place")
+    looked.set()
+
+    async def position() -> int | None:
+        return (await app.search_jobs("")).items[0].position
+
+    await until(position)
+    assert await position() == 1
 
 
 async def test_a_page_of_a_search_has_so_many_bytes(world: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from msgspec import UNSET, Raw
@@ -36,11 +36,13 @@ _DIFFERING: Final = re.compile(
 
 
 class OperatorQueries:
-    """Asks the reader; `view` makes the view of a job without its texts."""
+    """Asks the reader; `views` makes the views of jobs without their texts."""
 
-    def __init__(self, reader: q.Reader, view: Callable[[Job], Awaitable[v.JobView]], page_bytes: int) -> None:
+    def __init__(
+        self, reader: q.Reader, views: Callable[[list[Job]], AsyncIterator[v.JobView]], page_bytes: int
+    ) -> None:
         self._reader = reader
-        self._view = view
+        self._views = views
         self._page_bytes = page_bytes
 
     async def search(self, query: q.SearchJobs, most: int) -> v.JobSearch:
@@ -57,8 +59,8 @@ class OperatorQueries:
             is_whole = before is None or len(found) == query.limit
             is_over = is_whole or looked_at >= most or time.monotonic() - began_at >= SEARCH_S
         filler = v.PageFiller[v.JobView](self._page_bytes)
-        for job in found:
-            if not filler.add(await self._view(job)):
+        async for view in self._views(found):
+            if not filler.add(view):
                 before, is_whole = filler.items[-1].id, True
                 break
         back_to = None if before is None else v.moment_of_id(before)

@@ -126,6 +126,16 @@ class Positions:
         await self._refresh_if_due()
         return self._standing_of(job)
 
+    async def look_within(self, seconds: float) -> None:
+        """Begins a look at the queue if one is due, and waits for it no longer than this: for `by_last_look`."""
+        refreshing = self._start_refresh_if_due()
+        if refreshing is not None and not self._has_index:
+            await asyncio.wait({refreshing}, timeout=seconds)
+
+    def by_last_look(self, job: Job) -> QueueStanding | None:
+        """The standing of a job just read, by the last look at the queue; None if there was none yet."""
+        return self._standing_of(job) if self._has_index else None
+
     async def of_possible(self, job: Job) -> QueueStanding | None:
         """The standing that a job would have if it were created now."""
         await self._refresh_if_due()

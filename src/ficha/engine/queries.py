@@ -35,6 +35,8 @@ POOLS_S: Final = 0.1
 """How long an answer about pools is good for others who ask."""
 FILES_OF: Final = 50
 """Of how many jobs of a library the files are read at once."""
+FIRST_LOOK_S: Final = 0.05
+"""How long an operator's list waits for the process's first look at the queue."""
 TEXTS_AT_ONCE: Final = 8
 """Of how many jobs payloads and results are read at once: a page may be full after the first of them."""
 
@@ -125,9 +127,20 @@ class Queries:
         standing = await self._positions.of_job(row.job)
         return v.job_view(row, q.wall_clock(), standing, await self._why_waiting(row.job), include=include)
 
-    async def _listed(self, job: Job) -> v.JobView:
-        """A job as lists have it."""
-        return await self._view(q.JobRow(job, q.LEFT_OUT, None), ())
+    async def _listed(self, jobs: list[Job]) -> AsyncIterator[v.JobView]:
+        """Jobs as an operator's lists have them. The first look at a long queue takes longer than such a list may:
+        until it is over, they have no position."""
+        if any(job.status == "queued" for job in jobs):
+            # First the pools: a database with one reader answers nothing else during the look.
+            await self._slots()
+            await self._positions.look_within(FIRST_LOOK_S)
+        for job in jobs:
+            row, now = q.JobRow(job, q.LEFT_OUT, None), q.wall_clock()
+            if job.status != "queued":
+                yield v.job_view(row, now, include=())
+            else:
+                standing = self._positions.by_last_look(job)
+                yield v.job_view(row, now, standing, await self._why_waiting(job), include=())
 
     async def _why_waiting(self, job: Job) -> WaitReason | None:
         if not isinstance(job.place, Ready):
