@@ -21,13 +21,15 @@ from ..store import base as q
 from . import views as v
 from .event_tail import job_events
 
-SLICE: Final = 10_000
+SLICE: Final = 5_000
 """How many jobs a search looks at in one go. In between, others who read get their turn."""
 SEARCH_S: Final = 0.1
 """After so long a search begins no further slice, and hands out what it has."""
 EVENTS_SHOWN: Final = 500
 """How many events a job's page has; the others are read as a history is."""
 RECENT_RUNS: Final = 50
+RUNS_SEARCHED: Final = 10_000
+"""How many runs of its tool a job's page has, and how many jobs are looked at for them."""
 _DIFFERING: Final = re.compile(
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b0x[0-9a-f]+|\b(?=[a-f]*\d)[0-9a-f]{12,}\b|\d+(?:[.,:]\d+)*",
     re.IGNORECASE,
@@ -131,7 +133,7 @@ class OperatorQueries:
 
     async def _recent_runs(self, tool: str) -> list[v.RecentRun]:
         match = q.JobMatch(tools=(tool,), statuses=("completed", "failed", "cancelled"))
-        part = await self._reader.read(q.SearchJobs(match, limit=RECENT_RUNS, searched=SLICE))
+        part = await self._reader.read(q.SearchJobs(match, limit=RECENT_RUNS, searched=RUNS_SEARCHED))
         return [run for run in map(v.recent_run, part.jobs) if run is not None]
 
     async def _acts(self, job_id: str, policy: Policy) -> tuple[Act, ...]:
