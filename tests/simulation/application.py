@@ -75,6 +75,8 @@ def simulated_app(
         webhooks=webhooks or False,
         upload_s=UPLOAD_S,
         unused_file_s=UNUSED_S,
+        leave_grace_s=4.0,
+        silent_session_s=12.0,
     )
 
     async def works(longest_s: float) -> None:

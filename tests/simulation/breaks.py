@@ -312,6 +312,11 @@ def _turn_of_the_cursor(stack: ExitStack) -> None:
     stack.enter_context(patch.dict(RULES, {c.FoldFigures: replace(rule, decide=add_anyhow)}))
 
 
+def _word_of_a_submit(stack: ExitStack) -> None:
+    """A submit does not show that its page is open."""
+    stack.enter_context(patch.object(ficha.core.submit, "is_heard", lambda ws, account_id, session: False))
+
+
 BREAKS: Final[dict[str, Switch]] = {
     "lease fencing": _fence,
     "recheck in recovery": _recheck,
@@ -335,6 +340,7 @@ BREAKS: Final[dict[str, Switch]] = {
     "lock of turns": _lock_of_turns,
     "row of the outbox": _row_of_the_outbox,
     "row until the bytes are gone": _row_until_the_bytes_are_gone,
+    "word of a submit": _word_of_a_submit,
 }
 OF_THE_LAYER: Final[dict[str, Switch]] = {"version check": _version_check, "nothing is ready": _nothing_ready_check}
 """What only the optimistic layer asks for: other seeds cannot notice it."""

@@ -146,12 +146,20 @@ class History:
 
     def _endings(self, state: State) -> Iterator[str]:
         enders: Counter[str] = Counter()
+        givers: Counter[str] = Counter()
+        given_back = {event.job_id for event in state.events if event.kind == "refunded"}
         for command, outcome in self.told:
             match outcome:
+                case o.Finished(job_id=job_id) if isinstance(command, c.RefundJob):
+                    givers[job_id] += outcome.changed
+                    if outcome.refunded != state.jobs[job_id].refunded:
+                        yield f"an operator was told that job {job_id} got {outcome.refunded} back"
                 case o.Finished(job_id=job_id, status=status, refunded=refunded) if status in FINAL:
                     job = state.jobs[job_id]
                     enders[job_id] += outcome.changed
-                    if (job.status, job.refunded) != (status, refunded):
+                    # An operator may have given it back since.
+                    was_refunded = 0 if job_id in given_back and refunded == 0 else job.refunded
+                    if (job.status, was_refunded) != (status, refunded):
                         yield (
                             f"a caller was told that job {job_id} is {status} with {refunded} refunded; "
                             f"it is {job.status} with {job.refunded}"
@@ -167,6 +175,9 @@ class History:
         for job_id, count in enders.items():
             if count > 1:
                 yield f"{count} callers were told that they ended job {job_id}"
+        for job_id, count in givers.items():
+            if count > 1:
+                yield f"{count} operators were told that they refunded job {job_id}"
 
     def _grants(self, state: State) -> Iterator[str]:
         """Each credit has its own reason, so that its entry can be found."""
@@ -241,6 +252,10 @@ def _says_changed(outcome: Any) -> bool:
             | o.DeliveryChanged(changed=changed)
             | o.DeliveriesMade(changed=changed)
             | o.DeliveryEnded(changed=changed)
+            | o.SessionChanged(changed=changed)
+            | o.SessionHeard(changed)
+            | o.SessionEnded(changed=changed)
+            | o.BulkActChanged(changed=changed)
         ):
             return changed
         case o.Recovered(act=act):

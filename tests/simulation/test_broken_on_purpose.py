@@ -9,7 +9,7 @@ from itertools import count, islice
 import pytest
 
 from .breaks import BREAKS, OF_THE_LAYER, broken
-from .world import World, has_hooks, has_outside, is_optimistic, is_plain
+from .world import World, has_hooks, has_outside, has_visits, is_optimistic, is_plain
 
 MOST_SEEDS = 240
 """The rarest fault shows in about one seed of 25, and every change of the code picks other seeds."""
@@ -37,6 +37,7 @@ SEEN = {
     "lock of turns": "requests to .* (at once|within)",
     "row of the outbox": "no message was made of job",
     "row until the bytes are gone": "lie in the storage, and no file is theirs",
+    "word of a submit": "was ended before its time",
     "version check": "a commit group decided over|counts|shows|does not follow",
     "nothing is ready": "before those that were ready there",
 }
@@ -49,6 +50,7 @@ WORLDS: dict[str, Callable[[int], bool]] = {
     **dict.fromkeys(
         ("number of a run", "hold of a poll", "row of the outbox", "row until the bytes are gone"), has_outside
     ),
+    "word of a submit": has_visits,
     "lock of turns": lambda seed: has_outside(seed) and is_plain(seed),
 }
 """Which seeds a missing safeguard can show in; it may be any that is not named here."""

@@ -169,7 +169,9 @@ class Watcher:
             for command, outcome in zip(transaction.commands, transaction.outcomes, strict=True)
             if isinstance(command, c.ActingAs) and not isinstance(outcome, o.Refusal)
         ]
-        written = [line.actor for line in transaction.changes.audit if line.actor != SYSTEM]
+        # What a bulk act does to each job is done in its operator's name by whoever works on it.
+        lines = (line for line in transaction.changes.audit if "bulk_act" not in line.details)
+        written = [line.actor for line in lines if line.actor != SYSTEM]
         if written != named:
             yield f"a commit group in the names {named} left audit lines of {written}"
 
@@ -190,6 +192,8 @@ class Watcher:
             if before != known:
                 yield f"a commit group decided over job {after.id} as {_place(before)}, when it was {_place(known)}"
             end = self._ended.get(after.id)
+            if end is not None and _is_given_back(transaction, end, after):
+                end = self._ended[after.id] = replace(end, refunded=after.refunded)
             if end is not None and _final(after) != _final(end):
                 yield f"job {after.id} had ended as {end.status} and was changed to {after.status}"
             if after.status in FINAL and after.id not in self._ended:
@@ -228,7 +232,7 @@ class Watcher:
     def _limits(self, transaction: Transaction) -> Iterator[str]:
         """Quota and concurrency of plans. A commit group in which an operator overrode them is not judged."""
         commands = map(c.unwrapped, transaction.commands)
-        if any(isinstance(command, c.ChangePlan | c.Requeue) for command in commands):
+        if any(isinstance(command, c.ChangePlan | c.Requeue | c.AdvanceBulkAct) for command in commands):
             return
         now = transaction.snapshot.now
         for account in transaction.changes.accounts:
@@ -308,6 +312,17 @@ def _final(job: Job) -> Job:
     the provider took, which may be told late."""
     counts = {"events": 0, "late_finishes": 0, "callbacks": 0}
     return replace(job, dead_at=None, removed_at=None, checkpoint=None, provider_cost=None, **counts)
+
+
+def _is_given_back(transaction: Transaction, end: Job, after: Job) -> bool:
+    """Whether an operator refunded all of a job that ended without a refund."""
+    asked: set[str] = set()
+    for command in map(c.unwrapped, transaction.commands):
+        if isinstance(command, c.RefundJob):
+            asked.add(command.job_id)
+        elif isinstance(command, c.AdvanceBulkAct):
+            asked |= {job_id for job_id, _ in command.jobs}
+    return after.id in asked and end.refunded == 0 and after.refunded == after.charged
 
 
 def _place(job: Job | None) -> str:

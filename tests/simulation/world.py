@@ -17,6 +17,7 @@ from msgspec import Struct
 import ficha.app
 import ficha.core.webhooks
 import ficha.operations.file_access
+import ficha.worker.bulk_runner
 import ficha.worker.collector
 import ficha.worker.due_runner
 from ficha.core.figures import CURSOR
@@ -43,6 +44,7 @@ from .sandbox import sandbox
 from .store import SimulatedStore
 from .stored_bytes import Bucket, FileSite, FileUser, SimulatedStorage, is_swept, wrong_files
 from .trace import Trace
+from .visitors import Generous, Visitor, VisitWatcher
 from .watcher import Watcher
 
 HAS_LAYER: Final = find_spec("ficha.store.postgres.optimistic") is not None
@@ -91,6 +93,9 @@ class World:
         self.has_outside = has_outside(seed)
         """Whether there are providers that tools call, and receivers of webhooks. Its chance is its own, so that other
         worlds stay as they are."""
+        self.visits = stream("visits")
+        self.has_visits = has_visits(seed)
+        """Whether pages come and go, and an operator gives money back."""
         self.network = Network(self.loop, self.faults, self.outside)
         self.bucket = Bucket(self.network)
         self.sites: list[ProviderSite] = []
@@ -106,6 +111,8 @@ class World:
             stack.enter_context(patch.object(ficha.app, "Outbound", partial(SimulatedOutbound, self.network)))
             stack.enter_context(patch.object(ficha.worker.collector, "HOLD_S", HOLD_S))
             stack.enter_context(patch.object(ficha.worker.due_runner, "POLL_S", POLL_S))
+            stack.enter_context(patch.object(ficha.worker.bulk_runner, "HOLD_S", HOLD_S))
+            stack.enter_context(patch.object(ficha.worker.bulk_runner, "STEP_JOBS", 2))
             stack.enter_context(patch.object(ficha.core.webhooks, "PAUSES_S", PAUSES_S))
             access = ficha.operations.file_access
             stack.enter_context(patch.object(access, "open_storage", lambda url: SimulatedStorage(self.bucket)))
@@ -195,12 +202,22 @@ class World:
         uploaders = [
             FileUser(f"{account}.files", account, servers, self.outside, history) for account in accounts if self.sites
         ]
+        self.visit_watcher = VisitWatcher(policy)
+        watcher.others.append(self.visit_watcher.watch)
+        visitors = [
+            Visitor(self.visits, f"{account}.page", account, servers, self.visits, history)
+            for account in accounts
+            if self.has_visits
+        ]
+        generous = Generous(servers, self.visits, history)
         nemesis = asyncio.create_task(self._nemesis())
         await asyncio.gather(
             operator.run(self.random.randint(0, 10)),
             *(client.run(self.random.randint(1, 8)) for client in clients),
             user.run(),
             *(uploader.run(self.outside.randint(1, 4)) for uploader in uploaders),
+            *(visitor.run(self.visits.randint(3, 12)) for visitor in visitors),
+            *([generous.run(self.visits.randint(1, 5))] if visitors else []),
         )
         nemesis.cancel()
         await self._heal(operator, providers)
@@ -208,6 +225,7 @@ class World:
         for sentence in (*unfinished(self.database.state), *history.untrue(self.database.state)):
             self.trace.fail(sentence)
         for sentence in (
+            *self.visit_watcher.wrong(self.database.state, self.database.clock()),
             *providers.wrong(self.database.state),
             *self.outbox.wrong(self.database.state),
             *wrong_files(self.database.state, self.bucket, {site.host for site in self.sites}),
@@ -367,6 +385,7 @@ class World:
                 and self.outbox.is_over()
                 and is_swept(state)
                 and self._is_added_up()
+                and self.visit_watcher.is_over(state)
             ):
                 # Whatever is still on its way, late call-backs above all, must change nothing any more.
                 await asyncio.sleep(self.random.choice((0.0, 0.0, 0.0, 40.0)))
@@ -415,6 +434,11 @@ def is_plain(seed: int) -> bool:
 def has_outside(seed: int) -> bool:
     """Whether tools of this seed call providers."""
     return _stream(seed, "outside").random() < 0.5
+
+
+def has_visits(seed: int) -> bool:
+    """Whether pages come and go in this seed."""
+    return _stream(seed, "visits").random() < 0.4
 
 
 def has_hooks(seed: int) -> bool:
