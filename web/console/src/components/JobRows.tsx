@@ -22,7 +22,7 @@ const COLUMNS: Column<Job>[] = [
   },
   { id: "attempts", header: "Attempts", align: "right", cell: (job) => `${job.attempts} of ${job.max_attempts}` },
   { id: "cost", header: "Credits", align: "right", cell: (job) => <Money credits={job.cost} isBare /> },
-  { id: "at", header: "Ended", align: "right", cell: (job) => <TimeAgo at={job.finished_at ?? job.created_at} /> },
+  { id: "at", header: "When", align: "right", cell: (job) => <TimeAgo at={job.finished_at ?? job.created_at} /> },
 ];
 
 /** A short list of jobs on another page; the Jobs page has the full one. */
