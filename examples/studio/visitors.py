@@ -43,6 +43,8 @@ TOOLS: dict[str, dict[str, Any]] = {
 }
 OFTEN = {"image_upscaler": 5, "pose_changer": 4, "outfit_changer": 4, "video_upscaler": 1}
 """How much more often than others these are picked: they share three slots, so that there is a line."""
+NOT_A_PICTURE = 0.03
+"""How often a visitor sends a text to a tool that expects a picture: a dead letter, for an operator to look into."""
 TAKEN_WELL = ("QUOTA_EXCEEDED", "RATE_LIMITED", "ACTIVE_JOB_EXISTS", "PROVIDER_DOWN", "OVERLOADED")
 """Refusals that a visitor takes: they come again later."""
 
@@ -63,9 +65,8 @@ class Visitor:
         """Submits one job."""
         entered = self._http.post("/studio/enter", json={"account": self.person.account})
         self._http.headers["Authorization"] = f"Bearer {entered.raise_for_status().json()['token']}"
-        tool = self._chance.choices(list(TOOLS), [OFTEN.get(name, 1) for name in TOOLS])[0]
         self._uploads.clear()
-        payload = {name: self._value(wanted) for name, wanted in TOOLS[tool].items()}
+        tool, payload = self._wish()
         answer = self._http.post("/api/jobs", json={"tool": tool, "payload": payload})
         if answer.status_code == 201:
             if self._chance.random() < 0.06:
@@ -79,6 +80,13 @@ class Visitor:
                 answer.raise_for_status()
         self._tidy()
 
+    def _wish(self) -> tuple[str, dict[str, Any]]:
+        """A tool, and what it is given."""
+        if self._chance.random() < NOT_A_PICTURE:
+            return "moods", {"image": self._sent("notes.txt", b"milk, bread, coffee", "text/plain"), "images": 1}
+        [tool] = self._chance.choices(list(TOOLS), [OFTEN.get(name, 1) for name in TOOLS])
+        return tool, {name: self._value(wanted) for name, wanted in TOOLS[tool].items()}
+
     def _value(self, wanted: Any) -> Any:
         value = self._chance.choice(wanted) if isinstance(wanted, list) else wanted
         return self._uploaded(value) if isinstance(value, str) and samples.picture(value) else value
@@ -87,7 +95,10 @@ class Visitor:
         """A file's id. Every job has files of its own: work that is removed takes them along."""
         found = samples.picture(name)
         assert found is not None
-        answer = self._http.post("/api/uploads", files={"file": (name, *found)})
+        return self._sent(name, *found)
+
+    def _sent(self, name: str, data: bytes, media_type: str) -> str:
+        answer = self._http.post("/api/uploads", files={"file": (name, data, media_type)})
         file_id: str = answer.raise_for_status().json()["file"]["id"]
         self._uploads.append(file_id)
         return file_id
@@ -112,7 +123,7 @@ def walk(url: str, simulator: str | None, pause_s: float, stopped: threading.Eve
     """Sends visitors until it is stopped. pause_s: the mean time between two."""
     visitors = [Visitor(url, person, chance) for person in VISITORS]
     try:
-        at_once = 0
+        at_once = 5  # somebody is there already when the first person looks
         while not stopped.wait(0.2 if at_once else min(chance.expovariate(1 / pause_s), 5 * pause_s)):
             at_once = at_once - 1 if at_once else chance.choices((0, 5), (14, 1))[0]
             [visitor] = chance.choices(visitors, [VISITS[one.person.plan] for one in visitors])
