@@ -167,9 +167,8 @@ def total(parts: Iterable[Figures], known: frozenset[Series] | None = None) -> F
             if known is not None and name not in known:
                 name = OTHER, OTHER, OTHER
             _add_counts(series, name, one)
-        for into, more in ((waits, part.waits), (runs, part.runs)):
-            for bucket, count in more.items():
-                into[bucket] = into.get(bucket, 0) + count
+        _add_buckets(waits, part.waits)
+        _add_buckets(runs, part.runs)
         for reason, count in part.failures.items():
             named = reason if reason in failures or len(failures) < MOST_REASONS else OTHER
             failures[named] = failures.get(named, 0) + count
@@ -180,9 +179,26 @@ def total(parts: Iterable[Figures], known: frozenset[Series] | None = None) -> F
 
 
 def _add_counts(series: dict[Series, list[int]], name: Series, more: JobCounts) -> None:
-    numbers = series.setdefault(name, [0, 0, 0, 0, 0, 0, 0])
-    for index, number in enumerate(astuple(more)[3:]):
-        numbers[index] += number
+    # (An overview of a day runs this tens of thousands of times; a loop over the fields takes five times as long.)
+    numbers = series.get(name)
+    if numbers is None:
+        series[name] = [*astuple(more)[3:]]
+        return
+    numbers[0] += more.ready
+    numbers[1] += more.parked
+    numbers[2] += more.submitted
+    numbers[3] += more.started
+    numbers[4] += more.completed
+    numbers[5] += more.failed
+    numbers[6] += more.cancelled
+
+
+def _add_buckets(into: dict[int, int], more: dict[int, int]) -> None:
+    if not into:
+        into.update(more)
+        return
+    for bucket, count in more.items():
+        into[bucket] = into.get(bucket, 0) + count
 
 
 def rollup_key(level: Level, begins_at: int) -> str:
