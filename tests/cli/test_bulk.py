@@ -12,6 +12,9 @@ def test_a_bulk_act_is_begun_done_by_a_worker_and_shown(ficha: Run, url: str, sh
     ficha("account", "create", "ana", "--credits", "20")
     jobs = [ficha("submit", "draw", "--account", "ana", "--field", "prompt=cat").out.strip() for _ in range(2)]
     assert ficha("bulk", "list").err == "no bulk acts\n"
+    counted = ficha("bulk", "cancel", "--search", "state:queued", "--reason", "a mistake", "--dry-run")
+    assert (counted.out, counted.err) == ("", "2 jobs match, 10 credits together; nothing was changed\n")
+    assert ficha("bulk", "list").err == "no bulk acts\n"
     begun = ficha("bulk", "cancel", "--search", "state:queued", "--reason", "a mistake")
     act = begun.out.strip()
     assert begun.err.startswith("cancel of 2 jobs, 10 credits together, has begun")

@@ -21,6 +21,7 @@ Search = Annotated[
     str, typer.Option("--search", help="Which jobs, as in `ficha jobs --search`: 'dead:yes tool:upscale since:1h'.")
 ]
 Reason = Annotated[str, typer.Option("--reason", help="Why; the audit log has it for each job.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count the jobs, and what they cost together.")]
 ActId = Annotated[str, typer.Argument(metavar="ACT", help="The bulk act.")]
 COLUMNS: Final[dict[str, Callable[[BulkActView], Any]]] = {
     "ID": lambda act: act.id,
@@ -37,33 +38,62 @@ COLUMNS: Final[dict[str, Callable[[BulkActView], Any]]] = {
 
 @app.command()
 def requeue(
-    search: Search, reason: Reason, app: App = None, database: Database = None, as_json: AsJson = False
+    search: Search,
+    reason: Reason,
+    dry_run: DryRun = False,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run dead letters again, each as a new job with a new charge."""
-    _begin("requeue", search, reason, app, database, as_json)
+    _begin("requeue", search, reason, dry_run, app, database, as_json)
 
 
 @app.command()
 def discard(
-    search: Search, reason: Reason, app: App = None, database: Database = None, as_json: AsJson = False
+    search: Search,
+    reason: Reason,
+    dry_run: DryRun = False,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
 ) -> None:
     """Remove jobs from the dead letters. They stay failed and refunded."""
-    _begin("discard", search, reason, app, database, as_json)
+    _begin("discard", search, reason, dry_run, app, database, as_json)
 
 
 @app.command()
-def cancel(search: Search, reason: Reason, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+def cancel(
+    search: Search,
+    reason: Reason,
+    dry_run: DryRun = False,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
     """Cancel and refund jobs that have not ended."""
-    _begin("cancel", search, reason, app, database, as_json)
+    _begin("cancel", search, reason, dry_run, app, database, as_json)
 
 
 @app.command()
-def refund(search: Search, reason: Reason, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+def refund(
+    search: Search,
+    reason: Reason,
+    dry_run: DryRun = False,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
     """Give back what jobs that ended were charged."""
-    _begin("refund", search, reason, app, database, as_json)
+    _begin("refund", search, reason, dry_run, app, database, as_json)
 
 
-def _begin(act: BulkVerb, search: str, reason: str, app: str | None, database: str | None, as_json: bool) -> None:
+def _begin(
+    act: BulkVerb, search: str, reason: str, dry_run: bool, app: str | None, database: str | None, as_json: bool
+) -> None:
+    if dry_run:
+        _count(search, app, database, as_json)
+        return
     begun = on_backend(
         app, database, lambda backend: backend.begin_bulk_act(act, search, reason=reason), needs="settings", acts=True
     )
@@ -75,6 +105,15 @@ def _begin(act: BulkVerb, search: str, reason: str, app: str | None, database: s
         f"{act} of {begun.total} jobs, {credits(begun.credits)} together, has begun; a server or a worker does it. "
         f"`ficha bulk show {begun.id}` tells how far it came"
     )
+
+
+def _count(search: str, app: str | None, database: str | None, as_json: bool) -> None:
+    found = on_backend(app, database, lambda backend: backend.count_jobs(search), needs="settings")
+    if as_json:
+        data(found)
+    else:
+        more = "" if found.is_exact else " or more"
+        echo(f"{found.count}{more} jobs match, {credits(found.credits)} together; nothing was changed")
 
 
 @app.command(name="list")
