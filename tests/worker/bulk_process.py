@@ -3,12 +3,12 @@
 import asyncio
 import sys
 
-from ficha.worker import BulkRunner, bulk_runner
+from ficha.worker import BulkRunner, bulk_runner, due_runner
 from tests.support.shop import shop
 
 
 async def main(url: str) -> None:
-    bulk_runner.STEP_JOBS, bulk_runner.HOLD_S = 1, 0.5
+    bulk_runner.STEP_JOBS, bulk_runner.HOLD_S, due_runner.POLL_S = 1, 0.5, 0.1
     async with shop(url, sweep_by_itself=False) as app:
         await BulkRunner(app).run()
 
