@@ -1,11 +1,9 @@
 // Every call of the console to its server: typed by the OpenAPI document, signed in by cookie, problems as errors.
 // Components do not call this; they use the queries of queries.ts or a mutation.
-import type { components, paths } from "../../../client/src/openapi";
+import type { components, paths as Paths } from "../../../client/src/openapi";
 import { parseJson } from "./exact-json";
-import type { NewPaths } from "./shapes";
 
 export type Schemas = components["schemas"];
-type Paths = Omit<paths, keyof NewPaths> & NewPaths;
 type Verb = "get" | "post" | "delete";
 
 type Operation<P extends keyof Paths, V extends Verb> = V extends keyof Paths[P] ? NonNullable<Paths[P][V]> : never;
