@@ -320,7 +320,7 @@ def greet(running: Studio, data: Path) -> None:
         f"""
   The studio   {running.url}/studio
                enter as {people}; open it in two windows
-  The console  {running.url}/console
+  The console  {running.url}/console/?range=1h
                sign in as an operator  {admin}
                or to look only         {viewer}
   The API      {running.url}/docs

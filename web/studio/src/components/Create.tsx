@@ -1,4 +1,4 @@
-import { hasEnded, type JobState, type Payload, type Tool } from "@ficha/client";
+import { FichaError, hasEnded, type JobState, type Payload, type Quote, type Tool } from "@ficha/client";
 import {
   ActiveJobNotice,
   type GenerationQueue,
@@ -201,7 +201,7 @@ function Work({ state, fields, draft }: { state: JobState; fields: Field[]; draf
   }
   if (state.phase === "done") return null;
   if (inputs.length === 0 && local.length === 0)
-    return <Blank prompt={String((job?.payload as Draft | null)?.prompt ?? "")} />;
+    return <Blank prompt={String(((job?.payload ?? draft) as Draft).prompt ?? "")} />;
   return (
     <div className={Math.max(inputs.length, local.length) > 1 ? styles.two : styles.one}>
       {local.length > 0
@@ -217,6 +217,15 @@ function Work({ state, fields, draft }: { state: JobState; fields: Field[]; draf
           ))}
     </div>
   );
+}
+
+/** Refusals that a quote foresees. */
+const QUOTED = new Set(["INSUFFICIENT_CREDITS", "ACTIVE_JOB_EXISTS", "QUOTA_EXCEEDED", "COST_LIMIT", "PROVIDER_DOWN"]);
+
+/** What a submit would be refused with, as if it had been. */
+function asError(refusal: NonNullable<Quote["refusal"]>): FichaError {
+  const { code, message, retry_after_s, details } = refusal;
+  return new FichaError(422, { ...details, code, detail: message }, retry_after_s ?? undefined);
 }
 
 interface OrderProps {
@@ -236,13 +245,15 @@ function Order({ tool, options, draft, payload, queue, missing, onChange, onTopU
   const words = useWords();
   const problems = useProblems();
   const { balance } = useBalance();
-  const quote = useQuote(tool.name, payload, balance);
+  const quote = useQuote(tool.name, payload, `${balance} ${queue.isBusy}`);
   const button = useProcessingButton(async () => {
     if (!isOff) await onSubmit(quote?.cost);
   });
   const refusal = quote?.refusal ?? null;
-  const isPoor = refusal?.code === "INSUFFICIENT_CREDITS" || queue.error?.code === "INSUFFICIENT_CREDITS";
-  const isOff = !payload || queue.isBusy || isPoor;
+  const isPoor = refusal?.code === "INSUFFICIENT_CREDITS";
+  // Why the last submit was refused; not what a quote has since taken back.
+  const problem = queue.error && !(quote && QUOTED.has(queue.error.code) && !refusal) && !isPoor ? queue.error : null;
+  const isOff = !payload || queue.isBusy || refusal !== null;
   const isAdmitted = quote !== null && refusal === null && !queue.isBusy;
   const ahead = quote?.position ? quote.position - 1 : null;
   return (
@@ -254,12 +265,10 @@ function Order({ tool, options, draft, payload, queue, missing, onChange, onTopU
           {isAdmitted && balance !== null && <p>{words.balanceAfter(balance - quote.cost)}</p>}
           {isAdmitted && ahead !== null && <p>{words.ahead(ahead)}</p>}
           {isPoor && quote && <p>{words.refusals.INSUFFICIENT_CREDITS(quote.balance, quote.cost)}</p>}
-          {refusal && !isPoor && <p>{refusal.message}</p>}
-          {queue.error && !isPoor && (
-            <p className={styles.problem} role="alert">
-              {problems.refused(queue.error)}
-            </p>
-          )}
+          {refusal && !isPoor && refusal.code !== problem?.code && <p>{problems.refused(asError(refusal))}</p>}
+          <p className={styles.problem} role="alert">
+            {problem && problems.refused(problem)}
+          </p>
         </div>
         {isPoor ? (
           <Button look="main" className={styles.go} onClick={onTopUp}>

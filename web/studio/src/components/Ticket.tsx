@@ -24,7 +24,11 @@ export function Ticket({ state, children }: { state: JobState | null; children: 
 function Stub({ state }: { state: JobState }) {
   switch (state.phase) {
     case "uploading":
-      return <Number value={Math.round(state.upload.share * 100)} unit="%" />;
+      return state.upload.total > 0 ? (
+        <Number value={Math.round(state.upload.share * 100)} unit="%" />
+      ) : (
+        <Icon name="ticket" size={44} />
+      );
     case "waiting":
       return state.wait.position === null ? (
         <Icon name="ticket" size={44} />

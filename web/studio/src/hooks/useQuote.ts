@@ -3,6 +3,8 @@ import { useFicha } from "@ficha/react";
 import { useEffect, useState } from "react";
 import { useSettled } from "./useSettled";
 
+const REFUSED_MS = 5_000;
+
 /**
  * What a submit of this would cost, and whether it would be admitted; null until it is known, and where the payload is not
  * whole yet. asOf: asks again when it changes, as when the balance has.
@@ -12,6 +14,15 @@ export function useQuote(tool: string, payload: Payload | null, asOf: unknown): 
   const [found, setFound] = useState<{ key: string; quote: Quote } | null>(null);
   const key = payload ? keyOf(tool, payload) : null;
   const settled = useSettled(key, 200);
+  const quote = found && found.key === key ? found.quote : null;
+  // What is refused now may be admitted soon, as when a job in another window ends.
+  const isRefused = quote?.refusal != null;
+  const [again, setAgain] = useState(0);
+  useEffect(() => {
+    if (!isRefused) return;
+    const timer = setInterval(() => setAgain((count) => count + 1), REFUSED_MS);
+    return () => clearInterval(timer);
+  }, [isRefused]);
   // The key stands for the payload, which is another object at each render.
   useEffect(() => {
     if (!payload || settled === null || settled !== key) return;
@@ -23,8 +34,8 @@ export function useQuote(tool: string, payload: Payload | null, asOf: unknown): 
     return () => {
       isCurrent = false;
     };
-  }, [client, tool, settled, key, asOf]);
-  return found && found.key === key ? found.quote : null;
+  }, [client, tool, settled, key, asOf, again]);
+  return quote;
 }
 
 /** A text that differs where two payloads do. A file counts by its name and size: the price does not depend on more. */
