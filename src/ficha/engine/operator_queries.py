@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Final
@@ -11,6 +10,7 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from ..core.acts import Act, act_commands, allowed_acts
+from ..core.error_groups import error_kind
 from ..core.needs import needs
 from ..core.policy import SECOND, Policy
 from ..core.records import Job, Step
@@ -30,11 +30,6 @@ EVENTS_SHOWN: Final = 500
 RECENT_RUNS: Final = 50
 RUNS_SEARCHED: Final = 10_000
 """How many runs of its tool a job's page has, and how many jobs are looked at for them."""
-_DIFFERING: Final = re.compile(
-    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b0x[0-9a-f]+|\b(?=[a-f]*\d)[0-9a-f]{12,}\b|\d+(?:[.,:]\d+)*",
-    re.IGNORECASE,
-)
-"""What differs between errors of one kind: ids, addresses and numbers."""
 
 
 class OperatorQueries:
@@ -151,7 +146,7 @@ class OperatorQueries:
         for part in await self._reader.read(q.SumDeadLetters(searched)):
             looked_at += part.jobs
             group = v.DeadGroup(
-                error=_DIFFERING.sub("…", part.error),
+                error=error_kind(part.error),
                 tool=part.tool,
                 count=part.jobs,
                 credits=part.credits,
