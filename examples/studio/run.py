@@ -49,6 +49,7 @@ class Program:
         self.lines: deque[str] = deque(maxlen=LINES_KEPT)
         self.address = ""
         self._quiet = quiet
+        self._is_asked = False
         self._ready = threading.Event()
         self.process = subprocess.Popen(  # noqa: S603 (programs of this example)
             command,
@@ -82,8 +83,9 @@ class Program:
         return self
 
     def end(self) -> None:
-        """Asks it to end."""
-        if self.process.poll() is None:
+        """Asks it to end, once: a second signal could meet it when it handles none any more."""
+        if not self._is_asked and self.process.poll() is None:
+            self._is_asked = True
             self.process.send_signal(signal.SIGTERM)
 
     def stop(self) -> None:
