@@ -132,7 +132,7 @@ function Canvas({ times, lines, isStacked, format, onPoint }: CanvasProps) {
       {
         width: host.clientWidth || 300,
         height: HEIGHT,
-        padding: [10, 8, 0, 0],
+        padding: [10, 20, 0, 0],
         legend: { show: false },
         cursor: { y: false, points: { show: !isStacked, size: 7 }, drag: { x: false, y: false } },
         scales: { y: { range: (_plot, _min, max) => [0, !(max > 0) ? 1 : max * 1.08] } },

@@ -62,7 +62,12 @@ function List({ search, onSearch }: { search: string; onSearch: (text: string) =
 
   // The first page and the one loaded last are asked again; the list itself keeps its order.
   const lastCursor = list.data?.pageParams.at(-1) as string | undefined;
-  const head = useLive({ ...jobsPageQuery(search, undefined), enabled: list.isSuccess });
+  const head = useLive({
+    ...jobsPageQuery(search, undefined),
+    enabled: list.isSuccess,
+    initialData: list.data?.pages[0], // what was just read is not asked for again at once
+    initialDataUpdatedAt: list.dataUpdatedAt,
+  });
   const tail = useLive({ ...jobsPageQuery(search, lastCursor), enabled: list.isSuccess && lastCursor !== undefined });
   const shown = useMemo(() => list.data?.pages.flatMap((page) => page.items) ?? [], [list.data]);
   const { rows, fresh } = useMemo(() => {
