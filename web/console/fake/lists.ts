@@ -454,8 +454,8 @@ function deadGroups(): DeadGroup[] {
     };
     known.count += 1;
     known.credits += job.cost;
-    known.first_at = at < known.first_at ? at : known.first_at;
-    known.last_at = at > known.last_at ? at : known.last_at;
+    if (at < known.first_at) known.first_at = at;
+    if (at > known.last_at) known.last_at = at;
     groups.set(name, known);
   }
   return [...groups.values()].sort((a, b) => b.count - a.count);

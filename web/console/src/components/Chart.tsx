@@ -118,6 +118,7 @@ function Canvas({ times, lines, isStacked, format, onPoint }: CanvasProps) {
   const shape = `${isStacked} ${isDark} ${lines.map((line) => `${line.name}/${line.ink}`).join()}`;
 
   // A new plot only where its shape changes; new values go into the one that is there.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `shape` stands for all that a plot is made of.
   useEffect(() => {
     const host = box.current;
     if (!host) return;

@@ -26,7 +26,7 @@ export interface ConfirmDialogProps {
   /** Why it cannot be confirmed yet, from fields among the children. */
   problem?: string | undefined;
   /** The dialog waits for it; when it throws, the dialog stays open and says why. */
-  onConfirm: (reason: string) => void | Promise<unknown>;
+  onConfirm: (reason: string) => unknown;
   onClose: () => void;
 }
 

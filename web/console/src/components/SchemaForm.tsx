@@ -128,6 +128,7 @@ function List({ field, draft, path, errors, onChange, onUpload }: PartProps & { 
       {field.help && <p className="muted">{field.help}</p>}
       {errors[path] && <p className={styles.error}>{errors[path]}</p>}
       {items.map((item, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: items have no names, and are only added and removed at the end.
         <div key={index} className={styles.item}>
           <Part
             field={{ ...field.item, title: field.item.title || `${field.title || "Item"} ${index + 1}` }}

@@ -46,6 +46,7 @@ function Frame({ path }: { path: string }) {
     },
   });
 
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another page closes the drawer.
   useEffect(() => {
     drawer.current?.close();
   }, [path]);

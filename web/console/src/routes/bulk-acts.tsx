@@ -111,24 +111,22 @@ function Progress({ act }: { act: BulkAct }) {
 function Stop({ act }: { act: BulkAct }) {
   if (act.state !== "running") return null;
   return (
-    <>
-      <ActButton
-        label="Stop"
-        spoken={`Stop ${act.act} of ${plural(act.total, "job")}`}
-        title={`Stop this ${act.act}?`}
-        confirm="Stop it"
-        isDangerous
-        refresh={["bulk-acts"]}
-        run={async () => {
-          await api.post("/api/admin/bulk-acts/{bulk_id}/stop", undefined, { path: { bulk_id: act.id } });
-          return `The ${act.act} is stopped. What was done stays done.`;
-        }}
-      >
-        <p>
-          {formatCount(act.done)} of {plural(act.total, "job")} are done; they stay as they are. The rest is left alone.
-        </p>
-      </ActButton>
-    </>
+    <ActButton
+      label="Stop"
+      spoken={`Stop ${act.act} of ${plural(act.total, "job")}`}
+      title={`Stop this ${act.act}?`}
+      confirm="Stop it"
+      isDangerous
+      refresh={["bulk-acts"]}
+      run={async () => {
+        await api.post("/api/admin/bulk-acts/{bulk_id}/stop", undefined, { path: { bulk_id: act.id } });
+        return `The ${act.act} is stopped. What was done stays done.`;
+      }}
+    >
+      <p>
+        {formatCount(act.done)} of {plural(act.total, "job")} are done; they stay as they are. The rest is left alone.
+      </p>
+    </ActButton>
   );
 }
 

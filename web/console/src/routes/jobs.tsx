@@ -217,6 +217,7 @@ function Loading() {
     <div className={styles.loading} aria-busy="true">
       <span className="spoken">Loading jobs…</span>
       {Array.from({ length: 12 }, (_, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: all are alike.
         <i key={index} />
       ))}
     </div>

@@ -148,24 +148,22 @@ const COLUMNS: Column<Delivery>[] = [
 
 function Resend({ delivery }: { delivery: Delivery }) {
   return (
-    <>
-      <ActButton
-        label="Resend"
-        spoken={`Resend ${delivery.event} ${delivery.id}`}
-        title="Send this message again?"
-        confirm="Send it again"
-        refresh={["webhooks"]}
-        run={async () => {
-          await api.post("/api/webhook-deliveries/{delivery_id}/resend", undefined, {
-            path: { delivery_id: delivery.id },
-            query: { account: delivery.account ?? undefined },
-          });
-          return "The message is on its way again.";
-        }}
-      >
-        <p>It has the same id, so a receiver that keeps to the rules acts on it once.</p>
-      </ActButton>
-    </>
+    <ActButton
+      label="Resend"
+      spoken={`Resend ${delivery.event} ${delivery.id}`}
+      title="Send this message again?"
+      confirm="Send it again"
+      refresh={["webhooks"]}
+      run={async () => {
+        await api.post("/api/webhook-deliveries/{delivery_id}/resend", undefined, {
+          path: { delivery_id: delivery.id },
+          query: { account: delivery.account ?? undefined },
+        });
+        return "The message is on its way again.";
+      }}
+    >
+      <p>It has the same id, so a receiver that keeps to the rules acts on it once.</p>
+    </ActButton>
   );
 }
 

@@ -31,8 +31,9 @@ export function linesBy(series: readonly Series[], by: "plan" | "tool", length: 
     .sort((a, b) => total(b.values) - total(a.values));
   if (sorted.length <= most) return sorted;
   const rest = new Array<number>(length).fill(0);
-  for (const line of sorted.slice(most - 1))
-    line.values.forEach((value, index) => (rest[index] = (rest[index] ?? 0) + value));
+  for (const line of sorted.slice(most - 1)) {
+    for (const [index, value] of line.values.entries()) rest[index] = (rest[index] ?? 0) + value;
+  }
   return [...sorted.slice(0, most - 1), { name: OTHERS, values: rest }];
 }
 

@@ -51,7 +51,7 @@ export const jobPageQuery = (job: string) =>
   });
 
 /** After an act: every question about these nouns is asked again. */
-export function invalidate(...nouns: string[]): Promise<void[]> {
+export function invalidate(...nouns: string[]): Promise<unknown> {
   return Promise.all(nouns.map((noun) => client.invalidateQueries({ queryKey: [noun] })));
 }
 

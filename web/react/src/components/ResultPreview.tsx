@@ -28,6 +28,7 @@ export function ResultPreview({ value, expected = 0, className }: ResultPreviewP
         </li>
       ))}
       {Array.from({ length: missing }, (_none, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: all are alike.
         <li key={`missing ${index}`} className="ficha-result ficha-result-missing" aria-hidden="true" />
       ))}
     </ul>

@@ -25,7 +25,7 @@ function Stub({ state }: { state: JobState }) {
   switch (state.phase) {
     case "uploading":
       return state.upload.total > 0 ? (
-        <Number value={Math.round(state.upload.share * 100)} unit="%" />
+        <Count value={Math.round(state.upload.share * 100)} unit="%" />
       ) : (
         <Icon name="ticket" size={44} />
       );
@@ -33,10 +33,10 @@ function Stub({ state }: { state: JobState }) {
       return state.wait.position === null ? (
         <Icon name="ticket" size={44} />
       ) : (
-        <Number value={state.wait.position} sign="#" />
+        <Count value={state.wait.position} sign="#" />
       );
     case "running":
-      return state.progress === null ? <span className={styles.ring} /> : <Number value={state.progress} unit="%" />;
+      return state.progress === null ? <span className={styles.ring} /> : <Count value={state.progress} unit="%" />;
     case "done":
       return <Icon name="check" size={52} />;
     case "failed":
@@ -46,7 +46,7 @@ function Stub({ state }: { state: JobState }) {
   }
 }
 
-function Number({ value, sign, unit }: { value: number; sign?: string; unit?: string }) {
+function Count({ value, sign, unit }: { value: number; sign?: string; unit?: string }) {
   return (
     <span className={sign ? styles.place : styles.number} key={sign ? value : "share"}>
       {sign && <small>{sign}</small>}

@@ -23,7 +23,7 @@ export function useQuote(tool: string, payload: Payload | null, asOf: unknown): 
     const timer = setInterval(() => setAgain((count) => count + 1), REFUSED_MS);
     return () => clearInterval(timer);
   }, [isRefused]);
-  // The key stands for the payload, which is another object at each render.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the key stands for the payload, which is another object at each render.
   useEffect(() => {
     if (!payload || settled === null || settled !== key) return;
     let isCurrent = true;
