@@ -1,7 +1,10 @@
 """What every walk through the pages needs: the built pages, a browser, and the studio on both databases."""
 
+import functools
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +14,15 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from tests.support.browser import FLAGS, Visitor
 from tests.support.postgres import Server
 from tests.support.postgres_databases import migrated_database
+from tests.support.server_process import Served
 from tests.support.studio import Scene, run
 
 # What a person sees within a second may take longer beside busy processors.
 expect.set_options(timeout=20_000)
 
 PAGES = (Path("src/ficha/server/pages/console/index.html"), Path("examples/studio/pages/index.html"))
+# Machines that run tests are busy: only a test that fails waits for so long.
+expect.set_options(timeout=15_000)
 
 
 @pytest.fixture(scope="session")
@@ -54,17 +60,53 @@ def scene(studio: Any) -> Iterator[Scene]:
     found.close()
 
 
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server without a worker, on a database of its own: a test works on the jobs by hand."""
+    if request.param == "sqlite":
+        with run_shop(f"sqlite:///{tmp_path_factory.mktemp('shop') / 'ficha.db'}") as running:
+            yield running
+        return
+    server: Server = request.getfixturevalue("postgres_server")
+    with migrated_database(server) as url, run_shop(url) as running:
+        yield running
+
+
+@contextmanager
+def run_shop(database: str) -> Iterator[Served]:
+    # Its keys are made in an event loop, and the browser has one in this thread.
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(Served, database).result()
+    running.start()
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
 @pytest.fixture
-def visit(chromium: Browser, studio: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Visitor]]:
+def windows(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Callable[..., Visitor]]:
     """Opens a browser window of its own for somebody. At the end each window must have seen no error of its page and no
     request to another origin."""
     visitors: list[Visitor] = []
 
-    def open_window(**options: Any) -> Visitor:
-        visitor = Visitor(chromium, studio.url, request.node.name, **options)
+    def open_window(url: str, **options: Any) -> Visitor:
+        visitor = Visitor(chromium, url, request.node.name, **options)
         visitors.append(visitor)
         return visitor
 
     yield open_window
     problems = [problem for visitor in visitors for problem in visitor.close()]
     assert not problems
+
+
+@pytest.fixture
+def visit(windows: Callable[..., Visitor], studio: Any) -> Callable[..., Visitor]:
+    """A window at the studio."""
+    return functools.partial(windows, studio.url)
+
+
+@pytest.fixture
+def visit_shop(windows: Callable[..., Visitor], shop: Served) -> Callable[..., Visitor]:
+    """A window at the shop."""
+    return functools.partial(windows, shop.url)
