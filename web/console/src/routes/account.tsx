@@ -19,7 +19,7 @@ import { Tabs } from "../components/Tabs";
 import { TimeAgo } from "../components/TimeAgo";
 import { WebhookTable } from "../components/WebhookTable";
 import { useLive } from "../hooks/useLive";
-import { api, type Schemas } from "../services/api";
+import { api, Problem, type Schemas } from "../services/api";
 import { formatBytes, formatCount, formatCredits } from "../services/format";
 import { accountQuery, apiKeysQuery, filesQuery, ledgerQuery, webhooksQuery } from "../services/lists";
 import { searchText } from "../services/search-text";
@@ -37,6 +37,16 @@ function AccountPage() {
   const { account: id } = Route.useParams();
   const { tab = "ledger", cursor } = Route.useSearch();
   const query = useLive(accountQuery(id));
+  if (query.error instanceof Problem && query.error.status === 404)
+    return (
+      <Page title={id}>
+        <Empty title={`There is no account “${id}”.`}>
+          <p>
+            An account is opened by its first submit, by a grant, or in <Link to="/accounts">Accounts</Link>.
+          </p>
+        </Empty>
+      </Page>
+    );
   return (
     <Page
       title={id}
