@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from ficha.core.figures import duration_bucket
 from ficha.core.policy import SECOND
 from ficha.core.records import Figures, Pool, Worker
 
+CONSOLE_PAGES = set(re.findall(r'to: "(/[a-z-]*)"', Path("web/console/src/pages.ts").read_text()))
 NOW = 10**15
 WORKER = Worker("w1", "host", 1, ("gpu",), 4, "1", 10_000, NOW, NOW)
 GONE = replace(WORKER, name="w9", seen_at=NOW - SILENT_S * SECOND)
@@ -70,8 +73,12 @@ def told(**circumstances: Any) -> list[tuple[str, str]]:
     ids=str,
 )
 @pytest.mark.req("D11")
-def test_each_alert_is_told_from_its_limit_on(circumstances: dict[str, Any], code: str | None) -> None:
+def test_each_alert_is_told_from_its_limit_on_and_leads_to_a_page(
+    circumstances: dict[str, Any], code: str | None
+) -> None:
     assert [found for found, _ in told(**circumstances)] == ([] if code is None else [code])
+    for alert in alerts(Circumstances(NOW, **circumstances)):
+        assert alert.link.split("?")[0] in CONSOLE_PAGES
 
 
 def test_a_silent_worker_is_critical_only_where_nobody_else_serves_its_pool() -> None:

@@ -138,7 +138,7 @@ def _jobs(seen: Circumstances) -> Iterator[Alert]:
     hourly = seen.day_before.dead / 24
     if seen.last_hour.dead >= RISING and seen.last_hour.dead >= RISING_TIMES * hourly:
         text = f"{seen.last_hour.dead} more dead letters than an hour ago. See what they have in common."
-        yield Alert("DEAD_LETTERS_RISING", "warning", text, "/dead")
+        yield Alert("DEAD_LETTERS_RISING", "warning", text, "/dead-letters")
     median, usual = (percentile_s(figures.runs, 0.5) for figures in (seen.last_hour, seen.day_before))
     is_enough = all(sum(figures.runs.values()) >= SLOW_RUNS for figures in (seen.last_hour, seen.day_before))
     if is_enough and median is not None and usual is not None and median >= max(usual + SLOW_S, SLOW_TIMES * usual):

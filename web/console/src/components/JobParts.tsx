@@ -33,11 +33,11 @@ export function Timeline({ page }: PartProps) {
           role="img"
           aria-label={`Waited ${formatDuration(waited ?? 0)}, ran ${formatDuration(ran ?? 0)}`}
         >
-          <span className={styles.waited} style={{ flexGrow: waited ?? 0 }}>
+          <span className={styles.waited} style={{ flexGrow: (100 * (waited ?? 0)) / whole }}>
             waited {formatDuration(waited ?? 0)}
           </span>
           {ran !== null && (
-            <span className={styles.ran} style={{ flexGrow: ran }}>
+            <span className={styles.ran} style={{ flexGrow: (100 * ran) / whole }}>
               ran {formatDuration(ran)}
             </span>
           )}

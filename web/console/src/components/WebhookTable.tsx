@@ -75,13 +75,12 @@ const COLUMNS: Column<Webhook>[] = [
     onPhone: "title",
     width: "grow",
     cell: (webhook) => (
-      <Link
-        to="/webhooks"
-        search={{ webhook: webhook.id }}
-        title={`${webhook.url}${webhook.description && ` · ${webhook.description}`}`}
-      >
-        {webhook.url}
-      </Link>
+      <span title={`${webhook.url}${webhook.description && ` · ${webhook.description}`}`}>
+        <Link to="/webhooks" search={{ webhook: webhook.id }}>
+          {webhook.url}
+        </Link>
+        {webhook.description && <span className="muted"> {webhook.description}</span>}
+      </span>
     ),
   },
   {

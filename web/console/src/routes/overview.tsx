@@ -169,7 +169,12 @@ function Alerts({ overview }: { overview: Overview }) {
 /** A link that the server named, such as `/pools`: a path of this console, never an address elsewhere. */
 function ConsoleLink({ path, children }: { path: string; children: ReactNode }) {
   if (!/^\/(?![/\\])/.test(path)) return null;
-  return <Link to={path as "/"}>{children}</Link>;
+  const [page = "/", query] = path.split("?", 2);
+  return (
+    <Link to={page as "/"} search={Object.fromEntries(new URLSearchParams(query))}>
+      {children}
+    </Link>
+  );
 }
 
 function Totals({ overview, range }: { overview: Overview; range: Range }) {
@@ -389,7 +394,9 @@ function ProviderCost({ overview, range }: PanelProps) {
   );
 }
 
-const round = (value: number): number => Math.round(value * 100) / 100;
+/** Cents, and two digits of what is less: a model's picture can cost 0.0004. */
+const round = (value: number): number =>
+  Math.abs(value) >= 1 ? Math.round(value * 100) / 100 : Number(value.toPrecision(2));
 
 function Panel({ title, link, children }: { title: string; link: ReactNode; children: ReactNode }) {
   return (
