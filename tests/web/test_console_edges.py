@@ -120,3 +120,25 @@ def test_an_alert_leads_to_what_it_is_about(shop: Served, visit_shop: VisitShop)
     open_page(page, "/")
     page.get_by_role("region", name="Alerts").get_by_role("link", name="Look").click()
     expect(page.get_by_role("combobox", name="Search jobs")).to_have_value("stuck:yes")
+
+
+@ON_SQLITE
+def test_charts_have_colours_for_those_who_want_less_motion(shop: Served, visit_shop: VisitShop) -> None:
+    shop.account("cid")
+    with shop.client(shop.service) as service:
+        asked = {"tool": "paint", "payload": {"prompt": "a boat"}, "account": "cid"}
+        assert service.post("/api/jobs", json=asked).status_code == 201
+    # Every window of these tests asks for reduced motion.
+    page = open_page(sign_in(visit_shop(), shop.admin), "/")
+    canvas = page.get_by_role("region", name="Queue depth").locator("canvas")
+    page.wait_for_function(
+        """canvas => {
+            const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+            for (let at = 0; at < data.length; at += 4) {
+                const [red, green, blue] = data.subarray(at, at + 3);
+                if (Math.max(red, green, blue) - Math.min(red, green, blue) > 80) return true;
+            }
+            return false;
+        }""",
+        arg=canvas.element_handle(),
+    )

@@ -42,7 +42,7 @@ function AccountPage() {
       <Page title={id}>
         <Empty title={`There is no account “${id}”.`}>
           <p>
-            An account is opened by its first submit, by a grant, or in <Link to="/accounts">Accounts</Link>.
+            Your application opens one for each customer; so can you, in <Link to="/accounts">Accounts</Link>.
           </p>
         </Empty>
       </Page>
