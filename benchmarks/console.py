@@ -32,7 +32,7 @@ from ficha.engine.views import RANGES
 from ficha.server import Settings
 from ficha.store.base import GetFigurePoint
 from tests.stores import postgres_million_rows, sqlite_million_rows
-from tests.stores.million_rows import POLICY, Population, account_of
+from tests.stores.million_rows import POLICY, WHALE, Population, account_of, uuid_of
 
 from .databases import Kind, databases
 from .endurance.findings import percentile
@@ -40,9 +40,42 @@ from .endurance.findings import percentile
 MOST_MS: Final = 200.0
 """What a page may take."""
 SERIES: Final = [(plan, f"tool {n}") for plan in POLICY.plans for n in range(8)]
-SEARCHES: Final = (
-    *("", "state:failed", f"account:{account_of(7)}", "tool:draw state:completed", "dead:yes", "error:none"),
-)
+SEARCHES: Final = {
+    "all jobs": "",
+    "a state": "state:failed",
+    "a state that none has": "state:cancelled",
+    "an error that none has": 'error:"xyzzy"',
+    "a tool that none has": "tool:rare",
+    "waiting jobs": "state:queued",
+    "waiting jobs of a tool that none has": "state:queued tool:rare",
+    "running or failed, of a plan that none has": "state:running,failed plan:rare",
+    "an account": f"account:{account_of(7)}",
+    "an account with nearly half of what waits, by error": f"account:{WHALE} error:x",
+    "five accounts": "account:" + ",".join(map(account_of, range(5))) + " error:x",
+    "a session": "session:session-7",
+    "a correlation id": "correlation:request-7",
+    "a batch": f"batch:{uuid_of('batch', 3)}",
+    "dead letters": "dead:yes",
+    "stuck jobs": "stuck:yes",
+    "one id": uuid_of("ended", 77),
+}
+OTHERS: Final = {
+    "a job's page": f"/api/admin/jobs/{uuid_of('ended', 77)}",
+    "dead letters by error": "/api/admin/dead/groups",
+    "batches": "/api/batches",
+    "accounts by prefix": "/api/admin/accounts?search=account-10000",
+    "audit lines of a target": "/api/admin/audit?target=API%20key%2077",
+    "words for searches": "/api/admin/search-words",
+}
+PAGES: Final = {
+    **{f"overview: {asked}": f"/api/admin/overview?range={asked}" for asked in RANGES},
+    **{
+        f"{what}: {which}": str(httpx.URL(path, params={"search": text}))
+        for what, path in {"jobs": "/api/admin/jobs", "count": "/api/admin/jobs/count"}.items()
+        for which, text in SEARCHES.items()
+    },
+    **OTHERS,
+}
 AT_ONCE: Final = 400
 """Minutes that one command adds."""
 
@@ -57,10 +90,10 @@ def main(arguments: list[str] | None = None) -> None:
     slow = 0
     with databases(options.database) as kinds, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         for kind in kinds:
-            for path, took_ms, size in runner.run(measured(kind, options.jobs, options.requests)):
+            for what, took_ms, size in runner.run(measured(kind, options.jobs, options.requests)):
                 p50, p95 = (percentile(took_ms, share) for share in (0.5, 0.95))
                 slow += p95 > MOST_MS
-                table.add_row(kind.name, path, f"{p50:.1f}", f"{p95:.1f}", f"{size / 1_000:.1f}")
+                table.add_row(kind.name, what, f"{p50:.1f}", f"{p95:.1f}", f"{size / 1_000:.1f}")
     Console(width=None if sys.stdout.isatty() else 160).print(table)
     if slow:
         sys.exit(f"{slow} pages took longer than {MOST_MS:g} ms")
@@ -72,12 +105,10 @@ async def measured(kind: Kind, jobs: int, requests: int) -> list[tuple[str, list
     async with kind.fresh() as url:
         await _fill(url, jobs)
         async with _server(url) as admin:
-            pages = [f"/api/admin/overview?range={asked}" for asked in RANGES]
-            pages += [str(httpx.URL("/api/admin/jobs", params={"search": text})) for text in SEARCHES]
-            for path in pages:
+            for what, path in PAGES.items():
                 await _asked(admin, path)
                 answers = [await _asked(admin, path) for _ in range(requests)]
-                found.append((path, [took_ms for took_ms, _ in answers], answers[-1][1]))
+                found.append((what, [took_ms for took_ms, _ in answers], answers[-1][1]))
     return found
 
 
