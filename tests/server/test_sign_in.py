@@ -12,6 +12,8 @@ import httpx
 import jwt
 import pytest
 
+from ficha import Ficha
+from ficha.server import Settings
 from tests.server.isolation import GUARDED, Tenant
 from tests.server.test_bad_input import refused
 from tests.server.test_credential_ends import revoke
@@ -81,7 +83,19 @@ def test_who_is_asked_with_a_key_is_told_too(server: Served) -> None:
             "scope": "viewer",
             "account": None,
             "expires_at": None,
+            "environment": None,
         }
+
+
+async def test_the_installation_has_a_name_if_it_was_given_one() -> None:
+    app = Ficha("memory:")
+    async with app:
+        key = (await app.create_api_key("look", scope="viewer")).secret
+        settings = Settings(secret=SECRET, environment="production")
+        transport = httpx.ASGITransport(app.asgi(settings))  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            told = (await client.get("/api/sign-in", headers={"Authorization": f"Bearer {key}"})).json()
+    assert told["environment"] == "production"
 
 
 @pytest.mark.req("D10")

@@ -52,6 +52,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     account_bytes: FICHA_ACCOUNT_BYTES. Bytes of bodies and large answers under way per account and process. Defaults to
         64 MiB.
     account_uploads: FICHA_ACCOUNT_UPLOADS. Uploads under way per account and process. Defaults to 4.
+    environment: FICHA_ENVIRONMENT. The name of this installation, such as `production`, which the console shows above
+        every page. Defaults to none.
     trace_url: FICHA_TRACE_URL. Where a job's trace is shown, with `{correlation_id}` in the place of the job's own; the
         console links it. Defaults to none.
     operator_streams, operator_requests, operator_bytes, operator_uploads: FICHA_OPERATOR_STREAMS,
@@ -67,6 +69,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     console: bool = True
     cors_origins: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
+    environment: str | None = None
     trace_url: str | None = None
     body_bytes: int = 1_048_576
     batch_body_bytes: int = 16_777_216

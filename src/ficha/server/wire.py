@@ -299,12 +299,14 @@ class SignInBody(Body, frozen=True):
 
 
 class SignedIn(Struct, frozen=True, kw_only=True):
-    """Who the caller is. `expires_at`: when the sign-in ends, or the credential that was sent."""
+    """Who the caller is. `expires_at`: when the sign-in ends, or the credential that was sent. `environment`: the name
+    of this installation, if it has one."""
 
     name: str
     scope: ApiKeyScope
     account: str | None
     expires_at: datetime | None
+    environment: str | None
 
 
 class SignedOut(Struct, frozen=True):

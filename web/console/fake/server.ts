@@ -143,6 +143,7 @@ function signedIn(scope: string) {
     scope,
     account: null,
     expires_at: new Date(Date.now() + 36e5).toISOString(),
+    environment: null,
   };
 }
 

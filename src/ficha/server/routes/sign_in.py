@@ -20,6 +20,7 @@ from ..identity.sign_ins import COOKIE
 from ..openapi import gives
 from ..request_body import body
 from ..responses import answer
+from ..settings import Settings
 
 routes = APIRouter(prefix="/api", tags=["sign-in"])
 
@@ -35,7 +36,7 @@ async def sign_in(call: OwnPage, asked: Annotated[s.SignInBody, body(s.SignInBod
     caller, cookie = await call.identity.sign_in(asked.token, peer=peer_of(request))
     assert caller.expires_at is not None
     request.state.caller_name = caller.name
-    told = answer(_told(caller))
+    told = answer(_told(caller, call.settings))
     _set_cookie(request, told, cookie, max(0, int(caller.expires_at - time.time())))
     return told
 
@@ -44,13 +45,19 @@ async def sign_in(call: OwnPage, asked: Annotated[s.SignInBody, body(s.SignInBod
 @gives(s.SignedIn)
 async def signed_in(call: AccountReader) -> Response:
     """Who the caller is, by the cookie or by the header `Authorization`."""
-    return answer(_told(call.caller))
+    return answer(_told(call.caller, call.settings))
 
 
-def _told(caller: Caller) -> s.SignedIn:
+def _told(caller: Caller, settings: Settings) -> s.SignedIn:
     assert caller.scope != "job", "a job token is no sign-in"
     ends_at = None if caller.expires_at is None else datetime.fromtimestamp(caller.expires_at, UTC)
-    return s.SignedIn(name=caller.name, scope=caller.scope, account=caller.account, expires_at=ends_at)
+    return s.SignedIn(
+        name=caller.name,
+        scope=caller.scope,
+        account=caller.account,
+        expires_at=ends_at,
+        environment=settings.environment,
+    )
 
 
 @routes.post("/sign-out", summary="Sign out")

@@ -8,7 +8,7 @@ import { ActButton } from "./ActButton";
 import { SchemaForm } from "./SchemaForm";
 
 const signIn = (scope: SignedIn["scope"]) =>
-  client.setQueryData(["sign-in"], { name: "ops", scope, account: null, expires_at: null });
+  client.setQueryData(["sign-in"], { name: "ops", scope, account: null, expires_at: null, environment: null });
 
 beforeEach(() => signIn("admin"));
 afterEach(cleanup);

@@ -3,8 +3,7 @@ import type { components } from "../../../client/src/openapi";
 
 type Schemas = components["schemas"];
 
-/** Who is signed in. `environment` is the name of the installation, such as "production", if the server tells one. */
-export type SignedIn = Schemas["SignedIn"] & { environment?: string | null };
+export type SignedIn = Schemas["SignedIn"];
 
 export type Overview = Schemas["Overview"];
 export type Series = Schemas["Series"];
