@@ -169,12 +169,7 @@ function Alerts({ overview }: { overview: Overview }) {
 /** A link that the server named, such as `/pools`: a path of this console, never an address elsewhere. */
 function ConsoleLink({ path, children }: { path: string; children: ReactNode }) {
   if (!/^\/(?![/\\])/.test(path)) return null;
-  const [page = "/", query] = path.split("?", 2);
-  return (
-    <Link to={page as "/"} search={Object.fromEntries(new URLSearchParams(query))}>
-      {children}
-    </Link>
-  );
+  return <Link to={path as "/"}>{children}</Link>;
 }
 
 function Totals({ overview, range }: { overview: Overview; range: Range }) {
