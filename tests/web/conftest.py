@@ -17,12 +17,9 @@ from tests.support.postgres_databases import migrated_database
 from tests.support.server_process import Served
 from tests.support.studio import Scene, run
 
-# What a person sees within a second may take longer beside busy processors.
-expect.set_options(timeout=20_000)
-
 PAGES = (Path("src/ficha/server/pages/console/index.html"), Path("examples/studio/pages/index.html"))
 # Machines that run tests are busy: only a test that fails waits for so long.
-expect.set_options(timeout=15_000)
+expect.set_options(timeout=20_000)
 
 
 @pytest.fixture(scope="session")
@@ -31,8 +28,9 @@ def built_pages() -> None:
     assert not missing, f"not built: {', '.join(missing)}; run `make web` first, as `make test` does"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium(built_pages: None) -> Iterator[Browser]:
+    """Not for the whole run: as long as it is there, an event loop runs in this thread, and no async test can."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     assert path is not None, "no Chromium is installed (on Debian: apt-get install chromium)"
     with sync_playwright() as playwright:
