@@ -56,7 +56,7 @@ def made_up_by() -> tuple[BaseSchema, list[Any]]:
     ]
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def fuzzed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server of their own: what is made up may change pools and accounts. It waits for nobody for long."""
     if request.param == "sqlite":

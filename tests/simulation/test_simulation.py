@@ -22,7 +22,7 @@ from .sandbox import escapes
 from .world import Report, World
 
 SEEDS = 240
-SOON = 40
+SOON = 20
 """Those that `make test` runs; the rest is for `make test-all`."""
 CHUNK = 10
 

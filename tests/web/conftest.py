@@ -22,6 +22,14 @@ PAGES = (Path("src/ficha/server/pages/console/index.html"), Path("examples/studi
 expect.set_options(timeout=20_000)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On PostgreSQL, `make test` has the walks about order and money of jobs, and `make test-all` all of them."""
+    for item in items:
+        is_walk = isinstance(item, pytest.Function) and Path(item.path).parent == Path(__file__).parent
+        if is_walk and "postgresql" in item.name and item.get_closest_marker("both_databases") is None:
+            item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture(scope="session")
 def built_pages() -> None:
     missing = [str(path) for path in PAGES if not path.exists()]
