@@ -171,18 +171,23 @@ async def test_a_plan_that_was_made_on_empty_tables_and_kept_does_for_full_ones(
         await run_samples(SAMPLES, runner(store), watch, Population(SMALL))
         [writer] = {connection for connection, text in watch.sent if "INSERT" in text and not connection.is_closed()}
         sent = {text: values for (connection, text), values in watch.sent.items() if connection is writer}
-        await store.migrate(0)
-        await store.migrate()
-        await keep_still(plain)
-        # Then the plans are made, while the tables are empty.
-        made = {text: await writer.plan(text, values) for text, values in sent.items()}
-        await move_in(store, plain)
-        watch.costs.clear()
-        _, wrong = await run_samples(SAMPLES, runner(store), watch, Population(SMALL))
-        # Which way a group takes also depends on the clock, so a few of them may not have been sent again.
-        again = {text: watch.costs[writer, text] for text in sent if (writer, text) in watch.costs}
-        assert len(again) > 0.8 * len(sent)
-        assert again == {text: made[text] for text in again}, "plans were made anew"
+        # The tables that others make on this server meanwhile can make a connection forget its plans.
+        for _ in range(5):
+            await store.migrate(0)
+            await store.migrate()
+            await keep_still(plain)
+            # Then the plans are made, while the tables are empty.
+            made = {text: await writer.plan(text, values) for text, values in sent.items()}
+            await move_in(store, plain)
+            watch.costs.clear()
+            _, wrong = await run_samples(SAMPLES, runner(store), watch, Population(SMALL))
+            # Which way a group takes also depends on the clock, so a few of them may not have been sent again.
+            again = {text: watch.costs[writer, text] for text in sent if (writer, text) in watch.costs}
+            assert len(again) > 0.8 * len(sent)
+            if again == {text: made[text] for text in again}:
+                break
+        else:
+            pytest.fail("plans were made anew, each time")
     assert wrong == []
 
 
