@@ -40,7 +40,7 @@ class Limited(Struct):
 
 
 def declare_drawing(app: Ficha) -> None:
-    @app.provider_tool(Provider("fal"), pool="cpu", cost=3)
+    @app.provider_tool(Provider("fal", rate="600/m", at_once=20), pool="cpu", cost=3)
     async def draw(job: JobContext, n: int = 1) -> ProviderCall:
         return ProviderCall("painter", {"n": n})
 
@@ -325,6 +325,7 @@ async def test_an_operator_sees_opens_and_resets_breakers(world: World) -> None:
     async with app.turn(Limited(rate="1/m", at_once=3)) as turn:
         (out,) = await app.provider_states()
         assert (out.turns, out.wait_s, out.failures) == (1, 61.0, 0)
+        assert (out.rate, out.at_once) == (unused.rate, unused.at_once) == ("600/m", 20)
         turn.is_fault = True
     (after,) = await app.provider_states()
     assert (after.turns, after.failures) == (0, 1)

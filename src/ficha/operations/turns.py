@@ -21,7 +21,7 @@ from ..core.turns import spacing_us
 from ..engine.views import MarginView, ProviderView, provider_view
 from ..errors import RateLimited, Refused
 from ..ids import new_id
-from ..providers.base import PERIODS_S, RATE
+from ..providers.base import PERIODS_S, RATE, Provider
 from ..store.base import ProviderRow, StoreError
 from .base import Operations
 
@@ -104,9 +104,12 @@ class TurnOperations(Operations):
 
     async def provider_states(self) -> list[ProviderView]:
         """How the providers stand, by name: those of the tools, and others of which something is stored."""
-        found = {view.name: view for view in await self.queries.providers()}
-        unused = (provider_view(ProviderRow(name, 0, None, None)) for name in self._declared_providers())
-        return sorted(({view.name: view for view in unused} | found).values(), key=lambda view: view.name)
+        declared = self._declared_providers()
+        views = {name: provider_view(ProviderRow(name, 0, None, None)) for name in declared}
+        views |= {view.name: view for view in await self.queries.providers()}
+        for name, provider in declared.items():
+            views[name] = replace(views[name], rate=provider.rate, at_once=provider.at_once)
+        return sorted(views.values(), key=lambda view: view.name)
 
     async def open_breaker(self, provider: str, *, seconds: float = 3_600.0, reason: str | None = None) -> ProviderView:
         """Sends nothing to a provider for so long, whatever its requests say; then a probe goes out."""
@@ -125,8 +128,8 @@ class TurnOperations(Operations):
     async def _provider(self, name: str) -> ProviderView:
         return next(view for view in await self.provider_states() if view.name == name)
 
-    def _declared_providers(self) -> set[str]:
-        return {tool.provider.name for tool in self.tools.values() if tool.provider is not None}
+    def _declared_providers(self) -> dict[str, Provider]:
+        return {tool.provider.name: tool.provider for tool in self.tools.values() if tool.provider is not None}
 
     async def margins(self, *, since: date | None = None, until: date | None = None) -> list[MarginView]:
         """What jobs earned in credits and cost at their providers, by UTC day of the submit, tool and plan, oldest

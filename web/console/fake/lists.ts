@@ -23,6 +23,8 @@ const providers: Schemas["ProviderView"][] = [
     error: null,
     turns: 4,
     wait_s: 0,
+    rate: "60/m",
+    at_once: 8,
   },
   {
     name: "flux",
@@ -34,6 +36,8 @@ const providers: Schemas["ProviderView"][] = [
     error: "ConnectionError: the provider closed the connection after 30 s without an answer",
     turns: 0,
     wait_s: 0,
+    rate: null,
+    at_once: null,
   },
   {
     name: "replicate",
@@ -45,6 +49,8 @@ const providers: Schemas["ProviderView"][] = [
     error: "503 from the provider",
     turns: 1,
     wait_s: 4.2,
+    rate: "600/h",
+    at_once: null,
   },
 ];
 

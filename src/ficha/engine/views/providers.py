@@ -23,6 +23,7 @@ class ProviderView(Struct, frozen=True, kw_only=True):
     failures: requests in a row that failed. trips: how often in a row the breaker has opened; 0 if an operator opened
         it. down_since, down_until: since when it is not closed, and until when nothing goes out.
     turns: requests that are out, where `at_once` limits them. wait_s: how long a new request waits for its turn.
+    rate, at_once: how many requests it takes, as the application declares it; None without a limit.
     """
 
     name: str
@@ -34,6 +35,8 @@ class ProviderView(Struct, frozen=True, kw_only=True):
     error: str | None
     turns: int
     wait_s: float
+    rate: str | None = None
+    at_once: int | None = None
 
 
 def provider_view(row: ProviderRow) -> ProviderView:

@@ -86,7 +86,14 @@ const COLUMNS: Column<Provider>[] = [
         ? "none"
         : `${formatCount(one.failures)} in a row${one.trips > 0 ? `, opened ${plural(one.trips, "time")}` : ""}`,
   },
-  { id: "turns", header: "Out now", align: "right", cell: (one) => formatCount(one.turns) },
+  {
+    id: "turns",
+    header: "Out now",
+    align: "right",
+    cell: (one) =>
+      one.at_once === null ? formatCount(one.turns) : `${formatCount(one.turns)} of ${formatCount(one.at_once)}`,
+  },
+  { id: "rate", header: "Rate", align: "right", cell: (one) => one.rate ?? "no limit" },
   {
     id: "wait",
     header: "Turn in",
