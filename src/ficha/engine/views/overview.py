@@ -24,7 +24,7 @@ _MINUTE: Final = 60 * SECOND
 _SPANS: Final[dict[OverviewRange, tuple[Level, int, int]]] = {
     "1h": ("minute", 60, _MINUTE),
     "6h": ("minute", 72, 5 * _MINUTE),
-    "24h": ("minute", 96, 15 * _MINUTE),
+    "24h": ("hour", 24, HOUR),
     "7d": ("hour", 168, HOUR),
     "30d": ("hour", 180, 4 * HOUR),
 }
