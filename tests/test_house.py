@@ -113,7 +113,7 @@ def test_no_module_has_the_name_of_another_without_a_reason() -> None:
 ROOM_SIZES = {
     "store/postgres": 1_975,
     "store/postgres/optimistic": 800,
-    "store/sqlite": 1_645,
+    "store/sqlite": 1_695,
     "store/sql": 820,
 }
 """Lines of Python that one person reads in a sitting; a room inside another counts for itself."""

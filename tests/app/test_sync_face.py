@@ -142,6 +142,73 @@ def test_a_forked_process_opens_its_own_and_both_end_well(
     assert (done.stdout, done.stderr, done.returncode) == (f"{names} []\n", "", 0)
 
 
+BUSY_PARENT = """
+import os, sys, threading, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+from ficha import SyncFicha
+from tests.support.shop import shop
+
+ficha = SyncFicha(shop(sys.argv[1]))
+ficha.open_account("busy", plan="open", credits=10_000)
+stop = threading.Event()
+
+
+def work():
+    while not stop.is_set():
+        ficha.grant("busy", 1)
+
+
+thread = threading.Thread(target=work)
+thread.start()
+children = []
+for number in range(10):
+    child = os.fork()
+    if not child:
+        ficha.open_account(f"child {number}", plan="open")
+        ficha.close()
+        os._exit(0)
+    children.append(child)
+codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+stop.set()
+thread.join()
+print(codes, len(ficha.accounts().items), ficha.verify())
+"""
+
+
+def test_a_process_may_fork_in_the_middle_of_its_own_writes(tmp_path: Path) -> None:
+    done = processes.run("tests.support.program", BUSY_PARENT, f"sqlite:///{tmp_path / 'ficha.db'}")
+    assert (done.stdout, done.stderr, done.returncode) == (f"{[0] * 10} 11 []\n", "", 0)
+
+
+PARENT_CLOSES_FIRST = """
+import os, sys, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+from ficha import SyncFicha
+from tests.support.shop import shop
+
+ficha = SyncFicha(shop(sys.argv[1]))
+ficha.open_account("parent", plan="open")
+to_child, to_parent = os.pipe(), os.pipe()
+child = os.fork()
+if not child:
+    ficha.open_account("child", plan="open")
+    os.write(to_parent[1], b"x")
+    os.read(to_child[0], 1)
+    ficha.open_account("child, later", plan="open")
+    os._exit(0)
+os.read(to_parent[0], 1)
+ficha.close()
+os.write(to_child[1], b"x")
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+print([one.id for one in SyncFicha(shop(sys.argv[1])).accounts().items])
+"""
+
+
+def test_a_child_loses_nothing_when_its_parent_closes_first(tmp_path: Path) -> None:
+    done = processes.run("tests.support.program", PARENT_CLOSES_FIRST, f"sqlite:///{tmp_path / 'ficha.db'}")
+    assert (done.stdout, done.stderr, done.returncode) == ("['child', 'child, later', 'parent']\n", "", 0)
+
+
 def operations() -> dict[str, object]:
     return {
         name: operation

@@ -1,7 +1,6 @@
 """Opens connections to the file; each connection has a thread of its own.
 
-A connection is used on its one thread only. A store must be opened after a fork, never before: SQLite's locks belong
-to the process that took them.
+A connection is used on its one thread only, and closed for as long as a fork of the process takes.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
+from weakref import WeakSet
 
 import apsw
 
@@ -134,6 +134,8 @@ class ConnectionThread:
         self._db: apsw.Connection | None = None
         self._file: tuple[int, int] | None = None
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self._working = threading.Lock()
+        _FORKS.know(self)
         # A daemon thread, so that a process that forgets to close the store can end. Nothing uncommitted was answered.
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
@@ -158,6 +160,14 @@ class ConnectionThread:
         self._tasks.put(None)
         self._thread.join()
 
+    def stand_still(self) -> None:
+        """Waits for the task under way and closes the connection. No task begins before `go_on`."""
+        self._working.acquire()
+        self._drop()
+
+    def go_on(self) -> None:
+        self._working.release()
+
     async def _do(self, work: Callable[[], Any]) -> Any:
         loop = asyncio.get_running_loop()
         future = loop.create_future()
@@ -171,7 +181,8 @@ class ConnectionThread:
             result, error = None, None
             if task.future is None or not task.future.cancelled():
                 try:
-                    result = task.work()
+                    with self._working:
+                        result = task.work()
                 except BaseException as raised:
                     error = raised
             if task.loop is not None and task.future is not None:
@@ -245,6 +256,47 @@ class ConnectionThread:
         db, self._db = self._db, None
         with suppress(apsw.Error):
             db.close(True)
+
+
+class _Forks:
+    """Closes every connection of the process before it forks.
+
+    SQLite remembers in memory which locks the process holds. A child takes that over, but not the locks themselves: it
+    would wait for ever for a transaction of its parent's, or lose its commits when the parent deletes the WAL.
+    """
+
+    def __init__(self) -> None:
+        self._forking = threading.Lock()
+        self._threads: WeakSet[ConnectionThread] = WeakSet()
+        self._still: list[ConnectionThread] = []
+
+    def know(self, thread: ConnectionThread) -> None:
+        with self._forking:
+            self._threads.add(thread)
+
+    def before(self) -> None:
+        self._forking.acquire()
+        for thread in list(self._threads):
+            thread.stand_still()
+            self._still.append(thread)
+
+    def after_in_parent(self) -> None:
+        while self._still:
+            self._still.pop().go_on()
+        self._forking.release()
+
+    def after_in_child(self) -> None:
+        # The threads are the parent's; none of them runs here.
+        self._threads.clear()
+        self._still.clear()
+        self._forking.release()
+
+
+_FORKS: Final = _Forks()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_FORKS.before, after_in_parent=_FORKS.after_in_parent, after_in_child=_FORKS.after_in_child
+    )
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

@@ -49,7 +49,7 @@ class SqliteStore:
 
     clock: the time, in microseconds since 1970. Defaults to the system's clock.
     busy_timeout_s: how long to wait for another process's transaction. Defaults to 30 s.
-    Open a store after a fork, never before.
+    A process that forks keeps its own store; the child opens another.
     """
 
     committers = 1
