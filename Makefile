@@ -20,6 +20,9 @@ TYPES := web/client/src/openapi.ts
 PAGES := src/ficha/server/pages/.ready
 WEB_SOURCES := $(shell find web \( -name node_modules -o -name dist -o -path $(TYPES) \) -prune -o -type f -print)
 
+# Programs that the tests run, each with the Debian package that has it.
+DEBIAN := chromium:chromium pgbouncer:pgbouncer promtool:prometheus
+
 # Options handed to pytest, for example: make test ARGS="-k ledger -x".
 ARGS ?=
 # The suite waits for disk flushes and for other processes as much as for the processor, so two cores feed three workers.
@@ -42,7 +45,7 @@ UPGRADE ?=
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup web wheel demo test test-all chromium check format bench simulate chaos attack fuzz openapi sql lock clean
+.PHONY: help setup web wheel demo test test-all debian check format bench simulate chaos attack fuzz openapi sql lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -59,21 +62,22 @@ demo: setup web ## run the example studio with its page and the console until Ct
 	@if [ -t 0 ]; then set -m; fi; make=$$PPID; cd examples/studio && \
 		$(CURDIR)/$(BIN)/python $(if $(CHECK),check.py --pages,run.py --parent $$make $(ARGS))
 
-test: check web chromium ## before every commit: the static checks, then every test but the long ones
+test: check web debian ## before every commit: the static checks, then every test but the long ones
 	$(NPM) test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long" $(ARGS)
 
-test-all: check web chromium ## before every release: the long tests too, SEEDS of the simulator, MINUTES of faults, attackers
+test-all: check web debian ## before every release: the long tests too, SEEDS of the simulator, MINUTES of faults, attackers
 	$(NPM) test
 	CASES=$(CASES) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile thorough $(ARGS)
 	$(MAKE) simulate chaos attack
 
-# Debian's packages have it; where this may not install it, the tests of the pages say what is missing.
-chromium:
-	@command -v chromium chromium-browser google-chrome >/dev/null \
-		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
-			&& apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } \
-		|| echo "Chromium is missing, which the tests of the pages need; install it (on Debian: apt-get install chromium)" >&2
+# Where this may not install them, the tests that need them say what is missing.
+debian:
+	@missing=""; for tool in $(DEBIAN); do PATH="$$PATH:/usr/sbin" command -v "$${tool%:*}" >/dev/null || missing+=" $${tool#*:}"; done; \
+	[ -z "$$missing" ] \
+		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
+			&& RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } \
+		|| echo "The tests need these packages, which could not be installed:$$missing" >&2
 
 check: setup $(TYPES) ## formatting, lint, types and the import arrows
 	$(BIN)/ruff format --check
