@@ -5,8 +5,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from ficha.core.needs import Needs
+from ficha.core.snapshot import Changes
 from ficha.store.base import Unavailable
-from ficha.store.postgres.connections import Connections, connector, speaking
+from ficha.store.postgres import PostgresStore
+from ficha.store.postgres.connections import Connection, Connections, connector, speaking
+from ficha.store.postgres.dialect import Layout
 
 
 @pytest.fixture
@@ -88,3 +92,22 @@ async def test_what_cannot_be_connected_frees_its_turn() -> None:
     await connections.close()
     with pytest.raises(Unavailable, match="the store is closed"):
         await backend(connections)
+
+
+async def test_a_connection_whose_first_question_is_interrupted_is_closed(
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = PostgresStore(migrated_url)
+    await store.open()
+    interrupted: list[Connection] = []
+
+    async def read(self: Layout, connection: Connection) -> None:
+        interrupted.append(connection)
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Layout, "read", read)
+        with pytest.raises(asyncio.CancelledError):
+            await store.transact("c", 1, Needs(), lambda snapshot: (Changes(), []))
+    assert [connection.is_closed() for connection in interrupted] == [True]
+    await store.close()

@@ -93,7 +93,11 @@ class PostgresStore(migrator.PostgresMigrator):
 
     async def _new_writer(self) -> Connection:
         connection = await self._connect_writer()
-        await self._layout.read(connection)
+        try:
+            await self._layout.read(connection)
+        except BaseException:
+            connection.terminate()
+            raise
         return connection
 
     async def open(self) -> None:
