@@ -18,6 +18,7 @@ from ficha.store.postgres.errors import after_commit, translated
 from ficha.testing import ManualClock
 from tests.stores.postgres_setup import connected, jobs, look, opened, prepare, run, submit, until_waiting
 from tests.stores.proxy import COMMIT, Cut, proxied
+from tests.support.waiting import until
 
 OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
 
@@ -125,6 +126,7 @@ async def test_after_its_connections_were_ended_a_store_goes_on(migrated_url: st
         await prepare(store)
         await asyncio.gather(*(run(store, submit()) for _ in range(3)))
         await connection.execute(f"SELECT pg_terminate_backend(pid) {OTHERS}")
+        await until(lambda: connection.fetchval(f"SELECT count(*) = 0 {OTHERS}"))
         # What the connection was told by the database may not have been read yet; then the first use finds out.
         failures = 0
         for _ in range(4):
