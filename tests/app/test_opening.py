@@ -215,7 +215,7 @@ async def test_a_newer_schema_is_left_alone(tmp_path: Path, shared_database: str
     async with shop(f"sqlite:///{file}") as app:
         await app.open_account("ana", plan="open", credits=5)
         before = await state(app)
-    _execute(file, "insert into schema_migrations values (999)")
+    _execute(file, "insert into schema_migrations (version, works_from) values (999, 999)")
     await refused(f"sqlite:///{file}", SchemaMismatch, "version 999.*upgrade ficha")
     _execute(file, "delete from schema_migrations where version = 999")
     async with shop(f"sqlite:///{file}") as app:
@@ -224,7 +224,7 @@ async def test_a_newer_schema_is_left_alone(tmp_path: Path, shared_database: str
 
     connection = await asyncpg.connect(shared_database)
     try:
-        await connection.execute("insert into ficha.migrations values (999)")
+        await connection.execute("insert into ficha.migrations (version, works_from) values (999, 999)")
         await refused(shared_database, SchemaMismatch, "version 999.*upgrade ficha")
     finally:
         await connection.execute("delete from ficha.migrations where version = 999")

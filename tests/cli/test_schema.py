@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from ficha import Ficha
-from ficha.store.connect import store_for
+from ficha.store.connect import migrator_for, store_for
 from ficha.store.postgres import PostgresStore
 from ficha.store.sqlite import SqliteStore
 from tests.cli.running import Run
@@ -85,10 +85,14 @@ async def test_the_command_is_installed_and_speaks_to_programs_and_people(proces
 
 async def test_the_schema_goes_up_and_down_and_says_where_it_is(ficha: Run, empty: str) -> None:
     last = newest(empty)
-    numbers = list(range(1, last + 1))
-    assert ficha("migrate", "status", "--json", database=empty).data == {"version": 0, "newest": last}
+    numbers = [migration.number for migration in migrator_for(empty).migrations]
+    told = ficha("migrate", "status", "--json", database=empty).data
+    assert (told["version"], told["newest"], told["works"]) == (0, last, True)
+    first = {"number": 1, "name": "foundation", "kind": "breaking", "state": "pending"}
+    assert told["migrations"][0] == first
+    assert [row["number"] for row in told["migrations"]] == numbers
     status = ficha("migrate", "status", database=empty)
-    assert (status.out, "pending  0001 foundation" in status.err) == ("", True)
+    assert (status.out, "pending    0001 foundation (breaking)" in status.err) == ("", True)
     assert "run `ficha migrate up`" in status.err
     if empty.startswith("sqlite"):
         assert os.listdir() == [], "asking makes nothing"
@@ -96,7 +100,7 @@ async def test_the_schema_goes_up_and_down_and_says_where_it_is(ficha: Run, empt
     assert ficha("migrate", "up", "--json", "--database", empty).data == {"applied": numbers, "version": last}
     made = await schema(empty)
     assert ficha("migrate", "up", "--json", database=empty).data == {"applied": [], "version": last}
-    assert "applied  0001 foundation" in ficha("migrate", "status", database=empty).err
+    assert "applied    0001 foundation (breaking)" in ficha("migrate", "status", database=empty).err
 
     down = ficha("migrate", "down", "--to", "0", database=empty)
     assert (down.out, "is at version 0" in down.err) == ("", True)
@@ -116,7 +120,8 @@ async def test_the_printed_sql_makes_and_unmakes_the_same_schema(ficha: Run, emp
     assert printed.err == ""
     await execute(empty, printed.out)
     by_hand = await schema(empty)
-    assert ficha("migrate", "status", "--json", database=empty).data == {"version": last, "newest": last}
+    told = ficha("migrate", "status", "--json", database=empty).data
+    assert (told["version"], {row["state"] for row in told["migrations"]}) == (last, {"applied"})
     back = ficha("migrate", "sql", "--from", str(last), "--to", "0", database=empty).out
     await execute(empty, back)
     assert ficha("migrate", "status", "--json", database=empty).data["version"] == 0
@@ -164,12 +169,36 @@ async def _open_shop(url: str) -> None:
 async def test_a_newer_schema_is_left_alone(ficha: Run, empty: str) -> None:
     ficha("migrate", "up", database=empty)
     table = "schema_migrations" if empty.startswith("sqlite") else "migrations"
-    await execute(empty, f"insert into {table} values (999)")
+    await execute(empty, f"insert into {table} (version, works_from) values (999, 999)")
     for arguments in (("migrate", "up"), ("migrate", "down", "--to", "0"), ("verify",)):
         refused = ficha(*arguments, database=empty, expect=1)
         assert refused.out == ""
         assert "999" in refused.err
-    assert "upgrade ficha" in ficha("migrate", "status", database=empty).err
+    assert "upgrade ficha. The order of steps: stop all" in ficha("migrate", "status", database=empty).err
+    assert ficha("migrate", "status", "--json", database=empty).data["works"] is False
+
+
+@pytest.mark.req("B11")
+async def test_status_names_what_is_newer_what_is_half_done_and_what_to_do(ficha: Run, empty: str) -> None:
+    ficha("migrate", "up", database=empty)
+    table = "schema_migrations" if empty.startswith("sqlite") else "migrations"
+    await execute(empty, f"insert into {table} (version, name, works_from) values (999, 'later', 1)")
+    newer = ficha("migrate", "status", database=empty)
+    assert "applied    0999 later (additive)" in newer.err
+    assert "a newer release made version 999; this one works with it" in newer.err
+    assert ficha("migrate", "up", "--json", database=empty).data == {"applied": [], "version": 999}
+    assert "all is well" in ficha("verify", database=empty).err
+    refused = ficha("migrate", "down", "--to", "0", "--yes", database=empty, expect=1)
+    assert "run `ficha migrate down` with the release that made it" in refused.err
+
+    await execute(empty, f"delete from {table} where version = 999; update {table} set steps_left = 2")
+    half = ficha("migrate", "status", database=empty).err
+    assert "half done  0001 foundation (breaking)" in half
+    assert "migration 1 is half done: 2 of its steps have not run. `ficha migrate up` goes on with it" in half
+    states = ficha("migrate", "status", "--json", database=empty).data["migrations"]
+    assert {row["state"] for row in states} == {"half done"}
+    refused = ficha("verify", database=empty, expect=1)
+    assert "(migration 1 is half done)" in refused.err
 
 
 async def test_a_database_without_the_schema_is_told_to_migrate(ficha: Run, empty: str) -> None:
@@ -243,7 +272,7 @@ async def test_roles_that_may_write_are_warned_of(ficha: Run, postgres_server: S
             for verb in ("up", "status"):
                 assert f"note: the role {role} may write Ficha's tables" in ficha("migrate", verb, database=url).err
             told = ficha("migrate", "status", "--json", database=url)
-            assert (told.data, role in told.err) == ({"version": 1, "newest": 1}, True)
+            assert (told.data["works"], role in told.err) == (True, True)
         finally:
             await connection.execute(f"drop owned by {role}; drop role {role}")
             await connection.close()
@@ -271,7 +300,7 @@ async def test_a_ledger_with_entries_is_not_dropped_unasked(ficha: Run, empty: s
     ficha("migrate", "up", database=empty)
     await _open_shop(empty)
     before = await schema(empty)
-    refused = ficha("migrate", "down", database=empty, expect=1)
+    refused = ficha("migrate", "down", "--to", "0", database=empty, expect=1)
     assert refused.out == ""
     assert "the ledger has entries, and all of it would be lost: add --yes, and --export FILE" in refused.err
     told = ficha("migrate", "down", "--to", "0", "--json", "--export", "kept.jsonl", database=empty, expect=1)
@@ -280,8 +309,8 @@ async def test_a_ledger_with_entries_is_not_dropped_unasked(ficha: Run, empty: s
     assert await schema(empty) == before
     assert "all is well" in ficha("verify", database=empty).err
 
-    done = ficha("migrate", "down", "--yes", "--export", "kept.jsonl", "--json", database=empty)
-    assert done.data == {"applied": [1], "version": 0}
+    done = ficha("migrate", "down", "--to", "0", "--yes", "--export", "kept.jsonl", "--json", database=empty)
+    assert (done.data["applied"][-1], done.data["version"]) == (1, 0)
     assert "4 ledger entries are in kept.jsonl" in done.err
     kept = [json.loads(line) for line in (folder / "kept.jsonl").read_text().splitlines()]
     assert [(entry["account"], entry["number"], entry["kind"], entry["amount"]) for entry in kept] == [
@@ -297,18 +326,18 @@ async def test_an_export_overwrites_nothing_and_no_export_no_drop(ficha: Run, em
     await _open_shop(empty)
     (folder / "kept.jsonl").write_text("precious")
     for file in ("kept.jsonl", "no/such/folder"):
-        refused = ficha("migrate", "down", "--yes", "--export", file, database=empty, expect=1)
+        refused = ficha("migrate", "down", "--to", "0", "--yes", "--export", file, database=empty, expect=1)
         assert "cannot be written" in refused.err
     assert (folder / "kept.jsonl").read_text() == "precious"
     assert "all is well" in ficha("verify", database=empty).err
-    assert ficha("migrate", "down", "--yes", "--json", database=empty).data["applied"] == [1]
+    assert ficha("migrate", "down", "--to", "0", "--yes", "--json", database=empty).data["applied"][-1] == 1
 
 
 async def test_a_ledger_without_entries_is_dropped_without_a_question(ficha: Run, empty: str) -> None:
     ficha("migrate", "up", database=empty)
     async with Ficha(empty, sweep_by_itself=False) as app:
         await app.open_account("ana")
-    assert ficha("migrate", "down", "--json", database=empty).data["applied"] == [1]
+    assert ficha("migrate", "down", "--to", "0", "--json", database=empty).data["applied"][-1] == 1
 
 
 async def test_in_a_terminal_it_asks_before_the_ledger_is_dropped(empty: str, folder: Path) -> None:
@@ -316,8 +345,8 @@ async def test_in_a_terminal_it_asks_before_the_ledger_is_dropped(empty: str, fo
     assert isinstance(store, SqliteStore | PostgresStore)
     await store.migrate()
     await _open_shop(empty)
-    for answer, code, version in (("n", 1, 1), ("y", 0, 0)):
-        with terminal("migrate", "down", "--database", empty, cwd=folder) as screen:
+    for answer, code, version in (("n", 1, newest(empty)), ("y", 0, 0)):
+        with terminal("migrate", "down", "--to", "0", "--database", empty, cwd=folder) as screen:
             screen.wait_for("(--export FILE keeps a copy) [y/N]")
             screen.enter(answer)
             assert screen.end() == code

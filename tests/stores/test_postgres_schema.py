@@ -35,11 +35,12 @@ async def objects(url: str) -> set[str]:
 async def test_down_undoes_all_that_up_made(postgres_url: str) -> None:
     store = PostgresStore(postgres_url)
     assert await store.version() == 0
-    assert [m.number for m in await store.migrate()] == [1]
+    numbers = [m.number for m in store.migrations]
+    assert [m.number for m in await store.migrate()] == numbers
     made = await objects(postgres_url)
-    assert await store.version() == 1
+    assert await store.version() == numbers[-1]
     assert await store.migrate() == []
-    assert [m.number for m in await store.migrate(0)] == [1]
+    assert [m.number for m in await store.migrate(0)] == numbers[::-1]
     assert await objects(postgres_url) == {"migrations", "migrations_pkey"}
     await store.migrate()
     assert await objects(postgres_url) == made
@@ -52,16 +53,16 @@ async def test_several_processes_may_migrate_at_once(postgres_url: str) -> None:
 
 async def test_an_empty_a_newer_and_an_unknown_schema_are_refused(postgres_url: str) -> None:
     store = PostgresStore(postgres_url)
-    with pytest.raises(SchemaMismatch, match=r"version 0, .* version 1: run `ficha migrate up`"):
+    with pytest.raises(SchemaMismatch, match=r"version 0, .* version \d+ and newer: run `ficha migrate up`"):
         await store.open()
     await store.migrate()
     async with connected(postgres_url) as connection:
-        await connection.execute("INSERT INTO ficha.migrations VALUES (2)")
+        await connection.execute("INSERT INTO ficha.migrations (version, works_from) VALUES (777, 777)")
     for refused in (store.open, store.migrate):
-        with pytest.raises(SchemaMismatch, match="version 2, and this release of ficha knows versions up to 1"):
+        with pytest.raises(SchemaMismatch, match=r"version 777, .* this release of ficha knows versions up to \d+"):
             await refused()
-    with pytest.raises(StoreError, match="no migration 7"):
-        await store.migrate(7)
+    with pytest.raises(StoreError, match="no migration 888"):
+        await store.migrate(888)
     await store.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,9 +14,10 @@ import typer
 
 from ..app import Ficha
 from ..operations import BoundOperations
+from ..store.base import SchemaMismatch
 from ..store.connect import migrator_for, roles_that_write
 from ..store.database_url import hidden
-from ..store.migrations import Migration, Migrator, script
+from ..store.migrations import Migration, Migrator, SchemaState, half_done, listing, refuse_newer, script
 from .backend import application
 from .options import App, AsJson, Database, ErrorForm
 from .output import data, echo, failure, note, printable, text
@@ -28,7 +29,8 @@ Target = Annotated[int | None, typer.Option("--to", min=0, help="The version to 
 
 @app.command()
 def up(app: App = None, database: Database = None, to: Target = None, as_json: AsJson = False) -> None:
-    """Migrate the schema to the newest version, or up to --to."""
+    """Migrate the schema to the newest version, or up to --to. Processes of an older release go on working beside it,
+    unless a migration is breaking: `ficha migrate status` says which are."""
     found, migrator = _migrator(app, database)
     version = asyncio.run(migrator.version())
     if to is not None and to < version:
@@ -51,11 +53,13 @@ def down(
     """Undo the last migration, or all above --to. Data that only the newer schema has is lost; before a ledger with
     entries is dropped, it asks."""
     found, migrator = _migrator(app, database)
-    version = asyncio.run(migrator.version())
-    target = max(0, version - 1) if to is None else to
-    if target > version:
-        raise typer.BadParameter(f"the database is at version {version}; use `ficha migrate up --to {target}`")
-    if target == 0 < version:
+    state = asyncio.run(migrator.state())
+    last = max((row.version for row in state.recorded), default=0)
+    before = max((m.number for m in migrator.migrations if m.number < last), default=0)
+    target = before if to is None else to
+    if target > last:
+        raise typer.BadParameter(f"the database is at version {last}; use `ficha migrate up --to {target}`")
+    if target == 0 < last:
         asyncio.run(_let_go(found, yes=yes, export=export))
     _move(migrator, found, target, as_json)
 
@@ -74,20 +78,42 @@ def sql(
 
 @app.command()
 def status(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """Show the database's version and the newest one. Changes nothing."""
+    """Show which migrations the database has, which are to come, and which of them stop older releases from working.
+    Changes nothing."""
     _, migrator = _migrator(app, database)
-    version = asyncio.run(migrator.version())
+    state = asyncio.run(migrator.state())
     newest = migrator.migrations[-1].number
+    rows = listing(migrator.migrations, state)
     if as_json:
-        data({"version": version, "newest": newest})
+        data({"version": state.version, "newest": newest, "works": state.works_from <= newest, "migrations": rows})
     else:
-        for migration in migrator.migrations:
-            echo(f"{'applied' if migration.number <= version else 'pending'}  {_label(migration)}")
-        if version > newest:
-            echo(f"the database is at version {version}, newer than this release knows: upgrade ficha")
-        elif version < newest:
-            echo("run `ficha migrate up`")
+        for row in rows:
+            echo(f"{row.state:9}  {row.number:04} {row.name} ({row.kind})")
+        for advice in _advice(migrator, state):
+            echo(advice)
     _warn(migrator)
+
+
+def _advice(migrator: Migrator, state: SchemaState) -> Iterator[str]:
+    """What to do, a sentence each."""
+    migrations = migrator.migrations
+    try:
+        refuse_newer("the database", state, migrations)
+    except SchemaMismatch as error:
+        yield str(error)
+        return
+    if (half := half_done(state)) is not None:
+        yield (
+            f"migration {half.version} is half done: {half.steps_left} of its steps have not run. "
+            "`ficha migrate up` goes on with it, `ficha migrate down` undoes it"
+        )
+    pending = [migration for migration in migrations if migration.number not in state.complete]
+    if any(migration.kind == "breaking" and migration.number > 1 for migration in pending):
+        yield "a breaking migration is to come: stop all processes first, run `ficha migrate up`, start the new release"
+    elif pending:
+        yield "run `ficha migrate up`"
+    elif state.version > migrations[-1].number:
+        yield f"a newer release made version {state.version}; this one works with it"
 
 
 def _migrator(app: str | None, database: str | None) -> tuple[Ficha, Migrator]:
@@ -104,12 +130,13 @@ def _known(migrator: Migrator, to: int | None) -> int:
 
 def _move(migrator: Migrator, app: Ficha, target: int, as_json: bool) -> None:
     applied = asyncio.run(migrator.migrate(target))
+    version = asyncio.run(migrator.version())
     if as_json:
-        data({"applied": [migration.number for migration in applied], "version": target})
+        data({"applied": [migration.number for migration in applied], "version": version})
         return
     for migration in applied:
         echo(f"done  {_label(migration)}")
-    echo(f"{hidden(app.database)} is at version {target}")
+    echo(f"{hidden(app.database)} is at version {version}")
 
 
 def _warn(migrator: Migrator) -> None:

@@ -10,7 +10,7 @@ imported from here.
 from .accounts import GetAccount, ListAccounts, ListEntries, ListJobEntries, ListKeys, ListReservations
 from .api_keys import ApiKeyList, ApiKeyRow, GetApiKey, GetRevokedApiKeys, ListApiKeys, ListAudit, NumberedLine
 from .bulk_acts import ListBulkActs, ListDueBulkActs
-from .errors import NOT_SHARED, CommitUnknown, SchemaMismatch, StoreError, Transient, Unavailable
+from .errors import NOT_SHARED, CommitUnknown, SchemaChanged, SchemaMismatch, StoreError, Transient, Unavailable
 from .events import (
     EVENTS_SEARCHED,
     Commit,
@@ -187,6 +187,7 @@ __all__ = [
     "Query",
     "QueueCounts",
     "Reader",
+    "SchemaChanged",
     "SchemaMismatch",
     "SearchJobs",
     "SearchPart",

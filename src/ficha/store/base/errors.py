@@ -20,6 +20,10 @@ class Transient(StoreError):
     """The transaction was rolled back by a conflict (deadlock, serialization, lock time-out): run it again."""
 
 
+class SchemaChanged(Transient):
+    """Columns were added or dropped while this process was using their tables."""
+
+
 class Unavailable(StoreError):
     """The database cannot be reached or written now (gone, read-only, full). Nothing was written."""
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import asyncpg
 
-from ..base import Committed, CommitUnknown, SchemaMismatch, StoreError, Transient, Unavailable
+from ..base import Committed, CommitUnknown, SchemaChanged, SchemaMismatch, StoreError, Transient, Unavailable
 from ..keyed.tables import KEYED
 
 _CONFLICTS: Final = {
@@ -40,7 +40,7 @@ def translated(error: Exception) -> StoreError:
     if isinstance(error, StoreError):
         return error
     if isinstance(error, asyncpg.InvalidCachedStatementError | asyncpg.OutdatedSchemaCacheError) or is_outdated(error):
-        return Transient("the schema changed while this process was using it; run it again")
+        return SchemaChanged("the schema changed while this process was using it; run it again")
     if (state := getattr(error, "sqlstate", None)) is not None:
         return _by_state(error, state)
     if is_lost(error) or type(error).__name__ == "OperationalError":

@@ -10,16 +10,17 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from .. import migrations
-from ..migrations import Migration
+from ..base import StoreError
+from ..migrations import Migration, Recorded, SchemaState
 from ..schema_name import in_schema
 from ..sql.dialect import sql_file
 from .connections import Connect, Connection, commit, speaking, transaction
 
-MIGRATIONS: Final = migrations.load(__package__, "ficha.migrations")
-NEWEST: Final = MIGRATIONS[-1].number
-_VERSION: Final = sql_file(__package__, "version").format(hidden=migrations.HIDDEN)
+_STATE: Final = sql_file(__package__, "schema_state")
 _IS_THERE: Final = "SELECT to_regclass('ficha.migrations') IS NOT NULL"
-_BOOKKEEPING: Final = sql_file(__package__, "bookkeeping")
+_BOOKKEEPING: Final = sql_file(__package__, "bookkeeping").format(
+    columns=", ".join(f"ADD COLUMN {name} {kind}" for name, kind in migrations.COLUMNS.items())
+)
 # Held until the transaction ends: a second process waits, and then finds the work done.
 _BEGIN: Final = f"BEGIN; SELECT pg_advisory_xact_lock(hashtext('ficha migrations')); {_BOOKKEEPING}"
 _WRITERS: Final = sql_file(__package__, "writers")
@@ -34,12 +35,19 @@ class PostgresMigrator:
         self.bookkeeping = in_schema(_BOOKKEEPING, schema)
         self.migrations = migrations.load(__package__, "ficha.migrations", schema)
 
-    async def version(self) -> int:
+    async def state(self) -> SchemaState:
         async with self._connection() as connection:
-            return await _version_of(connection)
+            return await _state_of(connection)
+
+    async def version(self) -> int:
+        return (await self.state()).version
+
+    async def check(self, connection: Connection) -> None:
+        """Raises SchemaMismatch unless this release works with the schema."""
+        migrations.refuse_unfit("the database", await _state_of(connection), self.migrations)
 
     async def migrate(self, target: int | None = None) -> list[Migration]:
-        target = migrations.goal(MIGRATIONS, target)
+        target = migrations.goal(self.migrations, target)
         done: list[Migration] = []
         async with self._connection() as connection:
             while (migration := await self._step(connection, target)) is not None:
@@ -47,12 +55,12 @@ class PostgresMigrator:
         return done
 
     async def _step(self, connection: Connection, target: int) -> Migration | None:
-        """One migration towards the target. Other processes may migrate too, so each step reads the version again."""
+        """One migration towards the target. Other processes may migrate too, so each step reads the state again."""
         async with transaction(connection, _BEGIN):
             with speaking(connection):
-                version = await _version_of(connection)
-                migrations.refuse_newer("the database", version, NEWEST)
-                moves = migrations.path(MIGRATIONS, version, target)
+                state = await _state_of(connection)
+                migrations.refuse_newer("the database", state, self.migrations)
+                moves = migrations.path(self.migrations, state, target)
                 if moves:
                     await connection.execute(moves[0].sql)
             await commit(connection)
@@ -74,11 +82,11 @@ class PostgresMigrator:
             connection.terminate()
 
 
-async def check(connection: Connection) -> None:
-    """Raises SchemaMismatch unless the schema is this release's."""
-    migrations.refuse_other("the database", await _version_of(connection), NEWEST)
-
-
-async def _version_of(connection: Connection) -> int:
+async def _state_of(connection: Connection) -> SchemaState:
     with speaking(connection):
-        return migrations.seen(await connection.fetchval(_VERSION)) if await connection.fetchval(_IS_THERE) else 0
+        if not await connection.fetchval(_IS_THERE):
+            return SchemaState()
+        [(is_hidden, rows)] = await connection.fetch(_STATE)
+    if is_hidden:
+        raise StoreError(migrations.HIDDEN)
+    return SchemaState(tuple(Recorded(*row) for row in rows or ()))

@@ -17,7 +17,7 @@ from ...core.needs import Needs
 from ...core.policy import MILLISECOND
 from ...core.snapshot import Snapshot
 from .. import base
-from ..base import Clock, Committed, CommitUnknown, Decide, Decision, Hints, Query, Transient, no_hints
+from ..base import Clock, Committed, CommitUnknown, Decide, Decision, Hints, Query, SchemaChanged, Transient, no_hints
 from ..callers import savepoint
 from ..schema_name import DEFAULT_SCHEMA, in_schema
 from ..sql.dialect import sql_file
@@ -104,7 +104,7 @@ class PostgresStore(migrator.PostgresMigrator):
         await self.close()
         self._start()
         async with self._readers.take() as connection:
-            await migrator.check(connection)
+            await self.check(connection)
             with speaking(connection):
                 await self._layout.read(connection)
 
@@ -178,6 +178,14 @@ class PostgresStore(migrator.PostgresMigrator):
 
         Rows stay locked until it ends, so it should end soon, and should not have locked any of Ficha's rows itself.
         """
+        try:
+            return await self._transact_within(connection, needs, decide, hints)
+        except SchemaChanged:
+            async with savepoint(connection, self.schema, translated) as callers:
+                await self._layout.read(callers)
+            return await self._transact_within(connection, needs, decide, hints)
+
+    async def _transact_within(self, connection: Any, needs: Needs, decide: Decide, hints: Hints) -> Committed:
         async with savepoint(connection, self.schema, translated) as callers:
             changes, outcomes = decide(snapshot := await load(callers, needs, self._clock, Layer()))
             # Not signed: this process learns of the caller's commit by the same hint as all others.

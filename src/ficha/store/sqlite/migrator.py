@@ -7,35 +7,34 @@ import os
 import apsw
 
 from ..base import StoreError
-from ..migrations import BOOKKEEPING, Migration, goal, path, refuse_newer
+from ..migrations import BOOKKEEPING, COLUMNS, TABLE, Migration, Recorded, SchemaState, goal, path, refuse_newer
 from ..private_file import create_private
 from .connection import Patience, connect, refuse_old_library
 from .errors import translate
 from .filesystem import refuse_network
 
-IS_KEPT = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'schema_migrations'"
-VERSION = "SELECT coalesce(max(version), 0) FROM schema_migrations"
+COLUMNS_KEPT = "SELECT name FROM pragma_table_info('schema_migrations')"
+STATE = "SELECT version, name, works_from, steps_left, reached FROM schema_migrations ORDER BY version"
 
 
-def version_of(db: apsw.Connection) -> int:
-    """The number of the last migration applied; 0 for a database that has none."""
+def state_of(db: apsw.Connection) -> SchemaState:
+    """Which migrations the database has."""
     # A statement sees what other processes did meanwhile; `table_exists` answers from this connection's cached schema.
-    if not db.execute(IS_KEPT).get:
-        return 0
-    number: int = db.execute(VERSION).get
-    return number
+    if not db.execute(COLUMNS_KEPT).fetchall():
+        return SchemaState()
+    return SchemaState(tuple(Recorded(*row) for row in db.execute(STATE)))
 
 
-def version(file: str, patience: Patience) -> int:
+def state(file: str, patience: Patience) -> SchemaState:
     """The same for a file that may not exist; the file is not created."""
     refuse_old_library()
     refuse_network(file)
     if not os.path.exists(file):
-        return 0
+        return SchemaState()
     try:
         db = connect(file, patience, read_only=True)
         try:
-            return version_of(db)
+            return state_of(db)
         finally:
             db.close()
     except apsw.Error as error:
@@ -70,8 +69,9 @@ def _run(db: apsw.Connection, file: str, migrations: tuple[Migration, ...], targ
         db.execute("BEGIN IMMEDIATE")
         try:
             # Another process may have run it while this one waited for the lock.
-            found = version_of(db)
-            refuse_newer(file, found, migrations[-1].number)
+            _complete_bookkeeping(db)
+            found = state_of(db)
+            refuse_newer(file, found, migrations)
             moves = path(migrations, found, target)
             if moves:
                 db.execute(BOOKKEEPING)
@@ -84,3 +84,11 @@ def _run(db: apsw.Connection, file: str, migrations: tuple[Migration, ...], targ
         if not moves:
             return done
         done.append(moves[0].migration)
+
+
+def _complete_bookkeeping(db: apsw.Connection) -> None:
+    """Adds what was not recorded when the database was made."""
+    kept = {name for (name,) in db.execute(COLUMNS_KEPT)}
+    for name, kind in COLUMNS.items():
+        if kept and name not in kept:
+            db.execute(f"ALTER TABLE {TABLE} ADD COLUMN {name} {kind}")

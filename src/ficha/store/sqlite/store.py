@@ -17,7 +17,7 @@ from ...core.snapshot import Changes
 from .. import base, migrations
 from ..base import Clock, Committed, CommitUnknown, Decide, Hints, Query, StoreError, Unavailable, no_hints, wall_clock
 from ..commits import commit_rows
-from ..migrations import Migration
+from ..migrations import Migration, SchemaState
 from ..sql.tables import COMMITS
 from . import migrator
 from .connection import ConnectionThread, Patience, connect, refuse_old_library
@@ -78,8 +78,11 @@ class SqliteStore:
         self._remembered = SqliteRowCache()
         self._looks = Looks(self._path)
 
+    async def state(self) -> SchemaState:
+        return await asyncio.to_thread(migrator.state, self._path, Patience(self._busy_timeout_s))
+
     async def version(self) -> int:
-        return await asyncio.to_thread(migrator.version, self._path, Patience(self._busy_timeout_s))
+        return (await self.state()).version
 
     async def migrate(self, target: int | None = None) -> list[Migration]:
         patience = Patience(self._busy_timeout_s)
@@ -277,7 +280,7 @@ class SqliteStore:
 
     def _checked(self, db: apsw.Connection) -> apsw.Connection:
         try:
-            migrations.refuse_other(self._path, migrator.version_of(db), self.migrations[-1].number)
+            migrations.refuse_unfit(self._path, migrator.state_of(db), self.migrations)
         except BaseException:
             db.close()
             raise

@@ -34,10 +34,7 @@ WITH guard AS MATERIALIZED (
         hour_at = v.hour_at, hour_submits = v.hour_submits, day_at = v.day_at, day_spent = v.day_spent,
         month_at = v.month_at, month_spent = v.month_spent, entries = v.entries
     FROM guard
-    CROSS JOIN unnest($9::text::ficha.accounts[], $10::text::tid[]) AS v(
-        id, plan, opened_at, hour_at, day_at, month_at, parked, reserved, balance, hour_submits, day_spent, month_spent,
-        submitted, entries, active, admitted, latest_job, position
-    )
+    CROSS JOIN unnest($10::text::tid[], $9::text::ficha.accounts[]) AS v(position)
     WHERE t.ctid = v.position
     RETURNING t.id, t.ctid
 ), ended AS (

@@ -117,10 +117,8 @@ ACCOUNTS_BY_POSITION: Final = Part(
 
 
 @lru_cache(maxsize=1024)
-def statement(
-    checks: tuple[str, ...], parts: tuple[Part, ...], account_columns: tuple[str, ...], with_hints: bool
-) -> str:
-    """The text for these checks and parts; the columns of an account are in the database's order.
+def statement(checks: tuple[str, ...], parts: tuple[Part, ...], with_hints: bool) -> str:
+    """The text for these checks and parts.
 
     Parameters: the time, or null if it is not the database's; for each check its columns and, if it is for all, how
     many rows there are; for each part its rows, and for accounts by position their positions; hints.
@@ -141,8 +139,9 @@ def statement(
     positions = []
     for part in parts:
         if part is ACCOUNTS_BY_POSITION:
-            rows = f"guard CROSS JOIN unnest(${number}::text::ficha.accounts[], ${number + 1}::text::tid[])"
-            source = f"{rows} AS v ({', '.join(account_columns)}, position)"
+            # The position comes first: whatever columns an account has, they keep their names.
+            arrays = f"${number + 1}::text::tid[], ${number}::text::ficha.accounts[]"
+            source = f"guard CROSS JOIN unnest({arrays}) AS v (position)"
             ctes.append(f"{part.name} AS ({part.text.format(rows=source)})")
             number += 1
         else:
@@ -203,8 +202,7 @@ class PostgresRowAccess:
                 values.append(_array([unchanged.accounts[record.id].position for record in records]))
         if hints := self._signed(committed.hints):
             values.append(hints)
-        account_columns = self._layout.names(t.ACCOUNTS)
-        text = statement(checks, tuple(part for part, _ in filled), account_columns, bool(hints))
+        text = statement(checks, tuple(part for part, _ in filled), bool(hints))
         try:
             with committing(self._connection, committed):
                 rows = await self._connection.fetch(text, *values)
