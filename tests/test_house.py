@@ -111,7 +111,7 @@ def test_no_module_has_the_name_of_another_without_a_reason() -> None:
 
 
 ROOM_SIZES = {
-    "store/postgres": 1_990,
+    "store/postgres": 1_978,
     "store/postgres/optimistic": 800,
     "store/sqlite": 1_695,
     "store/sql": 820,

@@ -200,6 +200,7 @@ class SyncOperations:
     reset_breaker = plain(AllOperations.reset_breaker)
     margins = plain(AllOperations.margins)
     workers = plain(AllOperations.workers)
+    recount = plain(AllOperations.recount)
     stats = plain(AllOperations.stats)
     overview = plain(AllOperations.overview)
     reservations = plain(AllOperations.reservations)

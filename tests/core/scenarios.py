@@ -17,10 +17,10 @@ Tuesday 2026-03-10 at 00:00 UTC with one pool, `gpu`, without a limit.
 settings    clock 10:00 | clock 2026-01-31T23:59 | +10s | -1h | plan NAME … | no-plan NAME | policy … | tool NAME … |
             checkpoints A B C (a line) | checkpoints A>B,C B> C> (what may follow each) | turns NAME=VALUE … |
             webhooks
-commands    open, grant, adjust, change-plan, submit, submit-each, claim, start, beat, checkpoint, step, finish,
-            webhook, cancel, reserve, consume, release, expire, recover, forget, requeue, discard, remove, pool, pause,
-            resume, resize, elect, api-key, revoke, use, turn, end-turn, open-breaker, close-breaker, upload, save,
-            copy, stored, remove-file, expire-file, forget-file, callback, poll, poll-end, add-webhook,
+commands    open, grant, adjust, change-plan, recount, submit, submit-each, claim, start, beat, checkpoint, step,
+            finish, webhook, cancel, reserve, consume, release, expire, recover, forget, requeue, discard, remove, pool,
+            pause, resume, resize, elect, api-key, revoke, use, turn, end-turn, open-breaker, close-breaker, upload,
+            save, copy, stored, remove-file, expire-file, forget-file, callback, poll, poll-end, add-webhook,
             remove-webhook, enable-webhook, rotate-webhook, test-webhook, resend, stay, leave, hear, end-session,
             refund, begin-bulk, hold-bulk, advance, stop-bulk; `as ACTOR` before any of them; lines indented below
             `together` are one commit group
@@ -230,6 +230,9 @@ class _ScenarioRun:
 
     def _do_change_plan(self, line: Line) -> c.Command:
         return c.ChangePlan(*line.words)
+
+    def _do_recount(self, line: Line) -> c.Command:
+        return c.RecountAccount(*line.words)
 
     def _do_submit(self, line: Line) -> c.Command:
         account, names = line.words

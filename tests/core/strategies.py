@@ -493,6 +493,7 @@ _CREDITS = _make(
     c.Credit, account_id=_ACCOUNTS, amount=_AMOUNTS, kind=_pick("grant", "grant", "adjust"), key=_SHORT_KEYS
 )
 _CHANGES_OF_PLAN = _make(c.ChangePlan, account_id=_ACCOUNTS, plan=_PLANS)
+_RECOUNTS = _make(c.RecountAccount, account_id=_ACCOUNTS)
 _OPENS = _make(c.OpenAccount, account_id=_pick("ana", "zoe"), plan=_PLANS, credits=_AMOUNTS)
 _FORGETS = _make(c.ForgetKey, account_id=_ACCOUNTS, scope=_pick("submit", "grant"), key=_pick("k1", "k2", "k3"))
 _PAUSES = _make(c.PausePool, name=_POOLS, paused=_pick(False, False, True))
@@ -733,6 +734,7 @@ _KINDS: list[SearchStrategy[Any]] = [
     *[_RESERVES] * 2,
     *[_RESERVATION_ENDS] * 2,
     _CHANGES_OF_PLAN,
+    _RECOUNTS,
     *(_HEARTBEATS, _HEARTBEATS, _CHECKPOINTS, _STEPS, _REPORTS, _NOTES),
     *(_DISCARDS, _REFUNDS, _OPENS, _FORGETS, _PAUSES, _RESIZES, _ELECTIONS, _WORDS),
     *(_JOINS, _API_KEYS, _API_KEYS, _HOOKS, _HOOKS, _HOOKS),

@@ -65,6 +65,8 @@ def told(outcome: o.Outcome) -> Told:
         case o.ApiKeyChanged(key):
             facts = {"until": key.expires_at, "account": key.account_id, "scope": key.scope}
             return "revoked" if key.revoked_at is not None else "made", {**facts, "changed": outcome.changed}
+        case o.Recounted():
+            return "recounted" if outcome.changed else "unchanged", {**outcome.corrected}
         case o.Used():
             return "used", {}
         case o.TurnTaken():

@@ -58,6 +58,7 @@ ACTS = """
     as boss refund j2
     as boss begin-bulk b1 cancel total=1
     as boss stop-bulk b1
+    as boss recount ana
 """
 
 
@@ -100,6 +101,7 @@ def test_every_act_of_a_person_leaves_its_line() -> None:
         ("refund", "job j2"),
         ("begin_bulk_act", "bulk act b1"),
         ("stop_bulk_act", "bulk act b1"),
+        ("recount", "account ana"),
     ]
 
 

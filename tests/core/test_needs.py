@@ -19,6 +19,10 @@ NEW = new_job("j9", "upscale", "gpu", "{}", cost=1)
     [
         (c.OpenAccount("ana", "free"), Needs(accounts={"ana"})),
         (c.ChangePlan("ana", "free"), Needs(accounts={"ana"}, parked_of={"ana"})),
+        (
+            c.RecountAccount("ana"),
+            Needs(accounts={"ana"}, parked_of={"ana"}, rows_of={"ana"}, keyed={("FileUsage", "ana")}),
+        ),
         (c.Credit("ana", 1, "grant"), Needs(accounts={"ana"})),
         (c.Credit("ana", 1, "grant", key="k"), Needs(accounts={"ana"}, keys={("ana", "grant", "k")})),
         (c.Submit("ana", (NEW,)), Needs(accounts={"ana"}, reservations_of={"ana"})),

@@ -167,7 +167,7 @@ def test_a_line_is_written_for_what_was_done_in_a_name_and_never_changed(workloa
 
 ACTS_OF_PEOPLE = (
     *(c.OpenAccount, c.ChangePlan, c.Credit, c.Submit, c.Finish, c.CancelJob, c.Recover, c.Requeue),
-    *(c.Resubmit, c.Discard, c.RefundJob, c.BeginBulkAct, c.StopBulkAct),
+    *(c.RecountAccount, c.Resubmit, c.Discard, c.RefundJob, c.BeginBulkAct, c.StopBulkAct),
     *(c.Reserve, c.EndReservation, c.DeclarePool, c.PausePool, c.ResizePool, c.CreateApiKey, c.RevokeApiKey),
     *(c.OpenBreaker, c.CloseBreaker, c.RemoveFile, c.RemoveWork),
     *(c.AddEndpoint, c.ChangeEndpoint, c.RotateSecret, c.PingEndpoint, c.ResendDelivery),

@@ -42,7 +42,7 @@ def _asked(command: c.Command) -> int:
             return 1 + 2 * len(figures)
         case c.ForgetRollups(keys=keys):
             return len(keys)
-        case c.ChangePlan():
+        case c.ChangePlan() | c.RecountAccount():
             # All that the account has parked may have room now.
             return 1 + 20
         case _:

@@ -223,7 +223,9 @@ async def test_no_commit_group_ever_reads_a_whole_table(postgres_url: str) -> No
     await PostgresStore(postgres_url).migrate()
     async with connected(postgres_url) as connection:
         await connection.execute(BEGIN)
-        loads = map(load_statements.statement, ((*load_statements.LOCKS, *LOCK_KEYED.values()), load_statements.READS))
+        # Only the repair of an account counts rows, and the hot tables have no index by account.
+        reads = tuple(part for part in load_statements.READS if part is not load_statements.ROWS_OF)
+        loads = map(load_statements.statement, ((*load_statements.LOCKS, *LOCK_KEYED.values()), reads))
         nothing = {"text": "{}", "int8": 0, "uuid": str(uuid4())}
         for text in (*loads, write.statement(write.PARTS, False)):
             parameters = (await connection.prepare(text)).get_parameters()

@@ -11,7 +11,21 @@ from collections.abc import Iterator
 from .dataset import State
 from .library import EMPTY
 from .policy import CREDITS_LOW_HOOK
-from .records import HELD, Account, Awaiting, Entry, File, FileUsage, Job, Leased, PageSessions, Parked, Ready, Status
+from .records import (
+    HELD,
+    Account,
+    AccountRows,
+    Awaiting,
+    Entry,
+    File,
+    FileUsage,
+    Job,
+    Leased,
+    PageSessions,
+    Parked,
+    Ready,
+    Status,
+)
 from .states import BIRTHS, FINAL, is_legal
 
 
@@ -97,6 +111,28 @@ def _counters(state: State) -> Iterator[str]:
             yield f"account {account.id} counts {account.reserved} active reservations, there are {held[account.id]}"
     for account_id in counted:
         yield f"there are jobs of account {account_id}, which does not exist"
+
+
+def rows_of(state: State, account_id: str) -> AccountRows:
+    """The rows of one account, counted."""
+    jobs = [job for job in state.jobs.values() if job.account_id == account_id]
+    places = [job.place for job in jobs if job.place is not None]
+    account = state.accounts.get(account_id)
+    latest = state.jobs.get((account and account.latest_job) or "")
+    files = [file for file in state.of(File).values() if file.account_id == account_id and file.state != "removed"]
+    return AccountRows(
+        account_id,
+        jobs=len(jobs),
+        active=len(places),
+        admitted=sum(not isinstance(place, Parked) or place.behind is not None for place in places),
+        parked=sum(isinstance(place, Parked) and place.due_at is None for place in places),
+        reserved=sum(r.account_id == account_id and r.state == "active" for r in state.reservations.values()),
+        files=len(files),
+        size=sum(file.size for file in files),
+        names_ended_job=account is not None
+        and account.latest_job is not None
+        and (latest is None or latest.place is None),
+    )
 
 
 def _account_counters(account: Account, counted: Counter[str], state: State) -> Iterator[str]:

@@ -49,6 +49,18 @@ class AccountChanged(Struct, frozen=True, gc=False):
     """The number of the ledger line that was written; for a key that was used before, then."""
 
 
+class Recounted(Struct, frozen=True, gc=False):
+    """What was added to the counters of an account, by name, and how many parked jobs became ready."""
+
+    account_id: str
+    corrected: dict[str, int]
+    promoted: int = 0
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.corrected or self.promoted)
+
+
 class Rate(Struct, frozen=True, gc=False):
     """The plan's jobs per hour, how many of them are left, and the seconds until the next hour."""
 
@@ -350,6 +362,7 @@ class Elected(Struct, frozen=True, gc=False):
 Outcome = (
     Refusal
     | AccountChanged
+    | Recounted
     | Submitted
     | Claimed
     | Held

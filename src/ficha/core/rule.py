@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from .codes import Code
 from .commands import Command
 from .outcomes import Outcome
-from .records import ContentName, Keyed, KeyedName, KeyName
+from .records import AccountRows, ContentName, Keyed, KeyedName, KeyName
 from .snapshot import Snapshot
 from .workspace import Workspace
 
@@ -49,6 +49,7 @@ class Needs(Struct):
     api_keys: by id, under the one lock that all changes of API keys share.
     api_keys_of: names of which all keys that were not revoked are wanted, under the same lock.
     hooks_of: jobs of which all pending hooks are wanted; they come and stay under the lock of the job's account.
+    rows_of: accounts whose rows are counted, after locking them.
     """
 
     accounts: set[str] = field(default_factory=set)
@@ -69,6 +70,7 @@ class Needs(Struct):
     api_keys: set[str] = field(default_factory=set)
     api_keys_of: set[str] = field(default_factory=set)
     hooks_of: set[str] = field(default_factory=set)
+    rows_of: set[str] = field(default_factory=set)
 
     def find(self, kind: type[Keyed], *keys: str) -> None:
         """Adds keyed records of this kind."""
@@ -95,6 +97,7 @@ class Needs(Struct):
             api_keys=dict.fromkeys(self.api_keys),
             api_keys_of={name: [] for name in self.api_keys_of},
             hooks_of={job_id: [] for job_id in self.hooks_of},
+            rows_of={account: AccountRows(account) for account in self.rows_of},
         )
 
 

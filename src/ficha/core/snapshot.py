@@ -8,6 +8,7 @@ from msgspec.structs import astuple
 from .records import (
     HELD,
     Account,
+    AccountRows,
     AnyKeyed,
     ApiKey,
     ApiKeyUse,
@@ -56,6 +57,7 @@ class Snapshot(Struct):
     api_keys: dict[str, ApiKey | None] = field(default_factory=dict)
     api_keys_of: dict[str, list[ApiKey]] = field(default_factory=dict)
     hooks_of: dict[str, list[PendingHook]] = field(default_factory=dict)
+    rows_of: dict[str, AccountRows] = field(default_factory=dict)
 
     def add_contents(self) -> list[ContentName]:
         """Adds, as not found, the content of every job that may be claimed, and names those that are to be read: most

@@ -17,6 +17,7 @@ from .policy import Plan, Policy
 from .records import (
     WAITING,
     Account,
+    AccountRows,
     AnyKeyed,
     ApiKey,
     ApiKeyUse,
@@ -27,6 +28,7 @@ from .records import (
     ContentName,
     Entry,
     Event,
+    FileUsage,
     HookName,
     Job,
     JobSpec,
@@ -96,6 +98,8 @@ class Workspace:
             if snapshot.hooks_of
             else _NOTHING
         )
+        self._loaded = snapshot
+        self._recounted: set[str] = set()
         self._ready = _Loaded({pool: self._queue(ids) for pool, ids in snapshot.ready.items()})
         self._parked = _Loaded({account: self._queue(ids) for account, ids in snapshot.parked.items()})
         self._jobs_before: dict[str, Job | None] = {}
@@ -178,6 +182,18 @@ class Workspace:
 
     def plan(self, account: Account) -> Plan | None:
         return self.policy.plans.get(account.plan)
+
+    def as_loaded(self, account_id: str) -> tuple[Account | None, FileUsage, AccountRows] | None:
+        """The account, its file usage and its rows as they were loaded, before any command of the group; None from the
+        second time on. The commands of the group keep the counters in step, so what was wrong then is wrong now."""
+        if account_id in self._recounted:
+            return None
+        self._recounted.add(account_id)
+        if account_id not in self._loaded.rows_of:
+            raise NotLoaded(f"the rows of {account_id!r} were not loaded: `needs` must name it")
+        usage = self._loaded.keyed.get((FileUsage.__name__, account_id))
+        assert usage is None or isinstance(usage, FileUsage)
+        return self._loaded.accounts[account_id], usage or FileUsage(account_id), self._loaded.rows_of[account_id]
 
     def add_entry(self, entry: Entry) -> None:
         self._changes.entries.append(entry)

@@ -6,7 +6,7 @@ Each noun has a file; everything is imported from here.
 
 from __future__ import annotations
 
-from .accounts import ChangePlan, Credit, ForgetKey, OpenAccount
+from .accounts import ChangePlan, Credit, ForgetKey, OpenAccount, RecountAccount
 from .api_keys import CreateApiKey, RevokeApiKey, UseApiKey
 from .base import Command
 from .bulk_acts import AdvanceBulkAct, BeginBulkAct, HoldBulkAct, StopBulkAct
@@ -98,6 +98,7 @@ __all__ = [
     "OpenBreaker",
     "PausePool",
     "PingEndpoint",
+    "RecountAccount",
     "Recover",
     "RefundJob",
     "RegisterWorker",
@@ -138,6 +139,7 @@ UnwrappedCommand = (
     OpenAccount
     | ChangePlan
     | Credit
+    | RecountAccount
     | Submit
     | Claim
     | ClaimJob

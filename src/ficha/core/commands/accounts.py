@@ -33,6 +33,12 @@ class Credit(Command, frozen=True):
     key: str | None = None
 
 
+class RecountAccount(Command, frozen=True):
+    """Puts an account's counters right where they disagree with its rows. Money is never changed."""
+
+    account_id: str
+
+
 class ForgetKey(Command, frozen=True):
     account_id: str
     scope: KeyScope

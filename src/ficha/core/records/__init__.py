@@ -8,7 +8,7 @@ Payloads and results are JSON text that no rule reads; they are passed beside th
 Each noun has a file; everything is imported from here.
 """
 
-from .accounts import Account, Entry, EntryKind, Key, KeyName, KeyScope, Reservation, ReservationState
+from .accounts import Account, AccountRows, Entry, EntryKind, Key, KeyName, KeyScope, Reservation, ReservationState
 from .api_keys import ApiKey, ApiKeyScope, ApiKeyUse, AuditLine
 from .base import Record
 from .bulk_acts import BulkAct, BulkFailure, BulkState, BulkVerb
@@ -27,6 +27,7 @@ __all__ = [
     "HELD",
     "WAITING",
     "Account",
+    "AccountRows",
     "AnyKeyed",
     "ApiKey",
     "ApiKeyScope",

@@ -42,6 +42,21 @@ class Account(Record, frozen=True):
     """Ledger entries so far; the next one gets this number plus one."""
 
 
+class AccountRows(Record, frozen=True):
+    """What an account's counters have to agree with, counted from the rows themselves."""
+
+    account_id: str
+    jobs: int = 0
+    active: int = 0
+    admitted: int = 0
+    parked: int = 0
+    reserved: int = 0
+    files: int = 0
+    size: int = 0
+    names_ended_job: bool = False
+    """Whether `latest_job` of the account is a job that is not active."""
+
+
 class Entry(Record, frozen=True):
     """One immutable ledger line. `number` counts the account's entries from one."""
 

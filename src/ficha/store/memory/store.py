@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from ...core.dataset import State
 from ...core.history import without_quotes
+from ...core.invariants import rows_of
 from ...core.needs import PROMOTIONS_PER_SLOT, Needs
 from ...core.policy import MILLISECOND
 from ...core.records import WAITING, Awaiting, Entry, EntryKind, Event, Figures, Job, Leased, Parked, Ready
@@ -126,6 +127,7 @@ class MemoryStore:
             hooks_of={
                 job_id: [hook for hook in state.hooks.values() if hook.job_id == job_id] for job_id in needs.hooks_of
             },
+            rows_of={account: rows_of(state, account) for account in needs.rows_of},
         )
         snapshot.contents.update({name: state.contents.get(name) for name in snapshot.add_contents()})
         return snapshot

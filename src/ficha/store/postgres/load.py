@@ -113,6 +113,7 @@ async def _read(
     asked.add(s.API_KEYS, uuids(needs.api_keys))
     asked.add(s.API_KEYS_OF, sorted(needs.api_keys_of))
     asked.add(s.HOOKS_OF, uuids(needs.hooks_of))
+    asked.add(s.ROWS_OF, sorted(needs.rows_of))
     asked.add(s.NOW)
     asked_at = time.monotonic()
     found = await connection.fetch(asked.text(), *asked.values)

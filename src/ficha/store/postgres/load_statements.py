@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from ...core.records import Content
 from ...core.snapshot import Snapshot
+from ..account_rows import account_rows, row_counts
 from ..sql import tables as t
 from ..sql.jobs import JOB_WIDTH, job_columns
 from ..sql.tables import Row, Table
@@ -309,11 +310,14 @@ API_KEYS_OF: Final = _found(
     t.API_KEYS, "text[]", "k.name = ANY ({0}) AND k.revoked_at IS NULL", _onto("api_keys_of", t.API_KEYS.record)
 )
 HOOKS_OF: Final = _found(t.HOOKS, "uuid[]", "k.job_id = ANY ({0})", _onto("hooks_of", t.HOOKS.record))
+ROWS_OF: Final = load_part(
+    "text[]", other(row_counts("w.id"), "unnest({0}) AS w (id)"), take=_into("rows_of", account_rows)
+)
 NOW: Final = load_part("", f"SELECT {_NO_JOB}, {{part}}, NULL::text, ROW({SQL.clock})")
 """Always the last part."""
 
 READS: Final = (
     *(JOBS, KEYS_AND_JOBS, CANDIDATES, PARKED_JOBS, PARKED_WITH_PAYLOADS, PAYLOADS, STEPS, RESERVATIONS),
-    *(RESERVATIONS_ACTIVE, POOLS, CONTENTS, BATCHES, API_KEYS, API_KEYS_OF, HOOKS_OF, NOW),
+    *(RESERVATIONS_ACTIVE, POOLS, CONTENTS, BATCHES, API_KEYS, API_KEYS_OF, HOOKS_OF, ROWS_OF, NOW),
 )
 """Every part of stage 2, in the statement's order."""

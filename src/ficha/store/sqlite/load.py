@@ -11,6 +11,7 @@ import apsw
 from ...core.needs import PROMOTIONS_PER_SLOT, Needs
 from ...core.records import Content, Job
 from ...core.snapshot import Snapshot
+from ..account_rows import account_rows, row_counts
 from ..schema_name import in_schema
 from ..sql import tables as t
 from ..sql.jobs import HOT_ROWS, JOB_WIDTH, job_columns, job_of
@@ -42,6 +43,7 @@ CONTENTS = (
 )
 HOOKS_OF = f"SELECT {SQL.selected(t.HOOKS, 'h')} FROM hooks h WHERE job_id = ?"
 API_KEYS_OF = f"SELECT {SQL.selected(t.API_KEYS, 'k')} FROM api_keys k WHERE name = ? AND revoked_at IS NULL"
+ROWS_OF = in_schema(f"SELECT {row_counts('k.value')} FROM carray(?) k", "")
 
 NAMED = {
     table.name: f"SELECT {SQL.selected(table, 't')} FROM {table.name} t WHERE {table.key[0]} = ?"
@@ -79,6 +81,8 @@ def load(db: apsw.Connection, needs: Needs, now: int, remembered: SqliteRowCache
     if needs.hooks_of:
         for row in db.executemany(HOOKS_OF, _singles(needs.hooks_of)):
             snapshot.hooks_of[row[1]].append(t.HOOKS.record(row))
+    if needs.rows_of:
+        snapshot.rows_of.update({row[0]: account_rows(row) for row in db.execute(ROWS_OF, _array(needs.rows_of))})
     _load_ready(db, needs, snapshot)
     if contents := [*needs.contents, *snapshot.add_contents()]:
         for row in db.executemany(CONTENTS, contents):

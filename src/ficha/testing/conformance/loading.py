@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ...core import commands as c
+from ...core.invariants import rows_of
 from ...core.needs import KeyName, Needs
 from ...core.outcomes import Claimed, Submitted
-from ...core.records import Parked
+from ...core.records import AccountRows, Parked
 from ...core.snapshot import Snapshot
 from ..comparing import comparable
 from ..driver import Driver
@@ -144,6 +145,21 @@ class LoadingConformance:
         await assert_loaded(driver, Needs(accounts={"bob"}, parked_of={"bob"}), snapshot)
         snapshot.jobs[first] = driver.expected.jobs[first]
         await assert_loaded(driver, Needs(accounts={"bob"}, parked_of={"bob"}, owned_jobs={first}), snapshot)
+
+    async def test_the_rows_of_an_account_are_counted_on_request(self, driver: Driver) -> None:
+        await open_house(driver)
+        await driver.run(c.OpenAccount("bobby", "pair", 100))
+        for account in ("bob", "bobby"):
+            for _ in range(4):
+                await submit(driver, account)
+        await driver.one(c.Submit("bob", (new_job(driver.new_id()),), delay_ms=1), Submitted)
+        await driver.run(c.Claim("w1", ("gpu",), 1), c.Reserve(driver.new_id(), "bob"))
+        await driver.run(c.BeginFile(driver.new_id(), "bob", "cat.png", least=7))
+        loaded = await driver.load(Needs(accounts={"bob", "bobby"}, rows_of={"bob", "bobby"}))
+        assert loaded.rows_of == {name: rows_of(driver.expected, name) for name in ("bob", "bobby")}
+        assert loaded.rows_of["bob"].files == 1
+        nothing = await driver.load(Needs(accounts={"nobody"}, rows_of={"nobody"}))
+        assert nothing.rows_of == {"nobody": AccountRows("nobody")}
 
     async def test_an_account_named_without_a_job_has_an_empty_list_of_parked_jobs(self, driver: Driver) -> None:
         # Rules add the jobs that are parked within the commit group to this list, so it must exist.
