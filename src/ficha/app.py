@@ -17,6 +17,7 @@ from . import validation as arg
 from .core.commands import DeclarePool
 from .core.outcomes import PoolChanged
 from .core.policy import Plan, Webhooks
+from .core.pools import CONCURRENCY
 from .core.records import Pool
 from .declared_parts import DeclaredParts
 from .engine.committer import CommitLimits
@@ -35,7 +36,6 @@ from .store.connect import connect, store_for
 from .store.schema_name import DEFAULT_SCHEMA, schema_problem
 from .validation import Limits
 from .worker import (
-    CONCURRENCY,
     BulkRunner,
     Collector,
     DeliveryRunner,

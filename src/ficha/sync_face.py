@@ -192,6 +192,7 @@ class SyncOperations:
     wait_for_bulk_acts = plain(AllOperations.wait_for_bulk_acts)
     pools = plain(AllOperations.pools)
     queue_length = plain(AllOperations.queue_length)
+    queue_depth = plain(AllOperations.queue_depth)
     pause_pool = plain(AllOperations.pause_pool)
     resume_pool = plain(AllOperations.resume_pool)
     resize_pool = plain(AllOperations.resize_pool)

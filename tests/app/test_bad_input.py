@@ -247,6 +247,7 @@ async def test_names(app: Ficha) -> None:
         "one of the pools": lambda app, bad: app.claim(["gpu", bad], worker="w"),
         "pool to pause": lambda app, bad: app.pause_pool(bad),
         "length of a pool": lambda app, bad: app.queue_length(bad),
+        "depth of a pool": lambda app, bad: app.queue_depth(bad),
         "checkpoint": lambda app, bad: app.checkpoint(lease, bad),
         "step": lambda app, bad: app.save_step(lease, bad, 1),
         "reference": lambda app, bad: app.accept(lease, bad),

@@ -84,6 +84,7 @@ def _calls(app: Ficha, job_id: str, lease: Lease) -> Iterator[object]:
     yield app.discard(job_id)
     yield app.pools()
     yield app.queue_length("gpu")
+    yield app.queue_depth("gpu")
     yield app.pause_pool("gpu")
     yield app.resume_pool("gpu")
     yield app.resize_pool("gpu", 1)

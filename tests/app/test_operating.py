@@ -110,6 +110,34 @@ async def test_a_dead_letter_is_not_run_again_on_credit(app: Ficha) -> None:
 # Pools
 
 
+async def test_an_autoscaler_learns_how_many_workers_have_work(app: Ficha) -> None:
+    async def depth(**asked: int) -> tuple[int, int, int, int]:
+        found = await app.queue_depth("gpu", **asked)
+        return found.ready, found.running, found.busy, found.wanted_workers
+
+    assert await depth() == (0, 0, 0, 0)
+    for number in range(6):
+        await app.submit("upscale", {"image": str(number)}, account="ana")
+    assert await depth() == (6, 0, 0, 1), "there are three slots"
+    assert await depth(concurrency=2) == (6, 0, 0, 2)
+    assert await depth(concurrency=1, count_up_to=2) == (2, 0, 0, 2)
+    leases = await app.claim("gpu", limit=2, worker="w1")
+    assert await depth(concurrency=1) == (4, 2, 2, 3)
+    await app.accept(leases[0], "ref")
+    assert await depth(concurrency=1) == (4, 1, 2, 2), "a provider has one of them"
+    await app.pause_pool("gpu")
+    assert await depth(concurrency=1) == (4, 1, 2, 1)
+    found = await app.queue_depth("gpu")
+    assert (found.pool, found.slots, found.paused) == ("gpu", 3, True)
+    assert (await app.queue_depth("cpu")).slots is None
+    with pytest.raises(NotFound, match="no pool 'none'"):
+        await app.queue_depth("none")
+    for asked in ({"concurrency": 0}, {"concurrency": 10**6}, {"count_up_to": 0}, {"count_up_to": 100_001}):
+        with pytest.raises(InvalidArgument, match=f"{next(iter(asked))} must be a whole number from 1"):
+            await depth(**asked)
+    await depth(count_up_to=100_000)
+
+
 async def test_a_pool_can_be_paused_resumed_and_resized(app: Ficha) -> None:
     for number in range(6):
         await app.submit("upscale", {"image": str(number)}, account="ana")

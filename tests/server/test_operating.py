@@ -39,6 +39,21 @@ def test_health_figures_and_recovery(server: Served, admin: httpx.Client, name: 
     refused(admin.post("/api/system/recover/0198f1a2-7c3e-7d4b-9a51-3f6c2e8b7a10"), 404, "NOT_FOUND")
 
 
+@pytest.mark.req("E9")
+def test_the_depth_of_a_queue_is_for_operators_machines(server: Served, admin: httpx.Client, name: str) -> None:
+    with Client(str(admin.base_url), server.admin) as client:
+        told = client.queue_depth("gpu", concurrency=20, count_up_to=10)
+    found = admin.get("/api/admin/queue-depth", params={"pool": "gpu", "concurrency": 20, "count_up_to": 10}).json()
+    assert found.keys() == {"pool", "ready", "running", "busy", "slots", "paused", "wanted_workers"}
+    assert (found["pool"], told.pool, found["slots"], told.slots) == ("gpu", "gpu", 3, 3)
+    refused(admin.get("/api/admin/queue-depth", params={"pool": "none"}), 404, "NOT_FOUND")
+    for bad in ({}, {"pool": "gpu", "count_up_to": 100_001}, {"pool": "gpu", "concurrency": 0}):
+        refused(admin.get("/api/admin/queue-depth", params=bad), 422, "INVALID_ARGUMENT")
+    with server.client(server.account(name)) as user, server.client(server.service) as service:
+        for other in (user, service):
+            refused(other.get("/api/admin/queue-depth", params={"pool": "gpu"}), 403, "FORBIDDEN")
+
+
 def test_a_users_resume_is_bound_by_the_plan_and_an_operators_is_not(server: Served, name: str) -> None:
     with server.client(server.account(name, plan="single")) as user, server.client(server.service) as service:
         asked = {"items": [{"tool": "anything", "payload": {"of": name}}]}

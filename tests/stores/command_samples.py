@@ -592,6 +592,7 @@ def questions() -> dict[str, Question]:
         "steps": Question(q.ListSteps(job), 1),
         "what is due": Question(q.GetDue(600_000, 86_400_000, 200), 200),
         "pools": Question(q.ListPools(), 10),
+        "depth of a pool": Question(q.GetQueueDepth("gpu", 50), 50),
         "workers": Question(q.ListWorkers(600_000), 50),
         "figures": Question(q.GetStats(600_000), 10),
         "how far figures are added up": Question(q.GetFigurePoint(), 1),

@@ -115,6 +115,7 @@ def natures(population: Population) -> dict[str, Nature]:
         "files that jobs made": nature(everything, "an operator's question, for which there is no index", "files"),
         "how many messages are owed": nature(waiting, "counts them"),
         "providers": nature(50, "all of them", "provider_states", "provider_outages"),
+        "depth of a pool": nature(held, "counts what is held, as every claim does"),
         "pools": nature(waiting, "counts what is ready and parked in each", "parked"),
         "workers": nature(
             held, "what became of runs is added up, and what is held is counted", "workers", "worker_counts", "leases"

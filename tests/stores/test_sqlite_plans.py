@@ -100,6 +100,7 @@ def natures(population: Population) -> dict[str, Nature]:
         "files that jobs made": nature(everything, "an operator's question, for which there is no index"),
         "how many messages are owed": nature(waiting, "counts them"),
         "providers": nature(50, "all of them", "provider_states", "provider_outages"),
+        "depth of a pool": nature(held, "counts what is held, as every claim does"),
         "pools": nature(waiting, "counts what is ready and parked in each"),
         "workers": nature(held, "counts what each of them holds"),
         "figures": nature(waiting, "counts all that is active"),

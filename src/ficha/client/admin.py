@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from .. import validation as arg
 from ..core.outcomes import Discarded, Recovered
+from ..core.pools import CONCURRENCY, COUNTED_READY
 from ..engine.sweeper import SweepReport
 from ..engine.views import (
     FinishView,
@@ -20,6 +21,7 @@ from ..engine.views import (
     Page,
     PoolView,
     ProviderView,
+    QueueDepthView,
     Requeued,
     Whole,
     WorkerView,
@@ -94,6 +96,17 @@ class AdminMethods(RequestMethods):
     def pools(self) -> Flow[list[PoolView]]:
         """All pools: slots, how many are busy, how many jobs are ready."""
         return (yield from self.get("/api/admin/pools", Whole[PoolView])).items
+
+    @operation
+    def queue_depth(
+        self, pool: str, *, concurrency: int = CONCURRENCY, count_up_to: int = COUNTED_READY
+    ) -> Flow[QueueDepthView]:
+        """How much work a pool has, and how many workers have some now, if each runs `concurrency` jobs (10) at a time.
+        The count of ready jobs ends at `count_up_to` (10,000)."""
+        named = arg.name(pool, "a pool")
+        return self.get(
+            "/api/admin/queue-depth", QueueDepthView, pool=named, concurrency=concurrency, count_up_to=count_up_to
+        )
 
     @operation
     def pause_pool(self, pool: str) -> Flow[PoolView]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec.structs import replace
 
@@ -15,6 +15,11 @@ from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
 WaitReason = Literal["schedule", "account_limit", "equal_job", "pool_paused", "pool_full", "place"]
+COUNTED_READY: Final = 10_000
+COUNTED_READY_MOST: Final = 100_000
+"""At how many ready jobs a count of them ends, unless the caller says otherwise, and at the latest."""
+CONCURRENCY: Final = 10
+"""How many jobs a worker holds at a time, unless it says otherwise or a tool takes more of them per call."""
 
 
 def declare_pool(ws: Workspace, command: DeclarePool) -> PoolChanged | Refusal:
@@ -83,6 +88,14 @@ def why_not_yet(pool: Pool | None, occupied: int) -> WaitReason:
     if pool is not None and pool.limit is not None and occupied >= pool.limit:
         return "pool_full"
     return "place"
+
+
+def wanted_workers(pool: Pool, *, occupied: int, running: int, ready: int, concurrency: int) -> int:
+    """How many workers, each of `concurrency` jobs at a time, have work now: for the jobs that workers have, and for
+    the ready ones that there is a slot for. A job that a provider has takes a slot and no worker."""
+    free = ready if pool.limit is None else max(0, pool.limit - occupied)
+    startable = 0 if pool.paused else min(ready, free)
+    return -(-(running + startable) // concurrency)
 
 
 def _needs_pool(wanted: Needs, command: DeclarePool | PausePool | ResizePool) -> None:

@@ -254,6 +254,10 @@ class Queries:
     async def pools(self) -> list[v.PoolView]:
         return [v.pool_view(counts) for counts in await self._reader.read(q.ListPools())]
 
+    async def queue_depth(self, pool: str, concurrency: int, count_up_to: int) -> v.QueueDepthView | None:
+        found = await self._reader.read(q.GetQueueDepth(pool, count_up_to))
+        return None if found is None else v.queue_depth_view(found, concurrency)
+
     async def overview(self, asked: v.OverviewRange, stuck_ms: int) -> v.Overview:
         """Figures over time and what to look at. Many who look at the same range cause one computation a second."""
         made_at, making = self._overviews.get(asked, (float("-inf"), None))

@@ -10,7 +10,9 @@ from .. import validation as arg
 from ..core import commands as c
 from ..core.outcomes import Discarded, Finished, PoolChanged, Recounted, Recovered, Submitted
 from ..core.policy import MILLISECOND
+from ..core.pools import CONCURRENCY, COUNTED_READY, COUNTED_READY_MOST
 from ..core.records import Pool
+from ..core.refusals import no_pool
 from ..engine.sweeper import SweepReport
 from ..engine.views import (
     AuditView,
@@ -22,9 +24,11 @@ from ..engine.views import (
     Overview,
     Page,
     PoolView,
+    QueueDepthView,
     WorkerView,
     finish_view,
 )
+from ..errors import Refused
 from ..ids import new_id
 from ..store.base import ListAudit, ListJobs, Stats
 from .files import FileOperations
@@ -91,6 +95,25 @@ class AdminOperations(FileOperations):
     async def queue_length(self, pool: str) -> int:
         """How many jobs of the pool are queued: ready to be started, or parked."""
         return await self.queries.queue_length(arg.name(pool, "a pool"))
+
+    async def queue_depth(
+        self, pool: str, *, concurrency: int = CONCURRENCY, count_up_to: int = COUNTED_READY
+    ) -> QueueDepthView:
+        """How much work a pool has, and how many workers have some now: what an autoscaler asks for. It is
+        cheap, however many jobs wait.
+
+        concurrency: how many jobs a worker runs at a time. Defaults to 10, as for a worker.
+        count_up_to: at so many ready jobs the count ends. Defaults to 10,000; at most 100,000.
+        """
+        named = arg.name(pool, "a pool")
+        found = await self.queries.queue_depth(
+            named,
+            arg.count(concurrency, "concurrency", self.limits.claim_jobs),
+            arg.count(count_up_to, "count_up_to", COUNTED_READY_MOST),
+        )
+        if found is None:
+            raise Refused.of(no_pool(named))
+        return found
 
     async def pause_pool(self, pool: str) -> Pool:
         """Starts nothing new in the pool; what runs goes on."""

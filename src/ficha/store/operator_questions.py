@@ -69,9 +69,17 @@ def list_run_events(sql: Dialect, query: q.ListRunEvents, now: int | None) -> As
     return [*map(t.EVENTS.record, (yield page.statement("ORDER BY t.number", query.limit)))]
 
 
+def get_queue_depth(sql: Dialect, query: q.GetQueueDepth, now: int | None) -> Asking[q.QueueDepth | None]:
+    words = {"name": sql.parameter(1, "text"), "limit": sql.parameter(2, "number")}
+    text = sql_file("ficha.store.sql", "queue_depth").format(**words, pool=sql.selected(t.POOLS, "t"))
+    rows = yield Statement(text, (query.pool, query.count_up_to))
+    return q.QueueDepth(t.POOLS.record(rows[0][3:]), *rows[0][:3]) if rows else None
+
+
 OPERATOR_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
     q.ListAudit: list_audit,
     q.ListBatches: list_batches,
     q.SumDeadLetters: sum_dead_letters,
     q.ListRunEvents: list_run_events,
+    q.GetQueueDepth: get_queue_depth,
 }

@@ -10,10 +10,9 @@ from .registration import worker_name
 from .results import ENDINGS, Accepted, Cancel, FinalError, Partial, Retry, UnstorableValue, UserError
 from .starter import Starter
 from .steps import StepMismatch
-from .worker import CONCURRENCY, WorkerLoop, concurrency_for
+from .worker import WorkerLoop, concurrency_for
 
 __all__ = [
-    "CONCURRENCY",
     "ENDINGS",
     "Accepted",
     "BulkRunner",

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from ..backoff import away_pause_s
+from ..core.pools import CONCURRENCY
 from ..engine.views import Lease
 from ..errors import Overloaded, Refused
 from ..futures import wake
@@ -35,8 +36,6 @@ from .wake_event import WakeEvent
 
 log = logging.getLogger("ficha.worker")
 
-CONCURRENCY: Final = 10
-"""How many jobs a worker holds at a time, unless a tool takes more of them per call."""
 POLL_S = 5.0
 """Wake-ups are only hints, so a worker also polls this often."""
 UNKNOWN_TOOL_S = 10.0

@@ -47,7 +47,7 @@ from .overview import (
     history_begins,
     overview,
 )
-from .pools import PoolView, pool_view
+from .pools import PoolView, QueueDepthView, pool_view, queue_depth_view
 from .providers import BreakerState, MarginView, ProviderView, margin_view, provider_view
 from .searches import (
     AttemptView,
@@ -125,6 +125,7 @@ __all__ = [
     "PingMessage",
     "PoolView",
     "ProviderView",
+    "QueueDepthView",
     "Quote",
     "Receipt",
     "RecentRun",
@@ -167,6 +168,7 @@ __all__ = [
     "owner_job_view",
     "pool_view",
     "provider_view",
+    "queue_depth_view",
     "receipt",
     "recent_run",
     "session_view",

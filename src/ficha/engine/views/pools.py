@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ...store.base import PoolCounts
+from ...core.pools import wanted_workers
+from ...store.base import PoolCounts, QueueDepth
 
 
 class PoolView(Struct, frozen=True, kw_only=True):
@@ -17,6 +18,38 @@ class PoolView(Struct, frozen=True, kw_only=True):
     ready: int
     parked: int
     paused: bool
+
+
+class QueueDepthView(Struct, frozen=True, kw_only=True):
+    """How much work a pool has, for whoever starts and stops workers.
+
+    ready: jobs that could start now; counted up to a limit, so it may be more.
+    running: jobs that workers have.
+    busy: slots taken: by those, and by jobs that a provider has.
+    slots: None for no limit.
+    wanted_workers: how many workers have work now. With none of it, 0.
+    """
+
+    pool: str
+    ready: int
+    running: int
+    busy: int
+    slots: int | None
+    paused: bool
+    wanted_workers: int
+
+
+def queue_depth_view(depth: QueueDepth, concurrency: int) -> QueueDepthView:
+    pool, counts = depth.pool, {"occupied": depth.occupied, "running": depth.running, "ready": depth.ready}
+    return QueueDepthView(
+        pool=pool.name,
+        ready=depth.ready,
+        running=depth.running,
+        busy=depth.occupied,
+        slots=pool.limit,
+        paused=pool.paused,
+        wanted_workers=wanted_workers(pool, **counts, concurrency=concurrency),
+    )
 
 
 def pool_view(counts: PoolCounts) -> PoolView:

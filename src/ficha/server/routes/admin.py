@@ -15,6 +15,7 @@ from ... import validation as arg
 from ...core import commands as c
 from ...core.outcomes import Discarded
 from ...core.policy import Plan
+from ...core.pools import CONCURRENCY, COUNTED_READY, COUNTED_READY_MOST
 from ...declarations import NAME_LENGTH
 from ...engine.views import (
     AccountView,
@@ -32,6 +33,7 @@ from ...engine.views import (
     Page,
     PoolView,
     ProviderView,
+    QueueDepthView,
     Requeued,
     Whole,
     WorkerView,
@@ -138,6 +140,20 @@ async def plans(call: Viewer) -> Response:
 async def pools(call: Viewer) -> Response:
     """All pools: slots, how many are busy, how many jobs are ready."""
     return answer(Whole(await call.app.pools()))
+
+
+@routes.get("/queue-depth", summary="How much work a pool has")
+@gives(QueueDepthView, "NOT_FOUND", "INVALID_ARGUMENT")
+async def queue_depth(
+    call: Viewer,
+    pool: Annotated[str, Query(min_length=1, max_length=NAME_LENGTH, description="Which.")],
+    concurrency: Annotated[int, Query(ge=1, description="How many jobs a worker runs at a time.")] = CONCURRENCY,
+    count_up_to: Annotated[
+        int, Query(ge=1, le=COUNTED_READY_MOST, description="At so many ready jobs the count ends.")
+    ] = COUNTED_READY,
+) -> Response:
+    """Jobs that are ready and that run, and how many workers have work now: what an autoscaler asks for."""
+    return answer(await call.app.queue_depth(pool, concurrency=concurrency, count_up_to=count_up_to))
 
 
 @routes.post("/pools/{pool:ficha_name}/pause", summary="Start nothing new in a pool")

@@ -53,7 +53,7 @@ from .jobs import (
     without_texts,
 )
 from .library import CLOCKS_APART, LibraryPart, ListLibrary
-from .pools import ListPools, ListWorkers, PoolCounts, WorkerCounts, WorkerList
+from .pools import GetQueueDepth, ListPools, ListWorkers, PoolCounts, QueueDepth, WorkerCounts, WorkerList
 from .providers import DuePoll, GetMargins, ListPolls, ListProviders, MarginLine, ProviderRow
 from .query import Query
 from .searches import (
@@ -135,6 +135,7 @@ __all__ = [
     "GetMargins",
     "GetPageSessions",
     "GetQueueCounts",
+    "GetQueueDepth",
     "GetRevokedApiKeys",
     "GetSnapshot",
     "GetState",
@@ -186,6 +187,7 @@ __all__ = [
     "ProviderRow",
     "Query",
     "QueueCounts",
+    "QueueDepth",
     "Reader",
     "SchemaChanged",
     "SchemaMismatch",

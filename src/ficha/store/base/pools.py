@@ -22,6 +22,24 @@ class ListPools(Query[list[PoolCounts]], frozen=True):
     """Whether to count ready and parked jobs, which takes longer the more there are. If False, both are 0."""
 
 
+class QueueDepth(Struct, frozen=True):
+    """A pool, how many of its slots are taken, how many of those jobs a worker has (a provider has the others), and how
+    many jobs are ready for a slot."""
+
+    pool: Pool
+    occupied: int
+    running: int
+    ready: int
+
+
+class GetQueueDepth(Query[QueueDepth | None], frozen=True):
+    """One pool; None if there is none of this name."""
+
+    pool: str
+    count_up_to: int
+    """At so many ready jobs the count ends."""
+
+
 class WorkerCounts(Struct, frozen=True):
     """A worker that has registered itself or claimed a job.
 

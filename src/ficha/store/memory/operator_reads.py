@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from ...core.records import Entry, Event
+from ...core.records import Entry, Event, Leased, Ready
 from ...core.runs import TELL_OF_RUNS
 from .. import base as q
 
@@ -56,6 +56,15 @@ def _list_run_events(store: MemoryStore, query: q.ListRunEvents) -> list[Event]:
     return [*kept][: query.limit]
 
 
+def _get_queue_depth(store: MemoryStore, query: q.GetQueueDepth) -> q.QueueDepth | None:
+    pool = store.state.pools.get(query.pool)
+    if pool is None:
+        return None
+    places = [type(job.place) for job in store.state.jobs.values() if job.spec.pool == query.pool]
+    ready = min(places.count(Ready), query.count_up_to)
+    return q.QueueDepth(pool, len(store.held[query.pool]), places.count(Leased), ready)
+
+
 def _list_job_entries(store: MemoryStore, query: q.ListJobEntries) -> list[Entry]:
     return [entry for entry in store.state.entries if entry.job_id == query.job_id]
 
@@ -66,4 +75,5 @@ OPERATOR_READS: Final[dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]
     q.SumDeadLetters: _sum_dead_letters,
     q.ListRunEvents: _list_run_events,
     q.ListJobEntries: _list_job_entries,
+    q.GetQueueDepth: _get_queue_depth,
 }

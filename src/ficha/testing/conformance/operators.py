@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from ...core import commands as c
 from ...core.outcomes import Submitted
+from ...core.records import Pool
 from ...core.runs import TELL_OF_RUNS
 from ...store.base import (
     BatchCounts,
     DeadSum,
     GetBatch,
     GetHistory,
+    GetQueueDepth,
     ListAccounts,
     ListAudit,
     ListBatches,
     ListJobEntries,
     ListRunEvents,
+    QueueDepth,
     SumDeadLetters,
 )
 from ..comparing import comparable
@@ -52,6 +55,15 @@ class OperatorConformance:
         for query, expected in asked.items():
             part = await driver.read(query)
             assert ([one.batch.id for one in part.batches], part.goes_on) == expected, query
+
+    async def test_the_depth_of_a_pools_queue_is_counted_up_to_a_limit(self, driver: Driver) -> None:
+        await one_in_each_place(driver)
+        assert await driver.read(GetQueueDepth("gpu", 100)) == QueueDepth(Pool("gpu", None), 0, 0, 3)
+        assert await driver.read(GetQueueDepth("gpu", 3)) == QueueDepth(Pool("gpu", None), 0, 0, 3)
+        assert await driver.read(GetQueueDepth("gpu", 2)) == QueueDepth(Pool("gpu", None), 0, 0, 2)
+        # Two are with workers, and one is with a provider.
+        assert await driver.read(GetQueueDepth("tpu", 100)) == QueueDepth(Pool("tpu", 3), 3, 2, 0)
+        assert await driver.read(GetQueueDepth("none", 100)) is None
 
     async def test_a_batch_that_others_joined_counts_them(self, driver: Driver) -> None:
         await open_house(driver)
