@@ -111,9 +111,9 @@ def test_no_module_has_the_name_of_another_without_a_reason() -> None:
 
 
 ROOM_SIZES = {
-    "store/postgres": 1_978,
+    "store/postgres": 2_000,
     "store/postgres/optimistic": 800,
-    "store/sqlite": 1_695,
+    "store/sqlite": 1_720,
     "store/sql": 820,
 }
 """Lines of Python that one person reads in a sitting; a room inside another counts for itself."""
