@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypedDict
 
 from msgspec import Meta, Struct
 
+from . import trace_context
 from . import validation as arg
 from .core.records import Status
 from .engine.views import JobText
@@ -88,17 +89,20 @@ class BatchRequest(_Submitting, frozen=True, kw_only=True):
 
 
 class Labels(TypedDict):
-    """The caller's own words for the jobs of a submit."""
+    """The caller's own words for the jobs of a submit, and the caller's trace."""
 
     session: str | None
     correlation_id: str | None
+    trace_context: str | None
 
 
 def labels_of(request: SubmitRequest | BatchRequest) -> Labels:
-    """The labels that a request gives its jobs, checked."""
+    """The labels that a request gives its jobs, checked; and the trace that they are part of."""
+    correlation_id = arg.optional_name(request.correlation_id, "a correlation id")
     return {
         "session": arg.optional_name(request.session, "a session"),
-        "correlation_id": arg.optional_name(request.correlation_id, "a correlation id"),
+        "correlation_id": correlation_id,
+        "trace_context": trace_context.current() or trace_context.checked(correlation_id or ""),
     }
 
 

@@ -189,6 +189,8 @@ def _add_middlewares(server: FastAPI, settings: Settings) -> None:
                 "Last-Event-ID",
                 "Prefer",
                 "Range",
+                "traceparent",
+                "tracestate",
             ],
             expose_headers=[
                 "Content-Range",

@@ -13,6 +13,7 @@ from typing import Any, Final
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .. import trace_context
 from ..core.codes import AnyCode
 from ..ids import new_id
 from .hosting import take_token
@@ -59,6 +60,7 @@ class RequestLog:
         reply = _Reply(send, [*security_headers(scope["scheme"], has_cors=self.has_cors), _id_header(correlation_id)])
         began = time.perf_counter()
         failed: Exception | None = None
+        traced = trace_context.of_request.set(trace_context.from_headers(scope["headers"]))
         try:
             await self.app(scope, receive, reply.send)
         except ClientDisconnect:
@@ -72,6 +74,7 @@ class RequestLog:
             await reply.answer_instead(scope, receive, "OVERLOADED", STOPPING, retry_after_s=1)
             raise
         finally:
+            trace_context.of_request.reset(traced)
             _log_request(scope, reply, (time.perf_counter() - began) * 1_000, failed)
 
 

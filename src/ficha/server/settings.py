@@ -54,8 +54,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     account_uploads: FICHA_ACCOUNT_UPLOADS. Uploads under way per account and process. Defaults to 4.
     environment: FICHA_ENVIRONMENT. The name of this installation, such as `production`, which the console shows above
         every page. Defaults to none.
-    trace_url: FICHA_TRACE_URL. Where a job's trace is shown, with `{correlation_id}` in the place of the job's own; the
-        console links it. Defaults to none.
+    trace_url: FICHA_TRACE_URL. Where a job's trace is shown, with `{trace_id}` or `{correlation_id}` in place of the
+        job's own; the console links it. Defaults to none.
     operator_streams, operator_requests, operator_bytes, operator_uploads: FICHA_OPERATOR_STREAMS,
         FICHA_OPERATOR_REQUESTS, FICHA_OPERATOR_BYTES, FICHA_OPERATOR_UPLOADS. The same per service, admin or
         viewer key. Default to 4,000, 2,000, 512 MiB and 100.
@@ -99,9 +99,10 @@ class Settings(Struct, frozen=True, kw_only=True):
         for proxy in self.trusted_proxies:
             _check_network(proxy)
         if self.trace_url is not None and not (
-            self.trace_url.startswith(("http://", "https://")) and "{correlation_id}" in self.trace_url
+            self.trace_url.startswith(("http://", "https://"))
+            and ("{trace_id}" in self.trace_url or "{correlation_id}" in self.trace_url)
         ):
-            raise SettingError("FICHA_TRACE_URL must be an http URL that has {correlation_id} in it")
+            raise SettingError("FICHA_TRACE_URL must be an http URL that has {trace_id} or {correlation_id} in it")
 
     def __repr__(self) -> str:
         """Without the secrets, because settings are shown in errors and logs."""

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import inspect
 import logging
 import re
@@ -26,6 +25,7 @@ from ..errors import Refused
 from ..file_data import FileData
 from ..job_files import BaseJobFile, FileFacts, JobFile, ThreadJobFile
 from ..store.base import StoreError
+from ..trace_context import run_context
 from .results import FinalError
 from .steps import LeaseCall, Steps, refusing_unstorable
 from .steps import item as item_step
@@ -43,7 +43,6 @@ MAX_NOTES: Final = 1_000
 _RESERVED: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "event", "level", "logger", "timestamp"}
 """Fields that every log line has already; a handler's field of such a name gets an underscore."""
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class Facts(Struct, frozen=True, gc=False):
@@ -64,6 +63,11 @@ class Facts(Struct, frozen=True, gc=False):
     @property
     def tool(self) -> str:
         return self.spec.tool
+
+    @property
+    def trace_context(self) -> str:
+        """That of this run."""
+        return run_context(self.id, self.spec.trace_context, self.epoch)
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -162,12 +166,10 @@ class BaseJobContext:
     def traceparent(self) -> str:
         """The W3C trace context of this run, for the headers of calls to other services.
 
-        If the submit's correlation id is a `traceparent`, its trace is continued; else the job's id is the trace id.
+        The trace is the submit's; that of a job which was submitted without one has the job's id. If the submit's
+        correlation id is a `traceparent`, that counts.
         """
-        given = _TRACEPARENT.fullmatch(self.correlation_id)
-        trace = given[1] if given else self.id.replace("-", "")
-        span = hashlib.sha256(f"{self.id} {self._facts.epoch}".encode()).hexdigest()[:16]
-        return f"00-{trace}-{span}-01"
+        return self._facts.trace_context.partition(" ")[0]
 
     @property
     def resume_point(self) -> str | None:

@@ -112,6 +112,7 @@ export function jobNumber(number: number, now: number): Job {
     provider_cost: tool === "portrait" && finished ? 0.0312 : null,
     batch: chance() > 0.9 ? idOf(500 + (number % 5)) : null,
     correlation_id: `req-${(number * 7919).toString(36)}`,
+    traceparent: null,
     requeue_of: null,
     is_dead_letter: status === "failed" && fate < 0.06,
     created_at: iso(created),

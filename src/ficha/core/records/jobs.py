@@ -37,6 +37,8 @@ class JobSpec(Record, frozen=True):
     content_hash: str | None = None
     session: str | None = None
     correlation_id: str | None = None
+    trace_context: str | None = None
+    """The W3C trace context that it was submitted with (see `trace_context.py`)."""
 
 
 class Job(Record, frozen=True):

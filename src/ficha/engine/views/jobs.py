@@ -43,6 +43,7 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     resume_data, locked_by, provider_ref, provider_cost: the checkpoint's data, the worker that runs it, and the
         external provider's reference and price, in the operator's currency. For operators and workers; None for its
         owner.
+    traceparent: the W3C trace context that it was submitted with, if there was one.
     """
 
     id: str
@@ -94,6 +95,7 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     started_at: datetime | None
     finished_at: datetime | None
     removed_at: datetime | None = None
+    traceparent: str | None = None
 
     @cached_property
     def payload(self) -> Any:
@@ -194,6 +196,7 @@ def job_view(
         started_at=moment_if_any(job.started_at),
         finished_at=moment_if_any(job.finished_at),
         removed_at=moment_if_any(job.removed_at),
+        traceparent=None if job.spec.trace_context is None else job.spec.trace_context.partition(" ")[0],
     )
 
 

@@ -9,8 +9,9 @@ from fastapi import APIRouter, Query
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from ...engine.views import DeadGroups, JobCount, JobPage, JobSearch, SearchWords
+from ...engine.views import DeadGroups, JobCount, JobPage, JobSearch, JobView, SearchWords
 from ...job_search import JOB_SEARCH_LENGTH
+from ...trace_context import trace_id_of
 from ..guard import Viewer
 from ..openapi import gives
 from ..responses import news, polled
@@ -52,14 +53,16 @@ async def page(call: Viewer, job_id: str, if_none_match: IfNoneMatch = None) -> 
     """A job with its history, steps, runs, ledger lines and files, and what an operator could do to it now. Secret
     fields are masked."""
     found = await call.app.job_page(job_id)
-    found = replace(found, trace_url=_trace_url(call.settings.trace_url, found.job.correlation_id))
+    found = replace(found, trace_url=trace_url_of(call.settings.trace_url, found.job))
     return polled(found, call.request, replace(found, job=news(found.job)))
 
 
-def _trace_url(pattern: str | None, correlation_id: str | None) -> str | None:
-    if pattern is None or correlation_id is None:
+def trace_url_of(pattern: str | None, job: JobView) -> str | None:
+    """None where the address needs a correlation id and the job has none. Every job has a trace id."""
+    if pattern is None or (job.correlation_id is None and "{correlation_id}" in pattern):
         return None
-    return pattern.replace("{correlation_id}", quote(correlation_id, safe=""))
+    named = pattern.replace("{trace_id}", trace_id_of(job.id, job.traceparent))
+    return named.replace("{correlation_id}", quote(job.correlation_id or "", safe=""))
 
 
 @routes.get("/dead/groups", summary="Dead letters by error")
