@@ -46,6 +46,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[SERVER] = Server(Path(workerinput["postgres"]))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long and would tell little more on another database is left to `make test-all` there."""
+    for item in items:
+        marker = item.get_closest_marker("long_on")
+        if marker is not None and any(word in item.name.partition("[")[2] for word in marker.args):
+            item.add_marker(pytest.mark.long)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node) -> None:  # pytest-xdist calls this before it starts a worker
     node.workerinput["postgres"] = str(node.config.stash[SERVER].folder)

@@ -61,6 +61,7 @@ def test_a_client_needs_no_database_and_nothing_that_windows_lacks() -> None:
     assert done(code, without=absent).strip() == "made"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("absent", "extra", "code"),
     [

@@ -24,6 +24,7 @@ from tests.support.shop import World, balance, state
 MANY = 10_000
 
 
+@pytest.mark.long_on("memory", "postgresql")
 @pytest.mark.req("E6")
 async def test_ten_thousand_jobs_are_submitted_watched_resumed_and_cancelled(world: World) -> None:
     app = await world.open(max_recoveries=1)

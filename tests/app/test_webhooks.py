@@ -486,6 +486,7 @@ STEPS = (
 )
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
 @pytest.mark.parametrize(("step", "arrived"), STEPS)
 async def test_a_worker_killed_between_two_steps_loses_no_message(url: str, step: str, arrived: int) -> None:

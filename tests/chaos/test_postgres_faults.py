@@ -71,6 +71,7 @@ async def test_connections_that_are_all_taken_delay_and_break_nothing(
     assert struck > 0, "the limit was never reached"
 
 
+@pytest.mark.long
 async def test_connections_ended_all_the_time_stop_no_process(url: str, tmp_path: Path) -> None:
     struck, verdict = await under(broken.terminate_backends, 1.2, Load(url, tmp_path))
     assert verdict.wrong == []
@@ -93,6 +94,7 @@ async def test_a_slow_silent_and_breaking_network_loses_nothing(url: str, tmp_pa
     assert verdict.wrong == []
 
 
+@pytest.mark.long
 async def test_locks_held_by_strangers_delay_and_break_nothing(url: str, tmp_path: Path) -> None:
     struck, verdict = await under(broken.lock_from_outside(0.4, 1.2), 0.0, Load(url, tmp_path))
     assert verdict.wrong == []

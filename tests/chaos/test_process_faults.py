@@ -11,6 +11,7 @@ from tests.chaos.supervisor import Load
 from tests.chaos.trial import under
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.req("A6", "B4", "B10", "C1", "D1")
 async def test_processes_killed_at_random_lose_nothing_and_charge_nothing_twice(database: str, tmp_path: Path) -> None:
     struck, verdict = await under(faults.kill_at_random, 1.5, Load(database, tmp_path))
@@ -30,6 +31,7 @@ async def test_after_all_processes_were_killed_at_once_work_goes_on_within_a_lea
     assert verdict.recovered > 0, "nobody who held a job was killed"
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.req("A6", "B4", "B10", "C1", "D2")
 async def test_a_process_killed_anywhere_between_load_and_reply_loses_nothing(database: str, tmp_path: Path) -> None:
     struck, verdict = await under(faults.kill_at_named_points, 0.0, Load(database, tmp_path))
@@ -37,6 +39,7 @@ async def test_a_process_killed_anywhere_between_load_and_reply_loses_nothing(da
     assert struck == 12
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.req("B4", "B5")
 async def test_a_worker_stopped_past_its_lease_can_end_nothing_any_more(database: str, tmp_path: Path) -> None:
     struck, verdict = await under(faults.stop_past_the_lease, 0.0, Load(database, tmp_path))

@@ -35,6 +35,7 @@ class Hours:
         return self.now
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.parametrize("how", ["listening", "as it comes"])
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_watch_cut_again_and_again_tells_each_event_once_and_in_order(

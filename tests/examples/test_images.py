@@ -51,6 +51,7 @@ def test_the_plans_are_those_of_the_requirements() -> None:
     }
 
 
+@pytest.mark.long
 def test_the_demonstration_can_be_checked_and_all_is_well() -> None:
     done = check()
     assert done.returncode == 0, done.stdout + done.stderr

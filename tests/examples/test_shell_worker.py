@@ -74,6 +74,7 @@ def watch_until(me: Client, job_id: str, kind: str, after: int = 0) -> EventView
     raise AssertionError
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.req("B4")
 def test_a_worker_in_shell_completes_jobs_and_keeps_its_leases_alive(
     server: Served, work: Work, me: Client, tmp_path: Path
@@ -88,6 +89,7 @@ def test_a_worker_in_shell_completes_jobs_and_keeps_its_leases_alive(
     assert server.service not in (tmp_path / "shell-1.log").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.req("B4", "B10")
 def test_a_killed_worker_loses_nothing_another_goes_on_where_it_was(work: Work, me: Client, operator: Client) -> None:
     first = work("shell-1")

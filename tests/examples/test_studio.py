@@ -43,6 +43,7 @@ def scene(studio: Any) -> Iterator[Scene]:
         scene.close()
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.req("A1", "A2", "A5", "A12", "A13")
 def test_a_picture_is_uploaded_paid_waits_behind_three_busy_slots_and_comes_back_twice_as_large(scene: Scene) -> None:
     bob, ana, eva = scene.person(), scene.person(), scene.person(credits=5)
@@ -211,6 +212,7 @@ def test_a_cancel_tells_the_provider_pays_back_once_and_stays(scene: Scene) -> N
     assert ana.ledger() == [("grant", 200), ("charge", -6), ("refund", 6)]
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.req("A8", "A9")
 def test_a_provider_that_never_answers_is_given_up_and_the_slot_is_free_again(scene: Scene) -> None:
     ana = scene.person()
@@ -366,6 +368,7 @@ def test_the_studios_own_tool_shows_its_pictures_as_they_are_made(scene: Scene) 
     assert [one["kind"] for one in told(ana, job["id"])].count("partial") == 3
 
 
+@pytest.mark.long_on("postgresql")
 def test_the_page_is_served_with_a_policy_that_allows_no_foreign_script(scene: Scene) -> None:
     with scene.studio.client(None) as browser:
         page = browser.get("/studio")
@@ -397,6 +400,7 @@ def test_visitors_come_by_themselves_pay_and_stay_within_their_means(scene: Scen
         visitor.close()
 
 
+@pytest.mark.long
 @pytest.mark.req("D8")
 def test_a_submit_starts_a_worker_by_http_where_none_runs(tmp_path: Path) -> None:
     with run.studio(f"sqlite:///{tmp_path}/studio.db", tmp_path, seconds=0.05, serverless=True) as running:

@@ -47,6 +47,7 @@ def worker(url: str, log: Path) -> Iterator[ForkedProcess]:
         process.wait(timeout=20)
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.req("B3", "E3")
 @pytest.mark.parametrize(("kind", "point"), CASES)
 async def test_a_worker_that_dies_between_two_steps_leaves_a_job_that_another_one_finishes_once(

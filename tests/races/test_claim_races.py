@@ -13,6 +13,7 @@ JOBS = 10_000
 WORKERS = [f"worker-{number}" for number in range(8)]
 
 
+@pytest.mark.long_on("sqlite")
 @pytest.mark.req("B3")
 async def test_eight_processes_claim_ten_thousand_jobs_each_exactly_once(
     processes: RaceProcesses, database: str

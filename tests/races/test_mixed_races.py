@@ -15,6 +15,7 @@ SHORT = {"lease_s": 0.1, "sweep_s": 0.05}
 """So that leases run out, and are recovered by whichever process sweeps, while their holders still use them."""
 
 
+@pytest.mark.long_on("sqlite")
 @pytest.mark.req("A1", "A5", "A6", "A7", "B3", "B4", "B5", "D1")
 async def test_random_operations_from_six_processes_keep_every_invariant(
     processes: RaceProcesses, database: str

@@ -11,6 +11,7 @@ JOBS = 320
 PROCESSES = 8
 
 
+@pytest.mark.long_on("sqlite")
 @pytest.mark.req("A1")
 async def test_a_pool_of_three_slots_never_has_four_jobs_in_them(processes: RaceProcesses, database: str) -> None:
     async with application(database) as app:

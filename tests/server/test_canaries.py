@@ -28,6 +28,7 @@ OWN_PLACE = {
 """Where each canary may lie, by what it was put into; those that are not named may lie nowhere."""
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_a_canary_in_every_input_is_found_in_its_own_place_only(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest

@@ -24,6 +24,7 @@ def messages(lines: Iterator[str]) -> Iterator[tuple[str | None, str, object]]:
             fields = {}
 
 
+@pytest.mark.long_on("postgresql")
 def test_a_client_cut_a_hundred_times_sees_every_event_once_and_in_order(server: Served, name: str) -> None:
     key = server.account(name)
     chance = random.Random(name)

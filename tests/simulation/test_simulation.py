@@ -63,6 +63,7 @@ def test_the_same_seed_gives_the_same_trace() -> None:
         assert (first.digest, first.steps) == (second.digest, second.steps)
 
 
+@pytest.mark.long
 def test_a_seed_means_the_same_in_every_process() -> None:
     """Neither the order of sets nor addresses in memory come into it."""
     script = "from tests.simulation.world import World; print([World(seed).run().digest for seed in range(3)])"

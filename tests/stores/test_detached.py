@@ -60,6 +60,7 @@ def test_no_word_of_the_layer_stands_outside_it() -> None:
             assert word not in path.read_text(), f"{path} knows {word}"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_without_the_layer_the_plain_store_does_all_that_a_store_must(copy: Path) -> None:
     run(copy, *EVERY_DAY, "-k", WHAT_NEEDS_LOCKS)

@@ -161,6 +161,7 @@ async def test_with_a_million_jobs_waiting_no_statement_does_more_work(
     assert wrong == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 async def test_a_plan_that_was_made_on_empty_tables_and_kept_does_for_full_ones(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch

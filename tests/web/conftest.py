@@ -23,10 +23,10 @@ expect.set_options(timeout=20_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On PostgreSQL, `make test` has the walks about order and money of jobs, and `make test-all` all of them."""
+    """`make test` has the walks on SQLite, `make test-all` on both databases."""
     for item in items:
         is_walk = isinstance(item, pytest.Function) and Path(item.path).parent == Path(__file__).parent
-        if is_walk and "postgresql" in item.name and item.get_closest_marker("both_databases") is None:
+        if is_walk and "postgresql" in item.name:
             item.add_marker(pytest.mark.long)
 
 

@@ -29,6 +29,7 @@ def fail(page: Page, path: str | re.Pattern[str]) -> None:
     page.route(path, answer)
 
 
+@pytest.mark.long
 @ON_SQLITE
 @pytest.mark.parametrize(
     ("phone", "dark"), [FORMS[0], *(pytest.param(*one.values, id=one.id, marks=pytest.mark.long) for one in FORMS[1:])]

@@ -112,7 +112,6 @@ def test_a_key_that_is_revoked_leads_to_the_sign_in_and_back(scene: Scene, visit
     assert "search=ana" in page.url
 
 
-@pytest.mark.both_databases
 @pytest.mark.req("B6", "A4", "A6")
 def test_an_operator_finds_a_dead_letter_reads_why_and_requeues_it(scene: Scene, visit: Visit) -> None:
     [job] = dead_letters(scene, "the lamp of the projector is broken")
@@ -140,7 +139,6 @@ def test_an_operator_finds_a_dead_letter_reads_why_and_requeues_it(scene: Scene,
     expect(line.first).to_contain_text(scene.studio.admin[:18])
 
 
-@pytest.mark.both_databases
 @pytest.mark.req("B6")
 def test_all_dead_letters_of_one_kind_are_requeued_by_the_server(scene: Scene, visit: Visit) -> None:
     jobs = dead_letters(scene, "the curtain is on fire", 3)
@@ -387,6 +385,7 @@ def world(studio: Any) -> Iterator[World]:
         scene.close()
 
 
+@pytest.mark.long_on("phone-dark")
 @pytest.mark.parametrize("studio", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)], indirect=True)
 @pytest.mark.parametrize(("phone", "dark"), FORMS)
 def test_every_page_is_whole_in_every_form(

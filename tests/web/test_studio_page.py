@@ -103,7 +103,6 @@ def test_a_picture_is_chosen_paid_made_compared_and_found_in_the_library(scene: 
     visitor.screenshot("library")
 
 
-@pytest.mark.both_databases
 @pytest.mark.req("A2", "D11", "A5")
 def test_two_people_stand_in_line_for_three_slots_and_see_it_move(scene: Scene, visit: Visit) -> None:
     served_before(scene, "davi", "caio")
@@ -175,7 +174,6 @@ def test_a_network_that_is_cut_and_comes_back_loses_nothing(scene: Scene, visit:
     expect(ticket(page)).to_contain_text("Done.")
 
 
-@pytest.mark.both_databases
 @pytest.mark.req("A14")
 def test_leaving_the_page_cancels_what_waits_and_coming_back_in_time_does_not(scene: Scene, visit: Visit) -> None:
     held = fill_slots(scene)
@@ -199,7 +197,6 @@ def test_leaving_the_page_cancels_what_waits_and_coming_back_in_time_does_not(sc
         free_slot(scene, one)
 
 
-@pytest.mark.both_databases
 @pytest.mark.req("A5", "D11")
 def test_a_failure_says_what_the_provider_said_and_the_credits_come_back(scene: Scene, visit: Visit) -> None:
     scene.plan(fail="CUDA out of memory", provider="runninghub")
@@ -236,6 +233,7 @@ def test_the_page_speaks_portuguese(visit: Visit) -> None:
     assert page.locator("html").get_attribute("lang") == "pt-BR"
 
 
+@pytest.mark.long_on("phone-dark")
 @pytest.mark.parametrize(
     ("phone", "dark"),
     [

@@ -32,6 +32,7 @@ FAILS = {
 """What a handler does, and the error that its job ends with."""
 
 
+@pytest.mark.long_on("postgresql")
 async def test_each_kind_of_misbehaviour_ends_its_job_and_the_worker_goes_on(workers: WorkerProcesses) -> None:
     async with workers.opened_app() as app:
         worker = workers.start("--concurrency", "20")

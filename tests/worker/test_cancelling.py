@@ -15,6 +15,7 @@ KINDS = ("ticks", "ticks_in_thread", "ticks_in_process")
 QUIET_S = 0.4
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.req("A7")
 async def test_a_job_is_cancelled_where_it_is_refunded_once_and_its_handler_stopped(workers: WorkerProcesses) -> None:
     async with workers.opened_app(**LONG) as app:

@@ -40,6 +40,7 @@ async def times_out(job: JobContext) -> None:
     await asyncio.Event().wait()
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.req("A4")
 @pytest.mark.parametrize(
     ("handler", "error", "user_error", "options"),

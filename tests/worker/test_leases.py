@@ -95,6 +95,7 @@ async def test_a_worker_that_was_frozen_past_a_jobs_timeout_is_not_taken_for_hun
         assert (job.status, job.epoch, worker.is_alive) == ("completed", 1, True)
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.req("B2")
 async def test_a_handler_that_blocks_the_loop_keeps_its_lease_and_that_of_its_neighbour(
     workers: WorkerProcesses,

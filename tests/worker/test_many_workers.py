@@ -26,6 +26,7 @@ async def all_ended(app: Ficha, batch: str) -> Any:
     return await until(look, 60)
 
 
+@pytest.mark.long_on("sqlite")
 @pytest.mark.req("B10")
 async def test_three_workers_run_each_of_a_hundred_jobs_exactly_once(workers: WorkerProcesses) -> None:
     async with workers.opened_app() as app:
@@ -46,6 +47,7 @@ async def test_three_workers_run_each_of_a_hundred_jobs_exactly_once(workers: Wo
         assert await app.verify() == []
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.req("B10", "B3", "E3")
 @pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.long)])
 async def test_workers_that_are_killed_again_and_again_lose_no_job_and_repeat_no_stored_step(

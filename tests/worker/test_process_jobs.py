@@ -103,6 +103,7 @@ async def test_a_run_over_its_time_is_ended_and_refunded(url: str, tmp_path: Pat
         assert await stays_still(file)
 
 
+@pytest.mark.long_on("60.0")
 @both
 @pytest.mark.parametrize("grace_s", [0.2, 60.0])
 async def test_a_worker_that_stops_hands_a_job_back_when_its_handler_has_ended(

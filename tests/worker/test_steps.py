@@ -50,6 +50,7 @@ def api() -> Iterator[PaidApi]:
     api.server.server_close()
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.req("E3")
 @pytest.mark.parametrize("calls", [4, pytest.param(12, marks=pytest.mark.long)])
 async def test_a_job_killed_between_every_two_of_its_paid_calls_makes_each_once(
@@ -73,6 +74,7 @@ async def test_a_job_killed_between_every_two_of_its_paid_calls_makes_each_once(
         assert await app.verify() == []
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.req("E3")
 async def test_a_loop_over_200_items_that_is_killed_at_one_of_them_goes_on_there(workers: WorkerProcesses) -> None:
     at = random.Random(200).randrange(20, 180)

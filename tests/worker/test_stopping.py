@@ -26,6 +26,7 @@ async def stopped(worker: WorkerProcess, within_s: float) -> int:
     return code
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.req("B7")
 async def test_a_deploy_loses_no_job_charges_none_twice_and_waits_for_no_lease(workers: WorkerProcesses) -> None:
     began_at = time.monotonic()
@@ -103,6 +104,7 @@ async def test_a_second_signal_ends_a_worker_at_once(sqlite_workers: WorkerProce
         assert await app.verify() == []
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.req("D8")
 async def test_a_burst_ends_with_the_queue_and_a_time_box_with_the_time(workers: WorkerProcesses) -> None:
     async with workers.opened_app(sweep_s=0.1) as app:
@@ -128,6 +130,7 @@ async def test_a_burst_ends_with_the_queue_and_a_time_box_with_the_time(workers:
         assert "running" not in stats.by_status
 
 
+@pytest.mark.long_on("0.0005")
 @pytest.mark.parametrize("pause_s", [0.0, 0.0005])
 async def test_a_worker_that_is_cancelled_at_any_moment_leaves_no_job_behind(
     sqlite_workers: WorkerProcesses, pause_s: float, monkeypatch: pytest.MonkeyPatch
@@ -160,6 +163,7 @@ async def test_a_worker_that_is_cancelled_at_any_moment_leaves_no_job_behind(
         assert await app.verify() == []
 
 
+@pytest.mark.long
 async def test_whoever_cancels_a_worker_again_leaves_nothing_that_still_writes(tmp_path: Path) -> None:
     app = Ficha(f"sqlite:///{tmp_path / 'ficha.db'}")
     began = asyncio.Event()

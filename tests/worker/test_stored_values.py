@@ -365,6 +365,7 @@ async def test_jobs_of_one_call_return_models_each(url: str) -> None:
         assert bad.error.startswith("the result cannot be stored: the result holds a bytes")
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
 async def test_a_child_process_stores_and_returns_the_same(url: str, tmp_path: Path) -> None:
     async with process_app(url, attempts=3, backoff=0.01) as app:
@@ -410,6 +411,7 @@ UNSTORABLE: list[tuple[str, Callable[..., Any], int, str]] = [
 ]
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.parametrize(("name", "function", "paid", "words"), UNSTORABLE)
 async def test_a_step_that_cannot_be_stored_ends_the_job_and_is_not_paid_again(
     url: str, name: str, function: Callable[..., Any], paid: int, words: str

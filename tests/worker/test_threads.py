@@ -75,6 +75,7 @@ async def test_the_threads_of_a_worker_end_with_it() -> None:
     await until(lambda: not [thread for thread in threading.enumerate() if thread.name == "ficha draw-and-end"])
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.parametrize("max_calls", [None, 1])
 @pytest.mark.parametrize("jobs_per_call", [None, 2])
 async def test_a_thread_that_hangs_is_left_behind_and_replaced(
