@@ -208,6 +208,7 @@ class SyncOperations:
     idempotency_keys = plain(AllOperations.idempotency_keys)
     audit = plain(AllOperations.audit)
     verify = plain(AllOperations.verify)
+    note_verification = plain(AllOperations.note_verification)
     create_api_key = plain(AllOperations.create_api_key)
     api_keys = plain(AllOperations.api_keys)
     revoke_api_key = plain(AllOperations.revoke_api_key)

@@ -19,8 +19,8 @@ settings    clock 10:00 | clock 2026-01-31T23:59 | +10s | -1h | plan NAME … | 
             webhooks
 commands    open, grant, adjust, change-plan, recount, submit, submit-each, claim, start, beat, checkpoint, step,
             finish, webhook, cancel, reserve, consume, release, expire, recover, forget, requeue, discard, remove, pool,
-            pause, resume, resize, elect, api-key, revoke, use, turn, end-turn, open-breaker, close-breaker, upload,
-            save, copy, stored, remove-file, expire-file, forget-file, callback, poll, poll-end, add-webhook,
+            pause, resume, resize, elect, api-key, revoke, use, turn, end-turn, open-breaker, close-breaker, verify,
+            upload, save, copy, stored, remove-file, expire-file, forget-file, callback, poll, poll-end, add-webhook,
             remove-webhook, enable-webhook, rotate-webhook, test-webhook, resend, stay, leave, hear, end-session,
             refund, begin-bulk, hold-bulk, advance, stop-bulk; `as ACTOR` before any of them; lines indented below
             `together` are one commit group
@@ -442,6 +442,9 @@ class _ScenarioRun:
             **{name: int(line.options[name]) for name in ("at_once", "burst") if name in line.options},
             **({"interval_us": duration(line.options["every"])} if "every" in line.options else {}),
         )
+
+    def _do_verify(self, line: Line) -> c.Command:
+        return c.NoteVerification(int(line.words[0]))
 
     def _do_open_breaker(self, line: Line) -> c.Command:
         declared = line.options.get("declared") == "yes"

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.checkpoints import Checkpoints
-from ficha.core.figures import rollup_key
+from ficha.core.figures import TOTAL, rollup_key
 from ficha.core.policy import (
     CREDITS_LOW_HOOK,
     HOUR,
@@ -593,7 +593,8 @@ _FIGURES = st.one_of(
         figures=_pick((), ((START_AT, Figures((JobCounts("tight", "quick", "gpu", 1),), {3: 1}, charged=2)),)),
     ),
     _make(c.CorrectQueue, turn=_pick(0, 1), at=_pick(START_AT), waiting=_pick((), (QueueCount("a", "b", "c", 1, 0),))),
-    _make(c.ForgetRollups, keys=_pick((rollup_key("minute", START_AT), rollup_key("hour", START_AT)))),
+    _make(c.NoteVerification, violations=_pick(0, 2)),
+    _make(c.ForgetRollups, keys=_pick((rollup_key("minute", START_AT), rollup_key("hour", START_AT), TOTAL))),
 )
 
 _TURN_TERMS = _pick(
@@ -612,6 +613,7 @@ _TURNS = st.one_of(
         terms=_TURN_TERMS,
         is_fault=_pick(True, True, False, None),
         error=_pick(None, "502"),
+        took_ms=_pick(None, 0, 250, 90_000_000),
     ),
     _make(c.OpenBreaker, provider=_PROVIDERS, open_ms=_pick(0, 1, 60_000), is_declared=_pick(False, True)),
     _make(c.CloseBreaker, provider=_PROVIDERS, is_declared=_pick(False, True)),

@@ -73,6 +73,8 @@ def told(outcome: o.Outcome) -> Told:
             return "probe" if outcome.is_probe else "taken", {"wait": f"{outcome.wait_ms}ms"}
         case o.TurnEnded():
             return "open" if outcome.is_open else "closed", {}
+        case o.VerificationNoted(violations):
+            return "noted", {"violations": violations}
         case o.BreakerChanged(outage):
             facts = {"changed": outcome.changed, "until": None if outage is None else outage.until_at}
             return "closed" if outage is None else "open", facts

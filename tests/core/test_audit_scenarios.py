@@ -59,6 +59,7 @@ ACTS = """
     as boss begin-bulk b1 cancel total=1
     as boss stop-bulk b1
     as boss recount ana
+    as boss verify 3
 """
 
 
@@ -102,6 +103,7 @@ def test_every_act_of_a_person_leaves_its_line() -> None:
         ("begin_bulk_act", "bulk act b1"),
         ("stop_bulk_act", "bulk act b1"),
         ("recount", "account ana"),
+        ("verify", "database"),
     ]
 
 
@@ -133,6 +135,7 @@ def test_a_line_tells_the_particulars_and_what_came_of_it() -> None:
         audited 13                             -> account=ana
         audited 20                             -> slots=3
         audited 27                             -> owner=ana host=hooks.example
+        audited 37                             -> violations=3
         audited 21                             -> name=ci scope=admin "hint=hint of a1"
     """)
 

@@ -16,17 +16,18 @@ from ficha.core.figures import (
     MOST_LEFT_OUT,
     MOST_REASONS,
     MOST_SERIES,
-    OTHER,
     STEPS,
+    TOTAL,
     bucket_bounds,
     duration_bucket,
     percentile_s,
     rollup_key,
     total,
 )
+from ficha.core.measures import BEYOND, MOST_PROVIDERS, OTHER, all_measures
 from ficha.core.outcomes import Folded, Forgotten
 from ficha.core.policy import DAY, HOUR, MILLISECOND, SECOND
-from ficha.core.records import FigureCursor, Figures, JobCounts, QueueCount, Rollup
+from ficha.core.records import FigureCursor, Figures, Histogram, JobCounts, Measures, QueueCount, Rollup
 from tests.core.strategies import POLICY, START_AT, Workload, workloads
 from tests.core.world import World
 from tests.support.figure_sums import as_the_state_says
@@ -89,7 +90,8 @@ def test_each_commit_counts_once_whoever_folds_and_whatever_is_sent_twice(
     sent: list[c.FoldFigures] = []
     for step, group in workload:
         world.now += step
-        world.run(*(one for one in group if not isinstance(c.unwrapped(one), c.FoldFigures | c.CorrectQueue)))
+        others = (c.FoldFigures, c.CorrectQueue, c.ForgetRollups)
+        world.run(*(one for one in group if not isinstance(c.unwrapped(one), others)))
         for _ in range(data.draw(st.integers(0, 2))):
             if sent and data.draw(st.booleans()):
                 world.one(data.draw(st.sampled_from(sent)))
@@ -100,12 +102,18 @@ def test_each_commit_counts_once_whoever_folds_and_whatever_is_sent_twice(
             if page:
                 parts = tuple((row.at - row.at % MINUTE, row.figures) for row in page if row.figures is not None)
                 minutes = {at: total(figures for begin, figures in parts if begin == at) for at, _ in parts}
-                sent.append(c.FoldFigures(cursor.turn, page[-1].number, world.now, tuple(minutes.items())))
+                measures = all_measures(row.figures.measures for row in page if row.figures is not None)
+                number = page[-1].number
+                sent.append(c.FoldFigures(cursor.turn, number, world.now, tuple(minutes.items()), measures=measures))
                 world.one(sent[-1])
     if world.state.of(FigureCursor):
         counted = [row.figures for row in world.store.commit_rows if row.number <= cursor_of(world).number]
         expected = total(filter(None, counted))
         assert rolled_up(world, "minute") == rolled_up(world, "hour") == expected
+        if TOTAL in world.state.of(Rollup):
+            counters = world.state.of(Rollup)[TOTAL].figures
+            assert counters.measures == all_measures(figures.measures for figures in counted if figures is not None)
+            assert (counters.counts, counters.charged) == (expected.counts, expected.charged)
         waiting = tuple(QueueCount(one.plan, one.tool, one.pool, one.ready, one.parked) for one in expected.counts)
         assert {one for one in cursor_of(world).waiting if one.ready or one.parked} == {
             one for one in waiting if one.ready or one.parked
@@ -143,6 +151,7 @@ def test_a_fold_adds_to_the_minute_and_the_hour() -> None:
         rollup_key("minute", at): part,
         rollup_key("minute", at + MINUTE): part,
         rollup_key("hour", at): Figures((JobCounts("pro", "upscale", "gpu", 4, 2, 6),), {5: 6}, charged=30),
+        TOTAL: Figures((JobCounts("pro", "upscale", "gpu", 4, 2, 6),), charged=30),
     }
     cursor = cursor_of(world)
     assert (cursor.turn, cursor.number, cursor.waiting) == (1, 4, (QueueCount("pro", "upscale", "gpu", 4, 2),))
@@ -235,6 +244,7 @@ def test_a_correction_that_is_late_or_finds_nothing_wrong_changes_nothing() -> N
 @pytest.mark.parametrize("level", ["minute", "hour"])
 def test_rollups_are_deleted_when_their_time_is_over_and_not_before(level: str) -> None:
     world = World(POLICY)
+    began_at = world.now
     folded(world, 1, (world.now, Figures(charged=1)))
     kept = {"minute": POLICY.minute_figures_kept_ms, "hour": POLICY.hour_figures_kept_ms}[level] * MILLISECOND
     key = rollup_key(level, world.now)  # type: ignore[arg-type]
@@ -242,8 +252,80 @@ def test_rollups_are_deleted_when_their_time_is_over_and_not_before(level: str) 
     assert world.one(c.ForgetRollups((key,))) == Forgotten(changed=False)
     world.now += 1
     assert world.one(c.ForgetRollups((key, "minute 000000000000"))) == Forgotten(changed=True)
-    assert key not in world.state.of(Rollup)
-    assert len(world.state.of(Rollup)) == 1
+    assert world.state.of(Rollup).keys() == {TOTAL, *(rollup_key(other, began_at) for other in STEPS)} - {key}
+
+
+# What counters are made of
+
+
+@pytest.mark.req("E8")
+def test_the_measures_of_a_life_say_how_long_it_waited_and_ran() -> None:
+    world = World(POLICY, now=START_AT)
+    world.declare_pools(gpu=None)
+    ids = [f"0000000{n}-0000-7000-8000-000000000001" for n in range(1, 4)]
+    batch = tuple(new_job(job_id, "upscale", "gpu", "{}", 1) for job_id in ids[1:])
+    world.run(c.OpenAccount("ana", "tight", 100), c.Submit("ana", (new_job(ids[0], "upscale", "gpu", "{}", 1),)))
+    world.run(c.Submit("ana", batch, batch_id="10000000-0000-7000-8000-000000000001"))
+    assert told(world) == Measures(batches=Histogram(2, {10: 1}))
+    world.now += 100 * MILLISECOND
+    world.run(c.Claim("w1", ("gpu",), 1))
+    assert told(world) == Measures(waits={"tight": Histogram(100, {100: 1})})
+    world.now += 100 * MILLISECOND + 1
+    world.run(c.Finish(ids[0], c.Completed("1"), 1))
+    assert told(world) == Measures(runs={"upscale": Histogram(101, {250: 1})})
+    world.run(c.Credit("ana", -7, "adjust", reason="too much"))
+    assert told(world) == Measures(taken=7)
+
+
+@pytest.mark.req("E8")
+@pytest.mark.parametrize(("is_fault", "outcome"), [(False, "answered"), (True, "failed"), (None, "abandoned")])
+def test_a_request_to_a_provider_is_measured_once_it_was_sent(is_fault: bool | None, outcome: str) -> None:
+    world = World(POLICY, now=START_AT)
+    world.run(c.EndTurn("fal", "t1", is_fault=is_fault))
+    assert world.changes.figures is None
+    world.run(c.EndTurn("fal", "t1", is_fault=is_fault, took_ms=86_400_001))
+    assert told(world) == Measures(calls={"fal": {outcome: 1}}, latencies={"fal": Histogram(86_400_001, {BEYOND: 1})})
+
+
+@pytest.mark.req("E8")
+def test_the_sum_of_all_time_outlives_every_minute_and_hour() -> None:
+    world = World(POLICY)
+    counted = Figures((JobCounts("pro", "upscale", "gpu", submitted=3),), charged=15)
+    for number in (1, 2):
+        folded(world, number, (world.now, counted), measures=Measures(taken=1))
+        world.now += 4_000 * DAY
+        world.one(c.ForgetRollups((TOTAL, *world.state.of(Rollup))))
+    [found] = world.state.of(Rollup).values()
+    assert found.figures == Figures(
+        (JobCounts("pro", "upscale", "gpu", submitted=6),), charged=30, measures=Measures(taken=2)
+    )
+
+
+@pytest.mark.req("E8")
+def test_names_of_measures_are_bounded() -> None:
+    world = World(POLICY)
+    one = Histogram(1, {50: 1})
+    names = [f"p{n}" for n in range(MOST_PROVIDERS + 2)]
+    calls = Measures(
+        waits={"pro": one, "gone": one},
+        runs={"upscale": one, "gone": one},
+        calls={name: {"answered": 1} for name in names},
+        latencies=dict.fromkeys(names, one),
+    )
+    counts = Figures((JobCounts("pro", "upscale", "gpu", submitted=1),))
+    for number in (1, 2):
+        folded(world, number, (world.now, counts), measures=calls)
+    found = world.state.of(Rollup)[TOTAL].figures.measures
+    assert found is not None
+    assert (found.waits.keys(), found.runs.keys()) == ({"pro", OTHER}, {"upscale", OTHER})
+    assert len(found.calls) == len(found.latencies) == MOST_PROVIDERS + 1
+    assert (found.calls[OTHER], found.calls["p0"]) == ({"answered": 4}, {"answered": 2})
+    assert found.latencies[OTHER] == Histogram(4, {50: 4})
+
+
+def told(world: World) -> Measures | None:
+    assert world.changes.figures is not None
+    return world.changes.figures.measures
 
 
 @given(st.integers(-SECOND, 80 * DAY))

@@ -169,7 +169,7 @@ ACTS_OF_PEOPLE = (
     *(c.OpenAccount, c.ChangePlan, c.Credit, c.Submit, c.Finish, c.CancelJob, c.Recover, c.Requeue),
     *(c.RecountAccount, c.Resubmit, c.Discard, c.RefundJob, c.BeginBulkAct, c.StopBulkAct),
     *(c.Reserve, c.EndReservation, c.DeclarePool, c.PausePool, c.ResizePool, c.CreateApiKey, c.RevokeApiKey),
-    *(c.OpenBreaker, c.CloseBreaker, c.RemoveFile, c.RemoveWork),
+    *(c.OpenBreaker, c.CloseBreaker, c.RemoveFile, c.RemoveWork, c.NoteVerification),
     *(c.AddEndpoint, c.ChangeEndpoint, c.RotateSecret, c.PingEndpoint, c.ResendDelivery),
 )
 

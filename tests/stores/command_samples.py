@@ -379,6 +379,8 @@ async def figures(run: Run, population: Population) -> None:
     waiting = (QueueCount("pro", "draw", "gpu", folded.cursor.turn, 1),)
     [corrected] = await run(c.CorrectQueue(folded.cursor.turn, 60_000_000, waiting))
     assert corrected.changed
+    await run(c.ActingAs("boss", c.NoteVerification(0)))
+    await run(c.NoteVerification(0))
     forgotten = await run(c.ForgetRollups(tuple(rollup_key("minute", minute * 60_000_000) for minute in range(MANY))))
     assert forgotten[0].changed
 
@@ -552,7 +554,8 @@ def questions() -> dict[str, Question]:
         "sessions of an account": Question(q.GetPageSessions(name), 1),
         "queued jobs of a session": Question(q.ListSessionJobs(WHALE, "s1"), 50),
         "one message": Question(q.ListDeliveries(id=uuid_of("delivered", 900)), 1),
-        "how many messages are owed": Question(q.CountDeliveries(), 1),
+        "what is overdue": Question(q.GetBacklog(50), 50),
+        "figures of all time": Question(q.GetTotal(), 1),
         "jobs by id": Question(q.GetJobs(some), len(some)),
         "one job": Question(q.GetJobs(some[:1]), 1),
         "jobs of a batch": Question(q.ListJobs(batch_id=batch, limit=1_000), 100),
@@ -593,6 +596,7 @@ def questions() -> dict[str, Question]:
         "what is due": Question(q.GetDue(600_000, 86_400_000, 200), 200),
         "pools": Question(q.ListPools(), 10),
         "depth of a pool": Question(q.GetQueueDepth("gpu", 50), 50),
+        "pools without what waits": Question(q.ListPools(count_waiting=False), 10),
         "workers": Question(q.ListWorkers(600_000), 50),
         "figures": Question(q.GetStats(600_000), 10),
         "how far figures are added up": Question(q.GetFigurePoint(), 1),

@@ -113,10 +113,11 @@ def natures(population: Population) -> dict[str, Nature]:
         "ended jobs": nature(everything, newer),
         "how far commits go": nature(100, "the locks of the whole server are looked through"),
         "files that jobs made": nature(everything, "an operator's question, for which there is no index", "files"),
-        "how many messages are owed": nature(waiting, "counts them"),
+        "what is overdue": nature(held, running, "leases"),
         "providers": nature(50, "all of them", "provider_states", "provider_outages"),
         "depth of a pool": nature(held, "counts what is held, as every claim does"),
         "pools": nature(waiting, "counts what is ready and parked in each", "parked"),
+        "pools without what waits": nature(held, "counts what is held in each", "leases"),
         "workers": nature(
             held, "what became of runs is added up, and what is held is counted", "workers", "worker_counts", "leases"
         ),

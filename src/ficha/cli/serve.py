@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -83,7 +86,25 @@ def serve(
         stand_in=StandIn(sock),
     )
     _stop_on_signals(supervisor, grace_s=grace)
-    raise typer.Exit(supervisor.run())
+    with _shared_counts():
+        code = supervisor.run()
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _shared_counts() -> Iterator[None]:
+    """A folder in which the processes count together what metrics tell of them (`server/process_metrics.py`)."""
+    from ..server.process_metrics import FOLDER
+
+    if FOLDER in os.environ:
+        yield
+        return
+    with TemporaryDirectory(prefix="ficha-metrics-") as folder:
+        os.environ[FOLDER] = folder
+        try:
+            yield
+        finally:
+            del os.environ[FOLDER]
 
 
 def _failed(code: str, error: Exception) -> typer.Exit:

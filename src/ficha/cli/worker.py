@@ -6,8 +6,9 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -53,6 +54,13 @@ def worker(
     grace: Annotated[
         float, typer.Option("--grace", min=0, help="Seconds for jobs to end after SIGTERM or Ctrl-C.")
     ] = 30.0,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", min=0, max=65_535, help="Serve /metrics there, to anybody. 0 is any free one."),
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option("--metrics-host", help="The address that --metrics-port is of.")
+    ] = "127.0.0.1",
     log_form: Annotated[LogForm, typer.Option("--log", help="How log lines are written.")] = LogForm.auto,
     log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
     as_json: AsJson = False,
@@ -79,7 +87,20 @@ def worker(
         max_seconds=max_seconds,
         grace_s=grace,
         as_json=as_json,
+        beside=nullcontext if metrics_port is None else partial(_with_metrics, found, metrics_host, metrics_port),
     )
+
+
+@asynccontextmanager
+async def _with_metrics(app: Ficha, host: str, port: int) -> AsyncIterator[None]:
+    from ..extras import needs_extra
+
+    with needs_extra("server"):
+        from ..server.worker_metrics import metrics_served
+
+    async with metrics_served(app, host, port) as served_at:
+        log.info("metrics are served", extra={"url": f"http://{host}:{served_at}/metrics"})
+        yield
 
 
 def run(

@@ -45,6 +45,10 @@ SLOW_S: Final = 10.0
 SLOW_TIMES: Final = 2
 """A median of so many runs or more that is longer by this and by so many times than that of the day before is told."""
 FIGURES_LATE_S: Final = 120
+LONG_RUN_S: Final = 120
+USUAL_RUN_S: Final = 45
+"""For those who watch from outside (deploy/prometheus): an average run longer than the first is told, where the second
+is usual; and elsewhere one that is longer than usual by as many times."""
 NAMES: Final = 5
 """How many names a sentence has."""
 

@@ -18,5 +18,5 @@ def decide(snapshot: Snapshot, commands: Iterable[Command], policy: Policy) -> t
     workspace = Workspace(snapshot, policy)
     outcomes = [RULES[type(command)].decide(workspace, command) for command in commands]
     changes = workspace.changes()
-    changes.figures = figures_of(changes)
+    changes.figures = figures_of(changes, workspace.calls)
     return changes, outcomes

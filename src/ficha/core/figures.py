@@ -1,19 +1,22 @@
-"""Figures: what each commit did to jobs and credits, and how that is added up by minute and by hour.
+"""Figures: what each commit did to jobs and credits, and how that is added up by minute, by hour and over all time.
 
 The figures of a commit follow from the rows that it changes, and are stored in the row of `commits` that it writes
 anyway. Each is the difference of a number before and after the commit, so figures can be added in any order, and all
 of them together say what the jobs and the ledger say. Nothing has to look at jobs again.
+
+The sum of all time is a rollup of its own, `TOTAL`, which is never deleted: what only rises in it feeds counters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, Literal
 
 from msgspec.structs import astuple, replace
 
 from .commands import CorrectQueue, FoldFigures, ForgetRollups
 from .error_groups import error_reason
+from .measures import OTHER, EndedCall, Gathered, all_measures, measured
 from .outcomes import Folded, Forgotten
 from .policy import HOUR, MILLISECOND, SECOND, Policy
 from .records import Entry, FigureCursor, Figures, Job, JobCounts, Parked, QueueCount, Ready, Rollup
@@ -28,7 +31,8 @@ Series = tuple[str, str, str]
 CURSOR: Final = "figures"
 """The key of the one cursor."""
 STEPS: Final[dict[Level, int]] = {"minute": 60 * SECOND, "hour": HOUR}
-OTHER: Final = "other"
+TOTAL: Final = "total"
+"""The key of the one rollup of all time."""
 MOST_SERIES: Final = 500
 """How many combinations of plan, tool and pool are counted apart; later ones count together as `other`."""
 MOST_REASONS: Final = 20
@@ -45,14 +49,15 @@ each has a bucket; above that, each doubling has 2^4 buckets of equal width, so 
 # What a commit did
 
 
-def figures_of(changes: Changes) -> Figures | None:
-    """The figures of a commit; None if it changed neither a job nor a balance."""
-    if not changes.jobs and not changes.entries:
+def figures_of(changes: Changes, calls: Collection[EndedCall] = ()) -> Figures | None:
+    """The figures of a commit; None if it changed neither a job nor a balance, and no request to a provider ended."""
+    if not changes.jobs and not changes.entries and not calls:
         return None
     series: dict[Series, list[int]] = {}
     waits: dict[int, int] = {}
     runs: dict[int, int] = {}
     failures: dict[str, int] = {}
+    by_plan, by_tool = Gathered(), Gathered()
     dead = provider_cost = 0
     for change in changes.jobs:
         before, after = change.before, change.after
@@ -84,20 +89,23 @@ def figures_of(changes: Changes) -> Figures | None:
             counts[3] += 1
             bucket = duration_bucket(after.started_at - after.created_at)
             waits[bucket] = waits.get(bucket, 0) + 1
+            by_plan.add_time(after.plan, after.started_at - after.created_at)
         if new is None:
-            _count_end(after, counts, runs, failures)
+            _count_end(after, counts, runs, failures, by_tool)
     charged, refunded, granted = _money(changes.entries)
     made = tuple(JobCounts(*name, *counts) for name, counts in series.items() if any(counts))
-    figures = Figures(made, waits, runs, failures, dead, charged, refunded, granted, provider_cost)
-    return figures if made or dead or provider_cost or changes.entries else None
+    measures = measured(by_plan, by_tool, changes.batches, changes.entries, calls)
+    figures = Figures(made, waits, runs, failures, dead, charged, refunded, granted, provider_cost, measures)
+    return figures if made or dead or provider_cost or changes.entries or measures else None
 
 
-def _count_end(job: Job, counts: list[int], runs: dict[int, int], failures: dict[str, int]) -> None:
+def _count_end(job: Job, counts: list[int], runs: dict[int, int], failures: dict[str, int], by_tool: Gathered) -> None:
     if job.status == "completed":
         counts[4] += 1
         if job.started_at is not None and job.finished_at is not None:
             bucket = duration_bucket(job.finished_at - job.started_at)
             runs[bucket] = runs.get(bucket, 0) + 1
+            by_tool.add_time(job.spec.tool, job.finished_at - job.started_at)
     elif job.status == "failed":
         counts[5] += 1
         reason = error_reason(job.error)
@@ -155,12 +163,13 @@ def percentile_s(buckets: dict[int, int], share: float) -> float | None:
 
 
 def total(parts: Iterable[Figures], known: frozenset[Series] | None = None) -> Figures:
-    """The sum of figures. Series that are not `known` count as `other`, and so do reasons beyond the limit."""
+    """The sum of figures, without their measures. Series that are not `known` count as `other`, and so do reasons
+    beyond the limit."""
     series: dict[Series, list[int]] = {}
     waits: dict[int, int] = {}
     runs: dict[int, int] = {}
     failures: dict[str, int] = {}
-    sums = [0, 0, 0, 0, 0]
+    dead = charged = refunded = granted = provider_cost = 0
     for part in parts:
         for one in part.counts:
             name = one.plan, one.tool, one.pool
@@ -172,10 +181,13 @@ def total(parts: Iterable[Figures], known: frozenset[Series] | None = None) -> F
         for reason, count in part.failures.items():
             named = reason if reason in failures or len(failures) < MOST_REASONS else OTHER
             failures[named] = failures.get(named, 0) + count
-        for index, more_of in enumerate((part.dead, part.charged, part.refunded, part.granted, part.provider_cost)):
-            sums[index] += more_of
+        dead += part.dead
+        charged += part.charged
+        refunded += part.refunded
+        granted += part.granted
+        provider_cost += part.provider_cost
     counts = tuple(JobCounts(*name, *numbers) for name, numbers in sorted(series.items()) if any(numbers))
-    return Figures(counts, waits, runs, failures, *sums)
+    return Figures(counts, waits, runs, failures, dead, charged, refunded, granted, provider_cost)
 
 
 def _add_counts(series: dict[Series, list[int]], name: Series, more: JobCounts) -> None:
@@ -225,6 +237,7 @@ def fold_figures(ws: Workspace, command: FoldFigures) -> Folded:
     known = _known(cursor, command.figures)
     for begins_at, figures in command.figures:
         _add_to_rollups(ws, begins_at, figures, known)
+    _add_to_total(ws, command, known)
     left_out = sorted({*cursor.left_out, *command.left_out} - {*command.came})
     cursor = replace(
         cursor,
@@ -262,6 +275,20 @@ def _add_to_rollups(ws: Workspace, at: int, figures: Figures, known: frozenset[S
         ws.put(Rollup(key, begins_at, total(parts, known)))
 
 
+def _add_to_total(ws: Workspace, command: FoldFigures, known: frozenset[Series]) -> None:
+    """Adds to the sum of all time what counters are made of. It has no reasons of failures, and its times are measures;
+    its ready and parked jobs are not corrected, so nobody reads them."""
+    if not command.figures and command.measures is None:
+        return
+    found = ws.find(Rollup, TOTAL)
+    before = Figures() if found is None else found.figures
+    parts = (before, *(figures for _, figures in command.figures))
+    plans, tools = {plan for plan, _, _ in known}, {tool for _, tool, _ in known}
+    measures = all_measures((before.measures, command.measures), plans, tools)
+    figures = replace(total(parts, known), waits={}, runs={}, failures={}, measures=measures)
+    ws.put(Rollup(TOTAL, ws.now if found is None else found.begins_at, figures))
+
+
 def _waiting(cursor: FigureCursor, parts: list[Figures], known: frozenset[Series]) -> tuple[QueueCount, ...]:
     waiting = {(one.plan, one.tool, one.pool): (one.ready, one.parked) for one in cursor.waiting}
     for one in total(parts, known).counts:
@@ -297,12 +324,15 @@ def forget_rollups(ws: Workspace, command: ForgetRollups) -> Forgotten:
 
 
 def _is_over(ws: Workspace, rollup: Rollup) -> bool:
+    if rollup.key == TOTAL:
+        return False
     level: Level = "minute" if rollup.key.startswith("minute") else "hour"
     return rollup.begins_at + STEPS[level] <= ws.now - kept_us(ws.policy, level)
 
 
 def _needs_fold(wanted: Needs, command: FoldFigures) -> None:
     wanted.find(FigureCursor, CURSOR)
+    wanted.find(Rollup, TOTAL)
     for begins_at, _ in command.figures:
         wanted.find(Rollup, *(rollup_key(level, begin_of(level, begins_at)) for level in STEPS))
 

@@ -344,6 +344,10 @@ class SessionEnded(Struct, frozen=True, gc=False):
     changed: bool = True
 
 
+class VerificationNoted(Struct, frozen=True, gc=False):
+    violations: int
+
+
 class Folded(Struct, frozen=True, gc=False):
     """How far figures are added up now; not `changed` where somebody else had added them meanwhile."""
 
@@ -397,5 +401,6 @@ Outcome = (
     | SessionHeard
     | SessionEnded
     | Folded
+    | VerificationNoted
     | Elected
 )

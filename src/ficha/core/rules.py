@@ -28,6 +28,7 @@ from . import (
     sessions,
     submit,
     turns,
+    verification,
     webhooks,
     workers,
 )
@@ -70,6 +71,7 @@ _MODULES: Final = (
     sessions,
     submit,
     turns,
+    verification,
     webhooks,
     workers,
 )

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from .audit import record_of_system
 from .commands import CloseBreaker, EndTurn, OpenBreaker, TakeTurn
+from .measures import CallOutcome, EndedCall
 from .outcomes import BreakerChanged, Refusal, TurnEnded, TurnTaken
 from .policy import HOUR, MILLISECOND, SECOND, TurnTerms
 from .records import ProviderOutage, ProviderState
@@ -128,6 +129,10 @@ def end_turn(ws: Workspace, command: EndTurn) -> TurnEnded:
     after = replace(before, turns=turns, failures=failures)
     if after != before:
         ws.put(after)
+    if command.took_ms is not None:
+        fault = command.is_fault
+        outcome: CallOutcome = "abandoned" if fault is None else "failed" if fault else "answered"
+        ws.calls.append(EndedCall(command.provider, outcome, command.took_ms))
     return TurnEnded(is_open=outage is not None)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import replace
 
 from .history import QUOTING, is_ordinary, without_quotes
+from .measures import EndedCall
 from .policy import Plan, Policy
 from .records import (
     WAITING,
@@ -116,6 +117,8 @@ class Workspace:
         self._tallies: dict[tuple[str, TallyKind], list[int]] = {}
         self._changed_hooks: dict[HookName, PendingHook | None] = {}
         self._changes = Changes()
+        self.calls: list[EndedCall] = []
+        """Requests to providers that ended."""
 
     def _queue(self, ids: list[str]) -> list[tuple[int, str]]:
         queue = [(_rank(self._jobs[job_id]), job_id) for job_id in ids]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..core.commands import CorrectQueue, FoldFigures, ForgetRollups
 from ..core.figures import CURSOR, MOST_LEFT_OUT, STEPS, begin_of, kept_us, total
+from ..core.measures import all_measures
 from ..core.outcomes import Folded
 from ..core.policy import SECOND
 from ..core.records import FigureCursor, Figures, JobCounts, QueueCount
@@ -127,6 +128,7 @@ class FigureFolder:
                 came=gone,
                 left_out=holes,
                 has_gap=has_gap,
+                measures=all_measures(one.figures.measures for one in (*came, *page)),
             )
             outcome = await self._engine.call(command)
             if not isinstance(outcome, Folded) or not outcome.changed:
@@ -198,7 +200,9 @@ def _by_minute(commits: list[CommitFigures]) -> tuple[tuple[int, Figures], ...]:
     found: defaultdict[int, list[Figures]] = defaultdict(list)
     for commit in commits:
         found[begin_of("minute", commit.at)].append(commit.figures)
-    return tuple((begins_at, total(parts)) for begins_at, parts in sorted(found.items()))
+    sums = ((begins_at, total(parts)) for begins_at, parts in sorted(found.items()))
+    # Where there is nothing but measures, the minute has no figures.
+    return tuple((begins_at, figures) for begins_at, figures in sums if figures != Figures())
 
 
 def _before(counts: list[QueueCount], ahead: list[CommitFigures]) -> tuple[QueueCount, ...]:

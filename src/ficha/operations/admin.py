@@ -8,7 +8,16 @@ from msgspec.structs import replace
 
 from .. import validation as arg
 from ..core import commands as c
-from ..core.outcomes import Discarded, Finished, PoolChanged, Recounted, Recovered, Submitted
+from ..core.audit import SYSTEM
+from ..core.outcomes import (
+    Discarded,
+    Finished,
+    PoolChanged,
+    Recounted,
+    Recovered,
+    Submitted,
+    VerificationNoted,
+)
 from ..core.policy import MILLISECOND
 from ..core.pools import CONCURRENCY, COUNTED_READY, COUNTED_READY_MOST
 from ..core.records import Pool
@@ -31,6 +40,7 @@ from ..engine.views import (
 from ..errors import Refused
 from ..ids import new_id
 from ..store.base import ListAudit, ListJobs, Stats
+from .base import answer
 from .files import FileOperations
 
 
@@ -200,3 +210,10 @@ class AdminOperations(FileOperations):
     async def verify(self) -> list[str]:
         """Checks every invariant over the whole database; what is wrong, in sentences."""
         return await self.queries.verify()
+
+    async def note_verification(self, violations: int) -> None:
+        """Writes to the audit log how many things `verify` found wrong. Metrics show the last line."""
+        if violations < 0:
+            raise arg.invalid(f"violations must be a whole number from 0 up, not {violations!r}")
+        command = c.ActingAs(self.actor or SYSTEM, c.NoteVerification(violations))
+        answer(await self.engine.call(command), VerificationNoted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import date
@@ -92,15 +93,21 @@ class TurnOperations(Operations):
         """
         terms = terms_of(provider)
         turn = await self._take_turn(provider.name, terms, longest_wait_s)
+        sent_at = time.monotonic()
+
+        async def end(is_fault: bool | None) -> None:
+            took_ms = round((time.monotonic() - sent_at) * 1_000)
+            await self._end_turn(provider.name, terms, turn, is_fault=is_fault, took_ms=took_ms)
+
         try:
             yield turn
         except Exception:
-            await self._end_turn(provider.name, terms, turn, is_fault=turn.is_fault)
+            await end(turn.is_fault)
             raise
         except BaseException:
-            await self._end_turn(provider.name, terms, turn, is_fault=turn.is_fault or None)
+            await end(turn.is_fault or None)
             raise
-        await self._end_turn(provider.name, terms, turn, is_fault=turn.is_fault)
+        await end(turn.is_fault)
 
     async def provider_states(self) -> list[ProviderView]:
         """How the providers stand, by name: those of the tools, and others of which something is stored."""
@@ -178,11 +185,13 @@ class TurnOperations(Operations):
                 return turn
             await self._end_turn(provider, terms, turn, is_fault=None)
 
-    async def _end_turn(self, provider: str, terms: TurnTerms, turn: Turn, *, is_fault: bool | None) -> None:
+    async def _end_turn(
+        self, provider: str, terms: TurnTerms, turn: Turn, *, is_fault: bool | None, took_ms: int | None = None
+    ) -> None:
         """What the provider said stands, whether or not this can be written: the turn expires by itself."""
         error = None if turn.error is None or not is_fault else arg.text(turn.error)
         try:
-            await self._ask(EndTurn(provider, turn.turn_id, terms, is_fault, error), TurnEnded)
+            await self._ask(EndTurn(provider, turn.turn_id, terms, is_fault, error, took_ms), TurnEnded)
         except (StoreError, Refused) as failed:
             log.warning("the end of a request to provider %s could not be written: %s", provider, failed)
 

@@ -27,6 +27,7 @@ from .guard import correlation_id
 from .hosting import NO_SECRET, ProcessSecret, hide_tokens
 from .identity import Identity
 from .limits import BodyLimits
+from .metrics import Metrics
 from .openapi import document
 from .problems import EdgeError, problem_response, refused_response
 from .request_log import RequestLog
@@ -67,6 +68,7 @@ def asgi(app: Ficha, settings: Settings | None = None) -> FastAPI:
     state.body_thread = BodyThread()
     state.opening = _Opening(app, process_secret)
     state.tools = {}
+    state.metrics = Metrics(app)
     for router in ROUTERS:
         # One flat list, which requests are matched against and the OpenAPI document is made of.
         server.router.routes += router.routes

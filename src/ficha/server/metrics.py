@@ -1,71 +1,255 @@
-"""Metrics for Prometheus, read from the database at each request: the same in every process of a deployment."""
+"""Metrics for Prometheus: those of the database, the same in every process, and those of this process.
+
+The counters of the database are sums over all time that the leader of the sweepers adds to (`core/figures.py`), so they
+never go down: not when a process starts anew, and not when old figures or jobs are deleted.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
 
-from prometheus_client import PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry, Gauge
+from prometheus_client import PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry
+from prometheus_client import Metric as Family
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import generate_latest
 
-from ..store.base import CountDeliveries
+from ..core.measures import BEYOND, DURATIONS_MS, OTHER, SIZES
+from ..core.policy import MILLION, SECOND
+from ..core.records import Histogram, Measures
+from ..core.workers import state_of
+from ..engine.metric_readings import MetricReadings, metric_readings
+from .metric_table import METRICS
+from .process_metrics import SHARED, ProcessCollector
 
 if TYPE_CHECKING:
     from ..app import Ficha
     from ..engine.views import ProviderView
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-PROVIDERS: Final = 100
-"""The figures of so many providers are shown, by name: each has labels of its own."""
+CACHED_S: Final = 1.0
+"""How long an answer is good for others who ask."""
+MOST_NAMES: Final = 100
+"""So many pools, providers and workers have labels of their own, by name; the others count together as `other`."""
+
+Labels = tuple[str, ...]
 
 
-async def figures(app: Ficha) -> bytes:
-    registry = CollectorRegistry(auto_describe=True)
-    for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR):
+class Metrics:
+    """The text that Prometheus reads. Many who ask at once cause one reading of the database a second."""
+
+    def __init__(self, app: Ficha) -> None:
+        self._app = app
+        self._made_at = float("-inf")
+        self._making: asyncio.Future[list[Family]] | None = None
+
+    async def text(self) -> bytes:
+        return rendered(await self.families())
+
+    async def families(self) -> list[Family]:
+        """Those of the database."""
+        making = self._making
+        is_old = time.monotonic() - self._made_at > CACHED_S
+        if making is None or (making.done() and (is_old or making.exception() is not None)):
+            making = self._making = asyncio.ensure_future(self._make())
+            self._made_at = time.monotonic()
+        # Whoever stops waiting does not take the answer from the others.
+        return await asyncio.shield(making)
+
+    async def _make(self) -> list[Family]:
+        engine = self._app.engine
+        readings = await metric_readings(engine, engine.policy.stuck_ms)
+        return [*database_families(readings, await self._app.provider_states())]
+
+
+def rendered(families: Iterable[Family]) -> bytes:
+    """These, and those of this process."""
+    registry = CollectorRegistry()
+    registry.register(_Made([*families, build_info()]))
+    # Where several processes share a port, memory and processor time of the one that was reached would tell nothing.
+    own = () if SHARED is not None else (PROCESS_COLLECTOR,)
+    for collector in (ProcessCollector(), *own, PLATFORM_COLLECTOR):
         registry.register(collector)
-    stats = await app.stats()
-    by_status = Gauge("ficha_jobs", "Active jobs.", ["status"], registry=registry)
-    for status, count in stats.by_status.items():
-        by_status.labels(status).set(count)
-    Gauge("ficha_jobs_stuck", "Held jobs without a heartbeat for too long.", registry=registry).set(stats.stuck)
-    Gauge("ficha_dead_letters", "Failed jobs not yet requeued or discarded.", registry=registry).set(stats.dead)
-    if stats.avg_run_s is not None:
-        Gauge("ficha_run_seconds_average", "From first start to completion, of recent jobs.", registry=registry).set(
-            stats.avg_run_s
-        )
-    slots = Gauge("ficha_pool_slots", "Slots of a pool that has a limit.", ["pool"], registry=registry)
-    busy = Gauge("ficha_pool_busy", "Jobs that hold a slot.", ["pool"], registry=registry)
-    ready = Gauge("ficha_pool_ready", "Jobs that are ready for a slot.", ["pool"], registry=registry)
-    paused = Gauge("ficha_pool_paused", "1 if the pool is paused.", ["pool"], registry=registry)
-    for pool in await app.pools():
-        if pool.slots is not None:
-            slots.labels(pool.name).set(pool.slots)
-        busy.labels(pool.name).set(pool.busy)
-        ready.labels(pool.name).set(pool.ready)
-        paused.labels(pool.name).set(pool.paused)
-    if app.policy.webhooks is not None:
-        waiting = await app.engine.read(CountDeliveries())
-        Gauge("ficha_webhooks_pending", "Webhooks that are still to be delivered.", registry=registry).set(waiting)
-    _add_providers(registry, await app.provider_states())
     return generate_latest(registry)
 
 
-def _add_providers(registry: CollectorRegistry, providers: list[ProviderView]) -> None:
-    if not providers:
-        return
-    down = Gauge("ficha_provider_down", "1 while nothing is sent to the provider.", ["provider"], registry=registry)
-    probing = Gauge(
-        "ficha_provider_probing", "1 while one request finds out if it works again.", ["provider"], registry=registry
-    )
-    failures = Gauge("ficha_provider_failures", "Requests in a row that failed.", ["provider"], registry=registry)
-    turns = Gauge(
-        "ficha_provider_turns", "Requests that are out, where their number is limited.", ["provider"], registry=registry
-    )
-    wait = Gauge(
-        "ficha_provider_wait_seconds", "How long a new request waits for its turn.", ["provider"], registry=registry
-    )
-    for provider in providers[:PROVIDERS]:
-        down.labels(provider.name).set(provider.breaker == "open")
-        probing.labels(provider.name).set(provider.breaker == "probing")
-        failures.labels(provider.name).set(provider.failures)
-        turns.labels(provider.name).set(provider.turns)
-        wait.labels(provider.name).set(provider.wait_s)
+def build_info() -> Family:
+    return _gauge("ficha_build_info", {(version("ficha"),): 1})
+
+
+class _Made:
+    def __init__(self, families: list[Family]) -> None:
+        self._families = families
+
+    def describe(self) -> list[Family]:
+        return []
+
+    def collect(self) -> list[Family]:
+        return self._families
+
+
+def database_families(seen: MetricReadings, providers: list[ProviderView]) -> Iterator[Family]:
+    yield from _jobs(seen)
+    yield from _measures(seen.total.measures or Measures())
+    total, taken = seen.total, 0 if seen.total.measures is None else seen.total.measures.taken
+    yield _counter("ficha_credits_charged_total", {(): total.charged})
+    yield _counter("ficha_credits_refunded_total", {(): total.refunded})
+    yield _counter("ficha_credits_granted_total", {(): total.granted + taken})
+    yield _counter("ficha_credits_taken_total", {(): taken})
+    yield _counter("ficha_provider_cost_total", {(): total.provider_cost / MILLION})
+    yield from _backlog(seen)
+    yield from _pools(seen)
+    yield from _workers(seen)
+    yield from _providers(providers)
+
+
+def _jobs(seen: MetricReadings) -> Iterator[Family]:
+    submitted: defaultdict[Labels, float] = defaultdict(int)
+    started, finished, waiting = submitted.copy(), submitted.copy(), submitted.copy()
+    for one in seen.total.counts:
+        submitted[one.plan, one.tool] += one.submitted
+        started[one.plan, one.tool] += one.started
+        for end in ("completed", "failed", "cancelled"):
+            finished[one.plan, one.tool, end] += getattr(one, end)
+    for queued in seen.waiting:
+        waiting[queued.plan, queued.tool, "ready"] += max(0, queued.ready)
+        waiting[queued.plan, queued.tool, "parked"] += max(0, queued.parked)
+    yield _counter("ficha_jobs_submitted_total", submitted)
+    yield _counter("ficha_jobs_started_total", started)
+    yield _counter("ficha_jobs_finished_total", finished)
+    yield _gauge("ficha_jobs_waiting", waiting)
+
+
+def _measures(found: Measures) -> Iterator[Family]:
+    yield _histogram("ficha_job_wait_seconds", found.waits)
+    yield _histogram("ficha_job_run_seconds", found.runs)
+    yield _histogram("ficha_provider_call_seconds", found.latencies)
+    yield _histogram("ficha_batch_jobs", {"": found.batches or Histogram(0, {})}, SIZES, 1)
+    calls: dict[Labels, Any] = {
+        (name, how): count for name, counts in found.calls.items() for how, count in counts.items()
+    }
+    yield _counter("ficha_provider_calls_total", calls)
+
+
+def _backlog(seen: MetricReadings) -> Iterator[Family]:
+    backlog, verified = seen.backlog, seen.verified
+    yield _gauge("ficha_jobs_stuck", {(): seen.counts.stuck})
+    yield _gauge("ficha_dead_letters", {(): seen.counts.dead})
+    yield _gauge("ficha_leases_overdue", {(): backlog.overdue})
+    yield _gauge("ficha_sweeper_lag_seconds", {(): _lag_s(backlog.now, backlog.overdue_at)})
+    yield _gauge("ficha_figures_lag_seconds", {(): seen.figures_late_us / SECOND})
+    yield _gauge("ficha_webhooks_pending", {(): backlog.messages})
+    yield _gauge("ficha_webhooks_lag_seconds", {(): _lag_s(backlog.now, backlog.message_at)})
+    yield _gauge("ficha_hooks_pending", {(): backlog.hooks})
+    yield _gauge("ficha_hooks_lag_seconds", {(): _lag_s(backlog.now, backlog.hook_at)})
+    yield _gauge("ficha_verify_timestamp_seconds", {} if verified is None else {(): verified.at / SECOND})
+    yield _gauge("ficha_verify_violations", {} if verified is None else {(): verified.details["violations"]})
+
+
+def _lag_s(now: int, due_at: int | None) -> float:
+    return 0.0 if due_at is None else max(0, now - due_at) / SECOND
+
+
+def _pools(seen: MetricReadings) -> Iterator[Family]:
+    slots: defaultdict[Labels, float] = defaultdict(int)
+    busy, ready, paused, served = slots.copy(), slots.copy(), slots.copy(), slots.copy()
+    seen_at: dict[Labels, float] = {}
+    names = _names(counts.pool.name for counts in seen.pools)
+    for counts in seen.pools:
+        label = (names[counts.pool.name],)
+        if counts.pool.limit is not None:
+            slots[label] += counts.pool.limit
+        busy[label] += counts.occupied
+        paused[label] = max(paused[label], counts.pool.paused)
+        ready[label] += max(0, sum(one.ready for one in seen.waiting if one.pool == counts.pool.name))
+        served[label] += 0
+    for worker in seen.workers:
+        for pool in worker.pools:
+            label = (names.get(pool, OTHER),)
+            seen_at[label] = max(seen_at.get(label, 0.0), worker.seen_at / SECOND)
+            served[label] += state_of(worker, seen.now) == "alive"
+    yield _gauge("ficha_pool_slots", slots)
+    yield _gauge("ficha_pool_busy", busy)
+    yield _gauge("ficha_pool_ready", ready)
+    yield _gauge("ficha_pool_paused", paused)
+    yield _gauge("ficha_pool_workers", served)
+    yield _gauge("ficha_pool_seen_timestamp_seconds", seen_at)
+
+
+def _workers(seen: MetricReadings) -> Iterator[Family]:
+    states: dict[Labels, float] = {("alive",): 0.0, ("silent",): 0.0}
+    seen_at: dict[Labels, float] = {}
+    names = _names(worker.name for worker in seen.workers)
+    for worker in seen.workers:
+        label = (names[worker.name],)
+        # Of those that share a label, the one that was not heard of for the longest time.
+        seen_at[label] = min(seen_at.get(label, float("inf")), worker.seen_at / SECOND)
+        states[state_of(worker, seen.now),] += 1
+    yield _gauge("ficha_workers", states)
+    yield _gauge("ficha_worker_seen_timestamp_seconds", seen_at)
+
+
+def _providers(providers: list[ProviderView]) -> Iterator[Family]:
+    """Of those that share a label, the worst."""
+    names = _names(provider.name for provider in providers)
+    values: dict[str, dict[Labels, float]] = {name: {} for name in _OF_PROVIDER}
+    for provider in providers:
+        label = (names[provider.name],)
+        told = {
+            "down": provider.breaker == "open",
+            "probing": provider.breaker == "probing",
+            "failures": provider.failures,
+            "turns": provider.turns,
+            "wait_seconds": provider.wait_s,
+        }
+        for name, value in told.items():
+            values[name][label] = max(values[name].get(label, 0), value)
+    for name, found in values.items():
+        yield _gauge(f"ficha_provider_{name}", found)
+
+
+_OF_PROVIDER: Final = ("down", "probing", "failures", "turns", "wait_seconds")
+
+
+def _names(found: Iterable[str]) -> dict[str, str]:
+    """The label of each name: the first ones their own, by name, so that a label stays where it is."""
+    return {name: name if index < MOST_NAMES else OTHER for index, name in enumerate(sorted(set(found)))}
+
+
+# The parts of Prometheus' format
+
+
+def _counter(name: str, values: dict[Labels, Any]) -> Family:
+    return _filled(CounterMetricFamily(name, METRICS[name].help, labels=METRICS[name].labels), values)
+
+
+def _gauge(name: str, values: dict[Labels, Any]) -> Family:
+    return _filled(GaugeMetricFamily(name, METRICS[name].help, labels=METRICS[name].labels), values)
+
+
+def _filled(family: CounterMetricFamily | GaugeMetricFamily, values: dict[Labels, Any]) -> Family:
+    for labels, value in sorted(values.items()):
+        family.add_metric(labels, float(value))
+    return family
+
+
+def _histogram(
+    name: str, found: dict[str, Histogram], bounds: tuple[int, ...] = DURATIONS_MS, unit: int = 1_000
+) -> Family:
+    """`unit`: how many of what is counted are one of what is shown."""
+    labels = METRICS[name].labels
+    family = HistogramMetricFamily(name, METRICS[name].help, labels=labels)
+    for label, histogram in sorted(found.items()):
+        buckets, below = [], 0
+        # A bound of another release stays what it was: it counts from the next bound up.
+        for bound in sorted({*bounds, *histogram.buckets} - {BEYOND}):
+            below += histogram.buckets.get(bound, 0)
+            if bound in bounds:
+                buckets.append((str(bound / unit), below))
+        buckets.append(("+Inf", below + histogram.buckets.get(BEYOND, 0)))
+        family.add_metric((label,) if labels else (), buckets, histogram.sum / unit)
+    return family

@@ -19,6 +19,7 @@ from ..ids import new_id
 from .hosting import take_token
 from .paths import with_encoded_slashes
 from .problems import problem_response
+from .process_metrics import count_request
 
 log = logging.getLogger("ficha.server")
 
@@ -75,6 +76,8 @@ class RequestLog:
             raise
         finally:
             trace_context.of_request.reset(traced)
+            if reply.status is not None:
+                count_request(scope, reply.status, (reply.started or began) - began)
             _log_request(scope, reply, (time.perf_counter() - began) * 1_000, failed)
 
 
@@ -85,11 +88,13 @@ class _Reply:
         self._send = send
         self._headers = headers
         self.status: int | None = None
+        self.started: float | None = None
         self.bytes = 0
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            self.started = time.perf_counter()
             message = {**message, "headers": with_defaults(message.get("headers", ()), self._headers)}
         elif message["type"] == "http.response.body":
             self.bytes += len(message.get("body", b""))

@@ -27,6 +27,7 @@ from ..store.base import StoreError
 from .guard import Call
 from .hosting import ending_with_host
 from .problems import problem
+from .process_metrics import streams
 
 KEEP_ALIVE_S = 15.0
 """A stream in which nothing happens says so this often, so that nobody on the way takes it for dead."""
@@ -118,6 +119,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         EventStream.running += 1
+        streams.inc()
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(None) as stay:
@@ -128,6 +130,7 @@ class EventStream(Response):
                         leaving.cancel()
         finally:
             EventStream.running -= 1
+            streams.dec()
             await self._stream.aclose()
 
     async def _send(self, send: Send) -> None:

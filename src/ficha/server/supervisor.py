@@ -35,6 +35,8 @@ LONGEST_PAUSE_S: Final = 5.0
 ACCEPTS: Final = "accepts"
 STOPS: Final = "stops"
 """What a child tells its parent."""
+CHILD_NAME: Final = "ficha serve "
+"""What the name of each child begins with; its number follows, which a child that replaces it has again."""
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 # Not fork: a forked copy of the parent's open files and threads would be broken.
@@ -83,7 +85,7 @@ class Supervisor:
         self._stand_in = stand_in
         self._ready = ready
         self._has_been_ready = False
-        self._children = [_Child() for _ in range(processes)]
+        self._children = [_Child(number) for number in range(processes)]
         self._commands, self._command_sender = _SPAWN.Pipe(duplex=False)
 
     def stop(self, *, at_once: bool = False) -> None:
@@ -153,7 +155,8 @@ class Supervisor:
 class _Child:
     """One of the server's processes, across restarts."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
+        self._name = f"{CHILD_NAME}{number}"
         self._process: multiprocessing.context.SpawnProcess | None = None
         self._pipe: Connection | None = None
         self._accepts_since: float | None = None
@@ -182,7 +185,7 @@ class _Child:
     def start(self, serve: Serve, sock: socket.socket, grace_s: float) -> None:
         self.due_at = None
         self._pipe, theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_child, args=(serve, sock, theirs, grace_s), name="ficha serve")
+        self._process = _SPAWN.Process(target=_child, args=(serve, sock, theirs, grace_s), name=self._name)
         with _signals_blocked():
             self._process.start()
         theirs.close()

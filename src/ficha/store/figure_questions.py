@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from ..core.figures import CURSOR, rollup_key
+from ..core.figures import CURSOR, TOTAL, rollup_key
 from ..core.records import QueueCount, Rollup, Worker
 from . import base as q
 from .commits import decoded_figures
@@ -53,6 +53,13 @@ def list_rollups(sql: Dialect, query: q.ListRollups, now: int | None) -> Asking[
     return [*map(_ROLLUPS.record, (yield page.statement("ORDER BY t.key")))]
 
 
+def get_total(sql: Dialect, query: q.GetTotal, now: int | None) -> Asking[Rollup | None]:
+    rows = yield Statement(
+        f"SELECT {sql.selected(_ROLLUPS, 't')} FROM ficha.rollups t WHERE t.key = {sql.parameter(1, 'text')}", (TOTAL,)
+    )
+    return _ROLLUPS.record(rows[0]) if rows else None
+
+
 def list_old_rollups(sql: Dialect, query: q.ListOldRollups, now: int | None) -> Asking[list[str]]:
     page = Select(sql, "SELECT t.key FROM ficha.rollups t")
     page.matches("t.key", ">=", f"{query.level} ", "text")
@@ -74,6 +81,18 @@ def get_alert_counts(sql: Dialect, query: q.GetAlertCounts, now: int | None) -> 
     return q.AlertCounts(*row)
 
 
+def get_backlog(sql: Dialect, query: q.GetBacklog, now: int | None) -> Asking[q.Backlog]:
+    firsts = {
+        f"first_{name}": sql.read(f"min({column})", "instant")
+        for name, column in (("expiry", "expires_at"), ("deadline", "deadline_at"), ("due", "due_at"))
+    }
+    words = {"moment": sql.moment, "at": sql.read("at", "instant"), "limit": sql.parameter(4, "number")}
+    rows = yield Statement(_text("backlog").format(**words, **firsts), (now, 0, 0, query.limit, 0))
+    [(at, overdue, expired_at, timed_out_at, due_at, messages, message_at, hooks, hook_at)] = rows
+    overdue_at = min((one for one in (expired_at, timed_out_at, due_at) if one is not None), default=None)
+    return q.Backlog(at, overdue, overdue_at, messages, message_at, hooks, hook_at)
+
+
 def list_workers_seen(sql: Dialect, query: q.ListWorkersSeen, now: int | None) -> Asking[list[Worker]]:
     page = Select(sql, f"SELECT {sql.selected(WORKERS, 't')} FROM ficha.workers t")
     page.where("t.stopped_at IS NULL")
@@ -87,7 +106,9 @@ FIGURE_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | N
     q.ListRollups: list_rollups,
     q.ListOldRollups: list_old_rollups,
     q.GetQueueCounts: get_queue_counts,
+    q.GetTotal: get_total,
     q.GetAlertCounts: get_alert_counts,
+    q.GetBacklog: get_backlog,
     q.ListWorkersSeen: list_workers_seen,
 }
 SEVERAL_FIGURES: Final[frozenset[type[q.Query[Any]]]] = frozenset({q.GetQueueCounts})

@@ -21,7 +21,7 @@ from .endings import (
     RetryLater,
     TimedOut,
 )
-from .figures import CorrectQueue, FoldFigures, ForgetRollups
+from .figures import CorrectQueue, FoldFigures, ForgetRollups, NoteVerification
 from .files import BeginFile, ExpireFile, FileRun, ForgetFile, RemoveFile, RemoveWork, StoreFile
 from .hooks import EndHook, HoldHook
 from .jobs import CancelJob, Discard, NewJob, Recover, RefundJob, Requeue, Resubmit, Submit, ToolTerms
@@ -94,6 +94,7 @@ __all__ = [
     "NewJob",
     "Note",
     "NoteCallback",
+    "NoteVerification",
     "OpenAccount",
     "OpenBreaker",
     "PausePool",
@@ -201,6 +202,7 @@ UnwrappedCommand = (
     | FoldFigures
     | CorrectQueue
     | ForgetRollups
+    | NoteVerification
 )
 AnyCommand = UnwrappedCommand | ActingAs
 

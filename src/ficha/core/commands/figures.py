@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..records import Figures, QueueCount
+from ..records import Figures, Measures, QueueCount
 from .base import Command
 
 
@@ -13,6 +13,7 @@ class FoldFigures(Command, frozen=True):
     figures: by the time at which the commits' minute began. folded_at: up to when they tell.
     came: numbers that had been left out, and are counted now; left_out: numbers that are left out from now on.
     has_gap: whether commits were deleted before they could be counted.
+    measures: those of the commits together.
     """
 
     turn: int
@@ -22,6 +23,7 @@ class FoldFigures(Command, frozen=True):
     came: tuple[int, ...] = ()
     left_out: tuple[int, ...] = ()
     has_gap: bool = False
+    measures: Measures | None = None
 
 
 class CorrectQueue(Command, frozen=True):
@@ -30,6 +32,12 @@ class CorrectQueue(Command, frozen=True):
     turn: int
     at: int
     waiting: tuple[QueueCount, ...]
+
+
+class NoteVerification(Command, frozen=True):
+    """Every invariant was checked over the whole database, and so many sentences say what is wrong."""
+
+    violations: int
 
 
 class ForgetRollups(Command, frozen=True):

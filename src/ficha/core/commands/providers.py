@@ -20,13 +20,14 @@ class TakeTurn(Command, frozen=True):
 
 class EndTurn(Command, frozen=True):
     """The request is over. `is_fault`: whether the provider failed; None if nothing is known of that, as when the
-    caller was cancelled."""
+    caller was cancelled. `took_ms`: how long it took; None if none was sent."""
 
     provider: str
     turn_id: str
     terms: TurnTerms = TurnTerms()
     is_fault: bool | None = False
     error: str | None = None
+    took_ms: int | None = None
 
 
 class OpenBreaker(Command, frozen=True):

@@ -12,7 +12,7 @@ from .accounts import Account, AccountRows, Entry, EntryKind, Key, KeyName, KeyS
 from .api_keys import ApiKey, ApiKeyScope, ApiKeyUse, AuditLine
 from .base import Record
 from .bulk_acts import BulkAct, BulkFailure, BulkState, BulkVerb
-from .figures import FigureCursor, Figures, JobCounts, QueueCount, Rollup
+from .figures import FigureCursor, Figures, Histogram, JobCounts, Measures, QueueCount, Rollup
 from .files import File, FileRole, FileState, FileUsage
 from .hooks import HookName, PendingHook
 from .jobs import Batch, Checkpoint, Content, ContentName, Event, Job, JobSpec, Status, Step
@@ -54,6 +54,7 @@ __all__ = [
     "FileRole",
     "FileState",
     "FileUsage",
+    "Histogram",
     "HookName",
     "Job",
     "JobCounts",
@@ -65,6 +66,7 @@ __all__ = [
     "KeyedName",
     "Leader",
     "Leased",
+    "Measures",
     "PageSession",
     "PageSessions",
     "Parked",

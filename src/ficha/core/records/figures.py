@@ -1,4 +1,4 @@
-"""Figures: what commits did to jobs and credits, added up by minute and by hour."""
+"""Figures: what commits did to jobs and credits, added up by minute, by hour, and since they are counted."""
 
 from __future__ import annotations
 
@@ -26,6 +26,30 @@ class JobCounts(Record, frozen=True, array_like=True):
     cancelled: int = 0
 
 
+class Histogram(Record, frozen=True, array_like=True):
+    """Numbers, such as durations in milliseconds: their sum, and how many lie at or below each bound and above the one
+    before it. The bound `BEYOND` stands for all that are larger than the last."""
+
+    sum: int
+    buckets: dict[int, int]
+
+
+class Measures(Record, frozen=True, omit_defaults=True):
+    """What is only counted from the first day on, and not by minute or hour.
+
+    waits: from the submit to the first start, by plan. runs: from there to the completion, by tool. calls: requests to
+        providers, by provider and outcome; latencies: how long those took. All three in milliseconds.
+    batches: how many jobs new batches have. taken: credits that corrections took, which `granted` is less by.
+    """
+
+    waits: dict[str, Histogram] = field(default_factory=dict)
+    runs: dict[str, Histogram] = field(default_factory=dict)
+    calls: dict[str, dict[str, int]] = field(default_factory=dict)
+    latencies: dict[str, Histogram] = field(default_factory=dict)
+    batches: Histogram | None = None
+    taken: int = 0
+
+
 class Figures(Record, frozen=True, omit_defaults=True):
     """What one commit did, or many together.
 
@@ -35,6 +59,7 @@ class Figures(Record, frozen=True, omit_defaults=True):
     charged, refunded, granted: credits. Corrections count as granted, up or down, so that granted less charged plus
         refunded is the sum of all balances.
     provider_cost: in millionths of the operator's currency.
+    measures: of a commit, and of the sum of all; the figures of a minute or an hour have none.
     """
 
     counts: tuple[JobCounts, ...] = ()
@@ -46,10 +71,11 @@ class Figures(Record, frozen=True, omit_defaults=True):
     refunded: int = 0
     granted: int = 0
     provider_cost: int = 0
+    measures: Measures | None = None
 
 
 class Rollup(Keyed, frozen=True, tag=True):
-    """The figures of one minute or one hour. The key says which (`rollup_key`)."""
+    """The figures of one minute, of one hour, or of all time. The key says which (`rollup_key`)."""
 
     is_in_every_part: ClassVar[bool] = False
 

@@ -10,7 +10,8 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 from ...core.alerts import Alert, Circumstances, PoolLoad, alerts
-from ...core.figures import OTHER, STEPS, Level, begin_of, percentile_s, total
+from ...core.figures import STEPS, Level, begin_of, percentile_s, total
+from ...core.measures import OTHER
 from ...core.policy import HOUR, MILLION, SECOND
 from ...core.records import Figures, Rollup, Worker
 from ...core.workers import state_of

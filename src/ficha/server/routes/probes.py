@@ -10,7 +10,7 @@ from starlette.responses import Response
 from ...store.base import StoreError
 from .. import wire as s
 from ..guard import Open, ServiceReader
-from ..metrics import MEDIA_TYPE, figures
+from ..metrics import MEDIA_TYPE
 from ..openapi import gives
 from ..responses import answer
 
@@ -38,8 +38,9 @@ async def readyz(call: Open) -> Response:
 @routes.get("/metrics", summary="Figures for Prometheus")
 @gives(None, media_type=MEDIA_TYPE)
 async def metrics(call: ServiceReader) -> Response:
-    """Jobs by status, pools, stuck jobs and dead letters, and this process's own figures."""
-    return Response(await figures(call.app), media_type=MEDIA_TYPE)
+    """Counters, histograms and gauges of jobs, credits, pools, workers and providers, which are the same in every
+    process; and this process's own: requests, streams, memory."""
+    return Response(await call.request.app.state.metrics.text(), media_type=MEDIA_TYPE)
 
 
 @routes.get("/api/openapi.json", summary="This document")

@@ -26,11 +26,14 @@ from .events import (
 )
 from .figures import (
     AlertCounts,
+    Backlog,
     CommitFigures,
     FigurePoint,
     GetAlertCounts,
+    GetBacklog,
     GetFigurePoint,
     GetQueueCounts,
+    GetTotal,
     ListFigures,
     ListOldRollups,
     ListRollups,
@@ -88,7 +91,7 @@ from .store import (
     wall_clock,
 )
 from .waiting import COMMITS_AVERAGED, Due, GetDue, GetStats, GetWaiting, Stats, Waiting
-from .webhooks import CountDeliveries, GetWebhookEndpoints, ListDeliveries, ListDueDeliveries, ListOldDeliveries
+from .webhooks import GetWebhookEndpoints, ListDeliveries, ListDueDeliveries, ListOldDeliveries
 
 __all__ = [
     "ASKED_MS",
@@ -102,6 +105,7 @@ __all__ = [
     "AlertCounts",
     "ApiKeyList",
     "ApiKeyRow",
+    "Backlog",
     "BatchCounts",
     "BatchPart",
     "ClaimsWithSubmits",
@@ -110,7 +114,6 @@ __all__ = [
     "CommitFigures",
     "CommitUnknown",
     "Committed",
-    "CountDeliveries",
     "CountJobs",
     "CountPart",
     "DeadSum",
@@ -123,6 +126,7 @@ __all__ = [
     "GetAccount",
     "GetAlertCounts",
     "GetApiKey",
+    "GetBacklog",
     "GetBatch",
     "GetDue",
     "GetFigurePoint",
@@ -140,6 +144,7 @@ __all__ = [
     "GetSnapshot",
     "GetState",
     "GetStats",
+    "GetTotal",
     "GetWaiting",
     "GetWebhookEndpoints",
     "Hints",

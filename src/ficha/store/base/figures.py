@@ -48,6 +48,10 @@ class ListRollups(Query[list[Rollup]], frozen=True):
     since_at: int
 
 
+class GetTotal(Query[Rollup | None], frozen=True):
+    """The figures of all time, as far as commits are added up; None if none are."""
+
+
 class ListOldRollups(Query[list[str]], frozen=True):
     """The keys of rollups of a level that began before this time, oldest first."""
 
@@ -85,6 +89,28 @@ class AlertCounts(Struct, frozen=True):
 class GetAlertCounts(Query[AlertCounts], frozen=True):
     stuck_ms: int
     late_ms: int
+    limit: int
+
+
+class Backlog(Struct, frozen=True):
+    """What is overdue, and what is still to be sent, at this time by the database's clock.
+
+    overdue: jobs whose lease or deadline is over, and that nobody has recovered yet. overdue_at: since when the first
+        of them is, or the first parked job whose time has come; None if none is.
+    messages, hooks: webhook messages and hooks that are still to be sent or run, counted up to a limit; message_at,
+        hook_at: when the first of them is, or was, due.
+    """
+
+    now: int
+    overdue: int
+    overdue_at: int | None
+    messages: int
+    message_at: int | None
+    hooks: int
+    hook_at: int | None
+
+
+class GetBacklog(Query[Backlog], frozen=True):
     limit: int
 
 

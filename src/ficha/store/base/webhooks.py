@@ -37,10 +37,6 @@ class ListDueDeliveries(Query[list[Delivery]], frozen=True):
     limit: int = 50
 
 
-class CountDeliveries(Query[int], frozen=True):
-    """How many messages are still to be delivered, due or not."""
-
-
 class ListOldDeliveries(Query[list[str]], frozen=True):
     """The ids of messages that ended at least so long ago, the oldest first."""
 

@@ -50,11 +50,6 @@ def list_due_deliveries(sql: Dialect, query: q.ListDueDeliveries, now: int | Non
     return [*map(_DELIVERIES.record, rows)]
 
 
-def count_deliveries(sql: Dialect, query: q.CountDeliveries, now: int | None) -> Asking[int]:
-    [(count,)] = yield Statement("SELECT count(*) FROM ficha.deliveries WHERE state = 'pending'")
-    return int(count)
-
-
 def list_old_deliveries(sql: Dialect, query: q.ListOldDeliveries, now: int | None) -> Asking[list[str]]:
     words = {"id": sql.read("t.id", "uuid"), "moment": sql.moment, "limit": sql.parameter(4, "number")}
     rows = yield Statement(_text("old_deliveries").format(**words), (now, query.kept_ms, 0, query.limit, 0))
@@ -65,6 +60,5 @@ WEBHOOK_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | 
     q.GetWebhookEndpoints: get_webhook_endpoints,
     q.ListDeliveries: list_deliveries,
     q.ListDueDeliveries: list_due_deliveries,
-    q.CountDeliveries: count_deliveries,
     q.ListOldDeliveries: list_old_deliveries,
 }

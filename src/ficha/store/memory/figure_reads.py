@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from ...core.figures import CURSOR, rollup_key
+from ...core.figures import CURSOR, TOTAL, rollup_key
 from ...core.policy import MILLISECOND
-from ...core.records import HELD, Delivery, FigureCursor, Job, Leased, QueueCount, Ready, Rollup, Worker
+from ...core.records import HELD, Delivery, FigureCursor, Job, Leased, Parked, QueueCount, Ready, Rollup, Worker
 from .. import base as q
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ def _get_figure_point(store: MemoryStore, query: q.GetFigurePoint) -> q.FigurePo
 def _list_rollups(store: MemoryStore, query: q.ListRollups) -> list[Rollup]:
     first, last = rollup_key(query.level, query.since_at), f"{query.level} ~"
     return [rollup for key, rollup in sorted(store.state.of(Rollup).items()) if first <= key < last]
+
+
+def _get_total(store: MemoryStore, query: q.GetTotal) -> Rollup | None:
+    return store.state.of(Rollup).get(TOTAL)
 
 
 def _list_old_rollups(store: MemoryStore, query: q.ListOldRollups) -> list[str]:
@@ -63,6 +67,34 @@ def _get_alert_counts(store: MemoryStore, query: q.GetAlertCounts) -> q.AlertCou
     return q.AlertCounts(stuck, *(min(count, query.limit) for count in (dead, messages, hooks)))
 
 
+def _get_backlog(store: MemoryStore, query: q.GetBacklog) -> q.Backlog:
+    now, state = store.clock(), store.state
+    ends = [end for job in state.jobs.values() if (end := _end_of_hold(job)) is not None and end <= now]
+    due = [
+        job.place.due_at
+        for job in state.jobs.values()
+        if isinstance(job.place, Parked) and job.place.due_at is not None and job.place.due_at <= now
+    ]
+    messages = [one.due_at for one in state.of(Delivery).values() if one.state == "pending"]
+    hooks = [hook.due_at for hook in state.hooks.values()]
+    return q.Backlog(
+        now,
+        len(ends),
+        min(ends + due, default=None),
+        min(len(messages), query.limit),
+        min(messages, default=None),
+        min(len(hooks), query.limit),
+        min(hooks, default=None),
+    )
+
+
+def _end_of_hold(job: Job) -> int | None:
+    place = job.place
+    if not isinstance(place, HELD):
+        return None
+    return min(place.expires_at, place.deadline_at) if isinstance(place, Leased) else place.deadline_at
+
+
 def _is_overdue(job: Job, now: int, stuck_at: int) -> bool:
     place = job.place
     if not isinstance(place, HELD):
@@ -82,6 +114,8 @@ FIGURE_READS: Final[dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]]]
     q.ListRollups: _list_rollups,
     q.ListOldRollups: _list_old_rollups,
     q.GetQueueCounts: _get_queue_counts,
+    q.GetTotal: _get_total,
     q.GetAlertCounts: _get_alert_counts,
+    q.GetBacklog: _get_backlog,
     q.ListWorkersSeen: _list_workers_seen,
 }

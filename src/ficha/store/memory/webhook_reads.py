@@ -47,10 +47,6 @@ def _list_due_deliveries(store: MemoryStore, query: q.ListDueDeliveries) -> list
     return sorted(due, key=lambda delivery: (delivery.due_at, delivery.id))[: query.limit]
 
 
-def _count_deliveries(store: MemoryStore, query: q.CountDeliveries) -> int:
-    return sum(delivery.state == "pending" for delivery in store.state.of(Delivery).values())
-
-
 def _list_old_deliveries(store: MemoryStore, query: q.ListOldDeliveries) -> list[str]:
     last_at = store.clock() - query.kept_ms * MILLISECOND
     ended = [
@@ -65,6 +61,5 @@ WEBHOOK_READS: Final[dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]]
     q.GetWebhookEndpoints: _get_webhook_endpoints,
     q.ListDeliveries: _list_deliveries,
     q.ListDueDeliveries: _list_due_deliveries,
-    q.CountDeliveries: _count_deliveries,
     q.ListOldDeliveries: _list_old_deliveries,
 }

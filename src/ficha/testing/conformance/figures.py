@@ -10,16 +10,19 @@ from ...core.figures import STEPS, rollup_key, total
 from ...core.invariants import violations
 from ...core.outcomes import Folded
 from ...core.policy import HOUR, SECOND
-from ...core.records import Delivery, Figures, Parked, PendingHook, QueueCount, Ready
+from ...core.records import Delivery, Figures, Histogram, Leased, Measures, Parked, PendingHook, QueueCount, Ready
 from ...core.snapshot import Changes
 from ...store.base import (
     AlertCounts,
+    Backlog,
     FigurePoint,
     GetAlertCounts,
+    GetBacklog,
     GetFigurePoint,
     GetQueueCounts,
     GetState,
     GetStats,
+    GetTotal,
     GetWaiting,
     ListFigures,
     ListOldRollups,
@@ -222,6 +225,52 @@ class FigureConformance:
         driver.clock.advance(0.000_001)
         assert await driver.read(GetAlertCounts(3_600_000, 1_000, 9)) == AlertCounts(0, dead, 4, 2)
         assert await driver.read(GetAlertCounts(3_600_000, 1_000, 1)) == AlertCounts(0, 1, 1, 1)
+
+    async def test_what_is_overdue_is_counted_and_its_first_is_known(self, driver: Driver) -> None:
+        began_at = driver.clock()
+        assert await driver.read(GetBacklog(5)) == Backlog(began_at, 0, None, 0, None, 0, None)
+        await open_house(driver)
+        await lease(driver)
+        outside = await lease(driver)
+        await finish(driver, outside, c.AcceptedByProvider("ref"))
+        [held] = (job.place for job in driver.expected.jobs.values() if isinstance(job.place, Leased))
+        driver.clock.advance(59.999_999)
+        assert (await driver.read(GetBacklog(5))).overdue_at is None
+        driver.clock.advance(0.000_001)
+        found = await driver.read(GetBacklog(5))
+        assert (found.now, found.overdue, found.overdue_at) == (driver.clock(), 1, held.expires_at)
+        driver.clock.advance(3_600)
+        found = await driver.read(GetBacklog(5))
+        assert (found.overdue, found.overdue_at) == (2, held.expires_at)
+
+    async def test_a_parked_job_is_overdue_when_its_time_has_come(self, driver: Driver) -> None:
+        await open_house(driver)
+        held = await lease(driver)
+        await finish(driver, held, c.RetryLater(5_000))
+        [place] = (job.place for job in driver.expected.jobs.values() if isinstance(job.place, Parked))
+        assert (await driver.read(GetBacklog(5))).overdue_at is None
+        driver.clock.advance(7)
+        found = await driver.read(GetBacklog(5))
+        assert (found.overdue, found.overdue_at) == (0, place.due_at)
+
+    async def test_messages_and_hooks_to_come_are_counted_up_to_a_limit(self, driver: Driver) -> None:
+        now, ids = driver.clock(), [driver.new_id() for _ in range(4)]
+        sent = [Delivery(one, "", ids[0], "job.failed", "ana", None, "1", now, now + n) for n, one in enumerate(ids)]
+        hooks = [PendingHook("tidy", one, now + 5 - n) for n, one in enumerate(ids[:2])]
+        await driver.write(Changes(keyed=[replace(sent[0], state="failed", ended_at=now), *sent[1:]], hooks=hooks))
+        assert await driver.read(GetBacklog(9)) == Backlog(now, 0, None, 3, now + 1, 2, now + 4)
+        assert await driver.read(GetBacklog(1)) == Backlog(now, 0, None, 1, now + 1, 1, now + 4)
+
+    async def test_the_figures_of_all_time_are_told(self, driver: Driver) -> None:
+        assert await driver.read(GetTotal()) is None
+        measures = Measures(calls={"fal": {"failed": 1}}, latencies={"fal": Histogram(7, {50: 1})})
+        for turn in (0, 1):
+            await driver.run(c.FoldFigures(turn, 1, 5, ((0, Figures(charged=1)),), measures=measures))
+        found = await driver.read(GetTotal())
+        assert found is not None
+        doubled = Measures(calls={"fal": {"failed": 2}}, latencies={"fal": Histogram(14, {50: 2})})
+        assert found.figures == Figures(charged=2, measures=doubled)
+        await driver.check()
 
     async def test_overdue_and_silent_leases_are_stuck(self, driver: Driver) -> None:
         await open_house(driver)
