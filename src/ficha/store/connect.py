@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from ..environment import SettingError, setting
 from ..extras import needs_extra
 from .base import Store, StoreError
 from .database_url import ABSENT, hidden, url_problem
@@ -77,6 +79,27 @@ def _postgres(url: str, schema: str) -> PostgresStore:
             f"the database URL cannot be read: {problem}; write postgresql://user:password@host/database, with special "
             "characters percent-encoded, such as %2F for /"
         )
+    plain, options = _split(url)
+    return PostgresStore(plain, **{"schema": schema, **options, "listen_url": _listen_url(options.get("listen_url"))})
+
+
+def _listen_url(option: str | None) -> str | None:
+    """Where to listen for hints, if not at the database's URL."""
+    try:
+        url = option or setting(os.environ, "FICHA_LISTEN_URL")
+    except SettingError as error:
+        raise StoreError(str(error)) from None
+    if url is None:
+        return None
+    if _scheme(url) not in ("postgresql", "postgres") or url_problem(url) is not None:
+        where = "FICHA_LISTEN_URL" if option is None else "the option ficha_listen_url of the database URL"
+        raise StoreError(f"{where} cannot be read; write postgresql://user:password@host/database")
+    # It may be the database's own URL again, with all its options.
+    return _split(url)[0]
+
+
+def _split(url: str) -> tuple[str, dict[str, Any]]:
+    """The URL for the database, and the options for the store."""
     parts = urlsplit(url)
     theirs: list[str] = []
     options: dict[str, Any] = {}
@@ -88,8 +111,7 @@ def _postgres(url: str, schema: str) -> PostgresStore:
             options[name.removeprefix("ficha_")] = _OPTIONS[name](name, unquote(value))
         else:
             raise StoreError(f"the database URL has an unknown option {name!r}; known are: {', '.join(_OPTIONS)}")
-    plain = urlunsplit(parts._replace(query="&".join(theirs))) if options else url
-    return PostgresStore(plain, **{"schema": schema, **options})
+    return urlunsplit(parts._replace(query="&".join(theirs))) if options else url, options
 
 
 def _switch(name: str, value: str) -> bool:

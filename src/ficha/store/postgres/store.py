@@ -19,6 +19,7 @@ from ...core.snapshot import Snapshot
 from .. import base
 from ..base import Clock, Committed, CommitUnknown, Decide, Decision, Hints, Query, SchemaChanged, Transient, no_hints
 from ..callers import savepoint
+from ..hint_check import HintCheck
 from ..schema_name import DEFAULT_SCHEMA, in_schema
 from ..sql.dialect import sql_file
 from . import migrator, reads
@@ -76,7 +77,7 @@ class PostgresStore(migrator.PostgresMigrator):
         self._connect_writer = SettledConnector(url, schema=schema, prepared=prepared, writes=True)
         self._connect_reader = SettledConnector(url, schema=schema, prepared=prepared, writes=False)
         self._layout = Layout(part.table for part in PARTS)
-        self._listeners: list[Listener] = []
+        self._listeners: list[Listener | HintCheck] = []
         self._begun: dict[str, int] = {}
         """When each committer's last transaction began, by the database's clock."""
         self._pruned = 0
@@ -219,7 +220,11 @@ class PostgresStore(migrator.PostgresMigrator):
     async def listen(self, heard: Callable[[str], None]) -> None:
         """Returns after the first attempt to listen; `heard` is called until the store is closed."""
 
+        check: HintCheck | None = None
+
         def stirred(hint: str) -> None:
+            if check is not None:
+                check.heard()
             name, _, signature = hint.partition("\n")
             if signature == self._signature:
                 return
@@ -230,3 +235,7 @@ class PostgresStore(migrator.PostgresMigrator):
         listener = Listener(self._connect_listener, in_schema(CHANNEL, self.schema), stirred)
         self._listeners.append(listener)
         await listener.ready()
+        if not self._connect_reader.is_settled:
+            # There is a pooler.
+            check = HintCheck(self.notify)
+            self._listeners.append(check)
