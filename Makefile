@@ -21,7 +21,7 @@ PAGES := src/ficha/server/pages/.ready
 WEB_SOURCES := $(shell find web \( -name node_modules -o -name dist -o -path $(TYPES) \) -prune -o -type f -print)
 
 # Programs that the tests run, each with the Debian package that has it.
-DEBIAN := chromium:chromium pgbouncer:pgbouncer promtool:prometheus
+DEBIAN := chromium:chromium pgbouncer:pgbouncer promtool:prometheus systemd-analyze:systemd
 
 # Options handed to pytest, for example: make test ARGS="-k ledger -x".
 ARGS ?=
@@ -123,6 +123,7 @@ lock: setup ## pin the dependencies again, with their hashes
 	$(COMPILE) pyproject.toml --all-extras --output-file requirements/runtime.txt
 	$(COMPILE) pyproject.toml --all-extras --group dev --constraint requirements/runtime.txt --output-file requirements/dev.txt
 	$(COMPILE) requirements/uv.in --constraint requirements/dev.txt --output-file requirements/uv.txt
+	$(COMPILE) requirements/build.in --constraint requirements/dev.txt --output-file requirements/build.txt
 
 clean: ## remove everything that the commands above made
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

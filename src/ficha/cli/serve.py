@@ -18,6 +18,7 @@ import typer
 from .logs import LogForm, configure
 from .options import App, Database
 from .output import echo, failure, note
+from .service_manager import tell
 from .signals import exit_in, on_signals
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def serve(
     _check(found, settings)
     try:
         sock = bound(host, port)
-        ready = partial(echo, url_of(sock), "listening at ", "bold")
+        ready = partial(_ready, url_of(sock))
         if processes == 1:
             _serve_here(found, settings, grace, sock, ready, partial(_stop_on_signals, grace_s=grace))
             return
@@ -105,6 +106,11 @@ def _shared_counts() -> Iterator[None]:
             yield
         finally:
             del os.environ[FOLDER]
+
+
+def _ready(url: str) -> None:
+    echo(url, "listening at ", "bold")
+    tell("READY=1")
 
 
 def _failed(code: str, error: Exception) -> typer.Exit:
@@ -178,6 +184,7 @@ def _serve_in_child(
 def _stop_on_signals(server: Stoppable, *, grace_s: float) -> None:
     def first(signal: str) -> None:
         exit_in(grace_s + EXIT_S)
+        tell("STOPPING=1")
         log.info("stop requested", extra={"signal": signal, "grace_s": grace_s})
         server.stop()
 

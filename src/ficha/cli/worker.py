@@ -15,6 +15,7 @@ import typer
 
 from .logs import LogForm, configure
 from .options import App, AsJson, Database
+from .service_manager import tell
 from .signals import exit_in, on_signals
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ async def _work(
 
     def first(signal: str) -> None:
         exit_in(grace_s + EXIT_S - 0.5)
+        tell("STOPPING=1")
         loop.call_soon_threadsafe(stop, grace_s)
         log.info("stopping", extra={"signal": signal, "grace_s": grace_s})
 
@@ -192,6 +194,7 @@ async def _work(
                     "tools": sorted(app.tools),
                 },
             )
+            tell("READY=1")
             ran = await runner.run(burst=burst, due_within_s=due_within_s, max_seconds=max_seconds)
             log.info("worker stopped", extra={"worker": runner.name, "jobs": ran})
     finally:
