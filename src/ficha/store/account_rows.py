@@ -17,4 +17,5 @@ def row_counts(account: str) -> str:
 
 
 def account_rows(row: Row) -> AccountRows:
-    return AccountRows(*row[:-1], names_ended_job=bool(row[-1]))
+    values = (*row[:-1], bool(row[-1]))
+    return AccountRows(*values)
