@@ -35,7 +35,7 @@ def _share() -> None:
     if SHARED is not None and name.startswith(CHILD_NAME):
         number = name.removeprefix(CHILD_NAME)
         Path(SHARED, f"gauge_livesum_{number}.db").unlink(missing_ok=True)
-        values.ValueClass = values.MultiProcessValue(lambda: number)
+        values.ValueClass = values.MultiProcessValue(lambda: number)  # type: ignore[no-untyped-call]
 
 
 _share()
@@ -64,7 +64,8 @@ class ProcessCollector:
     """What this process counted, or all that share its files."""
 
     def collect(self) -> Iterator[Metric]:
-        found = _REGISTRY.collect() if SHARED is None else MultiProcessCollector(None, SHARED).collect()
+        shared: Any = MultiProcessCollector
+        found = _REGISTRY.collect() if SHARED is None else shared(None, SHARED).collect()
         for family in found:
             if family.name.startswith("ficha_"):
                 # The client adds the times at which each series began as metrics of their own.
