@@ -111,7 +111,7 @@ def test_no_module_has_the_name_of_another_without_a_reason() -> None:
 
 
 ROOM_SIZES = {
-    "store/postgres": 2_000,
+    "store/postgres": 2_010,
     "store/postgres/optimistic": 800,
     "store/sqlite": 1_720,
     "store/sql": 820,

@@ -70,6 +70,8 @@ class Ficha(DeclaredParts):
     plans: what accounts may do. Defaults to one plan, "default", without limits.
     pools: slots shared by tools. There is always a pool "default" without a limit.
     first_job_boost: subtracted from the priority of an account's first job ever. Defaults to 0.
+    batch_spacing_s: how much later each job of a batch counts as submitted than the one before it, for its place in the
+        queue: jobs of others pass between. Defaults to 1; with 0 a batch goes ahead of all that comes after it.
     lease_s: how long a worker holds a job without a heartbeat. Defaults to JOB_LOCK_TTL_MS, then to 60.
     heartbeat_s: how often a worker sends one. Defaults to JOB_HEARTBEAT_INTERVAL_MS, then to 10, but to no more than a
         third of the lease.
@@ -121,6 +123,7 @@ class Ficha(DeclaredParts):
         plans: Iterable[Plan] = (Plan("default"),),
         pools: Iterable[Pool] = (),
         first_job_boost: int = 0,
+        batch_spacing_s: float = 1.0,
         lease_s: float | None = None,
         heartbeat_s: float | None = None,
         max_recoveries: int = 3,
@@ -173,6 +176,7 @@ class Ficha(DeclaredParts):
         policy = checked_policy(
             plans=plans,
             first_job_boost=first_job_boost,
+            batch_spacing_s=batch_spacing_s,
             lease_s=self.lease_s,
             max_recoveries=max_recoveries,
             stuck_s=stuck_s,

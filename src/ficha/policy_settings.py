@@ -37,6 +37,7 @@ def checked_policy(
     *,
     plans: Iterable[Plan],
     first_job_boost: int,
+    batch_spacing_s: float,
     lease_s: float,
     max_recoveries: int,
     stuck_s: float,
@@ -77,6 +78,7 @@ def checked_policy(
         schedule_max_ms=_milliseconds_of(schedule_max_s, "schedule_max_s"),
         warn_share=_share(warn_share),
         first_job_boost=first_job_boost,
+        batch_spacing_ms=_spacing_ms(batch_spacing_s),
         commits_kept_ms=_commits_kept_ms(commits_kept_s),
         minute_figures_kept_ms=_figures_kept_ms(minute_figures_kept_s, "minute_figures_kept_s", 90_000),
         hour_figures_kept_ms=_figures_kept_ms(hour_figures_kept_s, "hour_figures_kept_s", 31 * 86_400),
@@ -92,6 +94,12 @@ def checked_policy(
         open_sessions=limits.open_sessions,
         bulk_jobs=limits.bulk_jobs,
     )
+
+
+def _spacing_ms(seconds: float) -> int:
+    if seconds != 0 and not (is_seconds(seconds) and seconds <= 3_600):
+        raise ValueError(f"batch_spacing_s must be a number of seconds from 0 to 3600, not {seconds!r}")
+    return round(seconds * 1_000)
 
 
 def _milliseconds(variable: str, default: int) -> int:

@@ -28,7 +28,7 @@ class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_d
     """The base of all that is sent to a server: a field that nobody knows is a mistake that is told."""
 
 
-class BatchOptions(TypedDict, total=False):
+class CommonOptions(TypedDict, total=False):
     """What a submit of one job or of many takes."""
 
     idempotency_key: str | None
@@ -38,7 +38,13 @@ class BatchOptions(TypedDict, total=False):
     correlation_id: str | None
 
 
-class SubmitOptions(BatchOptions, total=False):
+class BatchOptions(CommonOptions, total=False):
+    """What a submit of many jobs takes beside."""
+
+    as_far_as_credits: bool
+
+
+class SubmitOptions(CommonOptions, total=False):
     """What a submit of one job takes beside."""
 
     reservation: str | None
@@ -83,9 +89,13 @@ class BatchItem(Body, frozen=True, kw_only=True):
 
 
 class BatchRequest(_Submitting, frozen=True, kw_only=True):
-    """Many jobs, all of them or none; the rest is as in a submit of one."""
+    """Many jobs, all of them or none; the rest is as in a submit of one.
+
+    as_far_as_credits: where the balance or the plan's numbers do not allow all, the first ones that they do allow.
+    """
 
     items: Annotated[list[BatchItem], Meta(min_length=1)]
+    as_far_as_credits: bool = False
 
 
 class Labels(TypedDict):

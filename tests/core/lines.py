@@ -14,8 +14,8 @@ OPTIONS = frozenset(
     re.findall(
         r"\w+",
         """aborts account after as at at_once attempt attempts backoff backoff_max batch before body broken burst by
-        content correlation cost credits data declared delay delivered error every files final held hold jitter joins
-        key least limit lost max_wait more most name of partial plans poll pool priority progress provider
+        content correlation cost credits data declared delay delivered error every far files final held hold jitter
+        joins key least limit lost max_wait more most name of partial plans poll pool priority progress provider
         provider_cost reason ref reservation result scope session size slots starts text timeout times told tool
         total ttl units verdict""",
     )

@@ -248,6 +248,7 @@ class _ScenarioRun:
             run_at=self._instant(options["at"]) if "at" in options else None,
             delay_ms=line.span("delay") or 0,
             joins="joins" in options,
+            as_far_as_credits="far" in options,
         )
 
     def _do_submit_each(self, line: Line) -> list[c.Command]:

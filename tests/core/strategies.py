@@ -396,6 +396,7 @@ _SUBMITS = _make(
     key_ttl_ms=_TTLS_MS,
     reservation_id=_pick(*[None] * 7, "0", "1", "9"),
     delay_ms=_pick(0, 0, 0, 10_000, 3_600_000),
+    as_far_as_credits=_pick(False, False, True),
 )
 _JOINS = _make(
     c.Submit,

@@ -33,6 +33,8 @@ def told(outcome: o.Outcome) -> Told:
                 "spending": outcome.cost_limit_warning,
                 "left": None if outcome.rate is None else outcome.rate.left,
                 "resets": None if outcome.rate is None else outcome.rate.resets_s,
+                "left_out": outcome.left_out or None,
+                "because": None if outcome.refusal is None else outcome.refusal.code,
             }
         case o.Claimed(leases):
             first = leases[0] if leases else None

@@ -30,7 +30,7 @@ def test_a_person_opens_an_account_buys_submits_cancels_and_sees_the_refund(serv
         receipt = submitted.json()
         assert receipt.keys() == {
             *("success", "job_id", "status", "idempotent_hit", "position", "priority", "cost", "new_balance"),
-            *("batch_id", "jobs", "quota_warnings", "cost_limit_warning", "rate", "job"),
+            *("batch_id", "jobs", "quota_warnings", "cost_limit_warning", "rate", "job", "left_out", "refusal"),
         }
         assert (receipt["success"], receipt["status"], receipt["cost"], receipt["new_balance"]) == (
             True,

@@ -85,6 +85,10 @@ class Submitted(Struct, frozen=True, gc=False):
     cost_limit_warning: str | None = None
     rate: Rate | None = None
     """None where the plan has no such limit."""
+    left_out: int = 0
+    """Jobs that were not created, of a submit that goes as far as the credits do."""
+    refusal: Refusal | None = None
+    """Why the first of them was not."""
 
 
 class SubmitPreview(Struct, frozen=True, gc=False):

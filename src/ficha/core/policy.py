@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from .records import Account, Awaiting, Job, Status
+from .records import WAITING, Account, Awaiting, Job, Status
 
 MILLISECOND: Final = 1_000
 SECOND: Final = 1_000_000
@@ -138,6 +138,8 @@ class Policy(Struct, frozen=True):
     schedule_max_ms: how far ahead a job may be scheduled. Defaults to 365 days.
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     first_job_boost: taken off the priority of an account's first job ever. Defaults to 0.
+    batch_spacing_ms: how much later each job of a batch counts as submitted than the one before, so that jobs of others
+        pass between. Defaults to a second.
     commits_kept_ms: how long commits are kept, and so how far back streams can resume. Defaults to 24 hours.
     late_bytes: how much is kept of what a finish said that came too late. Defaults to 4 KiB.
     job_events: how many events a job's history may have before those of its handler are no longer kept. Defaults to
@@ -170,6 +172,7 @@ class Policy(Struct, frozen=True):
     schedule_max_ms: int = 365 * 86_400_000
     warn_share: float = 0.8
     first_job_boost: int = 0
+    batch_spacing_ms: int = 1_000
     commits_kept_ms: int = 86_400_000
     late_bytes: int = 4_096
     job_events: int = 100_000
@@ -207,14 +210,20 @@ def ranks_of_priority(rank: int) -> tuple[int, int]:
     return priority << _TIME_BITS, (priority + 1) << _TIME_BITS
 
 
-def aged_rank(job: Job, plan: Plan | None, now: int) -> tuple[int, int | None]:
-    """The rank after the waiting so far, and when it next improves."""
+def aged_rank(job: Job, plan: Plan | None, now: int, behind: int = 0) -> tuple[int, int | None]:
+    """The rank after the waiting so far, and when it next improves.
+
+    behind: how much later a new job counts as submitted than it was. One that waits keeps what it has of that.
+    """
+    if isinstance(job.place, WAITING):
+        behind = (job.place.rank & _LAST_TIME) - (rank_of(job.priority, job.created_at) & _LAST_TIME)
+    since = job.created_at + behind
     if plan is None or not plan.ageing_s:
-        return rank_of(job.priority, job.created_at), None
+        return rank_of(job.priority, since), None
     point = int(plan.ageing_s * SECOND)
-    gained = max(0, now - job.created_at) // point
+    gained = max(0, now - since) // point
     priority = max(PRIORITY_MIN, job.priority - gained)
-    return rank_of(priority, job.created_at), max(now, job.created_at + (gained + 1) * point)
+    return rank_of(priority, since), max(now, since + (gained + 1) * point)
 
 
 def backoff_ms(job: Job, jitter: float) -> int:

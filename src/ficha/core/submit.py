@@ -1,8 +1,11 @@
-"""Submit: checks idempotency, plan, limits and balance, then charges and creates the jobs; all of it or a refusal."""
+"""Submit: checks idempotency, plan, limits and balance, then charges and creates the jobs: all of them or none, or as
+many as the credits allow."""
 
 from __future__ import annotations
 
 from collections.abc import Container
+from itertools import accumulate
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -49,9 +52,44 @@ def submit(ws: Workspace, command: Submit) -> Submitted | Refusal:
     refusal = refuse_limits(
         ws, command, account, plan, new_jobs, served, len(new_jobs), len(new_jobs) - len(served), cost
     )
-    if refusal is not None:
+    if refusal is None:
+        return _create(ws, command, account, plan, new_jobs, served, cost)
+    if not command.as_far_as_credits or refusal.code not in NUMBERS:
         return refusal
-    return _create(ws, command, account, plan, new_jobs, served, cost)
+    allowed, cost = _allowed(ws, command, account, plan, new_jobs, served)
+    if allowed == 0:
+        return refusal
+    created = _create(ws, command, account, plan, new_jobs[:allowed], served, cost)
+    return replace(created, left_out=len(new_jobs) - allowed, refusal=refusal)
+
+
+NUMBERS: Final = frozenset(
+    {"ACTIVE_JOB_EXISTS", "COST_LIMIT", "INSUFFICIENT_CREDITS", "QUOTA_EXCEEDED", "RATE_LIMITED"}
+)
+"""The refusals of `refuse_counts`: fewer jobs may pass."""
+
+
+def _allowed(
+    ws: Workspace,
+    command: Submit,
+    account: Account,
+    plan: Plan,
+    new_jobs: tuple[NewJob, ...],
+    served: dict[str, str],
+) -> tuple[int, int]:
+    """How many of the first jobs the account may have, and what they cost. A job more never makes a refusal go away, so
+    half of the rest is tried at a time."""
+    costs = list(accumulate((job.spec.cost for job in new_jobs), initial=0))
+    waiting = list(accumulate((job.id not in served for job in new_jobs), initial=0))
+    reserved = command.reservation_id is not None
+    passes, fails = 0, len(new_jobs)
+    while fails - passes > 1:
+        middle = (passes + fails) // 2
+        if refuse_counts(ws, account, plan, middle, waiting[middle], costs[middle], reserved=reserved) is None:
+            passes = middle
+        else:
+            fails = middle
+    return passes, costs[passes]
 
 
 def refuse_limits(
@@ -125,6 +163,7 @@ def _repeated(ws: Workspace, command: Submit, account: Account) -> Submitted | R
         batch_id=key.batch_id,
         idempotent_hit=True,
         rate=_rate(account, ws.plan(account), ws.now),
+        left_out=max(0, len(command.jobs) - key.jobs) if command.as_far_as_credits else 0,
     )
 
 
@@ -283,8 +322,8 @@ def _create(
     ws.put_account(counted(account, len(new_jobs), queued[-1] if queued else account.latest_job, now))
     first: Job | None = None
     boost, due_at = first_boost(ws, account), due_at_of(command, now)
-    for number, new in enumerate(new_jobs, account.submitted + 1):
-        job = _born(ws, command, plan, new, number, boost if first is None else 0, due_at, new.id in served)
+    for index, new in enumerate(new_jobs):
+        job = _born(ws, command, plan, new, index, account.submitted, boost if first is None else 0, due_at, served)
         if first is None:
             first = job
         if new.id in served:
@@ -341,11 +380,21 @@ def due_at_of(command: Submit, now: int) -> int:
 
 
 def _born(
-    ws: Workspace, command: Submit, plan: Plan, new: NewJob, number: int, boost: int, due_at: int, is_served: bool
+    ws: Workspace,
+    command: Submit,
+    plan: Plan,
+    new: NewJob,
+    index: int,
+    before: int,
+    boost: int,
+    due_at: int,
+    served: Container[str],
 ) -> Job:
     account = ws.account(command.account_id)
     assert account is not None
-    job = new_job(ws.now, account, plan, command, new, number, boost, due_at, is_served=is_served)
+    is_served = new.id in served
+    behind = index * ws.policy.batch_spacing_ms * MILLISECOND
+    job = new_job(ws.now, account, plan, command, new, before + index + 1, boost, due_at, behind, is_served=is_served)
     ledger.charge(ws, account, job)
     ws.add_job(job, new.payload)
     ws.add_event(job, "submitted")
@@ -365,10 +414,12 @@ def new_job(
     number: int,
     boost: int,
     due_at: int,
+    behind: int = 0,
     *,
     is_served: bool,
 ) -> Job:
-    """The job as it is created; `is_served`: an earlier result answers it, so that it ends at once."""
+    """The job as it is created. behind: see `aged_rank`. is_served: an earlier result answers it, so that it ends at
+    once."""
     job = Job(
         new.id,
         account.id,
@@ -386,7 +437,7 @@ def new_job(
     )
     if is_served:
         return replace(job, finished_at=now, delivered=new.spec.units)
-    return replace(job, place=_waiting_place(now, account, plan, job, due_at))
+    return replace(job, place=_waiting_place(now, account, plan, job, due_at, behind))
 
 
 def waiting_place(ws: Workspace, job: Job, due_at: int) -> Ready | Parked:
@@ -395,8 +446,10 @@ def waiting_place(ws: Workspace, job: Job, due_at: int) -> Ready | Parked:
     return _waiting_place(ws.now, account, ws.plan(account), job, due_at)
 
 
-def _waiting_place(now: int, account: Account, plan: Plan | None, job: Job, due_at: int) -> Ready | Parked:
-    rank, ages_at = aged_rank(job, plan, now)
+def _waiting_place(
+    now: int, account: Account, plan: Plan | None, job: Job, due_at: int, behind: int = 0
+) -> Ready | Parked:
+    rank, ages_at = aged_rank(job, plan, now, behind)
     if due_at > now:
         return Parked(rank, due_at)
     if has_room(account, plan):

@@ -175,6 +175,7 @@ class SubmitOperations(Operations):
         reservation_id: str | None = None,
         delay_ms: int = 0,
         joins: bool = False,
+        as_far_as_credits: bool = False,
     ) -> c.Submit:
         hours = request.key_ttl_hours
         return c.Submit(
@@ -188,6 +189,7 @@ class SubmitOperations(Operations):
             run_at=arg.date(request.run_at, "run_at"),
             delay_ms=delay_ms,
             joins=joins,
+            as_far_as_credits=as_far_as_credits,
         )
 
     def _tool(self, name: Any, by_user: bool) -> Tool:

@@ -27,7 +27,10 @@ class NewJob(Struct, frozen=True, gc=False):
 
 class Submit(Command, frozen=True):
     """Creates and charges all of `jobs`, or none. More than one job needs a `batch_id`, of a new batch or (`joins`) of
-    one that the account has already."""
+    one that the account has already.
+
+    as_far_as_credits: creates the first ones that the balance and the plan's numbers allow, if not all.
+    """
 
     account_id: str
     jobs: tuple[NewJob, ...]
@@ -39,6 +42,7 @@ class Submit(Command, frozen=True):
     run_at: int | None = None
     delay_ms: int = 0
     joins: bool = False
+    as_far_as_credits: bool = False
 
 
 class CancelJob(Command, frozen=True):

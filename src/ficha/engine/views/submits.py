@@ -15,6 +15,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     """What a submit led to. With a batch, `job_id` is its first job and `jobs` says how many there are.
 
     rate: the plan's jobs per hour, how many of them are left and when the hour ends; None where it has no such limit.
+    left_out, refusal: how many jobs of a batch `as_far_as_credits` were not created, and why.
     """
 
     job_id: str
@@ -29,6 +30,8 @@ class Receipt(Struct, frozen=True, kw_only=True):
     quota_warnings: tuple[str, ...]
     cost_limit_warning: str | None
     rate: Rate | None = None
+    left_out: int = 0
+    refusal: Refusal | None = None
 
 
 def receipt(outcome: Submitted, position: int | None) -> Receipt:
@@ -45,6 +48,8 @@ def receipt(outcome: Submitted, position: int | None) -> Receipt:
         quota_warnings=outcome.quota_warnings,
         cost_limit_warning=outcome.cost_limit_warning,
         rate=outcome.rate,
+        left_out=outcome.left_out,
+        refusal=outcome.refusal,
     )
 
 
