@@ -88,6 +88,7 @@ class SyncOperations:
     job_page = plain(AllOperations.job_page)
     batch = plain(AllOperations.batch)
     batches = plain(AllOperations.batches)
+    batch_results = iterated(AllOperations.batch_results)
     cancel_batch = plain(AllOperations.cancel_batch)
     resume_batch = plain(AllOperations.resume_batch)
     open_account = plain(AllOperations.open_account)

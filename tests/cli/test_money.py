@@ -1,5 +1,7 @@
 """The money path by the command alone, on both databases: accounts, jobs, refunds, dead letters, recovery."""
 
+import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -185,3 +187,21 @@ async def test_a_batch_goes_in_whole_and_is_followed_resumed_and_cancelled(
     poor = ficha("batch", "submit", "jobs.jsonl", "--tool", "images", "--account", "ana", expect=1)
     assert "[INVALID_PAYLOAD]" in poor.err, "with --tool each line is a payload"
     assert ficha("batch", "status", "nonsense", expect=1).err.endswith("[NOT_FOUND]\n")
+
+
+def test_a_batch_is_submitted_from_csv_and_exported(ficha: Run, url: str, shop: Shop, folder: Path) -> None:
+    ficha("account", "create", "ana", "--plan", "free", "--credits", "12")
+    with gzip.open("jobs.csv.gz", "wt") as file:
+        file.write("prompt,size\n1,4\n2,\n3,2\n")
+    assert ficha("batch", "submit", "jobs.csv.gz", "--tool", "draw", "--account", "ana", expect=1).out == ""
+    options = ("--tool", "draw", "--account", "ana", "--as-far-as-credits")
+    told = ficha("batch", "submit", "jobs.csv.gz", *options)
+    assert "1 jobs were left out; of 2 jobs" in told.err
+    batch = told.out.strip()
+    lines = [json.loads(line) for line in ficha("batch", "export", batch, "--payload").out.splitlines()]
+    assert [line["payload"] for line in lines] == [{"prompt": "1", "size": 4}, {"prompt": "2"}]
+    ficha("batch", "export", batch, "--output", "results.csv")
+    assert (folder / "results.csv").read_text().splitlines()[0] == "job_id,tool,status,cost,error,result"
+    assert "exists" in ficha("batch", "export", batch, "--output", "results.csv", expect=2).err
+    (folder / "bad.csv").write_text("prompt,size\nx,two\n")
+    assert "line 2, column size" in ficha("batch", "submit", "bad.csv", *options, expect=2).err

@@ -107,6 +107,9 @@ class Tenant:
             request["json"] = body
         if named and "account" in operation.parameters:
             request["params"] = {"account": self.account}
+        if operation.path == "/api/batches/lines":
+            request["content"] = '{"tool": "upscale", "payload": {"image": "x"}}'
+            request["headers"] = {"Content-Type": "application/x-ndjson"}
         if operation.path in STREAMS:
             request["headers"] = {"Accept": "application/json"}
         return request

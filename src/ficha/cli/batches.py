@@ -1,19 +1,24 @@
-"""`ficha batch`: many jobs submitted together, all or none; watched, resumed or cancelled together."""
+"""`ficha batch`: many jobs submitted together; watched, resumed, cancelled or exported together."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Final
 
 import msgspec
 import typer
 
+from ..batch_lines import header_line, result_line
 from ..engine.views import BatchView
-from .backend import on_backend
+from ..operations import BoundOperations
+from .backend import Backend, on_backend
 from .listing import list_on_backend
 from .options import LIMIT, Account, After, App, AsJson, Database, Limit, Reason
 from .output import data, details, echo
-from .submit import submit_batch
+from .submit import Format, line_format, submit_batch
 
 app = typer.Typer(help="Batches: many jobs submitted together.", no_args_is_help=True)
 
@@ -82,6 +87,38 @@ def cancel(
         app, database, lambda backend: backend.cancel_batch(batch_id, reason=reason), needs="settings", acts=True
     )
     _counted({"batch_id": batch_id, "cancelled": cancelled}, f"{cancelled} jobs were cancelled", as_json=as_json)
+
+
+@app.command()
+def export(
+    batch_id: BatchId,
+    output: Annotated[
+        Path | None, typer.Option("--output", help="The file to write.", show_default="standard output")
+    ] = None,
+    form: Format = None,
+    payload: Annotated[bool, typer.Option("--payload", help="With each job's payload too.")] = False,
+    app: App = None,
+    database: Database = None,
+) -> None:
+    """Write every job of a batch with its result, a line each, in the order in which they were submitted."""
+    chosen = line_format(form, "" if output is None else output.name)
+
+    async def work(backend: Backend) -> None:
+        target = nullcontext[BinaryIO](sys.stdout.buffer) if output is None else output.open("xb")
+        with target as file:
+            if isinstance(backend, BoundOperations):
+                file.write(header_line(chosen, with_payload=payload).encode())
+                async for job in backend.batch_results(batch_id):
+                    file.write(result_line(job, chosen, with_payload=payload).encode())
+            else:
+                async for piece in backend.export_batch(batch_id, form=chosen, payload=payload):
+                    file.write(piece)
+            file.flush()
+
+    try:
+        on_backend(app, database, work)
+    except FileExistsError:
+        raise typer.BadParameter(f"{output} exists; name another file, or remove it") from None
 
 
 def _counted(document: dict[str, Any], sentence: str, *, as_json: bool) -> None:

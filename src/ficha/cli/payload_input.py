@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from typing import Any
@@ -23,7 +24,7 @@ def source(given: str) -> str:
         if given == "-":
             return sys.stdin.buffer.read().decode("utf-8-sig")
         if given.startswith("@"):
-            with open(given[1:], "rb") as file:
+            with (gzip.open if given.endswith(".gz") else open)(given[1:], "rb") as file:
                 return file.read().decode("utf-8-sig")
     except OSError as error:
         raise typer.BadParameter(f"{given[1:]} cannot be read: {error.strerror}") from error

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any
+import json
+from typing import Annotated, Any, cast
 
 import typer
 
+from ..batch_lines import BadLine, LineFormat, Schemas, read_items
 from ..engine.views import Receipt
+from ..operations import BoundOperations
 from ..requests import BatchRequest, SubmitRequest, batch_items
 from .backend import Backend, account_or_own, check_account, on_backend
 from .options import App, AsJson, Database, Key, Watch, tools
 from .output import credits, data, echo, note, text
-from .payload_input import parsed, source
 from .payload_input import payload as payload_of
+from .payload_input import source
 from .watch import watched
 
 Payer = Annotated[
@@ -21,6 +23,10 @@ Payer = Annotated[
 ]
 Session = Annotated[str | None, typer.Option("--session", help="A name to group and list jobs by.")]
 Correlation = Annotated[str | None, typer.Option("--correlation-id", help="An id for logs and traces.")]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", metavar="jsonl|csv", help="Lines of JSON or CSV.", show_default="by the file's name"),
+]
 KeyHours = Annotated[float | None, typer.Option("--key-hours", help="Hours that the idempotency key is kept.")]
 
 
@@ -69,12 +75,16 @@ def submit(
 
 
 def submit_batch(
-    items: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines, or - for standard input.")],
+    items: Annotated[str, typer.Argument(metavar="FILE", help="Lines of JSON or CSV, also .gz; - for standard input.")],
     account: Payer = None,
     tool: Annotated[
         str | None,
         typer.Option("--tool", help="The tool of all jobs; each line is then a payload.", autocompletion=tools),
     ] = None,
+    form: Format = None,
+    as_far_as_credits: Annotated[
+        bool, typer.Option("--as-far-as-credits", help="The first lines that the credits allow, if not all.")
+    ] = False,
     key: Key = None,
     key_hours: KeyHours = None,
     session: Session = None,
@@ -84,13 +94,21 @@ def submit_batch(
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Submit a job for each line, all or none, and print the batch's id. A line is {"tool": …, "payload": {…}}."""
+    """Submit a job for each line, all or none, and print the batch's id. A line is {"tool": …, "payload": {…}}; or, of
+    CSV, a row below one that names the payload's fields, and the column `tool` unless --tool does."""
     check_account(account, database, "option '--account'")
-    wanted = batch_items(_items(source(items if items == "-" else f"@{items}"), tool))
+    chosen = line_format(form, items)
+    lines = [f"{line}\n" for line in source(items if items == "-" else f"@{items}").split("\n")]
 
     async def work(backend: Backend) -> int:
+        schemas = await _schemas(backend) if chosen == "csv" else {}
+        try:
+            wanted = batch_items(read_items(lines, chosen, tool, schemas, _parsed))
+        except BadLine as error:
+            raise typer.BadParameter(str(error)) from None
         request = BatchRequest(
             items=wanted,
+            as_far_as_credits=as_far_as_credits,
             account=await account_or_own(backend, account),
             idempotency_key=key,
             key_ttl_hours=key_hours,
@@ -102,20 +120,27 @@ def submit_batch(
     raise typer.Exit(on_backend(app, database, work, needs="tools", creates=True))
 
 
-def _items(text: str, tool: str | None) -> Iterator[tuple[str, Any]]:
-    # Not splitlines(), which also splits at characters that JSON allows in strings.
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        item = parsed(line, f"line {number}")
-        if tool is not None:
-            yield tool, item
-        elif isinstance(item, dict) and "tool" in item and item.keys() <= {"tool", "payload"}:
-            yield item["tool"], item.get("payload", {})
-        else:
-            raise typer.BadParameter(
-                f'line {number} must be {{"tool": …, "payload": {{…}}}}; or name one tool for all lines with --tool'
-            )
+def line_format(given: str | None, file: str) -> LineFormat:
+    """The format that was named, or else that of the file's name."""
+    if given is None:
+        return "csv" if file.removesuffix(".gz").endswith(".csv") else "jsonl"
+    if given not in ("jsonl", "csv"):
+        raise typer.BadParameter(f"write --format jsonl or --format csv, not {given!r}")
+    return cast(LineFormat, given)
+
+
+async def _schemas(backend: Backend) -> Schemas:
+    """The schemas by which cells of CSV become values."""
+    if isinstance(backend, BoundOperations):
+        return {tool.name: tool.schema() for tool in backend.tools.values()}
+    return {tool.name: tool.schema for tool in await backend.tools()}
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
 
 
 async def report(backend: Backend, receipt: Receipt, *, watch: bool, as_json: bool) -> int:
@@ -139,6 +164,8 @@ async def report(backend: Backend, receipt: Receipt, *, watch: bool, as_json: bo
 
 def _sentence(receipt: Receipt) -> str:
     what = f"{receipt.jobs} jobs, the first" if receipt.jobs > 1 else "the job"
+    if receipt.left_out:
+        what = f"{receipt.left_out} jobs were left out; of {what}"
     place = "" if receipt.position is None else f" at position {receipt.position}"
     if receipt.idempotent_hit:
         return f"submitted before with this key: {what} is {receipt.status}{place}; nothing was charged now"

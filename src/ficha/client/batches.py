@@ -1,4 +1,4 @@
-"""Batches: many jobs submitted together, all or none, then watched, cancelled or resumed as one."""
+"""Batches: many jobs submitted together, then watched, cancelled, resumed or exported as one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
 from .. import validation as arg
+from ..batch_lines import LineFormat
 from ..engine.views import BatchCancelled, BatchResumed, BatchView, Page, Receipt
+from ..outbound import Answer
 from ..requests import BatchOptions, BatchRequest, batch_items
-from .effects import Flow
+from .effects import Emit, Flow, Open, Read, Send, Stream
 from .jobs import JobMethods
-from .operation import operation
+from .operation import iteration, operation
+from .problems import trouble_of
+from .sending import fields
 
 
 class BatchMethods(JobMethods):
@@ -41,6 +45,20 @@ class BatchMethods(JobMethods):
     ) -> Flow[Page[BatchView]]:
         """A page of batches, newest first: a user's own, or with a service key those of one account or of all."""
         return self.get("/api/batches", Page[BatchView], account=account, cursor=after, limit=limit)
+
+    @iteration
+    def export_batch(self, batch_id: str, *, form: LineFormat = "jsonl", payload: bool = False) -> Stream[bytes]:
+        """Every job of a batch with its result, a line each, in the order in which they were submitted: lines of JSON
+        or CSV, piece by piece. payload: with each job's payload too."""
+        path = f"/api/batches/{arg.job_id(batch_id, 'batch')}/results"
+        query = fields({"format": form, "payload": "true" if payload else None})
+        request = Send(method="GET", path=path, query=query, headers={"Accept": "*/*"}, harmless=True)
+        # It is not tried again, since a part may have been taken already.
+        answer: Answer = yield Open(request)
+        if answer.status != 200:
+            raise trouble_of(answer, self.url)
+        while piece := (yield Read()):
+            yield Emit(piece)
 
     @operation
     def cancel_batch(self, batch_id: str, *, reason: str | None = None) -> Flow[int]:

@@ -74,6 +74,11 @@ class Queries:
                 return await self._view(row)
         return None
 
+    async def jobs_in_full(self, job_ids: list[str]) -> list[v.JobView]:
+        """Jobs with all their stored texts, in this order; one that is gone is left out."""
+        rows = {row.job.id: row for row in await self._reader.read(q.GetJobs(tuple(job_ids)))}
+        return [await self._view(rows[job_id]) for job_id in job_ids if job_id in rows]
+
     async def jobs(self, query: q.ListJobs, include: Collection[v.JobText] = ()) -> v.Page[v.JobView]:
         """A page of jobs, newest first, with those of their stored texts that `include` names."""
         found = await self._reader.read(query)

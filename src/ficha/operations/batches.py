@@ -1,10 +1,10 @@
-"""Batches: many jobs submitted together, all or none, then watched, cancelled or resumed as one."""
+"""Batches: many jobs submitted together, then watched, cancelled or resumed as one."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from typing import Any, Final, Unpack
 
 from .. import validation as arg
@@ -14,7 +14,7 @@ from ..core.outcomes import Finished, Recovered, Refusal, Submitted
 from ..core.refusals import no_batch
 from ..core.states import ACTIVE
 from ..core.visibility import is_for_user
-from ..engine.views import BatchResumed, BatchView, Page, Receipt
+from ..engine.views import BatchResumed, BatchView, JobView, Page, Receipt
 from ..errors import Refused
 from ..ids import new_id
 from ..requests import BatchOptions, BatchRequest, batch_items, labels_of
@@ -24,6 +24,8 @@ from .submits import LARGE, SubmitOperations
 SLICE: Final = 100
 """So many dead letters are resumed at a time. Where a limit refuses all of them, the rest is not tried: a resume that
 the plan refuses costs no more the larger its batch is."""
+RESULTS_READ: Final = 10
+"""So many jobs are read at a time with all their texts, of a batch whose results are exported."""
 LIMIT_CODES: Final[frozenset[Code]] = frozenset(
     {"ACTIVE_JOB_EXISTS", "COST_LIMIT", "INSUFFICIENT_CREDITS", "PROVIDER_DOWN", "QUOTA_EXCEEDED", "RATE_LIMITED"}
 )
@@ -38,7 +40,8 @@ class BatchOperations(SubmitOperations):
         connection: Any = None,
         **options: Unpack[BatchOptions],
     ) -> Receipt:
-        """Creates and charges a job for each (tool, payload), all of them or none.
+        """Creates and charges a job for each (tool, payload), all of them or none; or, with `as_far_as_credits`, the
+        first ones that the credits allow.
 
         The options are those of `BatchRequest`. connection: as in `submit`.
         """
@@ -54,14 +57,16 @@ class BatchOperations(SubmitOperations):
         if not request.items:
             raise arg.invalid("a batch needs at least one item")
         self._limit_jobs(len(request.items))
-        if len(request.items) > LARGE and is_judged:
+        if len(request.items) > LARGE and is_judged and not request.as_far_as_credits:
             tools = Counter(self._tool(item.tool, by_user).name for item in request.items)
             jobs, counts, unknown = self._least(tools, by_user)
             await self._judge(self._command(request, jobs, "", new_id()), counts, unknown)
         digest = hashlib.sha256()
         kinds = self._batch_kinds(request, digest, by_user)
         made = await self.engine.slices.all_of(account, self._new_jobs(kinds))
-        return self._command(request, tuple(made), digest.hexdigest(), new_id())
+        return self._command(
+            request, tuple(made), digest.hexdigest(), new_id(), as_far_as_credits=request.as_far_as_credits
+        )
 
     def _batch_kinds(
         self, request: BatchRequest, digest: hashlib._Hash, by_user: bool
@@ -96,6 +101,15 @@ class BatchOperations(SubmitOperations):
             self.limits.jobs_searched,
         )
         return await self.queries.batches(asked)
+
+    async def batch_results(self, batch_id: str) -> AsyncGenerator[JobView, None]:
+        """Every job of a batch with its payload and result, in the order in which they were submitted; those that have
+        not ended too. They are read a few at a time."""
+        view = await self.batch(batch_id)
+        ids = sorted(await self.queries.job_ids(view.id, ()))
+        for start in range(0, len(ids), RESULTS_READ):
+            for job in await self.queries.jobs_in_full(ids[start : start + RESULTS_READ]):
+                yield job
 
     async def cancel_batch(self, batch_id: str, *, reason: str | None = None) -> int:
         """Cancels and refunds the batch's active jobs, and returns how many."""

@@ -13,8 +13,8 @@ from .problems import problem_response
 from .settings import Settings
 from .usage import Usage
 
-BATCHES: Final = "/api/batches"
-"""The one route that takes many jobs at once, and therefore a larger body."""
+BATCHES: Final = ("/api/batches", "/api/batches/lines")
+"""The routes that take many jobs at once, and therefore a larger body."""
 SIGN_IN: Final = "/api/sign-in"
 SIGN_IN_BYTES: Final = 16_384
 """What a stranger may send there: more than the longest token."""
@@ -47,7 +47,7 @@ class BodyLimits:
 
     def _max_bytes(self, scope: Scope) -> int:
         root = scope.get("root_path", "")
-        if scope["method"] == "POST" and scope["path"] == root + BATCHES:
+        if scope["method"] == "POST" and scope["path"] in (root + path for path in BATCHES):
             return self.settings.batch_body_bytes
         most = self.settings.body_bytes
         return min(SIGN_IN_BYTES, most) if scope["path"] == root + SIGN_IN else most

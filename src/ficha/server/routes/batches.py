@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter
-from starlette.responses import Response
+from fastapi import APIRouter, Query
+from starlette.responses import Response, StreamingResponse
 
+from ...batch_lines import LineFormat, header_line, result_line
 from ...core.refusals import no_batch
 from ...engine.views import BatchCancelled, BatchResumed, BatchView, Page
 from ...requests import BatchRequest
 from .. import wire as s
+from ..batch_text import MEDIA_TYPE_OF, sent_items
 from ..guard import Account, AccountReader, Call
 from ..openapi import gives
 from ..request_body import body
@@ -27,6 +30,37 @@ async def submit(
     call: Account, asked: Annotated[BatchRequest, body(BatchRequest)], idempotency_key: Key = None
 ) -> Response:
     """Creates and charges a job for each item, all of them or none."""
+    receipt = await call.app.submit_batch_request(in_full(call, asked, idempotency_key), by_user=not call.sees_all)
+    return await submitted(call, receipt, None)
+
+
+@routes.post("/lines", summary="Submit a batch as lines of JSON or CSV")
+@gives(s.SubmitAnswer, *SUBMITS, "INVALID_JSON", "UNSUPPORTED_MEDIA_TYPE", status=201, also=200, takes_bytes=True)
+async def submit_lines(
+    call: Account,
+    tool: Annotated[
+        str | None, Query(min_length=1, max_length=255, description="Of all lines, which are then payloads.")
+    ] = None,
+    account: ForAccount = None,
+    session: Annotated[
+        str | None, Query(min_length=1, max_length=255, description="Your own name for a visit.")
+    ] = None,
+    key_ttl_hours: Annotated[float | None, Query(gt=0, description="How long the idempotency key is kept.")] = None,
+    as_far_as_credits: Annotated[
+        bool, Query(description="The first lines that the credits allow, if not all.")
+    ] = False,
+    idempotency_key: Key = None,
+) -> Response:
+    """Creates and charges a job for each line of the body, `application/x-ndjson` or `text/csv`: all of them or none,
+    or as far as the credits go."""
+    owner = call.account(account)
+    asked = BatchRequest(
+        items=await sent_items(call.request, tool),
+        account=owner,
+        session=session,
+        key_ttl_hours=key_ttl_hours,
+        as_far_as_credits=as_far_as_credits,
+    )
     receipt = await call.app.submit_batch_request(in_full(call, asked, idempotency_key), by_user=not call.sees_all)
     return await submitted(call, receipt, None)
 
@@ -52,6 +86,28 @@ async def batches(
 async def batch(call: AccountReader, batch_id: str) -> Response:
     """A batch with its jobs by status, and how far it is. Its jobs: `GET /api/jobs?batch=…`."""
     return answer(await own_batch(call, batch_id))
+
+
+@routes.get("/{batch_id}/results", summary="Export a batch")
+@gives(str, "NOT_FOUND", media_type="application/x-ndjson")
+async def results(
+    call: AccountReader,
+    batch_id: str,
+    form: Annotated[LineFormat, Query(alias="format", description="Lines of JSON, or CSV.")] = "jsonl",
+    payload: Annotated[bool, Query(description="With each job's payload too.")] = False,
+) -> Response:
+    """Every job of a batch with its result, a line each, in the order in which they were submitted."""
+    found = await own_batch(call, batch_id)
+    # The export takes as long as the reader does: it keeps none of the account's other requests waiting.
+    call.usage.leave_turn()
+
+    async def lines() -> AsyncIterator[str]:
+        yield header_line(form, with_payload=payload)
+        async for job in call.app.batch_results(found.id):
+            yield result_line(call.shown(job), form, with_payload=payload)
+
+    name = f'attachment; filename="{found.id}.{form}"'
+    return StreamingResponse(lines(), media_type=MEDIA_TYPE_OF[form], headers={"Content-Disposition": name})
 
 
 async def own_batch(call: Call, batch_id: str) -> BatchView:
