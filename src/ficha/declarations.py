@@ -157,6 +157,13 @@ def declared_tool(
     return tool
 
 
+def checked_numbers(tool: Tool, longest_s: float) -> Tool:
+    """The tool, if its numbers may be declared."""
+    for problem in _number_problems(tool, longest_s):
+        raise ValueError(problem)
+    return tool
+
+
 def _declared_plans(plans: Any, known: Mapping[str, Plan]) -> tuple[str, ...]:
     if isinstance(plans, str) or not isinstance(plans, Iterable) or not (named := tuple(plans)):
         raise ValueError(f"plans must be a list of names of plans, not {plans!r}")

@@ -50,6 +50,7 @@ class DeclaredParts(AllOperations):
         self.policy = policy
         self.default_plan = next(iter(policy.plans))
         self._pools = {DEFAULT_POOL: Pool(DEFAULT_POOL)} | checked_pools(pools)
+        self.declared_pools: Mapping[str, Pool] = MappingProxyType(self._pools)
         self._tools: dict[str, Tool] = {}
         self.tools: Mapping[str, Tool] = MappingProxyType(self._tools)
         self._hooks: dict[str, Hook] = {}

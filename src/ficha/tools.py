@@ -15,6 +15,7 @@ from .core.checkpoints import Checkpoints
 from .core.outcomes import Refusal
 from .core.payload import Dedupe
 from .core.policy import MAX_AMOUNT, MAX_PROVIDER_COST, millionths, split
+from .core.records import JobSpec
 from .core.visibility import Audience
 from .providers import Provider
 
@@ -149,6 +150,25 @@ class Tool(Struct, frozen=True, kw_only=True):
                 f"{MAX_AMOUNT}.",
             )
         return cost
+
+    def job_spec(self, cost: int, units: int, content_hash: str | None = None, **labels: Any) -> JobSpec:
+        """What a job of this tool is. `labels` are those of its submit: its session, its correlation id."""
+        return JobSpec(
+            self.name,
+            self.pool,
+            cost,
+            units,
+            int(self.timeout * 1_000),
+            self.attempts,
+            int(self.backoff * 1_000),
+            int(self.backoff_max * 1_000),
+            content_hash,
+            **labels,
+        )
+
+    @property
+    def max_wait_ms(self) -> int | None:
+        return None if self.max_wait is None else int(self.max_wait * 1_000)
 
     def provider_cost_of(self, text: str) -> int | None:
         """What the provider takes for a job with this payload, in millionths, as the tool says; None if it does not.

@@ -275,20 +275,9 @@ class SubmitOperations(Operations):
         labels: Labels,
         plans: tuple[str, ...] | None,
     ) -> c.NewJob:
-        spec = JobSpec(
-            tool.name,
-            tool.pool,
-            _passed(tool.cost_of(value)),
-            units,
-            int(tool.timeout * 1_000),
-            tool.attempts,
-            int(tool.backoff * 1_000),
-            int(tool.backoff_max * 1_000),
-            content_hash(tool.name, text, arg.name(account, "an account"), tool.dedupe) if tool.dedupe else None,
-            **labels,
-        )
-        max_wait_ms = None if tool.max_wait is None else int(tool.max_wait * 1_000)
-        return c.NewJob(new_id(), spec, text, tool.priority, max_wait_ms, plans, tool.down_with, files)
+        equal = content_hash(tool.name, text, arg.name(account, "an account"), tool.dedupe) if tool.dedupe else None
+        spec = tool.job_spec(_passed(tool.cost_of(value)), units, equal, **labels)
+        return c.NewJob(new_id(), spec, text, tool.priority, tool.max_wait_ms, plans, tool.down_with, files)
 
     async def job(self, job_id: str) -> JobView:
         """A job as it stands now, with its position while it waits."""
