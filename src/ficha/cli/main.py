@@ -30,6 +30,7 @@ from . import (
     pools,
     providers,
     serve,
+    simulate,
     submit,
     tools,
     verify,
@@ -78,6 +79,7 @@ app.command(rich_help_panel=OPERATING)(serve.serve)
 app.command(rich_help_panel=OPERATING)(openapi.openapi)
 app.command(rich_help_panel=OPERATING)(worker.worker)
 app.command(rich_help_panel=OPERATING)(workers.workers)
+app.command(rich_help_panel=OPERATING)(simulate.simulate)
 app.command(rich_help_panel=OPERATING)(admin.stats)
 app.command(rich_help_panel=OPERATING)(admin.stuck)
 app.command(rich_help_panel=OPERATING)(admin.recover)
