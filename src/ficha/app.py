@@ -19,6 +19,7 @@ from .core.outcomes import PoolChanged
 from .core.policy import Plan, Webhooks
 from .core.pools import CONCURRENCY
 from .core.records import Pool
+from .cron_entries import daily_cron
 from .declared_parts import DeclaredParts
 from .engine.committer import CommitLimits
 from .engine.engine import Engine
@@ -26,7 +27,7 @@ from .engine.queries import Queries
 from .engine.trigger import OnWork
 from .environment import listed, setting
 from .files.inspection_limits import InspectionLimits
-from .operations import BoundOperations, FileAccess
+from .operations import BoundOperations, FileAccess, ScheduleFirer
 from .outbound import AddressRules, Outbound, OutboundError
 from .policy_settings import checked_intervals, checked_policy
 from .providers import Provider, ProviderHttp
@@ -97,6 +98,8 @@ class Ficha(DeclaredParts):
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     sweep_s: how often recovery and clean-up run, over all processes. Defaults to 1.
     sweep_by_itself: whether they run on a timer; otherwise they run only after calls and reads. Defaults to True.
+    daily_at: the time of day at which the daily sweep begins. Defaults to 04:00.
+    time_zone: the time zone of `daily_at`, and of schedules that name none. Defaults to UTC.
     webhooks: whether users and operators may have messages sent to addresses that they give when jobs end, or on which
         terms (see `Webhooks`). Workers send them. Defaults to False.
     on_work: a function, plain or async, that is called with the names of pools when a call of this process made their
@@ -145,6 +148,8 @@ class Ficha(DeclaredParts):
         warn_share: float = 0.8,
         sweep_s: float = 1.0,
         sweep_by_itself: bool = True,
+        daily_at: str = "04:00",
+        time_zone: str = "UTC",
         webhooks: bool | Webhooks = False,
         on_work: OnWork | None = None,
         limits: Limits | None = None,
@@ -200,7 +205,8 @@ class Ficha(DeclaredParts):
         )
         self.inspection_limits = inspection_limits or InspectionLimits()
         self.file_access = self._new_file_access()
-        super().__init__(policy, pools)
+        self._daily_at = (daily_cron(daily_at, time_zone), time_zone)
+        super().__init__(policy, pools, time_zone)
         self._store = store
         self._sweep_s = sweep_s
         self._sweeps = sweep_by_itself
@@ -281,6 +287,9 @@ class Ficha(DeclaredParts):
         engine = Engine(store, self.policy, self._commit_limits, sweep_interval_s=self._sweep_s, on_work=self._on_work)
         self._engine, self._queries = engine, Queries(engine, engine.positions, self.limits.page_bytes)
         engine.sweeper.sweep_files = self.sweep_files
+        engine.sweeper.daily_at = self._daily_at
+        if self.cron_entries:
+            engine.sweeper.fire_schedules = ScheduleFirer(self).fire
         try:
             await engine.start(sweep=self._sweeps)
             for pool in self._pools.values():
@@ -379,6 +388,7 @@ class Ficha(DeclaredParts):
                     default_plan=self.default_plan,
                     file_access=file_access,
                     outbound=outbound,
+                    cron_entries=self.cron_entries,
                 )
             finally:
                 await engine.stop(CLOSE_GRACE_S)

@@ -1,4 +1,5 @@
-"""What an application declares: pools, tools and their providers, and hooks. Ficha's own hooks are declared here too.
+"""What an application declares: pools, tools and their providers, hooks, and recurring jobs. Ficha's own hooks are
+declared here too.
 
 `declarations.py` checks the options of each. What only an open application has, such as its engine, stays out.
 """
@@ -12,14 +13,17 @@ from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar, get_arg
 from msgspec.structs import replace
 
 from .core.payload import Dedupe
-from .core.policy import CREDITS_LOW_HOOK, JOB_ENDED_HOOK, TELL_PROVIDER, HookTerms, Policy
+from .core.policy import CREDITS_LOW_HOOK, JOB_ENDED_HOOK, TELL_PROVIDER, HookTerms, Plan, Policy
 from .core.records import Pool
+from .core.schedules import FREE, Missed
 from .core.visibility import Audience
+from .cron_entries import MAX_ENTRIES, CronEntry, CronPayload, checked_entry
 from .declarations import LINGER_MS, CheckpointOrder, checked_pools, declared_tool, is_seconds, name_problem
+from .errors import Refused
 from .operations import AllOperations
 from .providers import Provider, ProviderCall
 from .tool_calls import DeclaredTool, handler_of
-from .tools import Cost, Isolation, ProviderCost, Tool
+from .tools import Cost, Isolation, PayloadMismatch, ProviderCost, Tool
 from .worker import ENDINGS, Hook, Starter
 
 DEFAULT_POOL: Final = "default"
@@ -46,7 +50,7 @@ R = TypeVar("R")
 class DeclaredParts(AllOperations):
     """The pools, tools, providers and hooks of an application. Its policy holds what rules know of them."""
 
-    def __init__(self, policy: Policy, pools: Iterable[Pool]) -> None:
+    def __init__(self, policy: Policy, pools: Iterable[Pool], time_zone: str = "UTC") -> None:
         self.policy = policy
         self.default_plan = next(iter(policy.plans))
         self._pools = {DEFAULT_POOL: Pool(DEFAULT_POOL)} | checked_pools(pools)
@@ -54,6 +58,9 @@ class DeclaredParts(AllOperations):
         self._tools: dict[str, Tool] = {}
         self.tools: Mapping[str, Tool] = MappingProxyType(self._tools)
         self._hooks: dict[str, Hook] = {}
+        self._cron_entries: dict[str, CronEntry] = {}
+        self.cron_entries: Mapping[str, CronEntry] = MappingProxyType(self._cron_entries)
+        self.time_zone = time_zone
         self._providers: dict[str, Provider] = {}
         self.providers: Mapping[str, Provider] = MappingProxyType(self._providers)
         if self.policy.webhooks is not None:
@@ -258,6 +265,73 @@ class DeclaredParts(AllOperations):
             return function
 
         return declare
+
+    def cron(
+        self,
+        expression: str,
+        *,
+        tz: str | None = None,
+        account: str | None = None,
+        payload: CronPayload | None = None,
+        missed: Missed = "once",
+        late_s: float = 60.0,
+        missed_max: int = 100,
+        name: str | None = None,
+    ) -> Callable[[Any], DeclaredTool[Any, Any, Any]]:
+        """Declares a recurring job: `@app.cron("0 9 * * 1-5", tz="America/Sao_Paulo")`, above a tool or a function.
+
+        A function that is no tool yet becomes one that only the application may call. Each slot leads to one job,
+        however many processes run and restart; a refusal is shown by `schedules`, and the next slot comes as ever.
+
+        expression: minute, hour, day of month, month and day of week, as in cron; or `@hourly`, `@daily`, `@weekly`,
+            `@monthly`, `@yearly`.
+        tz: the time zone whose clock it goes by. Defaults to the application's `time_zone`.
+        account: who pays. Defaults to nobody: the jobs are free, and belong to the account `ficha:schedules`, which has
+            no limits.
+        payload: the job's payload, or a plain function that makes it of the slot's time. Defaults to none.
+        missed: what becomes of slots at which nothing ran: "skip": nothing; "once": one job for all of them, when
+            something runs again; "all": a job for each, up to `missed_max` of the newest. Defaults to "once".
+        late_s: for "skip", how long after its time a slot is still fired. Defaults to 60.
+        missed_max: for "all", how many. Defaults to 100; at most 1,000.
+        name: what the schedule is called. Defaults to the tool's name. Keep it: another name is another schedule.
+        """
+
+        def declare(given: Any) -> DeclaredTool[Any, Any, Any]:
+            found: Any = given if isinstance(given, DeclaredTool) else self.tool(audience="service")(given)
+            entry = CronEntry(
+                name or found.name,
+                expression,
+                self.time_zone if tz is None else tz,
+                found.name,
+                account,
+                {} if payload is None else payload,
+                missed,
+                late_s,
+                missed_max,
+            )
+            checked_entry(entry)
+            if self.is_open:
+                raise RuntimeError(f"the schedule {entry.name!r} is declared too late: the application is open already")
+            if entry.name in self._cron_entries:
+                raise ValueError(f"the schedule {entry.name!r} is declared twice; give one of them another name")
+            if len(self._cron_entries) >= MAX_ENTRIES:
+                raise ValueError(f"an application may declare {MAX_ENTRIES} schedules")
+            self._check_payload(entry)
+            self._cron_entries[entry.name] = entry
+            if account is None and FREE not in self.policy.plans:
+                self.policy = replace(self.policy, plans={**self.policy.plans, FREE: Plan(FREE)})
+            return found  # type: ignore[no-any-return]
+
+        return declare
+
+    def _check_payload(self, entry: CronEntry) -> None:
+        """A payload that does not change is tried at once; that of a function, when its slot comes."""
+        if callable(entry.payload):
+            return
+        try:
+            self._tools[entry.tool].arguments(self._payload(entry.payload))
+        except (PayloadMismatch, Refused) as error:
+            raise ValueError(f"schedule {entry.name!r}: {error}") from error
 
     def _declare_provider(self, tool: str, provider: Provider) -> None:
         if self.is_open:

@@ -22,10 +22,11 @@ commands    open, grant, adjust, change-plan, recount, submit, submit-each, clai
             pause, resume, resize, elect, api-key, revoke, use, turn, end-turn, open-breaker, close-breaker, verify,
             upload, save, copy, stored, remove-file, expire-file, forget-file, callback, poll, poll-end, add-webhook,
             remove-webhook, enable-webhook, rotate-webhook, test-webhook, resend, stay, leave, hear, end-session,
-            refund, begin-bulk, hold-bulk, advance, stop-bulk; `as ACTOR` before any of them; lines indented below
+            refund, begin-bulk, hold-bulk, advance, stop-bulk, declare-schedule, pause-schedule, resume-schedule, fire,
+            run-schedule; `as ACTOR` before any of them; lines indented below
             `together` are one commit group
 questions   account, file, files ACCOUNT, ledger, job, events, event JOB KIND, queue POOL, reservation, batch, why JOB,
-            provider NAME, sessions ACCOUNT, bulk ID, audit, audited NUMBER
+            provider NAME, sessions ACCOUNT, bulk ID, schedule NAME, audit, audited NUMBER
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ from ficha.core.records import (
     ProviderOutage,
     ProviderState,
     Ready,
+    Schedule,
 )
+from ficha.core.schedules import FREE
 from ficha.declarations import declared_checkpoints
 from tests.core.lines import OPTIONS, Line, duration, ending_of, epoch_of, is_duration, listed, slots_of
 from tests.core.telling import Told, told
@@ -505,6 +508,41 @@ class _ScenarioRun:
     def _do_stop_bulk(self, line: Line) -> c.Command:
         return c.StopBulkAct(line.words[0])
 
+    def _do_declare_schedule(self, line: Line) -> c.Command:
+        """`declare-schedule NAME`; `every=60s` stands for its times."""
+        return c.DeclareSchedule(
+            line.words[0], line.options.get("every", "hourly"), "UTC", "upscale", line.options.get("account")
+        )
+
+    def _do_pause_schedule(self, line: Line) -> c.Command:
+        return c.PauseSchedule(line.words[0])
+
+    def _do_resume_schedule(self, line: Line) -> c.Command:
+        return c.PauseSchedule(line.words[0], paused=False)
+
+    def _do_fire(self, line: Line) -> c.Command:
+        """`fire NAME JOB`: the slot `after=…` behind what is settled; without a job it is passed over."""
+        name, *jobs = line.words
+        known = self.world.state.of(Schedule).get(name)
+        from_at = (0 if known is None else known.slot_at) - duration(line.options.get("before", "0s"))
+        account = line.options.get("account", FREE)
+        made = tuple(new_job(job, "upscale", "gpu", "{}", int(line.options.get("cost", 0))) for job in jobs)
+        return c.FireSchedule(
+            *(name, line.options.get("every", "hourly"), "UTC", from_at),
+            slot_at=from_at + duration(line.options.get("after", "1h")),
+            account_id=account,
+            submit=c.Submit(account, made, key=line.options.get("key")) if made else None,
+            passed=int(line.options.get("least", 0)),
+            code="INVALID_PAYLOAD" if "error" in line.options else None,
+            message=line.options.get("error"),
+        )
+
+    def _do_run_schedule(self, line: Line) -> c.Command:
+        name, job = line.words
+        account = line.options.get("account", FREE)
+        made = new_job(job, "upscale", "gpu", "{}", int(line.options.get("cost", 0)))
+        return c.RunSchedule(name, account, c.Submit(account, (made,), key=line.options.get("key")))
+
     def _do_stay(self, line: Line) -> c.Command:
         return c.ChangeSession(*line.words, to="open")
 
@@ -527,6 +565,11 @@ class _ScenarioRun:
         failures = ", ".join(f"{one.job_id} {one.code}" for one in act.failures) or None
         texts = "; ".join(one.text for one in act.failures)
         return act.state, {**facts, "failures": failures, "says": texts, "before": act.before_id}
+
+    def _ask_schedule(self, name: str) -> Told:
+        schedule = self.world.state.of(Schedule)[name]
+        facts = {name: getattr(schedule, name) for name in schedule.__struct_fields__}
+        return "paused" if schedule.paused else "active", {**facts, "says": schedule.last_message}
 
     def _ask_sessions(self, account_id: str) -> Told:
         """The sessions of an account, and when the first of them ends."""

@@ -46,8 +46,10 @@ from ficha.core.records import (
     JobCounts,
     Leased,
     QueueCount,
+    Schedule,
     WebhookEndpoints,
 )
+from ficha.core.schedules import FREE
 from tests.core.world import World
 from tests.support.new_jobs import new_job
 
@@ -77,6 +79,7 @@ POLICY = Policy(
             Plan("wide", priority=10, max_running=2, per_hour=5, monthly_limit=60, monthly_warning=30, ageing_s=45),
             Plan("single", priority=50, max_active=1),
             Plan("boundless", priority=50),
+            Plan(FREE),
         )
     },
     max_recoveries=2,
@@ -280,6 +283,17 @@ class _Teller:
                     jobs=tuple(named.items()),
                     before_id=None if draft.before_id is None else min(named),
                 )
+            case c.FireSchedule() | c.RunSchedule():
+                filled = {}
+                if isinstance(draft, c.FireSchedule):
+                    known = self._world.state.of(Schedule).get(draft.name)
+                    settled = 0 if known is None else known.slot_at
+                    filled = {"from_at": settled + draft.from_at, "slot_at": settled + draft.from_at + draft.slot_at}
+                if draft.submit is None:
+                    return replace(draft, **filled)
+                cost = 0 if draft.account_id == FREE else 3
+                made = new_job(self._new_id(), "quick", "gpu", "{}", cost)
+                return replace(draft, submit=c.Submit(draft.account_id, (made,)), **filled)
             case c.EndSession():
                 named = (draft.account_id, draft.session)
                 mine = [job for job in self._world.state.jobs.values() if (job.account_id, job.spec.session) == named]
@@ -722,6 +736,36 @@ _BULK_ACTS = st.one_of(
     _make(c.StopBulkAct, act_id=_pick("0", "1", "9")),
 )
 
+_NAMED_SCHEDULES = _pick("daily", "daily", "nightly")
+_SCHEDULES = st.one_of(
+    _make(
+        c.DeclareSchedule,
+        name=_NAMED_SCHEDULES,
+        cron=_pick("* * * * *", "* * * * *", "0 9 * * *"),
+        tz=_pick("UTC"),
+        tool=_pick("quick"),
+        payer=_pick(None, "ana"),
+    ),
+    _make(c.PauseSchedule, schedule=_NAMED_SCHEDULES, paused=_pick(False, False, True)),
+    *[
+        _make(
+            c.FireSchedule,
+            name=_NAMED_SCHEDULES,
+            cron=_pick("* * * * *"),
+            tz=_pick("UTC"),
+            from_at=_pick(0, 0, 0, 1),
+            slot_at=_pick(1, 1, 60 * SECOND),
+            account_id=_pick("ana", "ana", "nobody", FREE),
+            submit=_pick(None, True, True, True),
+            passed=_pick(0, 0, 2),
+            code=_pick(None, "INVALID_PAYLOAD"),
+            message=_pick(None, "it does not fit"),
+        )
+    ]
+    * 3,
+    _make(c.RunSchedule, schedule=_NAMED_SCHEDULES, account_id=_pick("ana", "bob", FREE), submit=_pick(True)),
+)
+
 _KINDS: list[SearchStrategy[Any]] = [
     *[_CLAIMS] * 9,
     *[_SUBMITS] * 7,
@@ -749,5 +793,6 @@ _KINDS: list[SearchStrategy[Any]] = [
     *[_SESSIONS] * 2,
     _FIGURES,
     *[_BULK_ACTS] * 2,
+    _SCHEDULES,
 ]
 """Each kind of command as often as it makes for an eventful workload."""

@@ -93,6 +93,13 @@ def told(outcome: o.Outcome) -> Told:
             return "held" if job is not None else "nothing", {} if job is None else {"job": job.id}
         case o.PollEnded():
             return "", {"next": outcome.poll_at}
+        case o.ScheduleChanged(schedule):
+            return "paused" if schedule.paused else "active", {"changed": outcome.changed, "settled": schedule.slot_at}
+        case o.ScheduleFired(schedule):
+            made = outcome.submitted
+            facts = {} if schedule is None else {"settled": schedule.slot_at, "fired": schedule.fired}
+            head = "unchanged" if not outcome.changed else "passed" if made is None else made.job_id
+            return head, {**facts, "code": None if schedule is None else schedule.last_code}
         case o.BulkActChanged(act):
             return act.state, {"changed": outcome.changed, "total": act.total}
         case o.BulkActHeld(act):

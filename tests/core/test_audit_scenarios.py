@@ -60,6 +60,10 @@ ACTS = """
     as boss stop-bulk b1
     as boss recount ana
     as boss verify 3
+    declare-schedule daily account=ana
+    as boss pause-schedule daily
+    as boss resume-schedule daily
+    as boss run-schedule daily j6 account=ana
 """
 
 
@@ -104,6 +108,9 @@ def test_every_act_of_a_person_leaves_its_line() -> None:
         ("stop_bulk_act", "bulk act b1"),
         ("recount", "account ana"),
         ("verify", "database"),
+        ("pause_schedule", "schedule daily"),
+        ("resume_schedule", "schedule daily"),
+        ("run_schedule", "schedule daily"),
     ]
 
 

@@ -549,6 +549,7 @@ def questions() -> dict[str, Question]:
         "what an account has stored": Question(q.GetFileUsage(name), 1),
         "webhook endpoints": Question(q.GetWebhookEndpoints((name, "")), 2),
         "bulk acts": Question(q.ListBulkActs(), 50),
+        "schedules": Question(q.ListSchedules(), 50),
         "one bulk act": Question(q.ListBulkActs(str(uuid4())), 1),
         "bulk acts that are due": Question(q.ListDueBulkActs(50), 50),
         "sessions of an account": Question(q.GetPageSessions(name), 1),

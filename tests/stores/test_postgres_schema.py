@@ -148,6 +148,7 @@ QUESTIONS: list[q.Query[Any]] = [
     q.GetFileUsage("a"),
     q.GetPageSessions("a"),
     q.ListBulkActs(),
+    q.ListSchedules(),
     q.ListBulkActs(str(uuid4()), "no uuid", 3),
     q.ListDueBulkActs(3),
     q.ListSessionJobs("a", "s", 3),

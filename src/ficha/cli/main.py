@@ -29,6 +29,7 @@ from . import (
     openapi,
     pools,
     providers,
+    schedules,
     serve,
     simulate,
     submit,
@@ -87,6 +88,7 @@ app.command(rich_help_panel=OPERATING)(admin.refund)
 app.add_typer(dead.app, name="dead", rich_help_panel=OPERATING)
 app.add_typer(bulk.app, name="bulk", rich_help_panel=OPERATING)
 app.add_typer(pools.app, name="pools", rich_help_panel=OPERATING)
+app.add_typer(schedules.app, name="schedules", rich_help_panel=OPERATING)
 app.add_typer(providers.app, name="providers", rich_help_panel=OPERATING)
 app.command(rich_help_panel=OPERATING)(providers.margins)
 app.command(rich_help_panel=OPERATING)(admin.reservations)

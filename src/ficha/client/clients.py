@@ -27,6 +27,7 @@ from .files import FileMethods
 from .library import LibraryMethods
 from .operation import AsyncDriver, SyncDriver
 from .retries import STANDARD, Retries
+from .schedules import ScheduleMethods
 from .searches import SearchMethods
 from .sessions import SessionMethods
 from .webhooks import WebhookMethods
@@ -48,6 +49,7 @@ class _Operations(
     FileMethods,
     SessionMethods,
     BulkMethods,
+    ScheduleMethods,
 ):
     """All operations, and where they are sent."""
 

@@ -22,6 +22,7 @@ from .records import (
     Pool,
     ProviderOutage,
     Reservation,
+    Schedule,
     Status,
     Worker,
 )
@@ -367,6 +368,24 @@ class Elected(Struct, frozen=True, gc=False):
     """How long that is from now."""
 
 
+class ScheduleChanged(Struct, frozen=True, gc=False):
+    """A schedule as it is now; not `changed` where it was so before."""
+
+    schedule: Schedule
+    changed: bool = True
+
+
+class ScheduleFired(Struct, frozen=True, gc=False):
+    """A schedule as it is after a slot; not `changed` where somebody else had settled it.
+
+    submitted: the job that it led to; None where there was none to submit, or it was refused.
+    """
+
+    schedule: Schedule | None
+    submitted: Submitted | None = None
+    changed: bool = True
+
+
 Outcome = (
     Refusal
     | AccountChanged
@@ -407,4 +426,6 @@ Outcome = (
     | Folded
     | VerificationNoted
     | Elected
+    | ScheduleChanged
+    | ScheduleFired
 )

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from ..core.commands import ActingAs, Command, Elect, EndSession, ExpireReservation, ForgetKey, Recover
+from ..core.cron_slots import next_slot
 from ..core.outcomes import Elected, Forgotten, Recovered, Refusal, SessionEnded
 from ..core.policy import SECOND
 from ..core.sessions import over
@@ -45,6 +46,10 @@ LONGEST_PAUSE_S: Final = 10.0
 """Scans for what is due may take this share of the time: slow scans run less often, but at least every 10 s."""
 GRAIN_S: Final = 0.01
 """Jobs that fall due so close together are promoted by one sweep."""
+SLOT_JITTER_S: Final = 0.25
+"""Processes wake up for the slot of a schedule this far apart, at most: the first fires it, and the others see that."""
+FIRE_AGAIN_S: Final = 5.0
+"""After how long schedules are tried again where the database was away."""
 TIDY_S: Final = 60.0
 """How often the leader lets the store clean up what commits leave behind."""
 FILES_S: Final = 10.0
@@ -86,6 +91,8 @@ class Sweeper:
         self._next_election_at = 0.0
         self._swept_at = NEVER
         self._scan_s = 0.0
+        self._now = 0
+        """The database's time when it was last asked what is due."""
         self._due: set[int] = set()
         """When jobs fall due that this process knows of, in grains of its clock."""
         self._sooner = asyncio.Event()
@@ -96,6 +103,17 @@ class Sweeper:
         self.sweep_files: Callable[[], Awaitable[int]] | None = None
         """Set by whoever can open the file storage."""
         self._next_files_at = 0.0
+        self.fire_schedules: Callable[[], Awaitable[float]] | None = None
+        """Set by an application that declares schedules: fires what is due, and says after how many seconds to call it
+        again. It is called whoever leads: the leader may be another application."""
+        self._next_slot_at = 0.0
+        self.daily: Callable[[], Awaitable[bool]] | None = None
+        """Set by whoever has work for the daily sweep: does a part of it, and says whether more is left, which is done
+        in the next turn. It is begun once a day, and once more by whoever leads next, so it must be safe to repeat."""
+        self.daily_at = ("0 4 * * *", "UTC")
+        """When the daily sweep begins: a cron expression and a time zone."""
+        self._next_daily_at: int | None = None
+        self._has_daily_rest = False
         self._task: asyncio.Task[None] | None = None
         self._nudge_task: asyncio.Task[None] | None = None
         self._is_stopped = False
@@ -162,10 +180,13 @@ class Sweeper:
     async def _falls_due(self, turn_at: float) -> bool:
         """Returns when a job falls due that this process knows of (True), or it is time for its turn or to stop."""
         while not self._is_stopped:
+            await self._fire()
             due_at = self._wakes_at()
             wait_s = min(due_at, turn_at) - time.monotonic()
             if wait_s <= 0:
                 return due_at < turn_at
+            if self.fire_schedules is not None:
+                wait_s = min(wait_s, max(0.0, self._next_slot_at - time.monotonic()))
             self._sooner.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
@@ -183,10 +204,12 @@ class Sweeper:
         self._swept_at = time.monotonic()
         # Where every process lives for one turn, all of them together tidy up as often as a leader does.
         tidies = self._is_settled or random.random() < self._pause_s() / TIDY_S  # noqa: S311 (a share, not a secret)
+        await self._fire()
         with _logged():
             if await self._leads():
                 await self.sweep()
                 await self._look_at_files()
+                await self._sweep_daily()
                 # Commits are not deleted while many of them are still to be added up.
                 if not await self._fold() and tidies:
                     await self._tidy()
@@ -196,6 +219,26 @@ class Sweeper:
         with _logged():
             return await self.sweep()
         return None
+
+    async def _fire(self) -> None:
+        """Fires the schedules whose slot has come."""
+        if self.fire_schedules is None or time.monotonic() < self._next_slot_at:
+            return
+        self._next_slot_at = time.monotonic() + FIRE_AGAIN_S
+        with _logged():
+            wait_s = await self.fire_schedules()
+            jitter_s = random.uniform(0, SLOT_JITTER_S)  # noqa: S311 (jitter, not a secret)
+            self._next_slot_at = time.monotonic() + wait_s + jitter_s
+
+    async def _sweep_daily(self) -> None:
+        """Begins the daily sweep when its time has come while this process runs, and goes on with what was left."""
+        if self.daily is None:
+            return
+        if self._next_daily_at is None or self._now >= self._next_daily_at:
+            self._has_daily_rest = self._next_daily_at is not None
+            self._next_daily_at = next_slot(*self.daily_at, self._now)
+        if self._has_daily_rest:
+            self._has_daily_rest = await self.daily()
 
     async def _look_at_files(self) -> None:
         if self.sweep_files is not None and time.monotonic() >= self._next_files_at:
@@ -296,6 +339,7 @@ class Sweeper:
         asked = GetDue(policy.stuck_ms, policy.max_age_ms, reservations_kept_ms=policy.reservations_kept_ms)
         due = await self._engine.store.read(asked)
         read_at = time.monotonic()
+        self._now = due.now
         self._scan_s = read_at - asked_at
         waits_s = {pool: (at - due.now) / SECOND for pool, at in due.next.items()}
         self._next_due_at = {pool: read_at + wait_s for pool, wait_s in waits_s.items()}

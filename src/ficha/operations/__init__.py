@@ -6,6 +6,7 @@ from .file_access import FileAccess
 from .hooks import HookOperations
 from .leases import LeaseName, LeaseOperations, StandingClaim
 from .provider_jobs import ProviderOperations
+from .schedules import ScheduleFirer, ScheduleOperations
 from .webhooks import WebhookOperations
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "LeaseName",
     "LeaseOperations",
     "ProviderOperations",
+    "ScheduleFirer",
+    "ScheduleOperations",
     "StandingClaim",
     "WebhookOperations",
 ]

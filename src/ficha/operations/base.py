@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from ..core.commands import ActingAs, Command
 from ..core.outcomes import Outcome, Refusal
 from ..core.snapshot import Changes
+from ..cron_entries import CronEntry
 from ..engine.engine import Engine
 from ..engine.queries import Queries
 from ..errors import Refused
@@ -24,6 +25,8 @@ class Operations:
     tools: Mapping[str, Tool]
     limits: Limits
     default_plan: str
+    cron_entries: Mapping[str, CronEntry] = {}
+    """The recurring jobs that the application declares, by name."""
     actor: str | None = None
     """In whose name changes are made; None for the application's own, which are not audited."""
 

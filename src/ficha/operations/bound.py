@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from .. import validation as arg
+from ..cron_entries import CronEntry
 from ..engine.engine import Engine
 from ..engine.queries import Queries
 from ..outbound import Outbound
@@ -22,6 +23,7 @@ from .leases import LeaseOperations
 from .library import LibraryOperations
 from .provider_jobs import ProviderOperations
 from .quotes import QuoteOperations
+from .schedules import ScheduleOperations
 from .searches import SearchOperations
 from .sessions import SessionOperations
 from .webhooks import WebhookOperations
@@ -51,7 +53,7 @@ MACHINERY: Final = frozenset(
         *("make_deliveries", "due_deliveries", "hold_delivery", "end_delivery", "forget_old_deliveries"),
         *("deliveries_heard", "wait_for_deliveries"),
         *("follow_in_session", "due_bulk_acts", "hold_bulk_act", "next_bulk_jobs", "advance_bulk_act"),
-        *("bulk_acts_heard", "wait_for_bulk_acts"),
+        *("bulk_acts_heard", "wait_for_bulk_acts", "cron_entries"),
     )
 )
 """What the worker, the server and the command line call of the operations, and most applications have no use for: `dir`
@@ -72,6 +74,7 @@ class AllOperations(
     WebhookOperations,
     SessionOperations,
     BulkOperations,
+    ScheduleOperations,
 ):
     """Every operation there is."""
 
@@ -89,6 +92,7 @@ class AllOperations(
             outbound=self.outbound,
             actor=arg.name(actor, "an actor"),
             file_access=self.file_access,
+            cron_entries=self.cron_entries,
         )
 
 
@@ -106,12 +110,14 @@ class BoundOperations(AllOperations):
         queries: Queries | None = None,
         outbound: Outbound | None = None,
         actor: str | None = None,
+        cron_entries: Mapping[str, CronEntry] | None = None,
     ) -> None:
         self.tools = tools
         self.limits = limits
         self.default_plan = default_plan
         self.actor = actor
         self.file_access = file_access
+        self.cron_entries = cron_entries or {}
         self._engine = engine
         self._outbound = outbound or Outbound()
         self._queries = queries or Queries(engine, engine.positions, limits.page_bytes)

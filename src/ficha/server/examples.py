@@ -19,6 +19,7 @@ EXAMPLES: Final[dict[type[Body], dict[str, Any]]] = {
     },
     s.ReasonBody: {"reason": "ordered by mistake"},
     s.RefundBody: {"reason": "the picture was black"},
+    s.RunScheduleBody: {"key": "by-hand-1"},
     s.BulkActBody: {"act": "requeue", "search": "dead:yes tool:upscale since:1h", "reason": "the provider was down"},
     s.TokenBody: {"ttl_s": 600},
     s.ReserveBody: {"ttl_s": 300},

@@ -32,6 +32,12 @@ class ReasonBody(Body, frozen=True):
     reason: str | None = None
 
 
+class RunScheduleBody(Body, frozen=True, kw_only=True):
+    """key: the caller's own name for this run; a repeat gets the first job."""
+
+    key: str | None = None
+
+
 class RefundBody(Body, frozen=True):
     reason: Annotated[str, Meta(min_length=1)]
 

@@ -29,6 +29,7 @@ from .leases import Claim, ClaimJob, Heartbeat, Note, Report, SaveCheckpoint, Sa
 from .pools import DeclarePool, Elect, PausePool, RegisterWorker, ResizePool
 from .providers import CloseBreaker, EndPoll, EndTurn, HoldPoll, NoteCallback, OpenBreaker, TakeTurn, Verdict
 from .reservations import EndReservation, ExpireReservation, Reserve
+from .schedules import DeclareSchedule, FireSchedule, PauseSchedule, RunSchedule
 from .sessions import ChangeSession, EndSession, HearSession
 from .webhooks import (
     AddEndpoint,
@@ -64,6 +65,7 @@ __all__ = [
     "CreateApiKey",
     "Credit",
     "DeclarePool",
+    "DeclareSchedule",
     "Discard",
     "Elect",
     "EndDelivery",
@@ -78,6 +80,7 @@ __all__ = [
     "Failed",
     "FileRun",
     "Finish",
+    "FireSchedule",
     "FoldFigures",
     "ForgetDelivery",
     "ForgetFile",
@@ -98,6 +101,7 @@ __all__ = [
     "OpenAccount",
     "OpenBreaker",
     "PausePool",
+    "PauseSchedule",
     "PingEndpoint",
     "RecountAccount",
     "Recover",
@@ -114,6 +118,7 @@ __all__ = [
     "RetryLater",
     "RevokeApiKey",
     "RotateSecret",
+    "RunSchedule",
     "SaveCheckpoint",
     "SaveStep",
     "StopBulkAct",
@@ -203,6 +208,10 @@ UnwrappedCommand = (
     | CorrectQueue
     | ForgetRollups
     | NoteVerification
+    | DeclareSchedule
+    | PauseSchedule
+    | FireSchedule
+    | RunSchedule
 )
 AnyCommand = UnwrappedCommand | ActingAs
 

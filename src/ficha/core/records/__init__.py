@@ -20,6 +20,7 @@ from .keyed import Keyed, KeyedName
 from .places import HELD, WAITING, Awaiting, Leased, Parked, Place, Ready
 from .pools import Leader, Pool, Tally, TallyKind, Worker
 from .providers import ProviderOutage, ProviderState
+from .schedules import Schedule
 from .sessions import PageSession, PageSessions
 from .webhooks import Delivery, DeliveryState, Endpoint, WebhookEndpoints
 
@@ -81,6 +82,7 @@ __all__ = [
     "Reservation",
     "ReservationState",
     "Rollup",
+    "Schedule",
     "Status",
     "Step",
     "Tally",
@@ -101,4 +103,5 @@ AnyKeyed = (
     | FigureCursor
     | Rollup
     | BulkAct
+    | Schedule
 )

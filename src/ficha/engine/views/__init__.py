@@ -49,6 +49,7 @@ from .overview import (
 )
 from .pools import PoolView, QueueDepthView, pool_view, queue_depth_view
 from .providers import BreakerState, MarginView, ProviderView, margin_view, provider_view
+from .schedules import ScheduleRun, ScheduleState, ScheduleView, schedule_view
 from .searches import (
     AttemptView,
     DeadGroup,
@@ -130,6 +131,9 @@ __all__ = [
     "Receipt",
     "RecentRun",
     "Requeued",
+    "ScheduleRun",
+    "ScheduleState",
+    "ScheduleView",
     "SearchWords",
     "SessionView",
     "StepView",
@@ -171,6 +175,7 @@ __all__ = [
     "queue_depth_view",
     "receipt",
     "recent_run",
+    "schedule_view",
     "session_view",
     "webhook_view",
     "worker_view",

@@ -59,6 +59,7 @@ from .library import CLOCKS_APART, LibraryPart, ListLibrary
 from .pools import GetQueueDepth, ListPools, ListWorkers, PoolCounts, QueueDepth, WorkerCounts, WorkerList
 from .providers import DuePoll, GetMargins, ListPolls, ListProviders, MarginLine, ProviderRow
 from .query import Query
+from .schedules import ListSchedules, ScheduleList
 from .searches import (
     CountJobs,
     CountPart,
@@ -181,6 +182,7 @@ __all__ = [
     "ListReservations",
     "ListRollups",
     "ListRunEvents",
+    "ListSchedules",
     "ListSessionJobs",
     "ListSteps",
     "ListWorkers",
@@ -194,6 +196,7 @@ __all__ = [
     "QueueCounts",
     "QueueDepth",
     "Reader",
+    "ScheduleList",
     "SchemaChanged",
     "SchemaMismatch",
     "SearchJobs",

@@ -11,6 +11,7 @@ from ..base import Query
 from ..sql.dialect import Asking, Dialect, Select
 from .bulk_questions import BULK_QUESTIONS
 from .file_questions import FILE_QUESTIONS
+from .schedule_questions import SCHEDULE_QUESTIONS
 from .session_questions import SESSION_QUESTIONS
 from .tables import IN_FIRST_PART, KEYED, OWNERS
 from .webhook_questions import WEBHOOK_QUESTIONS
@@ -20,6 +21,7 @@ KEYED_QUESTIONS: Final[dict[type[Query[Any]], Callable[[Dialect, Any, int | None
     **WEBHOOK_QUESTIONS,
     **SESSION_QUESTIONS,
     **BULK_QUESTIONS,
+    **SCHEDULE_QUESTIONS,
 }
 """The queries that have a file of their own here; the last argument is the time (None: the database's clock)."""
 

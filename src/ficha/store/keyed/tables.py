@@ -19,6 +19,7 @@ KEYED: Final[dict[str, Table]] = {
     "PageSessions": table("page_sessions", r.PageSessions, "account_id", values_as_json="sessions"),
     "FigureCursor": table("figure_cursors", r.FigureCursor, "name", values_as_json="left_out waiting"),
     "Rollup": table("rollups", r.Rollup, "key", values_as_json="figures"),
+    "Schedule": table("schedules", r.Schedule, "name", uuids="last_job_id"),
 }
 """The tables of keyed records, by their kind; the order in which PostgreSQL locks them."""
 OWNERS: Final[dict[str, str | None]] = {kind: getattr(r, kind).belongs_to for kind in KEYED}

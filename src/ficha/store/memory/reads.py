@@ -42,6 +42,7 @@ from ..waiting_columns import Lines
 from .bulk_reads import BULK_READS
 from .figure_reads import FIGURE_READS
 from .operator_reads import OPERATOR_READS
+from .schedule_reads import SCHEDULE_READS
 from .search_reads import SEARCH_READS
 from .session_reads import SESSION_READS
 from .webhook_reads import WEBHOOK_READS
@@ -492,6 +493,7 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     **SESSION_READS,
     **FIGURE_READS,
     **BULK_READS,
+    **SCHEDULE_READS,
     q.GetSnapshot: _get_snapshot,
     q.GetState: _get_state,
 }

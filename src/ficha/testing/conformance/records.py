@@ -39,6 +39,7 @@ from ...core.records import (
     Ready,
     Reservation,
     Rollup,
+    Schedule,
     Status,
     WebhookEndpoints,
 )
@@ -415,6 +416,7 @@ class RecordConformance:
             FigureCursor("figures"),
             Rollup("minute 1", now, Figures()),
             BulkAct(ids[0], "refund", "é", "r", "boss", 1, 2, now, now, ids[1]),
+            Schedule("é", "0 9 * * *", "UTC", "draw", None, now),
         ]
         await driver.write(Changes(keyed=made))
         await driver.check()
@@ -458,6 +460,7 @@ class RecordConformance:
             BulkAct(
                 ids[0], "refund", "", "", "", 0, 2**60, now, now + 1, ids[2], ids[3], "done", 7, 1, 2, now, failures
             ),
+            Schedule("é", "", "", "", "ana", now + 1, True, 1, 2, 3, now, now - 1, ids[0], "X", "it's"),
         ]
         await driver.write(Changes(keyed=changed))
         await driver.check()

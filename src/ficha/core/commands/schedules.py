@@ -1,0 +1,56 @@
+"""Schedules: declared by the application, fired at their slots, paused, resumed and run by operators."""
+
+from __future__ import annotations
+
+from .base import Command
+from .jobs import Submit
+
+
+class DeclareSchedule(Command, frozen=True):
+    """The application has this schedule. Where it is new, or has other times than before, its slots count from now."""
+
+    name: str
+    cron: str
+    tz: str
+    tool: str
+    payer: str | None = None
+    """Who pays; None if its jobs are free."""
+
+
+class PauseSchedule(Command, frozen=True):
+    """Slots pass without a job until it is resumed; what passed is not made up for."""
+
+    schedule: str
+    paused: bool = True
+
+
+class FireSchedule(Command, frozen=True):
+    """Settles the slots up to `slot_at`: submits the job of the last of them, or none, in one decision with the record
+    that they are settled. So a slot is fired once, whoever tries, and wherever they die.
+
+    from_at: up to where the slots were settled when this was made; if they are settled further by now, nothing is done.
+    cron, tz: the times that the slots were worked out from; nothing is done if the schedule has others by now.
+    account_id: who pays, or owns what is free.
+    submit: the job of the last slot; None if it has none.
+    passed: how many slots are passed over.
+    code, message: why no job could be made of the last slot.
+    """
+
+    name: str
+    cron: str
+    tz: str
+    from_at: int
+    slot_at: int
+    account_id: str
+    submit: Submit | None = None
+    passed: int = 0
+    code: str | None = None
+    message: str | None = None
+
+
+class RunSchedule(Command, frozen=True):
+    """Submits the schedule's job now, whatever its slots; paused or not."""
+
+    schedule: str
+    account_id: str
+    submit: Submit
