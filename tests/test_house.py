@@ -84,19 +84,8 @@ def test_no_class_has_the_name_of_another() -> None:
 
 NOUNS = {
     *("accounts", "admin", "api_keys", "audit", "batches", "bulk_acts", "dead", "figures", "files", "hooks", "jobs"),
-    *(
-        "leases",
-        "library",
-        "pools",
-        "providers",
-        "reservations",
-        "schedules",
-        "searches",
-        "sessions",
-        "submits",
-        "tools",
-    ),
-    *("turns", "webhooks", "workers"),
+    *("leases", "library", "pools", "providers", "reservations", "retention", "searches", "sessions", "submits"),
+    *("tools", "turns", "webhooks", "workers"),
 }
 """What the product is about: every room that deals with one has a file for it."""
 SHARED = {
@@ -122,10 +111,10 @@ def test_no_module_has_the_name_of_another_without_a_reason() -> None:
 
 
 ROOM_SIZES = {
-    "store/postgres": 2_010,
+    "store/postgres": 2_020,
     "store/postgres/optimistic": 800,
-    "store/sqlite": 1_720,
-    "store/sql": 820,
+    "store/sqlite": 1_730,
+    "store/sql": 840,
 }
 """Lines of Python that one person reads in a sitting; a room inside another counts for itself."""
 

@@ -4,7 +4,7 @@ from . import errors
 from .app import Ficha
 from .checkpoint_manager import CheckpointManager
 from .core.outcomes import Discarded, Rate, Recovered, Refusal, WorkRemoved
-from .core.policy import Plan, Webhooks
+from .core.policy import Keep, Plan, Retention, Webhooks
 from .core.records import Pool
 from .engine.committer import CommitLimits
 from .engine.positions import QueueStanding
@@ -20,6 +20,7 @@ from .engine.views import (
     DeadGroups,
     DeliveryView,
     EntryView,
+    Erased,
     EventView,
     FileLink,
     FileView,
@@ -41,6 +42,8 @@ from .engine.views import (
     Page,
     PoolView,
     ProviderView,
+    PruneCount,
+    PruneReport,
     Quote,
     Receipt,
     ScheduleView,
@@ -98,6 +101,7 @@ __all__ = [
     "DeliveryView",
     "Discarded",
     "EntryView",
+    "Erased",
     "EventView",
     "Ficha",
     "File",
@@ -115,6 +119,7 @@ __all__ = [
     "JobPage",
     "JobSearch",
     "JobView",
+    "Keep",
     "KeyView",
     "Lease",
     "LeaseName",
@@ -133,12 +138,15 @@ __all__ = [
     "PoolView",
     "Provider",
     "ProviderView",
+    "PruneCount",
+    "PruneReport",
     "QueueStanding",
     "Quote",
     "Rate",
     "Receipt",
     "Recovered",
     "Refusal",
+    "Retention",
     "Retry",
     "ScheduleView",
     "SearchWords",

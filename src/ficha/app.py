@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Final, Self
 from . import validation as arg
 from .core.commands import DeclarePool
 from .core.outcomes import PoolChanged
-from .core.policy import Plan, Webhooks
+from .core.policy import Plan, Retention, Webhooks
 from .core.pools import CONCURRENCY
 from .core.records import Pool
+from .core.retention import walked_ages
 from .cron_entries import daily_cron
 from .declared_parts import DeclaredParts
 from .engine.committer import CommitLimits
@@ -102,6 +103,8 @@ class Ficha(DeclaredParts):
     time_zone: the time zone of `daily_at`, and of schedules that name none. Defaults to UTC.
     webhooks: whether users and operators may have messages sent to addresses that they give when jobs end, or on which
         terms (see `Webhooks`). Workers send them. Defaults to False.
+    retention: for how many days ended jobs, their payloads and their results are kept (see `Retention`). Defaults to
+        for ever.
     on_work: a function, plain or async, that is called with the names of pools when a call of this process made their
         jobs ready, or a provider called back, so that it can start a worker. Defaults to none.
     limits: the largest sizes accepted (see `Limits`).
@@ -151,6 +154,7 @@ class Ficha(DeclaredParts):
         daily_at: str = "04:00",
         time_zone: str = "UTC",
         webhooks: bool | Webhooks = False,
+        retention: Retention | None = None,
         on_work: OnWork | None = None,
         limits: Limits | None = None,
         commit_limits: CommitLimits | None = None,
@@ -201,6 +205,7 @@ class Ficha(DeclaredParts):
             hour_figures_kept_s=hour_figures_kept_s,
             warn_share=warn_share,
             webhooks=webhooks,
+            retention=retention,
             limits=self.limits,
         )
         self.inspection_limits = inspection_limits or InspectionLimits()
@@ -290,6 +295,8 @@ class Ficha(DeclaredParts):
         engine.sweeper.daily_at = self._daily_at
         if self.cron_entries:
             engine.sweeper.fire_schedules = ScheduleFirer(self).fire
+        if self.policy.retention.by_itself and walked_ages(self.policy.retention):
+            engine.sweeper.prune = self.prune_step
         try:
             await engine.start(sweep=self._sweeps)
             for pool in self._pools.values():

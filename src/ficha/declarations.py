@@ -9,10 +9,12 @@ from inspect import Parameter
 from itertools import chain
 from typing import Any, Final, get_args, get_origin
 
+from msgspec import UNSET
+
 from .core.checkpoints import Checkpoints
 from .core.outcomes import Refusal
 from .core.payload import MAX_INTEGER, text_problem
-from .core.policy import MAX_BALANCE, MAX_PROVIDER_COST, Plan, Webhooks, millionths
+from .core.policy import CLOSED_PLAN, MAX_BALANCE, MAX_PROVIDER_COST, Keep, Plan, Retention, Webhooks, millionths
 from .core.records import Pool
 from .core.visibility import Audience
 from .json_values import members, plain_function, return_annotation, stored_type
@@ -30,6 +32,9 @@ LINGER_MS_MOST: Final = 60_000
 LINGER_MS: Final = 20
 MAX_CHECKPOINTS: Final = 1_000
 MAX_ENDPOINTS: Final = 1_000
+LEAST_DAYS: Final = 1 / 24
+MOST_DAYS: Final = 36_500
+"""What `Retention` keeps stays for an hour at least, and for a hundred years at most, if not for ever."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?|\*")
 
 CheckpointOrder = Sequence[str] | Mapping[str, Iterable[str]]
@@ -48,7 +53,35 @@ def checked_plans(plans: Iterable[Plan]) -> Mapping[str, Plan]:
         known[plan.name] = plan
     if not known:
         raise ValueError("declare at least one plan")
+    if CLOSED_PLAN in known:
+        raise ValueError(f"the name {CLOSED_PLAN!r} is that of erased accounts' plan; choose another for the plan")
     return known
+
+
+def checked_retention(retention: Retention | None, plans: Mapping[str, Plan]) -> Retention:
+    """How long ended jobs are kept; for ever, if nothing is said."""
+    if retention is None:
+        return Retention()
+    if not isinstance(retention, Retention):
+        raise ValueError(f"retention must be Retention(…) or None, not {retention!r}")
+    named = {
+        **{f"by_plan[{name!r}]": keep for name, keep in retention.by_plan.items()},
+        **{f"by_tool[{name!r}]": keep for name, keep in retention.by_tool.items()},
+    }
+    for where, keep in named.items():
+        if not isinstance(keep, Keep):
+            raise ValueError(f"retention: {where} must be Keep(…), not {keep!r}")
+    for name in retention.by_plan:
+        if name not in plans:
+            raise ValueError(f"retention: by_plan names the plan {name!r}, which is not declared")
+    for where, terms in {"": retention, **named}.items():
+        for kind in ("jobs", "payloads", "results"):
+            days = getattr(terms, kind)
+            if days not in (None, UNSET) and not (is_seconds(days) and LEAST_DAYS <= days <= MOST_DAYS):
+                what = f"{where}.{kind}" if where else kind
+                bounds = f"from {LEAST_DAYS:g} to {MOST_DAYS}"
+                raise ValueError(f"retention: {what} must be a number of days {bounds} or None, not {days!r}")
+    return retention
 
 
 def checked_pools(pools: Iterable[Pool]) -> dict[str, Pool]:

@@ -1,12 +1,12 @@
 """The exceptions of the in-process face.
 
 Refused                 a call was refused and changed nothing; `code` says why
+├── AccountClosed       ├── InvalidFile         ├── ProviderDown
 ├── ActiveJobExists     ├── InvalidPayload      ├── QuotaExceeded
 ├── CostLimit           ├── InvalidState        ├── RateLimited
 ├── IdempotencyMismatch ├── LeaseLost           ├── TooLarge
 ├── InsufficientCredits ├── NotFound            └── UnknownTool
 ├── InvalidArgument     ├── Overloaded
-├── InvalidFile         ├── ProviderDown
 
 A class is named after its code, and the table of codes (`core/codes.py`) says what it means.
 """
@@ -19,6 +19,7 @@ from .core.codes import CODES, Code
 from .core.outcomes import Refusal
 
 __all__ = [
+    "AccountClosed",
     "ActiveJobExists",
     "CostLimit",
     "IdempotencyMismatch",
@@ -61,6 +62,9 @@ class Refused(Exception):
     def of(cls, refusal: Refusal) -> Refused:
         """The exception for a refusal, of the class that its code has."""
         return cls.by_code.get(refusal.code, Refused)(refusal)
+
+
+class AccountClosed(Refused, code="ACCOUNT_CLOSED"): ...
 
 
 class ActiveJobExists(Refused, code="ACTIVE_JOB_EXISTS"): ...

@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from .core.policy import Plan, Policy, Webhooks
-from .declarations import PRIORITY_BOUND, checked_plans, checked_webhooks, is_seconds, is_whole
+from .core.policy import Plan, Policy, Retention, Webhooks
+from .declarations import PRIORITY_BOUND, checked_plans, checked_retention, checked_webhooks, is_seconds, is_whole
 from .store.base import COMMITS_KEPT_MS_MIN
 from .validation import Limits
 
@@ -57,6 +57,7 @@ def checked_policy(
     hour_figures_kept_s: float,
     warn_share: float,
     webhooks: bool | Webhooks,
+    retention: Retention | None,
     limits: Limits,
 ) -> Policy:
     """The policy of an application that has declared no tools and hooks yet; `Ficha` describes the arguments."""
@@ -64,8 +65,9 @@ def checked_policy(
         raise ValueError(f"max_recoveries must be a whole number from 1 to 1000000, not {max_recoveries!r}")
     if not is_whole(first_job_boost, -PRIORITY_BOUND, PRIORITY_BOUND):
         raise ValueError(f"first_job_boost must be a whole number within ±{PRIORITY_BOUND}, not {first_job_boost!r}")
+    known = checked_plans(plans)
     return Policy(
-        plans=checked_plans(plans),
+        plans=known,
         lease_ms=_milliseconds_of(lease_s, "lease_s"),
         max_recoveries=max_recoveries,
         stuck_ms=_milliseconds_of(stuck_s, "stuck_s"),
@@ -93,6 +95,7 @@ def checked_policy(
         silent_session_ms=_milliseconds_of(silent_session_s, "silent_session_s"),
         open_sessions=limits.open_sessions,
         bulk_jobs=limits.bulk_jobs,
+        retention=checked_retention(retention, known),
     )
 
 

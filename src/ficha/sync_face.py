@@ -98,6 +98,8 @@ class SyncOperations:
     account = plain(AllOperations.account)
     accounts = plain(AllOperations.accounts)
     ledger = plain(AllOperations.ledger)
+    erase = plain(AllOperations.erase)
+    prune = plain(AllOperations.prune)
     claim = plain(AllOperations.claim)
     claim_job = plain(AllOperations.claim_job)
     wait_for_work = plain(AllOperations.wait_for_work)

@@ -13,11 +13,11 @@ _DURATION = re.compile(r"(-?\d+(?:\.\d+)?)(us|ms|s|m|h|d)")
 OPTIONS = frozenset(
     re.findall(
         r"\w+",
-        """aborts account after as at at_once attempt attempts backoff backoff_max batch before body broken burst by
-        content correlation cost credits data declared delay delivered error every far files final held hold jitter
-        joins key least limit lost max_wait more most name of partial plans poll pool priority progress provider
-        provider_cost reason ref reservation result scope session size slots starts text timeout times told tool
-        total ttl units verdict""",
+        """aborts account after api_keys as at at_once attempt attempts backoff backoff_max batch before body broken
+        burst by content correlation cost credits data declared delay delivered entries error every far files final
+        held hold inputs jitter joins key keys least limit lost max_wait more most name of partial plans poll pool
+        priority progress provider provider_cost reason ref reservation reservations result scope session size slots
+        starts submitted text timeout times told tool total ttl units verdict""",
     )
 )
 """The options of commands; the settings take the names of the fields they set."""

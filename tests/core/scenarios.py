@@ -39,7 +39,7 @@ from msgspec.structs import replace
 
 from ficha.core import commands as c
 from ficha.core.checkpoints import Checkpoints
-from ficha.core.policy import Plan, TurnTerms, Webhooks
+from ficha.core.policy import HookTerms, Plan, Retention, TurnTerms, Webhooks
 from ficha.core.pools import why_waiting
 from ficha.core.records import (
     Awaiting,
@@ -191,6 +191,16 @@ class _ScenarioRun:
 
     def _set_webhooks(self, line: Line) -> None:
         self.world.policy = replace(self.world.policy, webhooks=Webhooks())
+
+    def _set_retention(self, line: Line) -> None:
+        """In days."""
+        days: dict[str, Any] = {name: float(text) for name, text in line.options.items()}
+        self.world.policy = replace(self.world.policy, retention=Retention(**days))
+
+    def _set_hook(self, line: Line) -> None:
+        """A hook that is run for every job that completed."""
+        terms = HookTerms(line.words[0], frozenset({"completed"}))
+        self.world.policy = replace(self.world.policy, hooks=(terms,))
 
     def _set_turns(self, line: Line) -> None:
         """The terms of all turns from here on."""
@@ -403,6 +413,26 @@ class _ScenarioRun:
     def _do_remove(self, line: Line) -> c.Command:
         files = line.options.get("files")
         return c.RemoveWork(line.words[0], line.words[1], tuple(files.split(",")) if files else ())
+
+    def _do_prune(self, line: Line) -> c.Command:
+        account, job_id = line.words
+        files, inputs = (tuple(filter(None, line.options.get(name, "").split(","))) for name in ("files", "inputs"))
+        content = ("video", line.options["content"]) if "content" in line.options else None
+        batches = (line.options["batch"],) if "batch" in line.options else ()
+        submitted = int(line.options.get("submitted", 0))
+        return c.PruneJobs(account, (c.OldJob(job_id, files, inputs, content),), batches, submitted)
+
+    def _do_close(self, line: Line) -> c.Command:
+        return c.CloseAccount(line.words[0], tuple(filter(None, line.options.get("api_keys", "").split(","))))
+
+    def _do_erase(self, line: Line) -> c.Command:
+        named = {name: line.options.get(name, "").split(",") for name in ("keys", "reservations", "entries")}
+        return c.EraseRows(
+            line.words[0],
+            tuple(("submit", key) for key in named["keys"] if key),
+            tuple(filter(None, named["reservations"])),
+            entries=tuple(int(number) for number in named["entries"] if number),
+        )
 
     def _do_pool(self, line: Line) -> c.Command:
         return c.DeclarePool(line.words[0], slots_of(line.options["slots"]))

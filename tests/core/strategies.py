@@ -31,8 +31,10 @@ from ficha.core.policy import (
     SECOND,
     TELL_PROVIDER,
     HookTerms,
+    Keep,
     Plan,
     Policy,
+    Retention,
     TurnTerms,
     Webhooks,
 )
@@ -97,6 +99,7 @@ POLICY = Policy(
     job_callbacks=3,
     silent_session_ms=300_000,
     open_sessions=2,
+    retention=Retention(jobs=1 / 96, payloads=1 / 1440, results=1 / 288, by_plan={"wide": Keep(jobs=1 / 1440)}),
 )
 
 ACCOUNTS = {"ana": "tight", "bob": "wide", "eva": "single"}
@@ -133,9 +136,13 @@ _OPENING: tuple[c.Command, ...] = (
 """From the beginning there are jobs ready, parked, completed and dead; a content, reservation, file and API key."""
 
 
-def workloads(*, min_steps: int = 4, max_steps: int = 20, resizes: bool = True) -> SearchStrategy[Workload]:
-    """Whole workloads. Without `resizes` no pool ever changes its size, so that none may ever be overfull."""
+def workloads(
+    *, min_steps: int = 4, max_steps: int = 20, resizes: bool = True, prunes: bool = False
+) -> SearchStrategy[Workload]:
+    """Whole workloads. Without `resizes` no pool ever changes its size, so that none may ever be overfull. With
+    `prunes`, jobs leave, and accounts are erased."""
     kinds = _KINDS if resizes else [kind for kind in _KINDS if kind is not _RESIZES]
+    kinds = [*kinds, *[_PRUNES] * 12] if prunes else kinds
     command = st.tuples(_ACTORS, st.sampled_from(kinds).flatmap(lambda kind: kind)).map(_in_the_name)
     groups = st.lists(command, min_size=1, max_size=5)
     return st.lists(st.tuples(_CLOCK_STEPS, groups), min_size=min_steps, max_size=max_steps).map(_told)
@@ -294,6 +301,25 @@ class _Teller:
                 cost = 0 if draft.account_id == FREE else 3
                 made = new_job(self._new_id(), "quick", "gpu", "{}", cost)
                 return replace(draft, submit=c.Submit(draft.account_id, (made,)), **filled)
+            case c.PruneJobs():
+                return self._prune(draft)
+            case c.CloseAccount():
+                keys = self._world.state.api_keys.values()
+                return replace(draft, api_keys=tuple(key.id for key in keys if key.account_id == draft.account_id))
+            case c.EraseRows():
+                state = self._world.state
+                return replace(
+                    draft,
+                    keys=tuple(
+                        (key.scope, key.key) for key in state.keys.values() if key.account_id == draft.account_id
+                    ),
+                    reservations=tuple(
+                        one.id for one in state.reservations.values() if one.account_id == draft.account_id
+                    ),
+                    deliveries=tuple(
+                        one.id for one in state.of(Delivery).values() if one.account_id == draft.account_id
+                    ),
+                )
             case c.EndSession():
                 named = (draft.account_id, draft.session)
                 mine = [job for job in self._world.state.jobs.values() if (job.account_id, job.spec.session) == named]
@@ -313,6 +339,29 @@ class _Teller:
                 return replace(draft, job_id=job_id, epoch=max(0, draft.epoch + (job.epoch if job else 1)))
             case _:
                 return draft
+
+    def _prune(self, draft: c.PruneJobs) -> c.Command:
+        """Some jobs of one account, with what belongs to them."""
+        state = self._world.state
+        first = state.jobs.get(self._job(draft.jobs[0].id))
+        if first is None:
+            return replace(draft, account_id="ana", jobs=(c.OldJob(MISSING),))
+        mine = [job for job in state.jobs.values() if job.account_id == first.account_id][-len(draft.jobs) :]
+        named = {job.id: job for job in (first, *mine)}
+        files = [file for file in state.of(File).values() if file.account_id == first.account_id]
+        old = tuple(
+            c.OldJob(
+                job.id,
+                tuple(file.id for file in files if file.job_id == job.id and file.role == "result"),
+                tuple(file.id for file in files if file.uses)[:1],
+                None if job.spec.content_hash is None else (job.spec.tool, job.spec.content_hash),
+            )
+            for job in named.values()
+        )
+        others = {job.batch_id for job in state.jobs.values() if job.id not in named}
+        batches = tuple({job.batch_id: None for job in named.values() if job.batch_id and job.batch_id not in others})
+        submitted = state.accounts[first.account_id].submitted + draft.submitted
+        return c.PruneJobs(draft.account_id or first.account_id, old, batches, submitted)
 
     def _new_id(self) -> str:
         return f"00000000-0000-7000-8000-{next(self._ids):012x}"
@@ -531,6 +580,21 @@ _WORDS = _make(
 )
 _ENDED = _found(*["ended"] * 8, "any", "nowhere")
 _REMOVALS = _make(c.RemoveWork, account_id=_pick("", "", "", "bob"), job_id=_found(*["done"] * 8, "any", "nowhere"))
+_OLD_JOBS = st.lists(_make(c.OldJob, id=_ENDED), min_size=1, max_size=3).map(tuple)
+_PRUNES = st.one_of(
+    *[
+        _make(
+            c.PruneJobs,
+            account_id=_pick(*[""] * 8, "bob", "nobody"),
+            jobs=_OLD_JOBS,
+            submitted=_pick(0, 0, 0, 0, 1),
+        )
+    ]
+    * 6,
+    _make(c.MoveRetention, rules=_pick("r1", "r2"), turn=_pick(0, 0, 1, 2), walks=_pick({}, {"1": MISSING})),
+    _make(c.CloseAccount, account_id=_pick("ana", "bob", "eva", "nobody")),
+    _make(c.EraseRows, account_id=_pick("ana", "bob", "eva"), entries=_pick((), (1,), (1, 2))),
+)
 _HOOKS = st.one_of(
     _make(
         c.HoldHook,

@@ -62,6 +62,14 @@ def told(outcome: o.Outcome) -> Told:
             return "discarded" if outcome.changed else "unchanged", {}
         case o.WorkRemoved():
             return "removed" if outcome.changed else "unchanged", {"files": ",".join(outcome.files) or None}
+        case o.Pruned(removals):
+            head = ",".join(removals.values()) or "nothing"
+            facts = {"kept": outcome.kept, "batches": outcome.batches, "files": ",".join(outcome.files) or None}
+            return head if outcome.changed else "unchanged", facts
+        case o.ClosedAccount():
+            return "closed" if outcome.changed else "unchanged", {"balance": outcome.account.balance}
+        case o.RowsErased():
+            return "erased" if outcome.changed else "unchanged", {"rows": outcome.rows}
         case o.PoolChanged(pool):
             return "", {"slots": pool.limit, "declared": pool.slots, "paused": pool.paused}
         case o.ApiKeyChanged(key):

@@ -64,6 +64,7 @@ ACTS = """
     as boss pause-schedule daily
     as boss resume-schedule daily
     as boss run-schedule daily j6 account=ana
+    as boss close ana
 """
 
 

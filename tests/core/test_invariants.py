@@ -126,6 +126,10 @@ def one_more_entry(account_id: str, job_id: str | None = None, kind: Any = "char
     return lambda state: state.entries.append(Entry(account_id, 9, kind, -1, 0, 0, job_id))
 
 
+def a_refund_of_a_job_that_left(state: State) -> None:
+    state.entries.append(Entry("ana", 9, "refund", 7, 0, 0, "gone"))
+
+
 def one_more_event(job_id: str, kind: str, **data: Any) -> Callable[[State], None]:
     return lambda state: state.events.append(Event(job_id, "ana", 9, kind, 0, data))
 
@@ -168,6 +172,7 @@ BROKEN: list[tuple[Callable[[State], None], str]] = [
     (lambda state: state.accounts.pop("bob"), "there are jobs of account bob, which does not exist"),
     # The jobs
     (one_more_entry("ana", "nothing"), "entry 9 of ana names job nothing, which does not exist"),
+    (a_refund_of_a_job_that_left, "job gone, which has left, got back more than it was charged"),
     (job("held", status="queued"), "job held is queued but its place is Leased"),
     (job("ready", status="starting"), "job ready is starting but its place is Ready"),
     (job("done", place=Parked(1)), "job done is completed but its place is Parked"),
@@ -182,7 +187,8 @@ BROKEN: list[tuple[Callable[[State], None], str]] = [
     (job("broken", attempts=2), "job broken failed 2 times, more than its 1 attempts"),
     (job("done", dead_at=7), "job done is completed but stands in the dead-letter list"),
     # The library
-    (job("broken", removed_at=7), "job broken is failed but was removed from the library"),
+    (job("held", removed_at=7), "job held is starting but was removed from the library"),
+    (job("done", payload_removed_at=7), "job done lost its payload by its age but has it"),
     (job("done", removed_at=7), "job done was removed from the library but has its payload or its result"),
     (a_step_of_removed_work, "job done was removed from the library but has the step paint"),
     # Contents

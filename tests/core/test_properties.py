@@ -53,7 +53,7 @@ def copied(state: State) -> State:
 # What holds in every state
 
 
-@given(workloads())
+@given(workloads(prunes=True))
 @pytest.mark.req("D1", "A6", "A7")
 def test_all_invariants_hold_after_every_commit_group(workload: Workload) -> None:
     world = new_world()
@@ -82,7 +82,7 @@ def test_a_pool_that_was_made_smaller_never_gets_fuller(workload: Workload) -> N
             assert pool.limit is None or busy[pool.name] <= max(pool.limit, was_busy[pool.name])
 
 
-@given(workloads())
+@given(workloads(prunes=True))
 @pytest.mark.req("D1", "A6")
 def test_a_balance_is_the_sum_of_its_entries_and_a_refund_happens_once_and_within_the_charge(
     workload: Workload,
@@ -169,7 +169,7 @@ ACTS_OF_PEOPLE = (
     *(c.OpenAccount, c.ChangePlan, c.Credit, c.Submit, c.Finish, c.CancelJob, c.Recover, c.Requeue),
     *(c.RecountAccount, c.Resubmit, c.Discard, c.RefundJob, c.BeginBulkAct, c.StopBulkAct),
     *(c.Reserve, c.EndReservation, c.DeclarePool, c.PausePool, c.ResizePool, c.CreateApiKey, c.RevokeApiKey),
-    *(c.OpenBreaker, c.CloseBreaker, c.RemoveFile, c.RemoveWork, c.NoteVerification),
+    *(c.OpenBreaker, c.CloseBreaker, c.RemoveFile, c.RemoveWork, c.NoteVerification, c.CloseAccount),
     *(c.AddEndpoint, c.ChangeEndpoint, c.RotateSecret, c.PingEndpoint, c.ResendDelivery),
 )
 
@@ -272,7 +272,7 @@ def occupied(state: State) -> Counter[str]:
 # What holds of commit groups
 
 
-@given(workloads(), st.lists(st.integers(0, 5), min_size=1, max_size=8))
+@given(workloads(prunes=True), st.lists(st.integers(0, 5), min_size=1, max_size=8))
 def test_a_commit_group_is_the_same_as_its_parts_one_after_the_other(workload: Workload, cuts: list[int]) -> None:
     together, cut, apart = new_world(), new_world(), new_world()
     for number, (step, group) in enumerate(workload):
@@ -286,7 +286,7 @@ def test_a_commit_group_is_the_same_as_its_parts_one_after_the_other(workload: W
         assert apart.state == together.state
 
 
-@given(workloads())
+@given(workloads(prunes=True))
 def test_deciding_a_commit_group_again_gives_the_same_bytes_whatever_the_order_of_its_rows(workload: Workload) -> None:
     world = new_world()
     for step, group in workload:

@@ -10,7 +10,7 @@ from tests.core.strategies import POLICY, START_AT, Workload, workloads
 from tests.core.world import World
 
 
-@given(workloads())
+@given(workloads(prunes=True))
 def test_a_saved_commit_group_decided_again_gives_the_same_bytes(workload: Workload) -> None:
     world = World(POLICY, now=START_AT)
     for step, group in workload:

@@ -33,7 +33,7 @@ def asked(group: tuple[c.Command, ...]) -> int:
 
 def _asked(command: c.Command) -> int:
     match c.unwrapped(command):
-        case c.Submit(jobs=jobs) | c.AdvanceBulkAct(jobs=jobs):
+        case c.Submit(jobs=jobs) | c.AdvanceBulkAct(jobs=jobs) | c.PruneJobs(jobs=jobs):
             return len(jobs)
         case c.Claim(pools=pools, limit=limit):
             # Where slots are counted, as many as are busy.
@@ -256,6 +256,21 @@ async def removals(run: Run, population: Population) -> None:
     await run(c.RemoveWork(*works[0]))
 
 
+async def prunes(run: Run, population: Population) -> None:
+    """Jobs that leave, of many accounts and of one, and an account that is erased."""
+    works = [(account_of(number), uuid_of("leased", number)) for number in population.numbers("leased", 20)]
+    await run(*(c.Finish(job_id, c.Completed("{}"), 1) for _, job_id in works))
+    await run(*(c.CloseAccount(name) for name, _ in works))
+    old = [(name, c.OldJob(job_id, (str(uuid4()),), (str(uuid4()),), ("draw", job_id))) for name, job_id in works]
+    await run(*(c.PruneJobs(name, (job,), (str(uuid4()),), 10**6) for name, job in old))
+    pruned = await run(*(c.PruneJobs(name, (job,)) for name, job in old[1:]))
+    assert all(outcome.removals for outcome in pruned)
+    await run(c.PruneJobs(old[0][0], (old[0][1],)))
+    await run(c.MoveRetention("rules", 0, {"1": str(uuid4())}))
+    await run(c.MoveRetention("rules", 1, {"1": str(uuid4())}))
+    await run(*(c.EraseRows(name, (("submit", "k"),), (str(uuid4()),), (str(uuid4()),), (1, 2)) for name, _ in works))
+
+
 async def refunds(run: Run, population: Population) -> None:
     done = population.take("leased", 20)
     await run(*(c.Finish(job_id, c.Completed("{}"), 1) for job_id in done))
@@ -421,6 +436,7 @@ SAMPLES: Final[tuple[Sample, ...]] = (
     acts_in_a_name,
     hooks,
     removals,
+    prunes,
     refunds,
     files,
     files_of_jobs,
@@ -543,6 +559,13 @@ def questions() -> dict[str, Question]:
     joining = submit(account_of(7), str(uuid4()), key="key-750", content="hash-1000007", batch_id=batch, joins=True)
     found = {
         **{words: Question(query, 50) for words, query in pages.items()},
+        "how far old jobs are removed": Question(q.GetRetention(50), 50),
+        "the oldest jobs": Question(q.ListOldJobs(before=uuid_of("ended", 900), limit=50), 50),
+        "old jobs, a later page": Question(q.ListOldJobs(uuid_of("ended", 7), uuid_of("ready", 900), limit=50), 50),
+        "old jobs by id": Question(q.ListOldJobs(ids=some), len(some)),
+        "all jobs of an account": Question(q.ListOldJobs(account_id=WHALE, limit=50), 50),
+        "batches with more jobs": Question(q.ListFuller((batch,), some), 1 + len(some)),
+        "what an account has left": Question(q.ListRowsLeft(name, limit=50), 5 * 50),
         "files by id": Question(q.GetFiles((uuid_of("file", 900), uuid_of("file", 901))), 2),
         "files of some jobs": Question(q.ListLinkedFiles("job", some), len(some)),
         "files of some reservations": Question(q.ListLinkedFiles("reservation", used), len(used)),

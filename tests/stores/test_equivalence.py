@@ -170,7 +170,7 @@ async def arena(tmp_path: Path, migrated_url: str) -> AsyncIterator[Arena]:
 @pytest.mark.timeout(600)  # a failure is made small before it is reported, which takes its time
 # The arena is made once per test and emptied for each example, which is what the health check asks about.
 @settings(max_examples=settings.default.max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(workload=workloads(min_steps=8, max_steps=16))
+@given(workload=workloads(min_steps=8, max_steps=16, prunes=True))
 async def test_all_stores_give_the_same_outcomes_and_hold_the_same_rows(arena: Arena, workload: Workload) -> None:
     rivals = await arena.rivals()
     for step, group in workload:

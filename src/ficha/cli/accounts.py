@@ -123,6 +123,29 @@ def show(account: WhoOrMe = None, app: App = None, database: Database = None, as
         details(msgspec.structs.asdict(found))
 
 
+@app.command()
+def erase(
+    account: Who,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a person's data for good, and close the account. What was paid stays in the ledger."""
+    if not yes and not typer.confirm(
+        f"All jobs, files, keys and webhooks of {account} are removed, and it is closed for good. Go on?", err=True
+    ):
+        raise typer.Exit(1)
+    erased = on_backend(app, database, lambda backend: backend.erase(account), needs="settings")
+    if as_json:
+        data(erased)
+    else:
+        echo(
+            f"{erased.account} is erased and closed: {erased.jobs} jobs ({erased.cancelled} of them cancelled), "
+            f"{erased.files} files and {erased.rows} other rows; {credits_of(erased.balance)} are left in the ledger"
+        )
+
+
 @app.command(name="list")
 def list_(
     search: Annotated[str | None, typer.Option("--search", help="Only those whose id begins with this.")] = None,

@@ -29,6 +29,7 @@ from . import (
     openapi,
     pools,
     providers,
+    prune,
     schedules,
     serve,
     simulate,
@@ -98,6 +99,7 @@ app.add_typer(webhooks.app, name="webhooks", rich_help_panel=OPERATING)
 app.command(rich_help_panel=OPERATING)(audit.audit)
 app.add_typer(migrate.app, name="migrate", rich_help_panel=DATABASE)
 app.command(rich_help_panel=DATABASE)(verify.verify)
+app.command(rich_help_panel=DATABASE)(prune.prune)
 
 
 class Debug:

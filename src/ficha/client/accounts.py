@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import validation as arg
 from ..core.records import ApiKeyScope
-from ..engine.views import AccountView, ApiKeyView, AuditView, Credited, EntryView, NewApiKey, Page
+from ..engine.views import AccountView, ApiKeyView, AuditView, Credited, EntryView, Erased, NewApiKey, Page
 from .effects import Flow
 from .operation import operation
 from .sending import RequestMethods, segment
@@ -56,6 +56,11 @@ class AccountMethods(RequestMethods):
         """Corrects a balance, up or down but never below zero."""
         body = {"amount": amount, "reason": reason, "key": key}
         return self.post(_of(account, "adjust"), Credited, body, harmless=key is not None)
+
+    @operation
+    def erase(self, account: str) -> Flow[Erased]:
+        """Removes a person's data for good, and closes the account. Ledger lines stay, without their reasons."""
+        return self.post(_of(account, "erase"), Erased, harmless=True)
 
     @operation
     def create_api_key(

@@ -21,6 +21,7 @@ from ..engine.views import (
     Page,
     PoolView,
     ProviderView,
+    PruneReport,
     QueueDepthView,
     Requeued,
     Whole,
@@ -37,6 +38,12 @@ class AdminMethods(RequestMethods):
     def sweep(self) -> Flow[SweepReport]:
         """One round of recovery and clean-up, now."""
         return self.post("/api/system/recover-stuck", SweepReport, harmless=True)
+
+    @operation
+    def prune(self, *, dry_run: bool = False, max_seconds: float = 10.0) -> Flow[PruneReport]:
+        """Removes what is due by its age, for so long, or only counts it. Where there is `more`, call it again."""
+        asked = {"dry_run": dry_run, "max_seconds": max_seconds}
+        return self.post("/api/admin/prune", PruneReport, asked, harmless=True)
 
     @operation
     def recover(self, job_id: str) -> Flow[Recovered]:

@@ -12,7 +12,7 @@ from .outcomes import AccountChanged, Refusal
 from .policy import MAX_AMOUNT, MAX_BALANCE
 from .promote import promote
 from .records import Account, Key
-from .refusals import lacks_credits, no_account, no_plan
+from .refusals import account_closed, lacks_credits, no_account, no_plan
 from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
@@ -43,6 +43,8 @@ def change_plan(ws: Workspace, command: ChangePlan) -> AccountChanged | Refusal:
     account = ws.account(command.account_id)
     if account is None:
         return no_account(command.account_id)
+    if (refusal := account_closed(account)) is not None:
+        return refusal
     ws.put_account(replace(account, plan=command.plan))
     promote(ws, account.id, at_most=account.parked)
     moved = ws.account(account.id)
@@ -55,6 +57,9 @@ def credit(ws: Workspace, command: Credit) -> AccountChanged | Refusal:
     account = ws.account(command.account_id)
     if account is None:
         return no_account(command.account_id)
+    # A payment that is paid back is still entered.
+    if command.kind == "grant" and (refusal := account_closed(account)) is not None:
+        return refusal
     fingerprint = f"{command.kind} {command.amount}"
     if command.key is not None and (key := ws.key((account.id, "grant", command.key))) is not None:
         if key.fingerprint != fingerprint:
@@ -129,12 +134,14 @@ RULES = (
         refuses=("INVALID_ARGUMENT", "INVALID_STATE", "NOT_FOUND"),
         audit=_audit_opening,
     ),
-    Rule(ChangePlan, decide=change_plan, needs=_needs_parked, refuses=("NOT_FOUND",), audit=_audit_plan),
+    Rule(
+        ChangePlan, decide=change_plan, needs=_needs_parked, refuses=("ACCOUNT_CLOSED", "NOT_FOUND"), audit=_audit_plan
+    ),
     Rule(
         Credit,
         decide=credit,
         needs=_needs_key,
-        refuses=("IDEMPOTENCY_MISMATCH", "INSUFFICIENT_CREDITS", "INVALID_ARGUMENT", "NOT_FOUND"),
+        refuses=("ACCOUNT_CLOSED", "IDEMPOTENCY_MISMATCH", "INSUFFICIENT_CREDITS", "INVALID_ARGUMENT", "NOT_FOUND"),
         audit=_audit_credit,
     ),
 )

@@ -10,7 +10,7 @@ from .commands import CreateApiKey, RevokeApiKey, UseApiKey
 from .outcomes import ApiKeyChanged, Refusal, Used
 from .policy import MILLISECOND
 from .records import ApiKey, ApiKeyUse
-from .refusals import no_account, no_api_key
+from .refusals import account_closed, no_account, no_api_key
 from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
@@ -53,7 +53,8 @@ def _refuse_owner(ws: Workspace, command: CreateApiKey) -> Refusal | None:
         )
     if command.account_id is None:
         return Refusal("INVALID_ARGUMENT", "a user's key needs the account that it acts for; nothing was changed.")
-    return no_account(command.account_id) if ws.account(command.account_id) is None else None
+    account = ws.account(command.account_id)
+    return no_account(command.account_id) if account is None else account_closed(account)
 
 
 def _refuse_name(ws: Workspace, name: str) -> Refusal | None:
@@ -122,7 +123,7 @@ RULES = (
         CreateApiKey,
         decide=create,
         needs=_needs_name,
-        refuses=("INVALID_ARGUMENT", "INVALID_STATE", "NOT_FOUND"),
+        refuses=("ACCOUNT_CLOSED", "INVALID_ARGUMENT", "INVALID_STATE", "NOT_FOUND"),
         audit=_audit_creation,
     ),
     Rule(RevokeApiKey, decide=revoke, needs=_needs_key, refuses=("NOT_FOUND",), audit=_audit_revocation),

@@ -11,6 +11,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 Code = Literal[
+    "ACCOUNT_CLOSED",
     "ACTIVE_JOB_EXISTS",
     "COST_LIMIT",
     "FORBIDDEN",
@@ -53,6 +54,7 @@ class CodeFacts(Struct, frozen=True):
 
 
 CODES: Final[dict[AnyCode, CodeFacts]] = {
+    "ACCOUNT_CLOSED": CodeFacts("the account was erased, and takes nothing new", 410),
     "ACTIVE_JOB_EXISTS": CodeFacts("the plan allows one active job, and there is one", 409),
     "COST_LIMIT": CodeFacts("the spending limit of the day or month is reached", 402),
     "FORBIDDEN": CodeFacts("the caller's key or plan does not allow it", 403),

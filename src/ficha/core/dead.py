@@ -10,7 +10,7 @@ from .commands import Discard, Requeue, Resubmit
 from .outcomes import Discarded, Refusal, Submitted
 from .policy import priority_of
 from .records import WAITING, Account, Job, ProviderOutage
-from .refusals import lacks_credits, no_job, no_plan
+from .refusals import account_closed, lacks_credits, no_job, no_plan
 from .rule import Audited, Needs, Rule
 from .submit import counted, refuse_counts, refuse_outage, waiting_place
 from .visibility import is_for_plan, not_for_plan
@@ -25,6 +25,8 @@ def requeue(ws: Workspace, command: Requeue) -> Submitted | Refusal:
     if job.dead_at is None:
         return _not_dead(job)
     account = ws.owner(job)
+    if (refusal := account_closed(account)) is not None:
+        return refusal
     if account.balance < job.spec.cost:
         return lacks_credits(account, job.spec.cost)
     account = replace(account, submitted=account.submitted + 1, latest_job=command.new_id)
@@ -40,6 +42,8 @@ def resubmit(ws: Workspace, command: Resubmit) -> Submitted | Refusal:
         return _not_dead(job)
     account, tool = ws.owner(job), command.tools.get(job.spec.tool)
     plan = ws.plan(account)
+    if (refusal := account_closed(account)) is not None:
+        return refusal
     if tool is None:
         return Refusal("UNKNOWN_TOOL", f"there is no tool {job.spec.tool!r}, so job {job.id} cannot run again.")
     if plan is None:
@@ -147,7 +151,7 @@ RULES = (
         Requeue,
         decide=requeue,
         needs=_needs_payload,
-        refuses=("INSUFFICIENT_CREDITS", "INVALID_STATE", "NOT_FOUND"),
+        refuses=("ACCOUNT_CLOSED", "INSUFFICIENT_CREDITS", "INVALID_STATE", "NOT_FOUND"),
         audit=_audit_requeue,
     ),
     Rule(
@@ -155,6 +159,7 @@ RULES = (
         decide=resubmit,
         needs=_needs_quota,
         refuses=(
+            "ACCOUNT_CLOSED",
             "ACTIVE_JOB_EXISTS",
             "COST_LIMIT",
             "FORBIDDEN",

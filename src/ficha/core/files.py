@@ -15,7 +15,7 @@ from .outcomes import FileChanged, Forgotten, Refusal
 from .policy import MILLISECOND, Plan
 from .quota import refuse_reservation
 from .records import Awaiting, File, FileUsage
-from .refusals import no_account, no_file, no_job, no_plan
+from .refusals import account_closed, no_account, no_file, no_job, no_plan
 from .rule import Audited, Needs, Rule
 from .states import FINAL
 from .workspace import Workspace
@@ -27,6 +27,8 @@ def begin_file(ws: Workspace, command: BeginFile) -> FileChanged | Refusal:
     if account is None:
         return no_account(command.account_id)
     plan = ws.plan(account)
+    if command.run is None and (closed := account_closed(account)) is not None:
+        return closed
     if plan is None and command.run is None:
         return no_plan(account.plan, ws.policy)
     bounds = None if command.run is not None else plan
@@ -323,7 +325,15 @@ RULES = (
         BeginFile,
         decide=begin_file,
         needs=_needs_begin,
-        refuses=("INVALID_STATE", "LEASE_LOST", "NOT_FOUND", "OVERLOADED", "QUOTA_EXCEEDED", "TOO_LARGE"),
+        refuses=(
+            "ACCOUNT_CLOSED",
+            "INVALID_STATE",
+            "LEASE_LOST",
+            "NOT_FOUND",
+            "OVERLOADED",
+            "QUOTA_EXCEEDED",
+            "TOO_LARGE",
+        ),
     ),
     Rule(StoreFile, decide=store_file, needs=_needs_store, refuses=("LEASE_LOST", "NOT_FOUND", "TOO_LARGE")),
     Rule(

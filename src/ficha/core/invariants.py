@@ -161,8 +161,7 @@ def _jobs(state: State) -> Iterator[str]:
     for entry in state.entries:
         if entry.job_id is not None:
             moved[entry.job_id][entry.kind] += entry.amount
-            if entry.job_id not in state.jobs:
-                yield f"entry {entry.number} of {entry.account_id} names job {entry.job_id}, which does not exist"
+    yield from _left(state, moved)
     for job in state.jobs.values():
         if not isinstance(job.place, _PLACES.get(job.status, (type(None),))):
             yield f"job {job.id} is {job.status} but its place is {job.place}"
@@ -175,14 +174,33 @@ def _jobs(state: State) -> Iterator[str]:
             yield f"job {job.id} is {job.status} but stands in the dead-letter list"
         if job.removed_at is not None:
             yield from _removed(job, state)
+        if job.payload_removed_at is not None and state.payloads.get(job.id, EMPTY) != EMPTY:
+            yield f"job {job.id} lost its payload by its age but has it"
     for job_id, name in state.steps:
         if job_id in state.jobs and state.jobs[job_id].removed_at is not None:
             yield f"job {job_id} was removed from the library but has the step {name}"
 
 
+def _left(state: State, moved: dict[str, Counter[str]]) -> Iterator[str]:
+    """Jobs that the ledger names and that are not there have left: an account has no more of them than it submitted,
+    and none of them got back more than it was charged."""
+    there = Counter(job.account_id for job in state.jobs.values())
+    missing: dict[str, dict[str, Entry]] = defaultdict(dict)
+    for entry in state.entries:
+        if entry.job_id is not None and entry.job_id not in state.jobs:
+            missing[entry.account_id].setdefault(entry.job_id, entry)
+    for account_id, entries in missing.items():
+        account = state.accounts.get(account_id)
+        for job_id, entry in entries.items():
+            if account is None or there[account_id] + len(entries) > account.submitted:
+                yield f"entry {entry.number} of {account_id} names job {job_id}, which does not exist"
+            if moved[job_id]["refund"] > -moved[job_id]["charge"]:
+                yield f"job {job_id}, which has left, got back more than it was charged"
+
+
 def _removed(job: Job, state: State) -> Iterator[str]:
     """Texts are there only where they were read."""
-    if job.status != "completed":
+    if job.status not in FINAL:
         yield f"job {job.id} is {job.status} but was removed from the library"
     if any(texts.get(job.id, EMPTY) != EMPTY for texts in (state.payloads, state.results)):
         yield f"job {job.id} was removed from the library but has its payload or its result"
@@ -215,12 +233,15 @@ def _contents(state: State) -> Iterator[str]:
 
 
 def _keys_and_reservations(state: State) -> Iterator[str]:
+    there = Counter(job.account_id for job in state.jobs.values())
+    left = {account.id for account in state.accounts.values() if account.submitted > there[account.id]}
     for key in state.keys.values():
         if key.account_id not in state.accounts:
             yield f"key {key.key!r} belongs to account {key.account_id}, which does not exist"
         if key.scope == "submit":
             job = state.jobs.get(key.job_id or "")
-            if job is None or job.account_id != key.account_id:
+            has_left = job is None and key.job_id is not None and key.account_id in left
+            if not has_left and (job is None or job.account_id != key.account_id):
                 yield f"key {key.key!r} of account {key.account_id} names job {key.job_id}, which is not its own"
     for held in state.reservations.values():
         if held.account_id not in state.accounts:
@@ -255,7 +276,7 @@ def _files(state: State) -> Iterator[str]:
             yield f"file {file.id} is {file.state} and would stay so for ever"
         if file.state == "stored" and not (file.digest and file.media_type):
             yield f"file {file.id} is stored without a digest or a type"
-        if file.role == "result":
+        if file.role == "result" and file.state != "removed":
             job = state.jobs.get(file.job_id or "")
             if job is None or job.account_id != file.account_id:
                 yield f"file {file.id} is a result of job {file.job_id}, which is not its account's"

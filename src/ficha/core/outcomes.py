@@ -22,10 +22,14 @@ from .records import (
     Pool,
     ProviderOutage,
     Reservation,
+    RetentionCursor,
     Schedule,
     Status,
     Worker,
 )
+
+Removal = Literal["job", "result", "payload"]
+"""What leaves by its age: the job with all that belongs to it; its result, with its payload; its payload alone."""
 
 
 class Refusal(Struct, frozen=True, gc=False):
@@ -280,6 +284,41 @@ class WorkRemoved(Struct, frozen=True, gc=False):
     files: tuple[str, ...] = ()
 
 
+class Pruned(Struct, frozen=True, gc=False):
+    """What was removed of each job that was due, the files that went with it, and how many batches; not `changed` where
+    the account has submitted more since it was looked for.
+
+    kept: jobs that are not due yet, and are looked at again.
+    """
+
+    removals: dict[str, Removal]
+    kept: int = 0
+    files: tuple[str, ...] = ()
+    batches: int = 0
+    changed: bool = True
+
+
+class RetentionMoved(Struct, frozen=True, gc=False):
+    """How far the walk has come; not `changed` where somebody else has moved it meanwhile."""
+
+    walk: RetentionCursor
+    changed: bool = True
+
+
+class ClosedAccount(Struct, frozen=True, gc=False):
+    """Whether the account was closed now (or had been before), and what it has left."""
+
+    account: Account
+    changed: bool = True
+
+
+class RowsErased(Struct, frozen=True, gc=False):
+    """How many rows were removed, and ledger lines that lost their reason."""
+
+    rows: int
+    changed: bool = True
+
+
 class EndpointChanged(Struct, frozen=True, gc=False):
     """An endpoint as it is now, or (removed) as it was."""
 
@@ -425,6 +464,10 @@ Outcome = (
     | SessionEnded
     | Folded
     | VerificationNoted
+    | Pruned
+    | RetentionMoved
+    | ClosedAccount
+    | RowsErased
     | Elected
     | ScheduleChanged
     | ScheduleFired

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from .records import WAITING, Account, Awaiting, Job, Status
 
@@ -15,6 +15,10 @@ MILLISECOND: Final = 1_000
 SECOND: Final = 1_000_000
 HOUR: Final = 3_600 * SECOND
 DAY: Final = 24 * HOUR
+
+CLOSED_PLAN: Final = "ficha:closed"
+"""The plan of an account that was erased. No application declares it, so that every release refuses what needs a plan.
+"""
 
 MILLION: Final = 1_000_000
 """What providers take is counted in millionths of the operator's currency."""
@@ -118,6 +122,37 @@ class Webhooks(Struct, frozen=True):
     kept_s: float = 3 * 86_400.0
 
 
+class Keep(Struct, frozen=True):
+    """For how many days what belongs to a job is kept after the job ended; None: for ever. What is not given is as
+    `Retention` says for all jobs.
+
+    jobs: the job itself, with all that belongs to it. It leaves last: nothing of it is kept longer.
+    payloads: its payload, and the files that the payload names.
+    results: its result, steps, checkpoint, what its history quotes, its files, and its payload.
+    """
+
+    jobs: float | UnsetType | None = UNSET
+    payloads: float | UnsetType | None = UNSET
+    results: float | UnsetType | None = UNSET
+
+
+class Retention(Struct, frozen=True):
+    """For how many days ended jobs, and what belongs to them, are kept; None: for ever. The ledger stays for ever.
+
+    jobs, payloads, results: for all jobs, as `Keep` describes them. Default to None.
+    by_plan: other numbers for jobs that were submitted under a plan.
+    by_tool: other numbers for jobs of a tool; they go before those of a plan.
+    by_itself: whether the process that leads removes what is due; otherwise only `prune` does. Defaults to True.
+    """
+
+    jobs: float | None = None
+    payloads: float | None = None
+    results: float | None = None
+    by_plan: Mapping[str, Keep] = {}
+    by_tool: Mapping[str, Keep] = {}
+    by_itself: bool = True
+
+
 JOB_ENDED_HOOK: Final = "ficha:webhooks"
 CREDITS_LOW_HOOK: Final = "ficha:credits-low"
 """The hooks by which a job owes messages: when it ended, and when its charge took the balance below the threshold."""
@@ -157,6 +192,7 @@ class Policy(Struct, frozen=True):
     open_sessions: sessions of one account that said that they are open, or were left. Defaults to 100.
     minute_figures_kept_ms, hour_figures_kept_ms: how long the figures of each minute and of each hour are kept. Default
         to 2 days and 400 days.
+    retention: how long ended jobs are kept. Defaults to for ever.
     """
 
     plans: Mapping[str, Plan]
@@ -189,6 +225,7 @@ class Policy(Struct, frozen=True):
     minute_figures_kept_ms: int = 2 * 86_400_000
     hour_figures_kept_ms: int = 400 * 86_400_000
     bulk_jobs: int = 100_000
+    retention: Retention = Retention()
 
 
 def priority_of(plan: Plan, offset: int, boost: int) -> int:

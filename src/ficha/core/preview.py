@@ -16,7 +16,7 @@ from .outcomes import Refusal, SubmitPreview
 from .policy import Policy
 from .quota import quota_warnings
 from .records import Job
-from .refusals import no_account, no_plan
+from .refusals import account_closed, no_account, no_plan
 from .snapshot import Snapshot
 from .submit import (
     counted,
@@ -45,6 +45,8 @@ def preview(
     account = ws.account(command.account_id)
     if account is None:
         return no_account(command.account_id)
+    if (closed := account_closed(account)) is not None:
+        return closed
     if command.key is not None:
         key = ws.key((account.id, "submit", command.key))
         if key is not None and is_remembered(key, ws.now):

@@ -8,7 +8,7 @@ from .commands import EndReservation, ExpireReservation, Reserve
 from .outcomes import Forgotten, Refusal, ReservationChanged
 from .policy import MILLISECOND, Plan, submits_this_hour
 from .records import Account, Reservation, ReservationState
-from .refusals import no_account, no_plan, no_reservation
+from .refusals import account_closed, no_account, no_plan, no_reservation
 from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
@@ -18,6 +18,8 @@ def reserve(ws: Workspace, command: Reserve) -> ReservationChanged | Refusal:
     account = ws.account(command.account_id)
     if account is None:
         return no_account(command.account_id)
+    if (closed := account_closed(account)) is not None:
+        return closed
     plan = ws.plan(account)
     if plan is None:
         return no_plan(account.plan, ws.policy)
@@ -165,7 +167,10 @@ RULES = (
         Reserve,
         decide=reserve,
         needs=_needs_account,
-        refuses=("ACTIVE_JOB_EXISTS", "INVALID_ARGUMENT", "INVALID_STATE", "NOT_FOUND", "QUOTA_EXCEEDED"),
+        refuses=(
+            *("ACCOUNT_CLOSED", "ACTIVE_JOB_EXISTS", "INVALID_ARGUMENT", "INVALID_STATE", "NOT_FOUND"),
+            "QUOTA_EXCEEDED",
+        ),
         audit=_audit_reserve,
     ),
     Rule(

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from .outcomes import Refusal
-from .policy import SECOND, Policy
+from .policy import CLOSED_PLAN, SECOND, Policy
 from .records import Account, Job, ProviderOutage
 
 
 def no_account(account_id: str) -> Refusal:
     return Refusal("NOT_FOUND", f"there is no account {account_id!r}; open it first.")
+
+
+def account_closed(account: Account) -> Refusal | None:
+    """The refusal, if the account was erased."""
+    if account.plan != CLOSED_PLAN:
+        return None
+    return Refusal(
+        "ACCOUNT_CLOSED",
+        f"account {account.id} was erased, and is closed for good; nothing was changed. Open another one.",
+    )
 
 
 def no_plan(plan: str, policy: Policy) -> Refusal:

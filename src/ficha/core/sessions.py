@@ -12,7 +12,7 @@ from .commands import ChangeSession, HearSession
 from .outcomes import Refusal, SessionChanged, SessionHeard
 from .policy import MILLISECOND
 from .records import PageSession, PageSessions
-from .refusals import no_account
+from .refusals import account_closed, no_account
 from .rule import Needs, Rule
 from .workspace import Workspace
 
@@ -46,8 +46,10 @@ def over(known: PageSessions | None, now: int) -> list[str]:
 
 
 def _changed(ws: Workspace, account_id: str, session: PageSession) -> SessionChanged | Refusal:
-    if ws.account(account_id) is None:
-        return no_account(account_id)
+    account = ws.account(account_id)
+    refusal = no_account(account_id) if account is None else account_closed(account)
+    if refusal is not None:
+        return refusal
     kept, most = other_sessions(ws, account_id, session.name), ws.policy.open_sessions
     if len(kept) >= most:
         return Refusal(
@@ -92,6 +94,6 @@ def _needs(wanted: Needs, command: ChangeSession | HearSession) -> None:
 
 
 RULES = (
-    Rule(ChangeSession, decide=change_session, needs=_needs, refuses=("NOT_FOUND", "QUOTA_EXCEEDED")),
+    Rule(ChangeSession, decide=change_session, needs=_needs, refuses=("ACCOUNT_CLOSED", "NOT_FOUND", "QUOTA_EXCEEDED")),
     Rule(HearSession, decide=hear_session, needs=_needs),
 )

@@ -89,6 +89,8 @@ class Changes(Struct):
     figures says what all of it did, for those who add it up (`figures.py`).
     forgotten_steps names jobs whose stored steps are deleted; emptied_events names jobs, and the kinds of their stored
     events that lose their data.
+    forgotten_jobs names jobs that are deleted with their checkpoint, steps and history. `jobs` may have them too, as
+    they were when this group deleted them. emptied_entries names ledger lines that lose their reason.
     """
 
     accounts: list[Account] = field(default_factory=list)
@@ -119,6 +121,9 @@ class Changes(Struct):
     ended_hooks: list[HookName] = field(default_factory=list)
     forgotten_steps: list[str] = field(default_factory=list)
     emptied_events: list[tuple[str, str]] = field(default_factory=list)
+    forgotten_jobs: list[str] = field(default_factory=list)
+    forgotten_batches: list[str] = field(default_factory=list)
+    emptied_entries: list[tuple[str, int]] = field(default_factory=list)
     figures: Figures | None = None
 
     def __bool__(self) -> bool:

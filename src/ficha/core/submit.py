@@ -26,7 +26,7 @@ from .policy import (
 )
 from .quota import consumed, quota_warnings, refuse_quota, refuse_reservation
 from .records import WAITING, Account, Batch, File, Job, Key, KeyName, PageSessions, Parked, ProviderOutage, Ready
-from .refusals import lacks_credits, no_account, no_batch, no_plan, provider_down
+from .refusals import account_closed, lacks_credits, no_account, no_batch, no_plan, provider_down
 from .rule import Audited, Needs, Rule
 from .sessions import is_heard
 from .visibility import is_for_plan, not_for_plan
@@ -38,6 +38,8 @@ def submit(ws: Workspace, command: Submit) -> Submitted | Refusal:
     account = ws.account(command.account_id)
     if account is None:
         return no_account(command.account_id)
+    if (refusal := account_closed(account)) is not None:
+        return refusal
     if (repeat := _repeated(ws, command, account)) is not None:
         if command.jobs[0].spec.session is not None and isinstance(repeat, Submitted):
             is_heard(ws, account.id, command.jobs[0].spec.session)
@@ -149,7 +151,13 @@ def _repeated(ws: Workspace, command: Submit, account: Account) -> Submitted | R
         )
     assert key.job_id is not None
     job = ws.job(key.job_id)
-    assert job is not None, f"key {command.key!r} names job {key.job_id}, which does not exist"
+    if job is None:
+        return Refusal(
+            "INVALID_STATE",
+            f"the key {command.key!r} was used for job {key.job_id}, which ended and has left by its age; nothing was "
+            "submitted or charged now. Use a new key for a new job.",
+            details={"job_id": key.job_id},
+        )
     rank = job.place.rank if isinstance(job.place, WAITING) else None
     return Submitted(
         job.id,
@@ -530,6 +538,7 @@ RULES = (
         decide=submit,
         needs=_needs,
         refuses=(
+            "ACCOUNT_CLOSED",
             "ACTIVE_JOB_EXISTS",
             "COST_LIMIT",
             "FORBIDDEN",

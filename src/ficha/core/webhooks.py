@@ -26,7 +26,7 @@ from .commands import (
 from .outcomes import DeliveriesMade, DeliveryChanged, DeliveryEnded, DeliveryHeld, EndpointChanged, Forgotten, Refusal
 from .policy import CREDITS_LOW_HOOK, JOB_ENDED_HOOK, MILLISECOND, SECOND, Webhooks
 from .records import Delivery, Endpoint, WebhookEndpoints
-from .refusals import no_account
+from .refusals import account_closed, no_account
 from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
@@ -54,8 +54,10 @@ def add_endpoint(ws: Workspace, command: AddEndpoint) -> EndpointChanged | Refus
             "INVALID_STATE",
             "this application sends no webhooks, so nothing was changed; it sends them with Ficha(webhooks=True).",
         )
-    if command.owner != OPERATOR and ws.account(command.owner) is None:
-        return no_account(command.owner)
+    if command.owner != OPERATOR:
+        account = ws.account(command.owner)
+        if (refusal := no_account(command.owner) if account is None else account_closed(account)) is not None:
+            return refusal
     known = _endpoints(ws, command.owner)
     if any(endpoint.id == command.endpoint_id for endpoint in known):
         return Refusal("INVALID_STATE", f"the endpoint {command.endpoint_id} exists already; nothing was changed.")
@@ -347,7 +349,7 @@ RULES = (
         AddEndpoint,
         decide=add_endpoint,
         needs=_needs_owner,
-        refuses=("INVALID_STATE", "NOT_FOUND", "QUOTA_EXCEEDED"),
+        refuses=("ACCOUNT_CLOSED", "INVALID_STATE", "NOT_FOUND", "QUOTA_EXCEEDED"),
         audit=lambda command, outcome: _audit("add_webhook", command, _host(outcome)),
     ),
     Rule(

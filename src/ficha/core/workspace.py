@@ -104,6 +104,8 @@ class Workspace:
         self._ready = _Loaded({pool: self._queue(ids) for pool, ids in snapshot.ready.items()})
         self._parked = _Loaded({account: self._queue(ids) for account, ids in snapshot.parked.items()})
         self._jobs_before: dict[str, Job | None] = {}
+        self._forgotten_jobs: dict[str, Job] = {}
+        """Those that are deleted, as they were last."""
         self._changed_accounts: dict[str, None] = {}
         self._changed_keys: dict[KeyName, None] = {}
         self._changed_reservations: dict[str, None] = {}
@@ -129,7 +131,10 @@ class Workspace:
         """What the commands so far change. A key that was added and removed in the same group is not written."""
         changes = self._changes
         changes.accounts = [self._known(self._accounts[key]) for key in self._changed_accounts]
-        changes.jobs = [JobChange(before, self._known(self._jobs[key])) for key, before in self._jobs_before.items()]
+        changes.jobs = [
+            JobChange(before, self._known(self._jobs[key] or self._forgotten_jobs[key]))
+            for key, before in self._jobs_before.items()
+        ]
         keys = [(name, self._keys[name]) for name in self._changed_keys]
         changes.keys = [key for _, key in keys if key is not None]
         changes.forgotten_keys = [name for name, key in keys if key is None]
@@ -200,6 +205,10 @@ class Workspace:
 
     def add_entry(self, entry: Entry) -> None:
         self._changes.entries.append(entry)
+
+    def empty_reason(self, account_id: str, number: int) -> None:
+        """Takes the reason off a ledger line; all that counts stays."""
+        self._changes.emptied_entries.append((account_id, number))
 
     # Jobs
 
@@ -286,6 +295,10 @@ class Workspace:
     def put_result(self, job_id: str, result: str) -> None:
         self._changes.results[job_id] = result
 
+    def forget_payload(self, job_id: str, empty: str) -> None:
+        """Puts `empty` in place of the job's payload."""
+        self._changes.payloads[job_id] = self._payloads[job_id] = empty
+
     def forget_texts(self, job_id: str, empty: str) -> None:
         """Puts `empty` in place of the job's payload and result, deletes its steps, and empties what its history quotes
         of them; also what this group has written of it so far."""
@@ -296,6 +309,22 @@ class Workspace:
         changes.emptied_events += [(job_id, kind) for kind in QUOTING]
         changes.steps = [step for step in changes.steps if step.job_id != job_id]
         changes.history = [without_quotes(event) if event.job_id == job_id else event for event in changes.history]
+
+    def forget_job(self, job: Job) -> None:
+        """Deletes a job that has ended, with its texts, checkpoint, steps, history and hooks; also what this group has
+        written of it so far. Followers are still told of that."""
+        assert job.place is None, f"job {job.id} has not ended"
+        changes = self._changes
+        self._forgotten_jobs[job.id], self._jobs[job.id] = job, None
+        changes.forgotten_jobs.append(job.id)
+        changes.payloads.pop(job.id, None)
+        changes.results.pop(job.id, None)
+        changes.steps = [step for step in changes.steps if step.job_id != job.id]
+        changes.history = [event for event in changes.history if event.job_id != job.id]
+        changes.forgotten_steps = [job_id for job_id in changes.forgotten_steps if job_id != job.id]
+        changes.emptied_events = [name for name in changes.emptied_events if name[0] != job.id]
+        for _, hook in sorted(self._hooks_of[job.id].items()):
+            self.end_hook(hook)
 
     def add_event(self, job: Job, kind: str, **data: Any) -> None:
         """Adds the newest event of the job's history; `job` has counted it already."""
@@ -387,6 +416,11 @@ class Workspace:
             self._batches[batch.id] = batch
         self._changes.batches.append(batch)
 
+    def forget_batch(self, batch_id: str) -> None:
+        """Deletes a batch that has no jobs."""
+        self._batches[batch_id] = None
+        self._changes.forgotten_batches.append(batch_id)
+
     def pool(self, name: str) -> Pool | None:
         return self._pools[name]
 
@@ -452,6 +486,10 @@ class Workspace:
 
     def put_api_key_use(self, use: ApiKeyUse) -> None:
         self._api_key_uses[use.key_id] = use
+
+    def has_hooks(self, job_id: str) -> bool:
+        """Whether a hook is still to be run for the job."""
+        return bool(self._hooks_of[job_id])
 
     def hook(self, name: str, job_id: str) -> PendingHook | None:
         """A hook that is still to be run for the job."""

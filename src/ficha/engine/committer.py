@@ -17,7 +17,17 @@ from typing import Final
 from msgspec import Struct
 
 from ..backoff import pause_s
-from ..core.commands import AdvanceBulkAct, Claim, Command, EndSession, FireSchedule, RunSchedule, Submit, unwrapped
+from ..core.commands import (
+    AdvanceBulkAct,
+    Claim,
+    Command,
+    EndSession,
+    FireSchedule,
+    PruneJobs,
+    RunSchedule,
+    Submit,
+    unwrapped,
+)
 from ..core.decide import decide
 from ..core.needs import needs
 from ..core.outcomes import Outcome, Refusal
@@ -312,7 +322,7 @@ def _weight(command: Command) -> int:
     command = unwrapped(command)
     if isinstance(command, FireSchedule | RunSchedule) and command.submit is not None:
         command = command.submit
-    return max(1, len(command.jobs)) if isinstance(command, Submit | EndSession | AdvanceBulkAct) else 1
+    return max(1, len(command.jobs)) if isinstance(command, Submit | EndSession | AdvanceBulkAct | PruneJobs) else 1
 
 
 def _account_of(commands: tuple[Command, ...]) -> str | None:

@@ -54,6 +54,8 @@ TIDY_S: Final = 60.0
 """How often the leader lets the store clean up what commits leave behind."""
 FILES_S: Final = 10.0
 """How often the leader looks for files whose time is over."""
+PRUNE_PAUSE_S: Final = 60.0
+"""How often the leader looks for what is due by its age, while nothing is."""
 SESSIONS_AT_ONCE: Final = 20
 SESSION_JOBS: Final = 50
 """Accounts whose sessions one round ends, and queued jobs of a session that it cancels in one transaction, at most."""
@@ -114,6 +116,9 @@ class Sweeper:
         """When the daily sweep begins: a cron expression and a time zone."""
         self._next_daily_at: int | None = None
         self._has_daily_rest = False
+        self.prune: Callable[[], Awaitable[bool]] | None = None
+        """Removes some of what is due by its age, and says whether there may be more. Set where anything leaves."""
+        self._next_prune_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._nudge_task: asyncio.Task[None] | None = None
         self._is_stopped = False
@@ -210,6 +215,7 @@ class Sweeper:
                 await self.sweep()
                 await self._look_at_files()
                 await self._sweep_daily()
+                await self._prune()
                 # Commits are not deleted while many of them are still to be added up.
                 if not await self._fold() and tidies:
                     await self._tidy()
@@ -245,6 +251,14 @@ class Sweeper:
             self._next_files_at = time.monotonic() + FILES_S
             if (files := await self.sweep_files()) > 0:
                 log.info("swept: %d files", files)
+
+    async def _prune(self) -> None:
+        """One page of jobs a turn: what is left between two turns is the pause."""
+        if self.prune is not None and time.monotonic() >= self._next_prune_at:
+            self._next_prune_at = time.monotonic() + PRUNE_PAUSE_S
+            with _logged():
+                if await self.prune():
+                    self._next_prune_at = 0.0
 
     async def _fold(self) -> bool:
         """Whether figures are left that are still to be added up."""

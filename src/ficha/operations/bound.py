@@ -20,13 +20,12 @@ from .bulk_acts import BulkOperations
 from .file_access import FileAccess
 from .following import FollowOperations
 from .leases import LeaseOperations
-from .library import LibraryOperations
 from .provider_jobs import ProviderOperations
 from .quotes import QuoteOperations
+from .retention import RetentionOperations
 from .schedules import ScheduleOperations
 from .searches import SearchOperations
 from .sessions import SessionOperations
-from .webhooks import WebhookOperations
 
 MACHINERY: Final = frozenset(
     (
@@ -54,6 +53,7 @@ MACHINERY: Final = frozenset(
         *("deliveries_heard", "wait_for_deliveries"),
         *("follow_in_session", "due_bulk_acts", "hold_bulk_act", "next_bulk_jobs", "advance_bulk_act"),
         *("bulk_acts_heard", "wait_for_bulk_acts", "cron_entries"),
+        *("bulk_acts_heard", "wait_for_bulk_acts", "prune_step"),
     )
 )
 """What the worker, the server and the command line call of the operations, and most applications have no use for: `dir`
@@ -68,10 +68,9 @@ class AllOperations(
     AdminOperations,
     QuoteOperations,
     FollowOperations,
-    LibraryOperations,
+    RetentionOperations,
     ProviderOperations,
     SearchOperations,
-    WebhookOperations,
     SessionOperations,
     BulkOperations,
     ScheduleOperations,

@@ -176,7 +176,7 @@ class FileOperations(SubmitOperations):
     async def job_files(self, job_id: str) -> list[FileView]:
         """The files of a job: those that its payload names, and those that it made."""
         job = await self.job(job_id)
-        named = await self.queries.files_by_id(list(_ids_in(job.payload))[:IDS_SEARCHED])
+        named = await self.queries.files_by_id(list(ids_in(job.payload))[:IDS_SEARCHED])
         inputs = [
             file_view(file) for file in named.values() if file.account_id == job.account and file.state != "removed"
         ]
@@ -398,7 +398,7 @@ def _valid_s(value: Any) -> int:
     return int(value)
 
 
-def _ids_in(value: Any) -> Iterator[str]:
+def ids_in(value: Any) -> Iterator[str]:
     """The texts of a payload that could be ids of files."""
     ahead = [value]
     while ahead:

@@ -21,6 +21,7 @@ EXAMPLES: Final[dict[type[Body], dict[str, Any]]] = {
     s.RefundBody: {"reason": "the picture was black"},
     s.RunScheduleBody: {"key": "by-hand-1"},
     s.BulkActBody: {"act": "requeue", "search": "dead:yes tool:upscale since:1h", "reason": "the provider was down"},
+    s.PruneBody: {"dry_run": True},
     s.TokenBody: {"ttl_s": 600},
     s.ReserveBody: {"ttl_s": 300},
     s.UploadBody: {"name": "cat.png", "size": 48213, "media_type": "image/png"},

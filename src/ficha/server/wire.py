@@ -48,6 +48,13 @@ class BulkActBody(Body, frozen=True, kw_only=True):
     reason: Annotated[str, Meta(min_length=1)]
 
 
+class PruneBody(Body, frozen=True):
+    """`max_seconds`: how long it may take."""
+
+    dry_run: bool = False
+    max_seconds: Annotated[float, Meta(gt=0, le=60)] = 10.0
+
+
 class TokenBody(Body, frozen=True):
     ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = 900.0
 

@@ -251,3 +251,23 @@ def apply(state: State, changes: Changes) -> None:
     state.hooks.update({(hook.name, hook.job_id): hook for hook in changes.hooks})
     for hook in changes.ended_hooks:
         state.hooks.pop(hook, None)
+    _forget(state, changes)
+
+
+def _forget(state: State, changes: Changes) -> None:
+    """What leaves by its age, or with an account that is erased."""
+    gone, emptied = {*changes.forgotten_jobs}, {*changes.emptied_entries}
+    for job_id in gone:
+        state.jobs.pop(job_id, None)
+        state.payloads.pop(job_id, None)
+        state.results.pop(job_id, None)
+    for batch_id in changes.forgotten_batches:
+        state.batches.pop(batch_id, None)
+    if gone:
+        state.steps = {name: step for name, step in state.steps.items() if name[0] not in gone}
+        state.events = [event for event in state.events if event.job_id not in gone]
+    if emptied:
+        state.entries = [
+            replace(entry, reason=None) if (entry.account_id, entry.number) in emptied else entry
+            for entry in state.entries
+        ]

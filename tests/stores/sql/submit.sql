@@ -42,12 +42,13 @@ SELECT j.id::text, j.account_id, j.tool, j.pool, j.cost, j.units, j.timeout_ms, 
     (extract(epoch FROM j.dead_at) * 1000000)::bigint, j.plan, j.number,
     coalesce(l.late_finishes, r.late_finishes, p.late_finishes, j.late_finishes),
     coalesce(l.callbacks, r.callbacks, p.callbacks, j.callbacks), (extract(epoch FROM j.removed_at) * 1000000)::bigint,
-    j.provider_cost, r.rank, (extract(epoch FROM r.ages_at) * 1000000)::bigint, p.rank,
-    (extract(epoch FROM p.due_at) * 1000000)::bigint, p.behind::text, l.worker, l.ref,
-    (extract(epoch FROM l.leased_at) * 1000000)::bigint, (extract(epoch FROM l.heartbeat_at) * 1000000)::bigint,
-    (extract(epoch FROM l.expires_at) * 1000000)::bigint, (extract(epoch FROM l.deadline_at) * 1000000)::bigint,
-    (extract(epoch FROM l.poll_at) * 1000000)::bigint, c.name, c.progress, c.data::text,
-    (extract(epoch FROM c.saved_at) * 1000000)::bigint, c.partial::text, 0, NULL::text, NULL::record
+    (extract(epoch FROM j.payload_removed_at) * 1000000)::bigint, j.provider_cost, r.rank,
+    (extract(epoch FROM r.ages_at) * 1000000)::bigint, p.rank, (extract(epoch FROM p.due_at) * 1000000)::bigint,
+    p.behind::text, l.worker, l.ref, (extract(epoch FROM l.leased_at) * 1000000)::bigint,
+    (extract(epoch FROM l.heartbeat_at) * 1000000)::bigint, (extract(epoch FROM l.expires_at) * 1000000)::bigint,
+    (extract(epoch FROM l.deadline_at) * 1000000)::bigint, (extract(epoch FROM l.poll_at) * 1000000)::bigint, c.name,
+    c.progress, c.data::text, (extract(epoch FROM c.saved_at) * 1000000)::bigint, c.partial::text, 0, NULL::text,
+    NULL::record
 FROM keyed
 CROSS JOIN LATERAL (SELECT * FROM ficha.jobs k WHERE k.id = keyed.job_id OFFSET 0) AS j
 LEFT JOIN LATERAL (SELECT * FROM ficha.leases k WHERE k.job_id = j.id OFFSET 0) AS l ON true
@@ -57,8 +58,8 @@ LEFT JOIN LATERAL (SELECT * FROM ficha.checkpoints k WHERE k.job_id = j.id OFFSE
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,
-    NULL::text, ROW (
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, 0, NULL::text, ROW (
         k.account_id, k.scope, k.key, k.fingerprint, (extract(epoch FROM k.created_at) * 1000000)::bigint,
         (extract(epoch FROM k.expires_at) * 1000000)::bigint, k.job_id::text, k.batch_id::text, k.jobs, k.cost, k.entry
     )
@@ -66,8 +67,8 @@ FROM keyed k
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1,
-    NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, 1, NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
 
 WITH accounts_changed AS (
     UPDATE ficha.accounts t
@@ -87,14 +88,15 @@ WITH accounts_changed AS (
         id, account_id, tool, pool, cost, units, timeout_ms, max_attempts, backoff_ms, backoff_max_ms, content_hash,
         session, correlation_id, trace_context, priority, created_at, status, wait_until_at, batch_id, requeue_of,
         epoch, attempts, recoveries, started_at, events, first_worker, first_run_at, finished_at, error, user_error,
-        charged, refunded, delivered, dead_at, plan, number, late_finishes, callbacks, removed_at, provider_cost,
-        payload, result
+        charged, refunded, delivered, dead_at, plan, number, late_finishes, callbacks, removed_at, payload_removed_at,
+        provider_cost, payload, result
     )
     SELECT v.id, v.account_id, v.tool, v.pool, v.cost, v.units, v.timeout_ms, v.max_attempts, v.backoff_ms,
         v.backoff_max_ms, v.content_hash, v.session, v.correlation_id, v.trace_context, v.priority, v.created_at,
         v.status, v.wait_until_at, v.batch_id, v.requeue_of, v.epoch, v.attempts, v.recoveries, v.started_at, v.events,
         v.first_worker, v.first_run_at, v.finished_at, v.error, v.user_error, v.charged, v.refunded, v.delivered,
-        v.dead_at, v.plan, v.number, v.late_finishes, v.callbacks, v.removed_at, v.provider_cost, v.payload, v.result
+        v.dead_at, v.plan, v.number, v.late_finishes, v.callbacks, v.removed_at, v.payload_removed_at, v.provider_cost,
+        v.payload, v.result
     FROM unnest($3::text::ficha.jobs[]) AS v
 ), ready_new AS (
     INSERT INTO ficha.ready(

@@ -121,6 +121,7 @@ export function jobNumber(number: number, now: number): Job {
     started_at: started ? iso(started) : null,
     finished_at: finished ? iso(finished) : null,
     removed_at: null,
+    payload_removed_at: null,
   };
 }
 

@@ -29,6 +29,7 @@ from .leases import Claim, ClaimJob, Heartbeat, Note, Report, SaveCheckpoint, Sa
 from .pools import DeclarePool, Elect, PausePool, RegisterWorker, ResizePool
 from .providers import CloseBreaker, EndPoll, EndTurn, HoldPoll, NoteCallback, OpenBreaker, TakeTurn, Verdict
 from .reservations import EndReservation, ExpireReservation, Reserve
+from .retention import CloseAccount, EraseRows, MoveRetention, OldJob, PruneJobs
 from .schedules import DeclareSchedule, FireSchedule, PauseSchedule, RunSchedule
 from .sessions import ChangeSession, EndSession, HearSession
 from .webhooks import (
@@ -58,6 +59,7 @@ __all__ = [
     "ChangeSession",
     "Claim",
     "ClaimJob",
+    "CloseAccount",
     "CloseBreaker",
     "Command",
     "Completed",
@@ -75,6 +77,7 @@ __all__ = [
     "EndSession",
     "EndTurn",
     "Ending",
+    "EraseRows",
     "ExpireFile",
     "ExpireReservation",
     "Failed",
@@ -94,15 +97,18 @@ __all__ = [
     "HoldPoll",
     "Interrupted",
     "MakeDeliveries",
+    "MoveRetention",
     "NewJob",
     "Note",
     "NoteCallback",
     "NoteVerification",
+    "OldJob",
     "OpenAccount",
     "OpenBreaker",
     "PausePool",
     "PauseSchedule",
     "PingEndpoint",
+    "PruneJobs",
     "RecountAccount",
     "Recover",
     "RefundJob",
@@ -212,6 +218,10 @@ UnwrappedCommand = (
     | PauseSchedule
     | FireSchedule
     | RunSchedule
+    | PruneJobs
+    | MoveRetention
+    | CloseAccount
+    | EraseRows
 )
 AnyCommand = UnwrappedCommand | ActingAs
 

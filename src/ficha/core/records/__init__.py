@@ -20,6 +20,7 @@ from .keyed import Keyed, KeyedName
 from .places import HELD, WAITING, Awaiting, Leased, Parked, Place, Ready
 from .pools import Leader, Pool, Tally, TallyKind, Worker
 from .providers import ProviderOutage, ProviderState
+from .retention import KeptJob, RetentionCursor
 from .schedules import Schedule
 from .sessions import PageSession, PageSessions
 from .webhooks import Delivery, DeliveryState, Endpoint, WebhookEndpoints
@@ -60,6 +61,7 @@ __all__ = [
     "Job",
     "JobCounts",
     "JobSpec",
+    "KeptJob",
     "Key",
     "KeyName",
     "KeyScope",
@@ -81,6 +83,7 @@ __all__ = [
     "Record",
     "Reservation",
     "ReservationState",
+    "RetentionCursor",
     "Rollup",
     "Schedule",
     "Status",
@@ -104,4 +107,6 @@ AnyKeyed = (
     | Rollup
     | BulkAct
     | Schedule
+    | RetentionCursor
+    | KeptJob
 )

@@ -87,7 +87,10 @@ class Job(Record, frozen=True):
     callbacks: int = 0
     """Call-backs of its provider, whether they were believed or not. The first ones are kept as events."""
     removed_at: int | None = None
-    """When its owner removed the work: what it was made from and what came of it. The row and the ledger stay."""
+    """When the work was removed, by its owner or by its age: what it was made from and what came of it. The row and the
+    ledger stay."""
+    payload_removed_at: int | None = None
+    """When its payload alone was removed, by its age."""
     provider_cost: int | None = None
     """What its runs cost at an external provider, in millionths of the operator's currency; None if nobody said."""
 

@@ -49,6 +49,7 @@ from .overview import (
 )
 from .pools import PoolView, QueueDepthView, pool_view, queue_depth_view
 from .providers import BreakerState, MarginView, ProviderView, margin_view, provider_view
+from .retention import Erased, PruneCount, PruneReport
 from .schedules import ScheduleRun, ScheduleState, ScheduleView, schedule_view
 from .searches import (
     AttemptView,
@@ -98,6 +99,7 @@ __all__ = [
     "DeadGroups",
     "DeliveryView",
     "EntryView",
+    "Erased",
     "EventView",
     "FileLink",
     "FileView",
@@ -126,6 +128,8 @@ __all__ = [
     "PingMessage",
     "PoolView",
     "ProviderView",
+    "PruneCount",
+    "PruneReport",
     "QueueDepthView",
     "Quote",
     "Receipt",

@@ -39,7 +39,8 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     callbacks: how often its provider has called back; the first `Limits.job_callbacks` are among its events.
     error: why it failed or was cancelled. Operators see it in full; its owner sees `user_error` here too.
     user_error: the words that may be shown to its owner: those that the tool wrote for them, or a plain sentence.
-    removed_at: when its owner removed the work from the library. Its payload and result are null since then.
+    removed_at: when the work was removed, by its owner or by its age. Its payload and result are null since then.
+    payload_removed_at: when its payload alone was removed, by its age. It is null since then.
     resume_data, locked_by, provider_ref, provider_cost: the checkpoint's data, the worker that runs it, and the
         external provider's reference and price, in the operator's currency. For operators and workers; None for its
         owner.
@@ -96,6 +97,7 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
     finished_at: datetime | None
     removed_at: datetime | None = None
     traceparent: str | None = None
+    payload_removed_at: datetime | None = None
 
     @cached_property
     def payload(self) -> Any:
@@ -197,6 +199,7 @@ def job_view(
         finished_at=moment_if_any(job.finished_at),
         removed_at=moment_if_any(job.removed_at),
         traceparent=None if job.spec.trace_context is None else job.spec.trace_context.partition(" ")[0],
+        payload_removed_at=moment_if_any(job.payload_removed_at),
     )
 
 

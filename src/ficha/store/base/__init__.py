@@ -59,6 +59,14 @@ from .library import CLOCKS_APART, LibraryPart, ListLibrary
 from .pools import GetQueueDepth, ListPools, ListWorkers, PoolCounts, QueueDepth, WorkerCounts, WorkerList
 from .providers import DuePoll, GetMargins, ListPolls, ListProviders, MarginLine, ProviderRow
 from .query import Query
+from .retention import (
+    GetRetention,
+    ListFuller,
+    ListOldJobs,
+    ListRowsLeft,
+    RetentionPoint,
+    RowsLeft,
+)
 from .schedules import ListSchedules, ScheduleList
 from .searches import (
     CountJobs,
@@ -141,6 +149,7 @@ __all__ = [
     "GetPageSessions",
     "GetQueueCounts",
     "GetQueueDepth",
+    "GetRetention",
     "GetRevokedApiKeys",
     "GetSnapshot",
     "GetState",
@@ -167,6 +176,7 @@ __all__ = [
     "ListEntries",
     "ListFigures",
     "ListFiles",
+    "ListFuller",
     "ListHooks",
     "ListJobEntries",
     "ListJobEvents",
@@ -175,12 +185,14 @@ __all__ = [
     "ListLibrary",
     "ListLinkedFiles",
     "ListOldDeliveries",
+    "ListOldJobs",
     "ListOldRollups",
     "ListPolls",
     "ListPools",
     "ListProviders",
     "ListReservations",
     "ListRollups",
+    "ListRowsLeft",
     "ListRunEvents",
     "ListSchedules",
     "ListSessionJobs",
@@ -196,6 +208,8 @@ __all__ = [
     "QueueCounts",
     "QueueDepth",
     "Reader",
+    "RetentionPoint",
+    "RowsLeft",
     "ScheduleList",
     "SchemaChanged",
     "SchemaMismatch",

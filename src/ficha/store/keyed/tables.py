@@ -18,6 +18,8 @@ KEYED: Final[dict[str, Table]] = {
     "BulkAct": table("bulk_acts", r.BulkAct, "id", uuids="id before_id floor_id", values_as_json="failures"),
     "PageSessions": table("page_sessions", r.PageSessions, "account_id", values_as_json="sessions"),
     "FigureCursor": table("figure_cursors", r.FigureCursor, "name", values_as_json="left_out waiting"),
+    "RetentionCursor": table("retention_cursors", r.RetentionCursor, "name", values_as_json="walks"),
+    "KeptJob": table("kept_jobs", r.KeptJob, "job_id", uuids="job_id"),
     "Rollup": table("rollups", r.Rollup, "key", values_as_json="figures"),
     "Schedule": table("schedules", r.Schedule, "name", uuids="last_job_id"),
 }

@@ -42,6 +42,7 @@ from ..waiting_columns import Lines
 from .bulk_reads import BULK_READS
 from .figure_reads import FIGURE_READS
 from .operator_reads import OPERATOR_READS
+from .retention_reads import RETENTION_READS
 from .schedule_reads import SCHEDULE_READS
 from .search_reads import SEARCH_READS
 from .session_reads import SESSION_READS
@@ -494,6 +495,7 @@ _ANSWERS: dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]] = {
     **FIGURE_READS,
     **BULK_READS,
     **SCHEDULE_READS,
+    **(BULK_READS | RETENTION_READS),
     q.GetSnapshot: _get_snapshot,
     q.GetState: _get_state,
 }

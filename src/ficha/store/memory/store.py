@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from heapq import nsmallest
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from ...core.dataset import State
 from ...core.history import without_quotes
 from ...core.invariants import rows_of
@@ -171,6 +173,14 @@ class MemoryStore:
             state.reservations.pop(reservation_id, None)
         for batch in changes.batches:
             state.batches.setdefault(batch.id, batch)
+        for batch_id in changes.forgotten_batches:
+            state.batches.pop(batch_id, None)
+        if changes.emptied_entries:
+            emptied = {*changes.emptied_entries}
+            state.entries = [
+                replace(entry, reason=None) if (entry.account_id, entry.number) in emptied else entry
+                for entry in state.entries
+            ]
         state.pools.update({pool.name: pool for pool in changes.pools})
         for content in (*changes.contents, *changes.begun_contents):
             state.contents[content.tool, content.content_hash] = content
@@ -196,6 +206,18 @@ class MemoryStore:
         state.hooks.update({(hook.name, hook.job_id): hook for hook in changes.hooks})
         for ended in changes.ended_hooks:
             state.hooks.pop(ended, None)
+        if changes.forgotten_jobs:
+            self._forget(state, {*changes.forgotten_jobs})
+
+    def _forget(self, state: State, gone: set[str]) -> None:
+        """Deletes jobs that have ended, with all that is theirs alone."""
+        for job_id in gone:
+            state.jobs.pop(job_id, None)
+            state.payloads.pop(job_id, None)
+            state.results.pop(job_id, None)
+            self.history.pop(job_id, None)
+        state.steps = {name: step for name, step in state.steps.items() if name[0] not in gone}
+        state.events = [event for event in state.events if event.job_id not in gone]
 
     def _list_entries(self, entries: list[Entry]) -> None:
         """Refuses a job's second charge or refund before anything is written, as a database does by a unique index."""

@@ -156,6 +156,10 @@ def snapshot_of(
             _add_job(snapshot, row, part)
         elif part.take is not None:
             part.take(snapshot, row[PAYLOAD], row[REST])
+    for key in snapshot.keys.values():
+        if key is not None and key.job_id is not None:
+            # The job may have left.
+            snapshot.jobs.setdefault(key.job_id, None)
     return snapshot
 
 

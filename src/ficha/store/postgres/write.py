@@ -30,6 +30,8 @@ BORN: Final = insert("born", j.JOBS)
 ENDED: Final = update("ended", j.JOB_ENDS)
 AMENDED: Final = update("amended", j.JOB_AMENDS)
 REMOVED: Final = update("removed", j.JOB_REMOVALS)
+EMPTIED: Final = update("emptied", j.JOB_PAYLOADS)
+FORGOTTEN: Final = tuple(delete(f"{table.name}_forgotten_job", table) for table in j.JOB_TABLES)
 CHECKPOINTS: Final = upsert("checkpoints_saved", j.CHECKPOINTS)
 PLACES: Final = {
     f"{table.name}_{what}": part(f"{table.name}_{what}", table)
@@ -57,12 +59,15 @@ OTHERS: Final = {
     "audit": insert("audit_new", t.AUDIT),
     "forgotten_steps": delete("steps_forgotten", t.JOB_STEPS),
     "emptied_events": update("events_emptied", t.NO_QUOTES),
+    "forgotten_batches": delete("batches_forgotten", t.BATCHES),
+    "emptied_entries": update("entries_emptied", t.NO_REASONS),
 }
 COMMITS: Final = insert("commits_new", t.COMMITS)
 
 PARTS: Final = (
     *(ACCOUNT_IDS, *(part for parts in NEW_OR_CHANGED.values() for part in parts)),
-    *(BORN, ENDED, AMENDED, REMOVED, *PLACES.values(), CHECKPOINTS, BATCHES, *UPSERTS.values(), *OTHERS.values()),
+    *(BORN, ENDED, AMENDED, REMOVED, EMPTIED, *FORGOTTEN, *PLACES.values(), CHECKPOINTS, BATCHES),
+    *(*UPSERTS.values(), *OTHERS.values()),
     *KEYED_PARTS,
     COMMITS,
 )
@@ -108,6 +113,8 @@ def filled_parts(snapshot: Snapshot, changes: Changes, marker: tuple[str, int] |
             filled += split(new, changed, getattr(snapshot, name), records)
     if changes.jobs:
         filled += _job_parts(changes)
+    if changes.forgotten_jobs:
+        filled += [(part, changes.forgotten_jobs) for part in FORGOTTEN]
     if changes.batches:
         filled.append((BATCHES, sorted(changes.batches, key=attrgetter("id"))))
     for name, part in UPSERTS.items():
@@ -122,12 +129,13 @@ def filled_parts(snapshot: Snapshot, changes: Changes, marker: tuple[str, int] |
 
 
 def _job_parts(changes: Changes) -> list[Filled]:
-    rows, payloads, results = j.job_rows(changes.jobs), changes.payloads, changes.results
+    rows, payloads, results = j.job_rows(changes.jobs, changes.forgotten_jobs), changes.payloads, changes.results
     filled: list[Filled] = [
         (BORN, [(job, payloads[job.id], results.get(job.id)) for job in rows.born]),
         (ENDED, [(job, results.get(job.id)) for job in rows.ended]),
         (AMENDED, rows.amended),
         (REMOVED, [(job, payloads[job.id], results[job.id]) for job in rows.removed]),
+        (EMPTIED, [(job, payloads[job.id]) for job in rows.emptied]),
         *((part, rows.places.get(name, ())) for name, part in PLACES.items()),
         (CHECKPOINTS, rows.checkpoints),
     ]

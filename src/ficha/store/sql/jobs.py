@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from operator import attrgetter
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from ...core.records import Awaiting, Checkpoint, Job, JobSpec, Leased, Parked, 
 from ...core.snapshot import JobChange
 from ..base import LEFT_OUT
 from .dialect import Dialect
-from .tables import Column, Row, Table, Values, columns, kinds
+from .tables import JOB_EVENTS, JOB_STEPS, Column, Row, Table, Values, columns, kinds
 
 _SPEC: Final = JobSpec.__struct_fields__
 _FLAT_KINDS: Final = kinds(Job, uuids="id batch_id requeue_of")
@@ -35,7 +35,8 @@ _END_ONLY: Final = (
 )
 _END: Final = ("id", "status", *_END_ONLY, *HOT)
 _AMENDED: Final = ("id", "refunded", "dead_at", "events", "late_finishes", "callbacks", "provider_cost")
-_REMOVED: Final = (*_END, "removed_at")
+_REMOVED: Final = (*_END, "removed_at", "payload_removed_at")
+_EMPTIED: Final = (*_AMENDED, "payload_removed_at")
 _WAITING: Final = ("account_id", "pool", "wait_until_at", *HOT)
 _HELD: Final = ("account_id", "pool", "status", *HOT)
 _ID: Final = Column("job_id", "uuid")
@@ -67,6 +68,11 @@ def _removal(removed: tuple[Job, str, str]) -> Values:
     return *_removing(job), *texts
 
 
+def _emptying(emptied: tuple[Job, str]) -> Values:
+    job, payload = emptied
+    return *_fields(*_EMPTIED)(job), payload
+
+
 def _lease(job: Job) -> Values:
     """A worker's lease, or a wait for a provider, which has a reference instead of a worker and never expires."""
     match job.place:
@@ -93,6 +99,7 @@ _hot: Final = _fields(*HOT)
 JOBS: Final = Table("jobs", ("id",), (*columns(_KINDS), Column("payload", "json"), _RESULT), _birth)
 JOB_ENDS: Final = Table("jobs", ("id",), (*_columns(*_END), _RESULT), _end)
 JOB_REMOVALS: Final = Table("jobs", ("id",), (*_columns(*_REMOVED), *JOBS.columns[-2:]), _removal)
+JOB_PAYLOADS: Final = Table("jobs", ("id",), (*_columns(*_EMPTIED), JOBS.columns[-2]), _emptying)
 JOB_AMENDS: Final = Table("jobs", ("id",), _columns(*_AMENDED), _fields(*_AMENDED))
 CHECKPOINTS: Final = Table(
     "checkpoints",
@@ -106,6 +113,9 @@ _INSTANTS: Final = ("leased_at", "heartbeat_at", "expires_at", "deadline_at", "p
 _TIMES: Final = tuple(Column(name, "instant") for name in _INSTANTS)
 _LEASE: Final = (Column("worker", "text"), Column("ref", "text"), *_TIMES)
 LEASES: Final = Table("leases", ("job_id",), (_ID, *_columns(*_HELD), *_LEASE), _lease)
+
+JOB_TABLES: Final = (JOBS, CHECKPOINTS, JOB_STEPS, JOB_EVENTS)
+"""All that is deleted with a job that has ended, by the job's id."""
 
 HOT_ROWS: Final = (
     "LEFT JOIN ficha.leases l ON l.job_id = j.id LEFT JOIN ficha.ready r ON r.job_id = j.id "
@@ -174,7 +184,8 @@ class JobRows(Struct):
 
     born: jobs to insert into the wide table. ended: jobs whose end is written there. amended: jobs that had ended
     before and whose refund, dead-letter mark or counts changed, and those whose provider took something for a run that
-    did not end them. removed: jobs whose work is removed, also those that end now. checkpoints: jobs whose checkpoint
+    did not end them. removed: jobs whose work is removed, also those that end now. emptied: ended jobs
+    that lose their payload. checkpoints: jobs whose checkpoint
     changed. places: changes of hot rows, under the table's name with `_gone` (ids), `_new` or `_changed` (jobs).
     """
 
@@ -182,6 +193,7 @@ class JobRows(Struct):
     ended: list[Job] = field(default_factory=list)
     amended: list[Job] = field(default_factory=list)
     removed: list[Job] = field(default_factory=list)
+    emptied: list[Job] = field(default_factory=list)
     checkpoints: list[Job] = field(default_factory=list)
     places: dict[str, list[Any]] = field(default_factory=dict)
 
@@ -192,15 +204,21 @@ class JobRows(Struct):
 _TABLES: Final = {Ready: "ready", Parked: "parked", Leased: "leases", Awaiting: "leases", type(None): None}
 
 
-def job_rows(changes: list[JobChange]) -> JobRows:
-    """Sorts job changes into row operations."""
+def job_rows(changes: list[JobChange], forgotten: Collection[str] = ()) -> JobRows:
+    """Sorts job changes into row operations. Of a job that is `forgotten`, which is deleted besides, only its hot row
+    changes."""
     rows = JobRows()
     for change in changes:
         before, after = change.before, change.after
+        if after.id in forgotten:
+            _sort_place(rows, before, after)
+            continue
         if before is None:
             rows.born.append(after)
         elif before.removed_at != after.removed_at:
             rows.removed.append(after)
+        elif before.payload_removed_at != after.payload_removed_at:
+            rows.emptied.append(after)
         elif before.place is not None and after.place is None:
             rows.ended.append(after)
         elif before.place is None or before.provider_cost != after.provider_cost:

@@ -17,6 +17,7 @@ from ..figure_questions import FIGURE_QUESTIONS, SEVERAL_FIGURES
 from ..keyed.questions import KEYED_QUESTIONS, keyed_between
 from ..operator_questions import OPERATOR_QUESTIONS
 from ..provider_questions import PROVIDER_QUESTIONS
+from ..retention_questions import RETENTION_QUESTIONS, SEVERAL_RETENTION
 from ..search_questions import SEARCH_QUESTIONS
 from . import tables as t
 from .dialect import Asking, Dialect, Select, Statement, sql_file
@@ -253,9 +254,9 @@ QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {
     q.GetStats: get_stats,
     q.GetState: get_state,
     **SIDE_QUESTIONS,
-    **(OPERATOR_QUESTIONS | PROVIDER_QUESTIONS | SEARCH_QUESTIONS | FIGURE_QUESTIONS),
+    **(OPERATOR_QUESTIONS | PROVIDER_QUESTIONS | SEARCH_QUESTIONS | FIGURE_QUESTIONS | RETENTION_QUESTIONS),
 }
 SEVERAL: Final[frozenset[type[q.Query[Any]]]] = frozenset(
-    {*SEVERAL_SIDE, *SEVERAL_FIGURES, *SEARCH_QUESTIONS, q.GetStats, q.GetState, q.ListBatches}
+    {*SEVERAL_SIDE, *SEVERAL_FIGURES, *SEVERAL_RETENTION, *SEARCH_QUESTIONS, q.GetStats, q.GetState, q.ListBatches}
 )
 """Queries of several statements: they need a transaction to be answered in one view."""

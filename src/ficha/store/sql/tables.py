@@ -122,6 +122,15 @@ NO_QUOTES: Final = Table(
     lambda emptied: (*emptied, None),
 )
 """The events of a kind, when they lose their data."""
+JOB_EVENTS: Final = Table("events", ("job_id",), EVENTS.columns[:1], tuple)
+"""All events of a job."""
+NO_REASONS: Final = Table(
+    "entries",
+    ("account_id", "number"),
+    columns({"account_id": "text", "number": "number", "reason": "text"}),
+    lambda emptied: (*emptied, None),
+)
+"""The ledger lines that lose their reason."""
 CONTENTS: Final = Table(
     "contents",
     ("tool", "content_hash"),

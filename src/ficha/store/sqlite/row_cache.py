@@ -47,5 +47,7 @@ class SqliteRowCache:
                 self.jobs[job.id] = job
             elif change.before is not None:
                 self.jobs.pop(job.id, None)
+        for job_id in changes.forgotten_jobs:
+            self.jobs.pop(job_id, None)
         if max(len(self.accounts), len(self.jobs)) > MOST:
             self.forget()

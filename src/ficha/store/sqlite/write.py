@@ -34,6 +34,8 @@ BORN: Final = _by(insert, j.JOBS)
 ENDED: Final = _by(update, j.JOB_ENDS)
 AMENDED: Final = _by(update, j.JOB_AMENDS)
 REMOVED: Final = _by(update, j.JOB_REMOVALS)
+EMPTIED: Final = _by(update, j.JOB_PAYLOADS)
+FORGOTTEN: Final = tuple(_gone(table) for table in j.JOB_TABLES)
 CHECKPOINT: Final = _by(upsert, j.CHECKPOINTS)
 # A job has at most one hot row, so the old one is deleted before the new one is inserted.
 PLACES: Final = {
@@ -68,6 +70,8 @@ OTHERS: Final = {
     "hooks": _by(upsert, t.HOOKS),
     "ended_hooks": (delete(t.HOOKS), tuple),
     "forgotten_steps": _gone(t.JOB_STEPS),
+    "forgotten_batches": _gone(t.BATCHES),
+    "emptied_entries": ("UPDATE entries SET reason = NULL WHERE account_id = ? AND number = ?", tuple),
     "emptied_events": ("UPDATE events SET data = NULL WHERE job_id = ? AND kind = ?", tuple),
 }
 """The other fields of `Changes`, in the order in which they are written."""
@@ -77,16 +81,19 @@ def write(db: apsw.Connection, changes: Changes) -> None:
     """Writes the changes, inside the caller's transaction."""
     _write_accounts(db, changes.accounts)
     if changes.jobs:
-        rows, payloads, results = j.job_rows(changes.jobs), changes.payloads, changes.results
+        rows, payloads, results = j.job_rows(changes.jobs, changes.forgotten_jobs), changes.payloads, changes.results
         _write(db, BORN, [(job, payloads[job.id], results.get(job.id)) for job in rows.born])
         _write(db, ENDED, [(job, results.get(job.id)) for job in rows.ended])
         _write(db, AMENDED, rows.amended)
         _write(db, REMOVED, [(job, payloads[job.id], results[job.id]) for job in rows.removed])
+        _write(db, EMPTIED, [(job, payloads[job.id]) for job in rows.emptied])
         _write(db, CHECKPOINT, rows.checkpoints)
         for name, statement in PLACES.items():
             _write(db, statement, rows.places.get(name, ()))
     for name, statement in OTHERS.items():
         _write(db, statement, getattr(changes, name))
+    for statement in FORGOTTEN:
+        _write(db, statement, changes.forgotten_jobs)
     write_keyed(db, changes)
 
 

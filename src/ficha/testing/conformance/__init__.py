@@ -29,6 +29,7 @@ from .loading import LoadingConformance
 from .operators import OperatorConformance
 from .polls import PollConformance
 from .records import RecordConformance
+from .retention import RetentionConformance
 from .searches import SearchConformance
 from .sessions import SessionConformance
 from .texts import TextConformance
@@ -57,6 +58,7 @@ class StoreConformance(
     TurnConformance,
     SessionConformance,
     BulkActConformance,
+    RetentionConformance,
 ):
     """All tests of the suite."""
 

@@ -23,10 +23,11 @@ WITH candidates AS MATERIALIZED (
         (extract(epoch FROM r.first_run_at) * 1000000)::bigint, (extract(epoch FROM j.finished_at) * 1000000)::bigint,
         j.error, j.user_error, j.charged, j.refunded, j.delivered, (extract(epoch FROM j.dead_at) * 1000000)::bigint,
         j.plan, j.number, r.late_finishes, r.callbacks, (extract(epoch FROM j.removed_at) * 1000000)::bigint,
-        j.provider_cost, r.rank, (extract(epoch FROM r.ages_at) * 1000000)::bigint, NULL::bigint, NULL::bigint,
-        NULL::text, NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
-        c.name, c.progress, c.data::text, (extract(epoch FROM c.saved_at) * 1000000)::bigint, c.partial::text, 0,
-        j.payload::text, NULL::record, r.version
+        (extract(epoch FROM j.payload_removed_at) * 1000000)::bigint, j.provider_cost, r.rank,
+        (extract(epoch FROM r.ages_at) * 1000000)::bigint, NULL::bigint, NULL::bigint, NULL::text, NULL::text,
+        NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, c.name, c.progress,
+        c.data::text, (extract(epoch FROM c.saved_at) * 1000000)::bigint, c.partial::text, 0, j.payload::text,
+        NULL::record, r.version
     FROM candidates r
     CROSS JOIN LATERAL (SELECT * FROM ficha.jobs k WHERE k.id = r.job_id OFFSET 0) AS j
     LEFT JOIN LATERAL (SELECT * FROM ficha.checkpoints k WHERE k.job_id = r.job_id OFFSET 0) AS c ON true
@@ -35,15 +36,15 @@ WITH candidates AS MATERIALIZED (
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1,
-    NULL::text, ROW (q.name, q.slots, q.resized, q.paused), q.xmin::text
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, 1, NULL::text, ROW (q.name, q.slots, q.resized, q.paused), q.xmin::text
 FROM ficha.pools q
 WHERE q.name = ANY ($6::text[])
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 2,
-    NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint), NULL;
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, 2, NULL::text, ROW ((extract(epoch FROM clock_timestamp()) * 1000000)::bigint), NULL;
 
 WITH guard AS MATERIALIZED (
     SELECT

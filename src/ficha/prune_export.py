@@ -1,0 +1,74 @@
+"""Writes what leaves by its age into a file, before it leaves: JSON Lines, compressed with gzip.
+
+Every part is a gzip member of its own, and is on the disk before the jobs in it are deleted. Members in a row are one
+gzip file; if the process is killed, the last one may be cut off, and its jobs were not deleted.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import secrets
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+from msgspec import Struct
+
+from .core.outcomes import Removal
+from .core.records import Event
+from .engine.views import JobView
+
+_encoder = msgspec.json.Encoder()
+
+
+class ExportedJob(Struct, frozen=True):
+    """One line: a job with all that belongs to it, and what of it leaves. Bytes of files are not in it."""
+
+    leaves: Removal
+    job: JobView
+    steps: dict[str, msgspec.Raw]
+    events: list[Event]
+
+
+class PruneExport:
+    """A new file in a folder, made with the first job that leaves."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}.jsonl.gz"
+        self._path = Path(folder) / name
+        self._out: BinaryIO | None = None
+
+    @property
+    def path(self) -> str | None:
+        """None while nothing was written."""
+        return None if self._out is None else str(self._path)
+
+    def write(self, jobs: Iterable[ExportedJob]) -> None:
+        """Returns when they are on the disk."""
+        lines = b"".join(_encoder.encode(job) + b"\n" for job in jobs)
+        if not lines:
+            return
+        if self._out is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            self._out = os.fdopen(descriptor, "wb")
+            _flush_folder(self._path.parent)
+        self._out.write(gzip.compress(lines))
+        self._out.flush()
+        os.fsync(self._out.fileno())
+
+    def close(self) -> None:
+        if self._out is not None:
+            self._out.close()
+
+
+def _flush_folder(folder: Path) -> None:
+    """So that the file's name is on the disk too."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
