@@ -20,11 +20,11 @@ BIG: Final = "big"
 BIG_AT_ONCE: Final = 10
 
 
-def application(url: str) -> Ficha:
+def application(url: str, **settings: Any) -> Ficha:
     # Limits that nobody reaches: they are looked at with every submit, and refuse none.
     free = {"priority": 10, "max_active": PLENTY, "per_hour": PLENTY, "daily_limit": PLENTY}
     plans = [Plan("pro", max_running=PLENTY, **free), Plan("big", max_running=BIG_AT_ONCE, **free)]
-    app = Ficha(url, plans=plans, pools=[Pool(POOL)])
+    app = Ficha(url, plans=plans, pools=[Pool(POOL)], **settings)
 
     @app.tool(pool=POOL, cost=COST)
     async def upscale(job: Any, image: str, scale: int = 2) -> dict[str, Any]:

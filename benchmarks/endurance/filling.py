@@ -31,11 +31,15 @@ MILLISECOND_US: Final = 1_000
 
 @dataclass(frozen=True)
 class Contents:
-    """What a database is to hold: jobs that wait, jobs that wait for the big account's concurrency, jobs that ended."""
+    """What a database is to hold: jobs that wait, jobs that wait for the big account's concurrency, jobs that ended.
+
+    ended_days: how many days longer ago they ended. Those that ended long ago have no key any more.
+    """
 
     waiting: int
     parked: int = 0
     finished: int = 0
+    ended_days: int = 0
 
 
 @dataclass(frozen=True)
@@ -109,13 +113,15 @@ async def _live(app: Ficha, contents: Contents, accounts: int) -> list[_Copies]:
     spread = f"'account-' || (n % {accounts})"
     copies = []
     if contents.finished:
-        receipt = await app.submit(**_fields(owner(0, accounts), "ended"))
+        fields = _fields(owner(0, accounts), "ended")
+        receipt = await app.submit(**fields | ({"idempotency_key": None} if contents.ended_days else {}))
         leases = await app.claim(POOL, limit=2, worker="worker")
         if [lease.job_id for lease in leases] != [receipt.job_id]:
             raise Wrong(f"a claim in a queue of one job gave {leases}")
         none_refused([await app.finish(leases[0], RESULT)])
         # Keys are remembered for a day: all of these are.
-        copies.append(_Copies(receipt.job_id, contents.finished - 1, spread, 20, 2))
+        ago_h = 24 * contents.ended_days
+        copies.append(_Copies(receipt.job_id, contents.finished - 1, spread, 20 + ago_h, 2 + ago_h))
     if contents.parked:
         receipts = [await app.submit(**_fields(BIG, f"big-{number}")) for number in range(BIG_AT_ONCE + 1)]
         # Older than those of the others, so that the big account's jobs are always next when they may run.
