@@ -35,7 +35,8 @@ class RetentionConformance:
         assert await driver.read(GetHistory(gone)) == []
         [row] = await driver.read(GetJobs((kept,)))
         assert (row.payload, row.result) == ('{"prompt": "cat"}', '"cat"')
-        assert len(await driver.read(GetHistory(kept))) == row.job.events
+        history = await driver.read(GetHistory(kept))
+        assert len(history) == row.job.events
 
     async def test_jobs_that_end_and_leave_in_one_commit_group_leave_nothing(self, driver: Driver) -> None:
         await open_house(driver)
