@@ -84,8 +84,8 @@ def test_no_class_has_the_name_of_another() -> None:
 
 NOUNS = {
     *("accounts", "admin", "api_keys", "audit", "batches", "bulk_acts", "dead", "figures", "files", "hooks", "jobs"),
-    *("leases", "library", "pools", "providers", "reservations", "retention", "searches", "sessions", "submits"),
-    *("tools", "turns", "webhooks", "workers"),
+    *("leases", "library", "pools", "providers", "reservations", "retention", "schedules", "searches"),
+    *("sessions", "submits", "tools", "turns", "webhooks", "workers"),
 }
 """What the product is about: every room that deals with one has a file for it."""
 SHARED = {

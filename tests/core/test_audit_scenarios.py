@@ -112,6 +112,7 @@ def test_every_act_of_a_person_leaves_its_line() -> None:
         ("pause_schedule", "schedule daily"),
         ("resume_schedule", "schedule daily"),
         ("run_schedule", "schedule daily"),
+        ("erase_account", "account ana"),
     ]
 
 

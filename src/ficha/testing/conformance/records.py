@@ -159,7 +159,7 @@ class RecordConformance:
                 "first_worker",
                 "requeue_of",
             ),
-            *("provider_cost", "removed_at", "started_at"),
+            *("payload_removed_at", "provider_cost", "removed_at", "started_at"),
             "user_error",
         }
         await driver.run(c.CancelJob(full.id))
