@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from ficha import Ficha
+from ficha import Ficha, InvalidArgument
 from ficha.core import commands as c
 from ficha.core.figures import STEPS
 from ficha.core.measures import BEYOND
@@ -146,6 +146,9 @@ async def test_the_last_verification_is_told(app: Ficha, world: World) -> None:
         found = await scraped(app)
         assert of(found, "ficha_verify_violations") == violations
         assert of(found, "ficha_verify_timestamp_seconds") == world.clock() / SECOND
+    for bad in (-1, True, "3", None):
+        with pytest.raises(InvalidArgument, match="violations must be a whole number"):
+            await app.note_verification(bad)
     await app.note_verification(1)
     assert [line.actor for line in (await app.audit(target="database")).items] == ["system", "boss", "boss"]
 
@@ -175,13 +178,13 @@ async def test_a_scrape_asks_a_few_bounded_questions_once_a_second(
     app = await world.open(sweep_by_itself=False)
     monkeypatch.setattr(module, "CACHED_S", 3_600.0)
     asked: list[q.Query[Any]] = []
-    read = app.engine.store.read
+    read = app.engine.read
 
     async def noting(query: q.Query[Any]) -> Any:
         asked.append(query)
         return await read(query)
 
-    monkeypatch.setattr(app.engine.store, "read", noting)
+    monkeypatch.setattr(app.engine, "read", noting)
     metrics = Metrics(app)
     texts = await asyncio.gather(*(metrics.text() for _ in range(20)))
     texts.append(await metrics.text())

@@ -92,6 +92,7 @@ def _calls(app: Ficha, job_id: str, lease: Lease) -> Iterator[object]:
     yield app.reservations()
     yield app.idempotency_keys()
     yield app.verify()
+    yield app.note_verification(0)
     yield app.run_worker(burst=True)
 
 

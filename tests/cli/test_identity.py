@@ -92,8 +92,9 @@ def test_every_changing_command_is_on_record_and_looking_is_not(ficha: Run, url:
     ficha("pools", "resize", "default", "3", expect=1)
     key = ficha("apikey", "create", "ci", "--scope", "admin", "--json").data["key"]["id"]
     ficha("apikey", "revoke", key)
-    for look in (("jobs",), ("job", job), ("account", "show", "ana"), ("ledger", "ana"), ("audit",), ("verify",)):
+    for look in (("jobs",), ("job", job), ("account", "show", "ana"), ("ledger", "ana"), ("audit",)):
         ficha(*look)
+    ficha("verify")
     lines = ficha("audit", "--json").items
     assert [(line["act"], line["target"]) for line in reversed(lines)] == [
         ("open_account", "account ana"),
@@ -106,12 +107,14 @@ def test_every_changing_command_is_on_record_and_looking_is_not(ficha: Run, url:
         ("recover", f"job {job}"),
         ("create_api_key", f"API key {key}"),
         ("revoke_api_key", f"API key {key}"),
+        ("verify", "database"),
     ]
     assert {line["actor"] for line in lines} == {f"cli {getpass.getuser()}@{socket.gethostname()}"}
+    assert lines[0]["details"] == {"violations": 0}
     assert lines[-2]["details"] == {"amount": 5, "reason": "promo", "key": "pay-1", "balance": 55}
     assert [line["details"].get("changed", True) for line in lines if line["act"] == "cancel"] == [False, True]
     rows = ficha("audit", "--limit", "1").rows
-    assert rows[0][2:5] == [operator(), "revoke_api_key", f"API key {key}"]
+    assert rows[0][2:5] == [operator(), "verify", "database"]
     page = ficha("audit", "--limit", "3", "--after", str(lines[2]["number"]), "--json").items
     assert page == lines[3:6]
     written_at = [datetime.fromisoformat(line["at"]) for line in lines]

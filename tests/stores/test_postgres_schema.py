@@ -130,6 +130,7 @@ QUESTIONS: list[q.Query[Any]] = [
     q.ListKeys("a", ("a", "k", "grant")),
     q.GetBatch(str(uuid4())),
     q.ListPools(),
+    q.GetQueueDepth("gpu", 3),
     q.ListWorkers(1),
     q.ListWorkers(1, "w", 3),
     q.GetWaiting(),

@@ -213,7 +213,7 @@ class AdminOperations(FileOperations):
 
     async def note_verification(self, violations: int) -> None:
         """Writes to the audit log how many things `verify` found wrong. Metrics show the last line."""
-        if violations < 0:
+        if type(violations) is not int or violations < 0:
             raise arg.invalid(f"violations must be a whole number from 0 up, not {violations!r}")
         command = c.ActingAs(self.actor or SYSTEM, c.NoteVerification(violations))
         answer(await self.engine.call(command), VerificationNoted)
