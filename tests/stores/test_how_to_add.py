@@ -22,15 +22,7 @@ TABLE = {
         "        state.notes.update({note.id: note for note in changes.notes})\n",
     ),
     "store/sqlite/write.py": ('    "audit": _by(insert, t.AUDIT),', '    "notes": _by(insert, t.NOTES),\n'),
-    "store/sqlite/migrations/0001_foundation.up.sql": (
-        "CREATE TABLE audit",
-        "CREATE TABLE notes (\n    id TEXT PRIMARY KEY, account_id TEXT, text TEXT, written_at INTEGER\n) STRICT;\n\n",
-    ),
     "store/postgres/write.py": ('    "audit": insert("audit_new", t.AUDIT),', '    "notes": insert("n", t.NOTES),\n'),
-    "store/postgres/migrations/0001_foundation.up.sql": (
-        "CREATE TABLE ficha.audit",
-        "CREATE TABLE ficha.notes (id uuid PRIMARY KEY, written_at timestamptz, account_id text, text text);\n\n",
-    ),
 }
 QUERY = {
     "store/base/accounts.py": (
@@ -52,6 +44,17 @@ QUERY = {
     ),
 }
 """file → the line before which something is added, and what"""
+
+FILES = {
+    "store/sqlite/migrations/0900_notes.up.sql": "-- kind: additive\nCREATE TABLE notes (\n"
+    "    id TEXT PRIMARY KEY, account_id TEXT, text TEXT, written_at INTEGER\n) STRICT;\n",
+    "store/sqlite/migrations/0900_notes.down.sql": "DROP TABLE notes;\n",
+    "store/postgres/migrations/0900_notes.up.sql": "-- kind: additive\n"
+    "CREATE TABLE ficha.notes (id uuid PRIMARY KEY, written_at timestamptz, account_id text, text text);\n"
+    "ALTER TABLE ficha.notes ENABLE ROW LEVEL SECURITY;\n",
+    "store/postgres/migrations/0900_notes.down.sql": "DROP TABLE ficha.notes;\n",
+}
+"""files that are added"""
 
 USE = """
 import asyncio, sys
@@ -87,6 +90,8 @@ def test_a_table_and_a_query_are_added_where_contributing_says(tmp_path: Path, p
         text = (package / name).read_text()
         assert text.count(line) == 1, f"{name} has another line than {line!r}"
         (package / name).write_text(text.replace(line, addition + line))
+    for name, text in FILES.items():
+        (package / name).write_text(text)
     for name in ("core/snapshot.py", "core/dataset.py"):
         path = package / name
         path.write_text(
@@ -104,8 +109,9 @@ def test_a_table_and_a_query_are_added_where_contributing_says(tmp_path: Path, p
 
 def test_contributing_names_these_files() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    for heading, files in (("### A table", TABLE), ("### A query", QUERY)):
+    for heading, files in (("### A table", [*TABLE, *FILES]), ("### A query", [*QUERY])):
         section = text.split(heading, 1)[1].split("\n### ", 1)[0]
         for name in files:
-            shown = {name, name.replace("sqlite/", "*/").replace("postgres/", "*/"), f"{Path(name).parent}/"}
+            starred = name.replace("sqlite/", "*/").replace("postgres/", "*/")
+            shown = {name, starred, f"{Path(name).parent}/", f"{Path(starred).parent}/"}
             assert any(f"`{form}`" in section for form in shown), f"{heading} does not name {name}"

@@ -10,6 +10,7 @@ from ficha import Ficha
 from ficha.core import commands as c
 from ficha.store.base import ListEntries, StoreError
 from ficha.store.connect import store_for
+from ficha.store.migrations import script
 from ficha.store.postgres import PostgresStore
 from ficha.store.schema_name import RESERVED, in_schema, schema_problem
 from tests.stores.postgres_setup import connected, jobs, leased, opened, prepare, run, submit
@@ -166,7 +167,8 @@ async def test_a_schema_that_somebody_else_made_is_enough(postgres_url: str) -> 
 
 def test_the_printed_sql_names_the_schema() -> None:
     store = PostgresStore("postgresql://x@/y", schema="queue")
-    for text in (store.bookkeeping, *(migration.up + migration.down for migration in store.migrations)):
+    texts = (step.text for migration in store.migrations for step in (*migration.up, *migration.down))
+    for text in (store.bookkeeping, *texts, script(store, 0, store.migrations[-1].number)):
         assert "ficha" not in text
         assert "queue." in text
 

@@ -16,9 +16,10 @@ from ficha.core.needs import Needs, needs
 from ficha.core.records import Entry
 from ficha.core.snapshot import Changes, Snapshot
 from ficha.store import base as q
+from ficha.store.migrations import steps
 from ficha.store.sqlite import SqliteStore, load, reads, write
 from ficha.store.sqlite import store as store_module
-from ficha.store.sqlite.migrator import COLUMNS_KEPT, STATE
+from ficha.store.sqlite.migrating.migrator import COLUMNS_KEPT, STATE
 from tests.stores.sqlite_setup import (
     COMMITTER,
     POLICY,
@@ -66,7 +67,7 @@ async def test_processes_that_migrate_at_once_do_it_once(path: str) -> None:
 async def test_a_migration_that_fails_leaves_the_schema_as_it_was(path: str) -> None:
     store = SqliteStore(path)
     first, *_ = store.migrations
-    broken = replace(first, up=first.up + "\nCREATE TABLE jobs (id TEXT);")
+    broken = replace(first, up=steps(first.up[0].text + "\nCREATE TABLE jobs (id TEXT);"))
     store.migrations = (broken,)
     with pytest.raises(q.StoreError, match="already exists"):
         await store.migrate()

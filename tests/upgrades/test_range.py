@@ -1,20 +1,18 @@
 """A release works with its own schema and with those that later, additive migrations make of it."""
 
-import re
 from collections.abc import AsyncIterator
-from typing import Any
 
-import apsw
 import asyncpg
 import pytest
+from msgspec.structs import replace
 
 from ficha import Ficha
 from ficha.store.base import SchemaMismatch
-from ficha.store.migrations import Migration, load
+from ficha.store.migrations import load, steps
 from ficha.store.postgres import PostgresStore
 from ficha.testing import Driver, ManualClock, StoreConformance
 from tests.upgrades.conftest import Open
-from tests.upgrades.later_release import number_of, recorded, with_later
+from tests.upgrades.later_release import execute, number_of, with_later
 
 pytestmark = pytest.mark.req("B11")
 
@@ -84,7 +82,7 @@ async def test_a_database_of_the_time_when_only_numbers_were_recorded_is_complet
 async def test_a_migration_that_is_numbered_between_others_is_made_up_for(release: Open) -> None:
     store = with_later(release())
     *others, late = store.migrations
-    after = Migration(late.number + 1, "after", "additive", 1, *recorded(store, late.number + 1))
+    after = replace(late, number=late.number + 1, name="after", up=steps("SELECT 1;"), down=steps("SELECT 1;"))
     store.migrations = (*others, after)
     await store.migrate()
     store.migrations = (*others, late, after)
@@ -219,18 +217,3 @@ class TestAllLives(StoreConformance):
     async def driver(self, release: Open) -> AsyncIterator[Driver]:
         async for driver in _driven(release):
             yield driver
-
-
-async def execute(url: str, sql: str) -> Any:
-    """Somebody's own hand in the database: the first value that the statement gives, if it gives any."""
-    if url.startswith("sqlite"):
-        db = apsw.Connection(url.removeprefix("sqlite:///"))
-        try:
-            return db.execute(re.sub(r"\bmigrations\b", "schema_migrations", sql)).get
-        finally:
-            db.close()
-    connection = await asyncpg.connect(url, server_settings={"search_path": "ficha"})
-    try:
-        return await connection.fetchval(sql)
-    finally:
-        await connection.close()

@@ -15,9 +15,19 @@ import typer
 from ..app import Ficha
 from ..operations import BoundOperations
 from ..store.base import SchemaMismatch
-from ..store.connect import migrator_for, roles_that_write
+from ..store.connect import broken_indexes, migrator_for, roles_that_write
 from ..store.database_url import hidden
-from ..store.migrations import Migration, Migrator, SchemaState, half_done, listing, refuse_newer, script
+from ..store.migrations import (
+    DEFAULT_WAIT,
+    LockWait,
+    Migration,
+    Migrator,
+    SchemaState,
+    half_done,
+    listing,
+    refuse_newer,
+    script,
+)
 from .backend import application
 from .options import App, AsJson, Database, ErrorForm
 from .output import data, echo, failure, note, printable, text
@@ -25,17 +35,33 @@ from .output import data, echo, failure, note, printable, text
 app = typer.Typer(help="Migrate the database's schema.", no_args_is_help=True)
 
 Target = Annotated[int | None, typer.Option("--to", min=0, help="The version to go to.")]
+LockTimeout = Annotated[
+    float,
+    typer.Option(
+        "--lock-timeout", min=0.01, max=60, help="PostgreSQL: seconds to wait for a lock; others wait behind it."
+    ),
+]
+LockTries = Annotated[
+    int, typer.Option("--lock-tries", min=1, max=100_000, help="PostgreSQL: how often to wait for a lock, in all.")
+]
 
 
 @app.command()
-def up(app: App = None, database: Database = None, to: Target = None, as_json: AsJson = False) -> None:
+def up(
+    app: App = None,
+    database: Database = None,
+    to: Target = None,
+    lock_timeout: LockTimeout = DEFAULT_WAIT.timeout_s,
+    lock_tries: LockTries = DEFAULT_WAIT.tries,
+    as_json: AsJson = False,
+) -> None:
     """Migrate the schema to the newest version, or up to --to. Processes of an older release go on working beside it,
     unless a migration is breaking: `ficha migrate status` says which are."""
     found, migrator = _migrator(app, database)
     version = asyncio.run(migrator.version())
     if to is not None and to < version:
         raise typer.BadParameter(f"the database is at version {version} already; use `ficha migrate down --to {to}`")
-    _move(migrator, found, _known(migrator, to), as_json)
+    _move(migrator, found, _known(migrator, to), LockWait(lock_timeout, lock_tries), as_json)
     _warn(migrator)
 
 
@@ -48,6 +74,8 @@ def down(
     export: Annotated[
         Path | None, typer.Option("--export", metavar="FILE", help="First write all ledger entries, as JSON lines.")
     ] = None,
+    lock_timeout: LockTimeout = DEFAULT_WAIT.timeout_s,
+    lock_tries: LockTries = DEFAULT_WAIT.tries,
     as_json: AsJson = False,
 ) -> None:
     """Undo the last migration, or all above --to. Data that only the newer schema has is lost; before a ledger with
@@ -61,7 +89,7 @@ def down(
         raise typer.BadParameter(f"the database is at version {last}; use `ficha migrate up --to {target}`")
     if target == 0 < last:
         asyncio.run(_let_go(found, yes=yes, export=export))
-    _move(migrator, found, target, as_json)
+    _move(migrator, found, target, LockWait(lock_timeout, lock_tries), as_json)
 
 
 @app.command()
@@ -91,6 +119,9 @@ def status(app: App = None, database: Database = None, as_json: AsJson = False) 
             echo(f"{row.state:9}  {row.number:04} {row.name} ({row.kind})")
         for advice in _advice(migrator, state):
             echo(advice)
+    remedy = "run `ficha migrate up`, which builds it again" if half_done(state) else "drop it, and report this"
+    for index in asyncio.run(broken_indexes(migrator)):
+        note(f"the index {index} is incomplete and slows writing down, an interrupted run left it: {remedy}")
     _warn(migrator)
 
 
@@ -128,8 +159,8 @@ def _known(migrator: Migrator, to: int | None) -> int:
     return newest if to is None else to
 
 
-def _move(migrator: Migrator, app: Ficha, target: int, as_json: bool) -> None:
-    applied = asyncio.run(migrator.migrate(target))
+def _move(migrator: Migrator, app: Ficha, target: int, lock_wait: LockWait, as_json: bool) -> None:
+    applied = asyncio.run(migrator.migrate(target, note, lock_wait))
     version = asyncio.run(migrator.version())
     if as_json:
         data({"applied": [migration.number for migration in applied], "version": version})

@@ -69,6 +69,12 @@ async def roles_that_write(migrator: Migrator) -> list[str]:
     return [] if writers is None else await writers()
 
 
+async def broken_indexes(migrator: Migrator) -> list[str]:
+    """Indexes that an interrupted migration left incomplete; only PostgreSQL builds any while others write."""
+    broken: Callable[[], Awaitable[list[str]]] | None = getattr(migrator, "broken_indexes", None)
+    return [] if broken is None else await broken()
+
+
 def _postgres(url: str, schema: str) -> PostgresStore:
     """Query parameters that begin with `ficha_` are for the store, the others for the database."""
     with needs_extra("postgres"):

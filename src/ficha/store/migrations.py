@@ -1,13 +1,16 @@
 """Numbered plain-SQL migrations: files `0001_name.up.sql` and `0001_name.down.sql` in a folder of each store.
 
-The files hold no transaction control; a store runs each one, with the statement that records it, in a transaction of
-its own over its own connection. The first line of an up file says whether older releases still work after it:
-`-- kind: additive` or `-- kind: breaking`.
+The first line of an up file says whether older releases still work after it, `-- kind: additive`, or not, `breaking`.
+The files hold no transaction control: a file is one step, which runs in one transaction with the statement that records
+it, unless lines that begin with `-- step:` divide it into several (`MigrationStep`). What a migration of several steps
+does can be done again: after an interruption its steps may run once more, up or down.
 """
 
+# ruff: noqa: S608 (texts are put together from names and keys of our own)
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from typing import Final, Literal, Protocol
@@ -19,7 +22,11 @@ from .schema_name import DEFAULT_SCHEMA, in_schema
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.up\.sql")
 _KIND = re.compile(r"-- kind: (additive|breaking)\n")
+_STEP = re.compile(r"^-- step: (.*)\n", re.MULTILINE)
+_BATCHES = re.compile(r"batches of (\d+) by ([\w.]+) \(([\w.]+)\)")
 Kind = Literal["additive", "breaking"]
+Tell = Callable[[str], None]
+"""Is told in words what a migration does now, or what it waits for."""
 TABLE = "schema_migrations"
 COLUMNS: Final = {
     "name": "text NOT NULL DEFAULT ''",
@@ -36,19 +43,37 @@ BOOKKEEPING = (
 """The table that records which migrations have run; no migration creates it."""
 
 
+class MigrationStep(Struct, frozen=True):
+    """A part of a migration that runs by itself.
+
+    way: `transaction`: in one, with short waits for locks. `concurrently`: one statement outside any, for an index that
+        is built while others write. `batches`: many short transactions, for changes of many rows.
+    size, table, key: for batches, how many rows each has, of which table, in the order of which column. In the text,
+        `{batch}` stands for the condition that a row belongs to the batch.
+    """
+
+    text: str
+    way: Literal["transaction", "concurrently", "batches"] = "transaction"
+    size: int = 0
+    table: str = ""
+    key: str = ""
+
+
 class Migration(Struct, frozen=True):
-    """One migration: each way ends with the statement that records it.
+    """One migration.
 
     works_from: the number of the oldest release that works after it, a release having the number of its newest
         migration: that of the last breaking migration up to this one.
+    table: where it is recorded.
     """
 
     number: int
     name: str
     kind: Kind
     works_from: int
-    up: str
-    down: str
+    table: str
+    up: tuple[MigrationStep, ...]
+    down: tuple[MigrationStep, ...]
 
 
 class Recorded(Struct, frozen=True):
@@ -86,6 +111,25 @@ class SchemaState(Struct, frozen=True):
         return max((row.works_from for row in self.recorded), default=0)
 
 
+class LockWait(Struct, frozen=True):
+    """How long a step waits for a lock in PostgreSQL. Whoever comes after it waits behind it, so it gives up soon and
+    tries again later.
+
+    timeout_s: how long it waits at a time. tries: how often. pause_s: how long it leaves others alone in between.
+    """
+
+    timeout_s: float = 2.0
+    tries: int = 30
+    pause_s: float = 1.0
+
+
+DEFAULT_WAIT: Final = LockWait()
+
+
+def quiet(text: str) -> None:
+    """Tells nobody."""
+
+
 class Migrator(Protocol):
     """What a store with a schema offers beside the store protocol. Works on a store that is not open."""
 
@@ -99,9 +143,11 @@ class Migrator(Protocol):
     async def version(self) -> int:
         """The number of the last migration applied; 0 for an empty database."""
 
-    async def migrate(self, target: int | None = None) -> list[Migration]:
+    async def migrate(
+        self, target: int | None = None, tell: Tell = quiet, lock_wait: LockWait = DEFAULT_WAIT
+    ) -> list[Migration]:
         """Goes up or down to `target` (default: the newest) and returns what was applied, in order. Safe to run from
-        several processes at once."""
+        several processes at once, and again after an interruption."""
 
 
 @cache
@@ -116,15 +162,33 @@ def load(package: str, table: str = TABLE, schema: str = DEFAULT_SCHEMA) -> tupl
     for name in sorted(entry.name for entry in folder.iterdir()):
         if match := _FILE.fullmatch(name):
             number = int(match[1])
-            up = (folder / name).read_text("utf-8").strip()
-            down = (folder / name.replace(".up.", ".down.")).read_text("utf-8").strip()
+            up = in_schema((folder / name).read_text("utf-8"), schema)
+            down = in_schema((folder / name.replace(".up.", ".down.")).read_text("utf-8"), schema)
             kind = _kind(name, up, is_first=not found)
             works_from = number if kind == "breaking" else works_from
-            up += f"\nINSERT INTO {table} (version, name, works_from) VALUES ({number}, '{match[2]}', {works_from});"
-            down += f"\nDELETE FROM {table} WHERE version = {number};"
-            texts = in_schema(up, schema), in_schema(down, schema)
-            found.append(Migration(number, match[2], kind, works_from, *texts))
+            recorded_in = in_schema(table, schema)
+            found.append(Migration(number, match[2], kind, works_from, recorded_in, steps(up), steps(down)))
     return tuple(found)
+
+
+def steps(text: str) -> tuple[MigrationStep, ...]:
+    """The steps of a file."""
+    first, *marked = _STEP.split(text)
+    found = [MigrationStep(first.strip())] if _says_something(first) or not marked else []
+    for way, step in zip(marked[::2], marked[1::2], strict=True):
+        if match := _BATCHES.fullmatch(way):
+            found.append(MigrationStep(step.strip(), "batches", int(match[1]), match[2], match[3]))
+        elif way == "transaction" or way == "concurrently":
+            found.append(MigrationStep(step.strip(), "transaction" if way == "transaction" else "concurrently"))
+        else:
+            raise ValueError(
+                f"`-- step: {way}` is none of: transaction, concurrently, batches of 1000 by table (key column)"
+            )
+    return tuple(found)
+
+
+def _says_something(text: str) -> bool:
+    return any(line.strip() and not line.startswith("--") for line in text.splitlines())
 
 
 def _kind(file: str, up: str, *, is_first: bool) -> Kind:
@@ -204,26 +268,117 @@ class Move(Struct, frozen=True):
     """One migration in one direction."""
 
     migration: Migration
-    sql: str
+    is_up: bool
 
 
 def path(migrations: tuple[Migration, ...], state: SchemaState, target: int) -> list[Move]:
     """The moves that lead to a version, in the order to run them: first down, then up."""
     recorded = {row.version for row in state.recorded}
-    downs = [Move(m, m.down) for m in reversed(migrations) if m.number > target and m.number in recorded]
+    downs = [Move(m, is_up=False) for m in reversed(migrations) if m.number > target and m.number in recorded]
     unknown = recorded - {m.number for m in migrations}
     if unknown and (downs or max(unknown) < migrations[-1].number):
         raise SchemaMismatch(
             f"the database has migration {max(unknown)}, which this release of ficha does not have: run "
             "`ficha migrate down` with the release that made it"
         )
-    return downs + [Move(m, m.up) for m in migrations if m.number <= target and m.number not in state.complete]
+    return downs + [Move(m, is_up=True) for m in migrations if m.number <= target and m.number not in state.complete]
+
+
+class DueStep(Struct, frozen=True):
+    """A step that is to run now.
+
+    label: which it is, in words.
+    steps_left: how many steps of the migration have not run while it is under way.
+    left_after: the same when it has run; None if nothing of the migration is recorded then.
+    reached: how far it had come when it was interrupted, if it runs in batches.
+    """
+
+    migration: Migration
+    step: MigrationStep
+    label: str
+    steps_left: int
+    left_after: int | None
+    reached: str | None = None
+
+    @property
+    def begun(self) -> str:
+        """The statement that records that it is under way."""
+        return _record(self.migration, self.steps_left)
+
+    @property
+    def done(self) -> str:
+        """The statement that records that it has run."""
+        if self.left_after is None:
+            return f"DELETE FROM {self.migration.table} WHERE version = {self.migration.number};"
+        return _record(self.migration, self.left_after)
+
+    def batch_end(self, after: str | None) -> str:
+        """The query for the last key of the batch that comes after this key; it finds none if there is no such row."""
+        key, table, size = self.step.key, self.step.table, self.step.size
+        rows = f"SELECT {key} AS key FROM {table} WHERE {_above(key, after)} ORDER BY {key} LIMIT {size}"
+        return f"SELECT CAST(key AS text) FROM ({rows}) AS batch ORDER BY batch.key DESC LIMIT 1"
+
+    def batch(self, after: str | None, end: str) -> str:
+        """The statements that do and record one batch."""
+        within = f"({_above(self.step.key, after)} AND {self.step.key} <= {_quoted(end)})"
+        return f"{self.step.text.replace('{batch}', within)}\n{_record(self.migration, self.steps_left, end)}"
+
+
+def due_steps(move: Move, state: SchemaState) -> list[DueStep]:
+    """The steps that are left of a move. On the way up they begin where the last run stopped. The way down has all of
+    them: nobody knows how far it came, and until its end the whole migration counts as not done."""
+    migration = move.migration
+    total = len(migration.up)
+    if not move.is_up:
+        last = len(migration.down)
+        return [
+            DueStep(migration, step, _label(migration, number, last), total, None if number == last else total)
+            for number, step in enumerate(migration.down, 1)
+        ]
+    row = next((row for row in state.recorded if row.version == migration.number), None)
+    first = 0 if row is None else total - row.steps_left
+    return [
+        DueStep(
+            *(migration, step, _label(migration, number + 1, total), total - number, total - number - 1),
+            None if row is None or number > first else row.reached,
+        )
+        for number, step in enumerate(migration.up)
+        if number >= first
+    ]
+
+
+def _label(migration: Migration, number: int, total: int) -> str:
+    return f"{migration.number:04} {migration.name}" + (f", step {number} of {total}" if total > 1 else "")
+
+
+def _record(migration: Migration, steps_left: int, reached: str | None = None) -> str:
+    values = (migration.number, _quoted(migration.name), migration.works_from, steps_left, _quoted(reached))
+    return (
+        f"INSERT INTO {migration.table} (version, name, works_from, steps_left, reached) "
+        f"VALUES ({', '.join(map(str, values))}) "
+        "ON CONFLICT (version) DO UPDATE SET steps_left = excluded.steps_left, reached = excluded.reached;"
+    )
+
+
+def _above(key: str, after: str | None) -> str:
+    return "true" if after is None else f"{key} > {_quoted(after)}"
+
+
+def _quoted(value: str | None) -> str:
+    return "NULL" if value is None else "'" + value.replace("'", "''") + "'"
 
 
 def script(migrator: Migrator, version: int, target: int) -> str:
     """The way from one version to another as one SQL text, for people who use another migration tool."""
     had = SchemaState(tuple(Recorded(m.number, m.name, 0) for m in migrator.migrations if m.number <= version))
-    return f"{migrator.bookkeeping}\n\n" + "".join(
-        f"-- {move.migration.number:04} {move.migration.name}\nBEGIN;\n{move.sql}\nCOMMIT;\n\n"
-        for move in path(migrator.migrations, had, target)
-    )
+    moves = path(migrator.migrations, had, target)
+    return f"{migrator.bookkeeping}\n\n" + "".join(_printed(due) for move in moves for due in due_steps(move, had))
+
+
+def _printed(due: DueStep) -> str:
+    text, step = due.step.text, due.step
+    if step.way == "concurrently":
+        return f"-- {due.label}: outside any transaction\n{text}\n{due.done}\n\n"
+    if step.way == "batches":
+        text = f"-- With many rows: in batches of {step.size}, by {step.key}.\n{text.replace('{batch}', 'true')}"
+    return f"-- {due.label}\nBEGIN;\n{text}\n{due.done}\nCOMMIT;\n\n"

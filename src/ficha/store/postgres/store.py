@@ -22,13 +22,14 @@ from ..callers import savepoint
 from ..hint_check import HintCheck
 from ..schema_name import DEFAULT_SCHEMA, in_schema
 from ..sql.dialect import sql_file
-from . import migrator, reads
+from . import reads
 from .connections import TIMEOUT_S, Connection, Connections, SettledConnector, commit, connector, speaking, transaction
 from .dialect import Layout
 from .errors import translated
 from .layer import Group, Layer
 from .listener import CHANNEL, Listener
 from .load import load
+from .migrating import PostgresMigrator
 from .optimistic import optimistic_layer
 from .write import PARTS, write
 
@@ -41,7 +42,7 @@ _FOLD_COUNTS: Final = sql_file(__package__, "fold_counts")
 _NOTIFY: Final = sql_file(__package__, "notify").format(channel=CHANNEL)
 
 
-class PostgresStore(migrator.PostgresMigrator):
+class PostgresStore(PostgresMigrator):
     """A store in PostgreSQL.
 
     url: where the database is, as libpq takes it.
@@ -104,10 +105,14 @@ class PostgresStore(migrator.PostgresMigrator):
     async def open(self) -> None:
         await self.close()
         self._start()
-        async with self._readers.take() as connection:
-            await self.check(connection)
-            with speaking(connection):
-                await self._layout.read(connection)
+        try:
+            async with self._readers.take() as connection:
+                await self.check(connection)
+                with speaking(connection):
+                    await self._layout.read(connection)
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         while self._listeners:

@@ -17,14 +17,14 @@ from ...core.snapshot import Changes
 from .. import base, migrations
 from ..base import Clock, Committed, CommitUnknown, Decide, Hints, Query, StoreError, Unavailable, no_hints, wall_clock
 from ..commits import commit_rows
-from ..migrations import Migration, SchemaState
+from ..migrations import DEFAULT_WAIT, LockWait, Migration, SchemaState, Tell, quiet
 from ..sql.tables import COMMITS
-from . import migrator
 from .connection import ConnectionThread, Patience, connect, refuse_old_library
 from .dialect import insert
 from .filesystem import refuse_network
 from .idle_claims import Looks, journal_marks
 from .load import load
+from .migrating import migrator
 from .reads import ONE_STATEMENT, answer
 from .row_cache import SqliteRowCache
 from .wal import Journal
@@ -84,7 +84,9 @@ class SqliteStore:
     async def version(self) -> int:
         return (await self.state()).version
 
-    async def migrate(self, target: int | None = None) -> list[Migration]:
+    async def migrate(
+        self, target: int | None = None, tell: Tell = quiet, lock_wait: LockWait = DEFAULT_WAIT
+    ) -> list[Migration]:
         patience = Patience(self._busy_timeout_s)
         return await asyncio.to_thread(migrator.migrate, self._path, self.migrations, target, patience)
 

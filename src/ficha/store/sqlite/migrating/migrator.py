@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import os
+import time
 
 import apsw
 
-from ..base import StoreError
-from ..migrations import BOOKKEEPING, COLUMNS, TABLE, Migration, Recorded, SchemaState, goal, path, refuse_newer
-from ..private_file import create_private
-from .connection import Patience, connect, refuse_old_library
-from .errors import translate
-from .filesystem import refuse_network
+from ...base import StoreError
+from ...migrations import (
+    BOOKKEEPING,
+    COLUMNS,
+    TABLE,
+    Migration,
+    Move,
+    Recorded,
+    SchemaState,
+    due_steps,
+    goal,
+    path,
+    refuse_newer,
+)
+from ...private_file import create_private
+from ..connection import Patience, connect, refuse_old_library
+from ..errors import translate
+from ..filesystem import refuse_network
 
 COLUMNS_KEPT = "SELECT name FROM pragma_table_info('schema_migrations')"
 STATE = "SELECT version, name, works_from, steps_left, reached FROM schema_migrations ORDER BY version"
@@ -66,6 +79,7 @@ def migrate(file: str, migrations: tuple[Migration, ...], target: int | None, pa
 def _run(db: apsw.Connection, file: str, migrations: tuple[Migration, ...], target: int) -> list[Migration]:
     done: list[Migration] = []
     while True:
+        pause_s: float | None = None
         db.execute("BEGIN IMMEDIATE")
         try:
             # Another process may have run it while this one waited for the lock.
@@ -75,7 +89,7 @@ def _run(db: apsw.Connection, file: str, migrations: tuple[Migration, ...], targ
             moves = path(migrations, found, target)
             if moves:
                 db.execute(BOOKKEEPING)
-                db.execute(moves[0].sql)
+                pause_s = _run_move(db, moves[0], found)
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
@@ -83,7 +97,33 @@ def _run(db: apsw.Connection, file: str, migrations: tuple[Migration, ...], targ
             raise
         if not moves:
             return done
-        done.append(moves[0].migration)
+        if pause_s is None:
+            done.append(moves[0].migration)
+        else:
+            time.sleep(pause_s)
+
+
+def _run_move(db: apsw.Connection, move: Move, found: SchemaState) -> float | None:
+    """Runs one step on the way up, or one batch of it; and all steps of a way down. If more is to come, it returns how
+    long to leave the lock to others before."""
+    due, *others = due_steps(move, found)
+    if not move.is_up:
+        _execute(db, "\n".join([step.text for step in move.migration.down] + [(others or [due])[-1].done]))
+        return None
+    if due.step.way != "batches":
+        _execute(db, f"{due.step.text}\n{due.done}")
+        return 0.0 if others else None
+    began = time.monotonic()
+    end = db.execute(due.batch_end(due.reached)).get
+    _execute(db, due.done if end is None else due.batch(due.reached, end))
+    if end is None:
+        return 0.0 if others else None
+    return time.monotonic() - began
+
+
+def _execute(db: apsw.Connection, text: str) -> None:
+    """Runs all statements; the library runs those after a query only when its rows are read."""
+    db.execute(text).fetchall()
 
 
 def _complete_bookkeeping(db: apsw.Connection) -> None:

@@ -1,0 +1,1 @@
+"""Migrates the schema of a file: see `migrator.py`."""
