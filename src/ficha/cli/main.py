@@ -22,6 +22,7 @@ from . import (
     bulk,
     dead,
     dev,
+    doctor,
     files,
     jobs,
     library,
@@ -100,6 +101,7 @@ app.command(rich_help_panel=OPERATING)(audit.audit)
 app.add_typer(migrate.app, name="migrate", rich_help_panel=DATABASE)
 app.command(rich_help_panel=DATABASE)(verify.verify)
 app.command(rich_help_panel=DATABASE)(prune.prune)
+app.command(rich_help_panel=DATABASE)(doctor.doctor)
 
 
 class Debug:

@@ -53,15 +53,7 @@ class LocalDisk(FileStorage):
 
     @classmethod
     def at(cls, url: str) -> LocalDisk:
-        """`file:folder` is relative to the working folder, `file:///folder` and `file:/folder` are not."""
-        path = unquote(url.removeprefix("file:"))
-        if path.startswith("//"):
-            if not path.startswith("///"):
-                raise ValueError(f"a folder's URL is like file:folder or file:///folder, not file:{path[:80]}")
-            path = path[2:]
-        if not path or "\0" in path:
-            raise ValueError("the file storage's URL names no folder; write file:folder or file:///folder")
-        return cls(Path(path))
+        return cls(folder_of(url))
 
     async def put(self, key: str, chunks: AsyncIterable[bytes], most_bytes: int) -> StoredBytes:
         target = self._path(key)
@@ -142,6 +134,18 @@ class LocalDisk(FileStorage):
                     path.unlink()
                 finally:
                     os.close(file)
+
+
+def folder_of(url: str) -> Path:
+    """`file:folder` is relative to the working folder, `file:///folder` and `file:/folder` are not."""
+    path = unquote(url.removeprefix("file:"))
+    if path.startswith("//"):
+        if not path.startswith("///"):
+            raise ValueError(f"a folder's URL is like file:folder or file:///folder, not file:{path[:80]}")
+        path = path[2:]
+    if not path or "\0" in path:
+        raise ValueError("the file storage's URL names no folder; write file:folder or file:///folder")
+    return Path(path).absolute()
 
 
 class IncomingFile:

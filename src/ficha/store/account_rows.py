@@ -17,5 +17,4 @@ def row_counts(account: str) -> str:
 
 
 def account_rows(row: Row) -> AccountRows:
-    values = (*row[:-1], bool(row[-1]))
-    return AccountRows(*values)
+    return AccountRows(*row)

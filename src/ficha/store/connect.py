@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ..environment import SettingError, setting
@@ -76,17 +76,23 @@ async def broken_indexes(migrator: Migrator) -> list[str]:
 
 
 def _postgres(url: str, schema: str) -> PostgresStore:
-    """Query parameters that begin with `ficha_` are for the store, the others for the database."""
     with needs_extra("postgres"):
         from .postgres import PostgresStore
 
+    plain, settings = postgres_settings(url, schema)
+    return PostgresStore(plain, **settings)
+
+
+def postgres_settings(url: str, schema: str) -> tuple[str, dict[str, Any]]:
+    """The database's own URL, and the store's settings. Query parameters that begin with `ficha_` are for the store,
+    the others for the database."""
     if (problem := url_problem(url)) is not None:
         raise StoreError(
             f"the database URL cannot be read: {problem}; write postgresql://user:password@host/database, with special "
             "characters percent-encoded, such as %2F for /"
         )
     plain, options = _split(url)
-    return PostgresStore(plain, **{"schema": schema, **options, "listen_url": _listen_url(options.get("listen_url"))})
+    return plain, {"schema": schema, **options, "listen_url": _listen_url(options.get("listen_url"))}
 
 
 def _listen_url(option: str | None) -> str | None:
@@ -152,6 +158,21 @@ _OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
     "ficha_committers": _count,
     "ficha_pool_size": _count,
 }
+
+
+def kind_of(url: str) -> Literal["memory", "sqlite", "postgresql"]:
+    """Which database a URL is of."""
+    match _scheme(url):
+        case "memory" | "sqlite" | "postgresql" as known:
+            return known
+        case "postgres":
+            return "postgresql"
+    raise StoreError(f"the database URL {hidden(url)!r} is none of: {FORMS}")
+
+
+def sqlite_file(url: str) -> str:
+    """The absolute path of the file that an `sqlite:` URL names."""
+    return os.path.abspath(_path(url))
 
 
 def _path(url: str) -> str:

@@ -1,0 +1,80 @@
+"""Runs the groups of checks one after the other. A group that fails leaves a finding, and the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from importlib.metadata import version
+from platform import python_version
+from typing import Any, Final
+
+from ..app import Ficha
+from ..errors import Refused
+from ..store.base import StoreError
+from ..store.database_url import hidden
+from . import (
+    alert_check,
+    application_check,
+    counter_check,
+    duty_check,
+    file_check,
+    postgres_check,
+    schema_check,
+    sqlite_check,
+)
+from .database import Looking, looking_at
+from .findings import WORST_FIRST, DoctorLimits, DoctorReport, Finding
+from .looked_over import LookedOver
+
+Check = Callable[[LookedOver[Any]], AsyncIterator[Finding]]
+
+ANY_DATABASE: Final[dict[str, Check]] = {
+    "schema": schema_check.schema,
+    "duties": duty_check.duties,
+    "counters": counter_check.counters,
+    "alerts": alert_check.alerts,
+    "files": file_check.files,
+}
+OWN: Final[dict[str, dict[str, Check]]] = {"postgresql": postgres_check.CHECKS, "sqlite": sqlite_check.CHECKS}
+NEED_TABLES: Final = frozenset({"storage", "duties", "counters", "alerts", "files"})
+"""Groups that ask about tables which are not there before the schema is."""
+
+
+async def examine(app: Ficha, limits: DoctorLimits | None = None) -> DoctorReport:
+    """Looks over the application's database, its settings and its files. Changes nothing."""
+    limits = limits or DoctorLimits()
+    facts: dict[str, str | int | float] = {"ficha": version("ficha"), "python": python_version()}
+    findings: list[Finding] = []
+    checked = ["application"]
+    reads = 0
+    about_settings = application_check.application(app)
+    findings += about_settings
+    try:
+        async with looking_at(app.database, app.schema) as database:
+            checked.append("connection")
+            await _look(LookedOver(database, app, limits, facts), checked, findings)
+            reads = database.reads
+    except StoreError as error:
+        remedy = (
+            "Name the database with --database, or set FICHA_DATABASE_URL. If it is on another machine, run this where "
+            "the database can be reached."
+        )
+        findings.append(Finding("connection", "DATABASE_NOT_REACHED", "unchecked", str(error), remedy))
+    findings.sort(key=lambda finding: WORST_FIRST.index(finding.severity))
+    return DoctorReport(database=hidden(app.database), facts=facts, checked=checked, findings=findings, reads=reads)
+
+
+async def _look(seen: LookedOver[Looking], checked: list[str], findings: list[Finding]) -> None:
+    checks = {**OWN[seen.database.kind], **ANY_DATABASE}
+    has_tables = await schema_check.version_of(seen.database) > 0
+    for group, check in checks.items():
+        if group in NEED_TABLES and not has_tables:
+            continue
+        try:
+            findings += [finding async for finding in check(seen)]
+        except (StoreError, Refused, OSError) as error:
+            remedy = (
+                "Give the role the right to look (on PostgreSQL: GRANT pg_monitor TO it), or see what is wrong there."
+            )
+            findings.append(Finding(group, "NOT_CHECKED", "unchecked", f"{group}: {error}", remedy))
+        else:
+            checked.append(group)

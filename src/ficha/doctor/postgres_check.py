@@ -1,0 +1,217 @@
+"""PostgreSQL: versions, clock, dangerous settings, sessions, connections, vacuum and bloat, WAL and disk."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from ..core.policy import SECOND
+from .database import LookingAtPostgres
+from .disk_space import free_space
+from .findings import Finding, Severity, size
+from .looked_over import LookedOver
+
+Seen = LookedOver[LookingAtPostgres]
+OLDEST: Final = 150_000
+COMMITTERS: Final = 3
+POOL_SIZE: Final = 4
+LISTENERS: Final = 1
+"""Connections that one process opens, unless its URL says otherwise."""
+OFF: Final[dict[str, tuple[Severity, str]]] = {
+    "fsync": ("critical", "a crash of the machine can destroy the whole database"),
+    "full_page_writes": ("critical", "a crash of the machine can tear pages that nothing repairs"),
+    "synchronous_commit": ("critical", "a crash can undo charges, refunds and ends of jobs that were already answered"),
+    "autovacuum": ("warning", "dead rows pile up in the hot tables, and claims become slower without end"),
+    "track_counts": ("warning", "autovacuum does not know which tables need it"),
+}
+"""Settings that must not be off, how much it matters, and what happens."""
+SHOWN: Final = 3
+
+
+async def versions(seen: Seen) -> AsyncIterator[Finding]:
+    [(words, number, in_recovery, bytes_used)] = await seen.database.ask("server")
+    seen.facts.update(postgresql=words, database_bytes=bytes_used)
+    if number < OLDEST:
+        what = f"PostgreSQL {words} is older than 15, the oldest that Ficha is made for."
+        yield Finding("versions", "SERVER_TOO_OLD", "critical", what, "Upgrade PostgreSQL.")
+    if in_recovery:
+        yield Finding(
+            "versions",
+            "SERVER_IS_STANDBY",
+            "critical",
+            "The URL leads to a standby, which takes no writes.",
+            "Name the primary, or promote this one; target_session_attrs=read-write in the URL finds it among several.",
+        )
+
+
+async def clock(seen: Seen) -> AsyncIterator[Finding]:
+    asked_at = time.time_ns() // 1_000
+    [(theirs,)] = await seen.database.rows(f"SELECT {seen.database.dialect.clock}")
+    answered_at = time.time_ns() // 1_000
+    # What the question itself took may lie on either side.
+    apart_s = max(asked_at - theirs, theirs - answered_at, 0) / SECOND
+    seen.facts["clock_apart_s"] = round(apart_s, 3)
+    if apart_s > seen.limits.clock_s:
+        yield Finding(
+            "clock",
+            "CLOCKS_APART",
+            "critical" if apart_s > 10 * seen.limits.clock_s else "warning",
+            f"This machine's clock and the database's are {apart_s:.1f} s apart. Ficha goes by the database's; what is "
+            "only shown here, and what signs links and tokens, goes by this one.",
+            "Run a time service (chrony, systemd-timesyncd) on both machines.",
+        )
+
+
+async def settings(seen: Seen) -> AsyncIterator[Finding]:
+    found = dict(await seen.database.ask("settings"))
+    for name, (severity, what) in OFF.items():
+        if found.get(name) == "off":
+            remedy = f"Set {name} = on: in postgresql.conf, or see ALTER SYSTEM, ALTER DATABASE and ALTER ROLE … SET."
+            yield Finding("settings", "SETTING_DANGEROUS", severity, f"{name} is off: {what}.", remedy)
+    if found.get("zero_damaged_pages") == "on" or found.get("ignore_checksum_failure") == "on":
+        what = "zero_damaged_pages or ignore_checksum_failure is on: damaged pages are taken for good ones."
+        remedy = "Turn it off, and restore what is damaged from a back-up."
+        yield Finding("settings", "SETTING_DANGEROUS", "critical", what, remedy)
+    if found.get("data_checksums") == "off":
+        yield Finding(
+            "settings",
+            "NO_CHECKSUMS",
+            "note",
+            "The server keeps no checksums of its pages, so a failing disk is noticed late.",
+            "Turn them on with pg_checksums while the server is stopped.",
+        )
+
+
+async def sessions(seen: Seen) -> AsyncIterator[Finding]:
+    limits = seen.limits
+    found = await seen.database.ask("sessions", limits.transaction_s, limits.idle_transaction_s)
+    hidden = sum(kind == "hidden" for kind, *_ in found)
+    long = [row for row in found if row[0] == "long"]
+    idle = [row for row in found if row[0] == "idle"]
+    prepared = [row for row in found if row[0] == "prepared"]
+    for code, rows, words in (
+        ("TRANSACTION_LONG", long, f"open for more than {limits.transaction_s:g} s"),
+        ("TRANSACTION_IDLE", idle, f"idle in a transaction for more than {limits.idle_transaction_s:g} s"),
+    ):
+        if rows:
+            named = "; ".join(f"{who}, {seconds:.0f} s: {query[:60]!r}" for _, who, seconds, query in rows[:SHOWN])
+            yield Finding(
+                "sessions",
+                code,
+                "warning",
+                f"{len(rows)} sessions are {words}: {named}. Dead rows of every table stay until they end, and a "
+                "search by key walks over them.",
+                "End them: SELECT pg_terminate_backend(pid). Set idle_in_transaction_session_timeout for their roles.",
+            )
+    if prepared:
+        yield Finding(
+            "sessions",
+            "TRANSACTION_PREPARED",
+            "warning",
+            f"{len(prepared)} prepared transactions are left open, the oldest for {prepared[0][2]:.0f} s.",
+            "COMMIT PREPARED or ROLLBACK PREPARED each of those in pg_prepared_xacts.",
+        )
+    if hidden:
+        yield Finding(
+            "sessions",
+            "SESSIONS_HIDDEN",
+            "unchecked",
+            f"What {hidden} sessions of other roles do is hidden from this role.",
+            "GRANT pg_monitor TO the role that runs this.",
+        )
+
+
+async def connections(seen: Seen) -> AsyncIterator[Finding]:
+    [(used, most, here, here_most)] = await seen.database.ask("connections")
+    options = seen.database.settings
+    each = options.get("committers", COMMITTERS) + options.get("pool_size", POOL_SIZE) + LISTENERS
+    seen.facts.update(connections=used, connections_most=most, connections_per_process=each)
+    for name, count, limit in (("the server", used, most), ("this database", here, here_most)):
+        if limit <= 0 or count < seen.limits.connections_share * limit:
+            continue
+        is_worst = count >= limit * (1 + seen.limits.connections_share) / 2
+        yield Finding(
+            "connections",
+            "CONNECTIONS_SCARCE",
+            "critical" if is_worst else "warning",
+            f"{count} of the {limit} connections of {name} are in use; each process of Ficha opens up to {each}.",
+            "Raise max_connections (or the limit of the database), make ficha_pool_size in the URL smaller, or put a "
+            "pooler such as PgBouncer before it.",
+        )
+
+
+async def storage(seen: Seen) -> AsyncIterator[Finding]:
+    limits = seen.limits
+    for name, live, dead, vacuumed_s, is_off in await seen.database.ask("tables"):
+        if is_off:
+            yield Finding(
+                "storage",
+                "AUTOVACUUM_OFF",
+                "warning",
+                f"Autovacuum is turned off for the table {name}, so its dead rows stay.",
+                f"ALTER TABLE ficha.{name} RESET (autovacuum_enabled).",
+            )
+        if dead > limits.dead_rows and dead > live:
+            when = "never" if vacuumed_s is None else f"{vacuumed_s:.0f} s ago"
+            yield Finding(
+                "storage",
+                "DEAD_ROWS",
+                "warning",
+                f"The table {name} has {dead} dead rows and {live} live ones; it was last vacuumed {when}.",
+                f"See above for long transactions and slots that keep them alive; else VACUUM ficha.{name}, and give "
+                "autovacuum more workers.",
+            )
+
+
+async def disk(seen: Seen) -> AsyncIterator[Finding]:
+    limits = seen.limits
+    for name, is_active, held, status in await seen.database.ask("slots"):
+        is_lost = status in ("lost", "unreserved")
+        if is_lost or held > limits.slot_wal_bytes:
+            state = "in use" if is_active else "used by nobody"
+            yield Finding(
+                "disk",
+                "SLOT_HOLDS_WAL",
+                "critical" if is_lost else "warning",
+                f"The replication slot {name}, {state}, holds back {size(held)} of WAL"
+                + (" and has lost what it needs." if is_lost else ", which grows until the disk is full."),
+                f"See that its reader runs again; if it is gone: SELECT pg_drop_replication_slot('{name}'). "
+                "max_slot_wal_keep_size bounds what slots may hold.",
+            )
+    [(failed, fails_now)] = await seen.database.ask("archiver")
+    if fails_now:
+        yield Finding(
+            "disk",
+            "ARCHIVING_FAILS",
+            "critical",
+            f"PostgreSQL could not archive its WAL ({failed} failures, the last one after the last success): it keeps "
+            "all of it, and a restore to a point in time ends before that.",
+            "See the server's log for what archive_command says.",
+        )
+    [(wal,)] = await seen.database.ask("wal_size")
+    seen.facts["wal_bytes"] = wal
+    if wal > limits.wal_bytes:
+        yield Finding(
+            "disk",
+            "WAL_LONG",
+            "warning",
+            f"The server's WAL has {size(wal)}.",
+            "Look for slots and archiving above; else max_wal_size and wal_keep_size allow as much.",
+        )
+    [(is_local, folder)] = await seen.database.ask("data_folder")
+    if is_local and folder is not None and os.path.isdir(folder):  # noqa: ASYNC240 (one look at a local disk)
+        for finding in free_space("disk", folder, "the database", limits):
+            yield finding
+
+
+CHECKS: Any = {
+    "versions": versions,
+    "clock": clock,
+    "settings": settings,
+    "sessions": sessions,
+    "connections": connections,
+    "storage": storage,
+    "disk": disk,
+}

@@ -1,0 +1,210 @@
+"""Settings of the application, the file and the server that are dangerous, and what cannot be looked at."""
+
+from __future__ import annotations
+
+import os
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import apsw
+import asyncpg
+import pytest
+
+from ficha import Ficha
+from ficha.doctor import DoctorReport, Finding, examine
+from ficha.doctor.findings import size
+from tests.doctor.conftest import Deployment
+
+on_sqlite = pytest.mark.parametrize("deployment", ["sqlite"], indirect=True)
+on_postgresql = pytest.mark.parametrize("deployment", ["postgresql"], indirect=True)
+own_postgresql = pytest.mark.parametrize("own", ["postgresql"], indirect=True)
+
+
+async def codes(app: Ficha) -> set[str]:
+    return {finding.code for finding in (await examine(app)).findings}
+
+
+async def test_settings_of_the_application_that_are_missing_or_open_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FICHA_SECRET", raising=False)
+    url = f"sqlite:///{tmp_path / 'ficha.db'}"
+    assert "SECRET_MISSING" in await codes(Ficha(url))
+    monkeypatch.setenv("FICHA_SECRET", "short")
+    assert "SECRET_SHORT" in await codes(Ficha(url))
+    monkeypatch.setenv("FICHA_SECRET", "")
+    monkeypatch.setenv("FICHA_SECRET_FILE", str(tmp_path / "none"))
+    with pytest.raises(ValueError, match="FICHA_SECRET_FILE"):
+        Ficha(url)
+    monkeypatch.delenv("FICHA_SECRET_FILE")
+    good = {"secret": "qPzR7mWk2vXb9nLs4tYc8hJd3gFa6eUi"}
+    assert "SECRET_MISSING" not in await codes(Ficha(url, **good))  # type: ignore[arg-type]
+    assert "PUBLIC_URL_NOT_HTTPS" in await codes(Ficha(url, public_url="http://shop.example"))
+    assert "PUBLIC_URL_NOT_HTTPS" not in await codes(Ficha(url, public_url="https://shop.example"))
+    assert "PUBLIC_URL_NOT_HTTPS" not in await codes(Ficha(url, public_url="http://localhost:8000"))
+    assert "LEASE_SHORT" in await codes(Ficha(url, lease_s=10, heartbeat_s=4))
+
+
+async def test_what_cannot_be_reached_or_looked_at_is_told(tmp_path: Path) -> None:
+    for url in ("memory:", f"sqlite:///{tmp_path / 'none.db'}", f"postgresql://user:hush@/x?host={tmp_path}"):
+        report = await examine(Ficha(url, secret="qPzR7mWk2vXb9nLs4tYc8hJd3gFa6eUi"))  # noqa: S106
+        assert ([finding.code for finding in report.findings], report.exit_code) == (["DATABASE_NOT_REACHED"], 3)
+        assert "hush" not in str(report)
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_the_worst_decides_the_exit_code() -> None:
+    for severities, code in (
+        ((), 0),
+        (("note",), 0),
+        (("note", "warning"), 1),
+        (("warning", "unchecked"), 3),
+        (("unchecked", "critical", "warning"), 2),
+    ):
+        found = [Finding("g", "C", severity, "what", "do") for severity in severities]  # type: ignore[arg-type]
+        assert DoctorReport(database="d", facts={}, checked=[], findings=found, reads=0).exit_code == code
+    assert [size(n) for n in (0, 999, 1_500, 25_000_000, 3e12)] == [
+        "0 bytes",
+        "999 bytes",
+        "1.5 kB",
+        "25 MB",
+        "3000 GB",
+    ]
+
+
+@on_sqlite
+async def test_the_settings_of_an_sqlite_file(deployment: Deployment) -> None:
+    path = deployment.url.removeprefix("sqlite:///")
+    os.chmod(path, 0o644)
+    assert (await deployment.findings())["FILE_OPEN_TO_OTHERS"].severity == "warning"
+    os.chmod(path, 0o600)
+    await deployment.execute("PRAGMA journal_mode = delete")
+    assert "journal mode delete" in (await deployment.findings())["SQLITE_NOT_WAL"].what
+    async with deployment.app:
+        pass
+    assert await deployment.findings() == {}
+
+
+@on_sqlite
+async def test_a_long_wal_is_told_until_the_reader_is_gone(deployment: Deployment) -> None:
+    reader = apsw.Connection(deployment.url.removeprefix("sqlite:///"))
+    reader.execute("BEGIN; SELECT count(*) FROM accounts").fetchall()
+    async with deployment.app as app:
+        for n in range(20):
+            await app.open_account(f"ana{n}", plan="open")
+    assert "WAL_LONG" in await deployment.findings(wal_bytes=10_000)
+    assert "WAL_LONG" not in await deployment.findings()
+    reader.close()
+    async with deployment.app:
+        pass
+    assert "WAL_LONG" not in await deployment.findings(wal_bytes=10_000)
+
+
+@asynccontextmanager
+async def connected(url: str):  # type: ignore[no-untyped-def]
+    connection = await asyncpg.connect(url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@on_postgresql
+async def test_transactions_that_stay_open_are_told(deployment: Deployment) -> None:
+    async with connected(deployment.url) as connection:
+        await connection.execute("BEGIN; SELECT 1")
+        found = await deployment.findings(idle_transaction_s=0)
+        assert "idle in a transaction" in found["TRANSACTION_IDLE"].what
+        assert "TRANSACTION_IDLE" not in await deployment.findings()
+        found = await deployment.findings(transaction_s=0)
+        assert "postgres (pid" in found["TRANSACTION_LONG"].what
+    assert not {"TRANSACTION_IDLE", "TRANSACTION_LONG"} & set(
+        await deployment.findings(idle_transaction_s=0, transaction_s=0)
+    )
+
+
+@own_postgresql
+async def test_a_setting_of_the_database_that_risks_money_is_told(own: Deployment) -> None:
+    async with connected(own.url) as connection:
+        name = await connection.fetchval("SELECT current_database()")
+        await connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+        assert "synchronous_commit is off" in (await own.findings())["SETTING_DANGEROUS"].what
+        await connection.execute(f"ALTER DATABASE {name} RESET synchronous_commit")
+        assert "SETTING_DANGEROUS" not in await own.findings()
+        await connection.execute(f"ALTER DATABASE {name} SET zero_damaged_pages = on")
+        assert "damaged pages" in (await own.findings())["SETTING_DANGEROUS"].what
+
+
+@own_postgresql
+async def test_connections_that_run_out_are_told(own: Deployment) -> None:
+    async with connected(own.url) as connection:
+        name = await connection.fetchval("SELECT current_database()")
+        await connection.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 4")
+        async with connected(own.url), connected(own.url):
+            found = (await own.findings())["CONNECTIONS_SCARCE"]
+            assert (found.severity, "4 of the 4 connections" in found.what) == ("critical", True)
+            assert "opens up to 8" in found.what
+        await connection.execute(f"ALTER DATABASE {name} CONNECTION LIMIT -1")
+        assert "CONNECTIONS_SCARCE" not in await own.findings()
+
+
+@own_postgresql
+async def test_dead_rows_and_a_table_without_autovacuum_are_told(own: Deployment) -> None:
+    await own.execute("ALTER TABLE pools SET (autovacuum_enabled = false)")
+    assert "table pools" in (await own.findings())["AUTOVACUUM_OFF"].what
+    await own.execute(
+        "INSERT INTO pools SELECT n::text, 1, NULL, false FROM generate_series(1, 50) n",
+        "DELETE FROM pools",
+        "SELECT pg_stat_force_next_flush()",
+    )
+    assert "pools has 50 dead rows" in (await own.findings(dead_rows=10))["DEAD_ROWS"].what
+    assert "DEAD_ROWS" not in await own.findings(dead_rows=50)
+    await own.execute("ALTER TABLE pools RESET (autovacuum_enabled)", "VACUUM pools")
+    assert not {"AUTOVACUUM_OFF", "DEAD_ROWS"} & set(await own.findings(dead_rows=10))
+
+
+@on_postgresql
+async def test_a_slot_that_holds_wal_is_told(deployment: Deployment) -> None:
+    async with connected(deployment.url) as connection:
+        await connection.execute("SELECT pg_create_physical_replication_slot('doctor_test', true)")
+        try:
+            await connection.execute("SELECT pg_logical_emit_message(true, 'test', repeat('x', 10000))")
+            found = (await deployment.findings(slot_wal_bytes=1_000))["SLOT_HOLDS_WAL"]
+            assert ("doctor_test, used by nobody" in found.what, found.severity) == (True, "warning")
+            assert "SLOT_HOLDS_WAL" not in await deployment.findings()
+        finally:
+            await connection.execute("SELECT pg_drop_replication_slot('doctor_test')")
+    assert "WAL_LONG" in await deployment.findings(wal_bytes=1)
+
+
+@own_postgresql
+async def test_a_role_that_may_not_look_is_told_what_it_needs(own: Deployment) -> None:
+    async with connected(own.url) as connection:
+        name = f"looker_{await connection.fetchval('SELECT current_database()')}"[:60]
+        await connection.execute(f"CREATE ROLE {name} LOGIN BYPASSRLS; GRANT USAGE ON SCHEMA ficha TO {name}")
+        await connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA ficha TO {name}")
+        try:
+            url = own.url.replace("postgres@", f"{name}@")
+            theirs = Deployment(Ficha(url, secret="qPzR7mWk2vXb9nLs4tYc8hJd3gFa6eUi"), url)  # noqa: S106
+            report = await theirs.report()
+            found = {finding.code: finding for finding in report.findings}
+            assert found["NOT_CHECKED"].what.startswith("disk: ")
+            assert "GRANT pg_monitor" in found["NOT_CHECKED"].remedy
+            assert ("SESSIONS_HIDDEN" in found, report.exit_code) == (True, 3)
+            await connection.execute(f"GRANT pg_monitor TO {name}")
+            assert await theirs.findings() == {}
+        finally:
+            await connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+
+@on_postgresql
+async def test_clocks_that_are_apart_are_told(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of this process is what can be set apart without setting the machine's."""
+    import time
+
+    real = time.time_ns
+    monkeypatch.setattr("ficha.doctor.postgres_check.time.time_ns", lambda: real() + 5_000_000_000)
+    assert (await deployment.findings())["CLOCKS_APART"].severity == "warning"
+    assert (await deployment.findings(clock_s=0.1))["CLOCKS_APART"].severity == "critical"
+    monkeypatch.undo()
+    assert "CLOCKS_APART" not in await deployment.findings()
