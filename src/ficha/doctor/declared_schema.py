@@ -45,7 +45,7 @@ class DeclaredSchema(Struct, frozen=True):
 def declared(applied: Iterable[Migration]) -> DeclaredSchema:
     found = DeclaredSchema()
     for migration in applied:
-        text = _COMMENT.sub("", migration.up)
+        text = _COMMENT.sub("", "\n".join(step.text for step in migration.up))
         found.parts.update(_made_by(text))
         for part in [*_dropped_by(text, found.parts)]:
             found.parts.pop(part, None)

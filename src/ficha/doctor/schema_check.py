@@ -143,7 +143,9 @@ def _made(applied: tuple[Migration, ...]) -> dict[tuple[str, str], str]:
     try:
         db.execute(migrations.BOOKKEEPING)
         for migration in applied:
-            db.execute(migration.up)
+            for step in migration.up:
+                if step.way != "batches":
+                    db.execute(step.text)
         return {(kind, name): _plain(text) for kind, name, text in db.execute(_OBJECTS)}
     finally:
         db.close()
