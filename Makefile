@@ -100,6 +100,7 @@ bench: setup ## measure Ficha and its peers
 	$(BIN)/python -m benchmarks.files
 	$(BIN)/python -m benchmarks.callbacks
 	$(BIN)/python -m benchmarks.console
+	$(BIN)/python -m benchmarks.sizes
 
 simulate: setup ## run SEEDS seeds (default 1000) of the simulator, from START on
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --start $(START)
