@@ -85,5 +85,5 @@ def texts() -> dict[str, str]:
     return {
         str(path.relative_to(DEPLOY)): path.read_text()
         for path in sorted(DEPLOY.rglob("*"))
-        if path.is_file() and path.name != ".env"
+        if path.is_file() and path.name != ".env" and path.suffix not in (".pyc", ".png")
     }

@@ -41,7 +41,7 @@ def test_no_file_has_a_secret_or_the_address_of_a_registry() -> None:
     for name, text in texts().items():
         assert not re.search(r"(?i)(password|secret|token)[ \t]*[:=][ \t]*['\"]?[\w-]{12,}", text), name
         for address in re.findall(r"https?://[^\s'\"]+", text):
-            assert re.match(r"http://(127\.0\.0\.1:8000|ficha-server\.ficha\.svc)/", address), f"{name}: {address}"
+            assert re.match(r"http://(127\.0\.0\.1:|ficha-server\.ficha\.svc/)", address), f"{name}: {address}"
 
 
 def test_what_is_asked_for_over_http_is_there() -> None:
