@@ -91,3 +91,34 @@ async def test_workers_that_are_killed_again_and_again_lose_no_job_and_repeat_no
         subprocess.run, command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+@pytest.mark.long_on("postgresql")
+@pytest.mark.req("E6", "B3")
+@pytest.mark.parametrize("jobs", [200, pytest.param(10_000, marks=pytest.mark.long)])
+async def test_a_batch_whose_workers_are_killed_three_times_and_that_is_resumed_has_every_result_and_exact_money(
+    workers: WorkerProcesses, jobs: int
+) -> None:
+    settings = {"lease_s": 1.0, "heartbeat_s": 0.25, "sweep_s": 0.1, "max_recoveries": 50}
+    async with workers.opened_app(credits=2 * jobs, **settings) as app:
+        items = (("quick", {"word": str(number)}) for number in range(jobs))
+        batch = (await app.submit_batch(items, account="ana")).batch_id
+        assert batch is not None
+        for kill in range(1, 4):
+            processes = [workers.start("--concurrency", "5") for _ in range(2)]
+            await until(lambda part=kill: _is_done(app, batch, jobs * part // 5), 300)
+            for worker in processes:
+                worker.kill()
+            # Jobs whose leases have not run out are resumed by the sweeper a second later.
+            assert (await app.resume_batch(batch)).refused == 0
+        workers.start("--concurrency", "5")
+        await until(lambda: _is_done(app, batch, jobs), 300)
+        results = [(job.status, job.result) async for job in app.batch_results(batch)]
+        assert results == [("completed", str(number)) for number in range(jobs)]
+        account = await app.account("ana")
+        assert (account.balance, account.active) == (jobs, 0)
+        assert await app.verify() == []
+
+
+async def _is_done(app: Ficha, batch: str, least: int) -> bool:
+    return (await app.batch(batch)).by_status.get("completed", 0) >= least
