@@ -55,6 +55,8 @@ async def measure(kind: Kind, ended: int, jobs: int, rounds: int) -> dict[str, l
         await migrated(small)
         contents = Contents(0, finished=ended, ended_days=DAYS)
         full = await stack.enter_async_context(filled(kind, contents, ACCOUNTS, say))
+        for line in await sizes(full, ended):
+            say(line)
         empty_app = await stack.enter_async_context(application(small))
         await open_accounts(empty_app, ACCOUNTS)
         full_app = await stack.enter_async_context(application(full))
@@ -68,12 +70,27 @@ async def measure(kind: Kind, ended: int, jobs: int, rounds: int) -> dict[str, l
                 before = await counted(full)
                 began_at = time.perf_counter()
                 await side.ask("start", by_hand=by_hand)
-                found[column].append(await lives(full_app, jobs, f"{column}{number}"))
+                found[column].append(await lives(full_app, jobs, f"c{int(by_hand)}-{number}"))
                 await side.ask("stop")
                 gone = before + jobs - await counted(full)
                 took_s = time.perf_counter() - began_at
                 say(f"{kind.name}, round {number + 1}, {column}: {gone:,} jobs left, {gone / took_s:,.0f}/s")
     return found
+
+
+async def sizes(url: str, ended: int) -> list[str]:
+    """What a job takes in the largest tables, with their indexes."""
+    if not url.startswith("postgresql:"):
+        return []
+    connection = await asyncpg.connect(url)
+    try:
+        rows = await connection.fetch(
+            "SELECT relname, pg_relation_size(oid) AS heap, pg_total_relation_size(oid) AS total FROM pg_class "
+            "WHERE relnamespace = 'ficha'::regnamespace AND relkind = 'r' ORDER BY 3 DESC LIMIT 3"
+        )
+    finally:
+        await connection.close()
+    return [f"{name}: {total / ended:,.0f} bytes a job, {heap / ended:,.0f} of them rows" for name, heap, total in rows]
 
 
 async def counted(url: str) -> int:

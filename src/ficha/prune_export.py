@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import gzip
 import os
-import secrets
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,7 +17,8 @@ from msgspec import Struct
 
 from .core.outcomes import Removal
 from .core.records import Event
-from .engine.views import JobView
+from .engine.views import JobView, moment
+from .ids import new_id
 
 _encoder = msgspec.json.Encoder()
 
@@ -37,8 +36,8 @@ class PruneExport:
     """A new file in a folder, made with the first job that leaves."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}.jsonl.gz"
-        self._path = Path(folder) / name
+        self._folder = Path(folder)
+        self._path = self._folder
         self._out: BinaryIO | None = None
 
     @property
@@ -46,16 +45,17 @@ class PruneExport:
         """None while nothing was written."""
         return None if self._out is None else str(self._path)
 
-    def write(self, jobs: Iterable[ExportedJob]) -> None:
-        """Returns when they are on the disk."""
+    def write(self, jobs: Iterable[ExportedJob], now: int) -> None:
+        """Returns when they are on the disk; the file's name begins with the time of the first."""
         lines = b"".join(_encoder.encode(job) + b"\n" for job in jobs)
         if not lines:
             return
         if self._out is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._path = self._folder / f"{moment(now):%Y%m%dT%H%M%SZ}-{new_id()[-8:]}.jsonl.gz"
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             self._out = os.fdopen(descriptor, "wb")
-            _flush_folder(self._path.parent)
+            _flush_folder(self._folder)
         self._out.write(gzip.compress(lines))
         self._out.flush()
         os.fsync(self._out.fileno())

@@ -100,6 +100,7 @@ class SyncOperations:
     ledger = plain(AllOperations.ledger)
     erase = plain(AllOperations.erase)
     prune = plain(AllOperations.prune)
+    prune_step = plain(AllOperations.prune_step)
     claim = plain(AllOperations.claim)
     claim_job = plain(AllOperations.claim_job)
     wait_for_work = plain(AllOperations.wait_for_work)

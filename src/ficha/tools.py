@@ -17,10 +17,10 @@ from .core.payload import Dedupe
 from .core.policy import MAX_AMOUNT, MAX_PROVIDER_COST, millionths, split
 from .core.records import JobSpec
 from .core.visibility import Audience
+from .job_files import FoundFiles, JobFile
 from .providers import Provider
 
 if TYPE_CHECKING:
-    from .job_files import FoundFiles
     from .payload_schema import Payload
 
 log = logging.getLogger("ficha.tools")
@@ -107,6 +107,11 @@ class Tool(Struct, frozen=True, kw_only=True):
     def takes_payloads(self) -> bool:
         """Whether a handler of several jobs asks for their payloads beside them."""
         return self.payload.is_item
+
+    def files_named(self, text: str) -> tuple[str, ...]:
+        """The ids of the files that a payload names. Raises PayloadMismatch if the payload does not fit any more."""
+        self.arguments(text, found := FoundFiles(JobFile))
+        return found.ids
 
     def arguments(self, text: str, found: FoundFiles | None = None) -> Any:
         """What the handler gets for a payload: its keyword arguments, with the defaults; or, if it takes several jobs

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from ficha import Ficha, File, InvalidState, JobContext, Keep, NotFound, PruneCount, Retention
+from ficha.core.commands import Command, PruneJobs
 from ficha.store.base import GetState
 from tests.support.shop import World, balance, ledger
 
@@ -262,3 +263,68 @@ async def test_the_process_that_leads_prunes_by_itself_unless_it_must_not(
     for terms in (Retention(jobs=5, by_itself=False), Retention()):
         other = await world.open(retention=terms)
         assert other.engine.sweeper.prune is None
+
+
+async def test_a_prune_that_is_killed_goes_on_and_all_that_left_was_written_down(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ficha.operations.retention.PAGE", 2)
+    app = await opened(world, Retention(jobs=5))
+    ids = {await completed(app, image=f"cat {number}") for number in range(5)}
+    world.clock.advance(7 * DAY)
+    call, calls, dies_at = app.engine.call, 0, 0
+
+    class Killed(Exception):
+        pass
+
+    async def dying(command: Command) -> Any:
+        nonlocal calls
+        calls += 1
+        outcome = await call(command)
+        if calls == dies_at:
+            raise Killed
+        return outcome
+
+    monkeypatch.setattr(app.engine, "call", dying)
+    deaths = 0
+    while True:
+        calls, dies_at = 0, dies_at + 1
+        try:
+            await app.prune(export=tmp_path / "gone")
+        except Killed:
+            deaths += 1
+            assert await app.verify() == []
+        else:
+            break
+    assert deaths > 1
+    assert (await app.jobs(account="ana")).items == []
+    assert exported(tmp_path / "gone") == ids
+
+
+def exported(folder: Path) -> set[str]:
+    return {json.loads(line)["job"]["id"] for path in folder.iterdir() for line in gzip.open(path)}
+
+
+async def test_a_batch_that_is_joined_while_its_last_jobs_leave_stays(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = await opened(world, Retention(jobs=5))
+    receipt = await app.submit_batch([("upscale", {"image": "x"})], account="ana")
+    assert receipt.batch_id is not None
+    await app.cancel(receipt.job_id)
+    world.clock.advance(7 * DAY)
+    call, joined = app.engine.call, False
+
+    async def joining(command: Command) -> Any:
+        """The batch gets one more job between the look at it and its removal."""
+        nonlocal joined
+        if isinstance(command, PruneJobs) and not joined:
+            joined = True
+            await app.submit("upscale", {"image": "y"}, account="ana", batch=receipt.batch_id)
+        return await call(command)
+
+    monkeypatch.setattr(app.engine, "call", joining)
+    report = await app.prune()
+    assert (joined, report.batches, sum(one.count for one in report.jobs)) == (True, 0, 1)
+    assert (await app.batch(receipt.batch_id)).by_status == {"queued": 1}
+    assert await app.verify() == []

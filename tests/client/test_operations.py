@@ -14,7 +14,7 @@ OPERATIONS = {
     for name in dir(Client)
     if isinstance(found := inspect.getattr_static(Client, name), operation | iteration)
 }
-ONLY_HERE = {"active_job", "download", "job_token", "read_file", "submit_and_wait", "tools", "watch"}
+ONLY_HERE = {"export_batch", "active_job", "download", "job_token", "read_file", "submit_and_wait", "tools", "watch"}
 OWN_ARGUMENTS = {"begin_upload", "upload"}
 """A key knows its account, and a path its name."""
 NOT_OVER_HTTP = {
@@ -28,6 +28,7 @@ NOT_OVER_HTTP = {
     **{name: {"account"} for name in ("complete_upload", "file", "file_link", "remove_file")},
     "release": {"account"},
     "remove_work": {"account"},
+    "prune": {"export"},  # A folder of this machine.
     "resume_batch": {"account"},
 }
 
@@ -54,7 +55,7 @@ def test_every_operation_is_there() -> None:
     of_hooks |= {"forget_old_deliveries"}
     of_hooks |= {"due_bulk_acts", "hold_bulk_act", "next_bulk_jobs", "advance_bulk_act", "wait_for_bulk_acts"}
     of_storage = {"link_with", "receive", "stored_file", "save_result", "keep_result", "sweep_files"}
-    of_storage |= {"files_of", "open_file", "url_of", "save_file"}
+    of_storage |= {"files_of", "open_file", "url_of", "save_file", "prune_step"}
     of_polls = {"due_polls", "hold_poll", "end_poll", "wait_for_polls", "finish_awaiting", "payload_of", "kept_word"}
     of_polls |= {"accepted_ref", "receive_callback"}
     assert inner - of_workers - of_hooks - of_storage - of_polls - not_over_http == set(OPERATIONS) - ONLY_HERE

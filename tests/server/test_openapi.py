@@ -9,7 +9,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from ficha.core.codes import CODES
-from ficha.core.commands import CloseAccount, Submit
+from ficha.core.commands import Submit
 from ficha.core.rules import RULES
 from ficha.server import Settings, asgi
 from ficha.server.examples import EXAMPLES
@@ -92,9 +92,6 @@ def test_a_route_tells_exactly_the_codes_that_it_can_refuse_with(route: APIRoute
         # What would refuse the submit is told in the quote; only an account that is not there refuses the quote too,
         # and a payload that does not fit its tool.
         can -= set(RULES[Submit].refuses) - {"INVALID_PAYLOAD", "NOT_FOUND"}
-    if route.path in ("/api/admin/prune", "/api/admin/accounts/{account:ficha_name}/erase"):
-        # What is refused of one of the many jobs, because somebody else changed it meanwhile, is passed over.
-        can &= set(RULES[CloseAccount].refuses) | {"INVALID_ARGUMENT"} if route.path.endswith("/erase") else set()
     if isinstance(guard_of(route), OwnPages):
         # Its guard refuses pages of other origins; and a sign-in authenticates, as other guards do.
         can |= {"FORBIDDEN", *(GUARDED if route.path == "/api/sign-in" else ())}

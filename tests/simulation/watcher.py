@@ -19,13 +19,16 @@ from ficha.core import outcomes as o
 from ficha.core.audit import SYSTEM
 from ficha.core.dataset import State
 from ficha.core.history import history
-from ficha.core.policy import MILLISECOND, SECOND, Policy
+from ficha.core.policy import CLOSED_PLAN, MILLISECOND, SECOND, Plan, Policy
 from ficha.core.records import Awaiting, Entry, Event, Job, Leased, Parked, Ready
 from ficha.core.snapshot import Changes, JobChange
 from ficha.core.states import FINAL
 
 from .database import Database, Transaction
 from .trace import Trace
+
+CLOSED: Final = Plan(CLOSED_PLAN, max_active=0)
+"""The plan of an account that was erased."""
 
 
 class Watcher:
@@ -236,7 +239,7 @@ class Watcher:
             return
         now = transaction.snapshot.now
         for account in transaction.changes.accounts:
-            plan = self._policy.plans[account.plan]
+            plan = self._policy.plans.get(account.plan, CLOSED)
             before = transaction.snapshot.accounts.get(account.id)
             admitted, active = (0, 0) if before is None else (before.admitted, before.active)
             if plan.max_running is not None and admitted < account.admitted > plan.max_running:
@@ -281,8 +284,26 @@ class Watcher:
             State(jobs=jobs, events=[event for job_id in jobs for event in self._events_of[job_id]])
         )
         for job in jobs.values():
-            if history(job, self._database.history.get(job.id, ())) != self._events_of[job.id]:
+            told = history(job, self._database.history.get(job.id, ())) if job.id in state.jobs else None
+            if told is not None and told != self._events_of[job.id]:
                 yield f"the rows of job {job.id} do not tell its history"
+        yield from self._left(changes)
+
+    def _left(self, changes: Changes) -> Iterator[str]:
+        """Jobs that have ended may leave; afterwards the books hold as without them."""
+        for job_id in changes.forgotten_jobs:
+            ended = self._ended.get(job_id)
+            if ended is None:
+                yield f"job {job_id} left before it ended"
+                continue
+            del self._jobs_of[ended.account_id][job_id]
+            self._events_of.pop(job_id, None)
+        gone = (self._ended.get(job_id) for job_id in changes.forgotten_jobs)
+        for account_id in sorted({job.account_id for job in gone if job is not None}):
+            account, entries = self._database.state.accounts[account_id], self._entries_of[account_id]
+            yield from invariants.violations(
+                State(accounts={account_id: account}, jobs=self._jobs_of[account_id], entries=entries)
+            )
 
 
 def _end(command: Any, outcome: Any) -> str | None:

@@ -22,7 +22,7 @@ import ficha.worker.collector
 import ficha.worker.due_runner
 from ficha.core.figures import CURSOR
 from ficha.core.invariants import uncounted_runs, violations
-from ficha.core.records import FigureCursor
+from ficha.core.records import Delivery, FigureCursor, File
 from ficha.core.states import FINAL
 from ficha.core.webhooks import OPERATOR
 from ficha.store.base import StoreError
@@ -93,6 +93,7 @@ class World:
         self.has_outside = has_outside(seed)
         """Whether there are providers that tools call, and receivers of webhooks. Its chance is its own, so that other
         worlds stay as they are."""
+        self.leavers = stream("leavers")
         self.visits = stream("visits")
         self.has_visits = has_visits(seed)
         """Whether pages come and go, and an operator gives money back."""
@@ -236,7 +237,34 @@ class World:
         state = self.database.state
         for sentence in (*violations(state), *uncounted_runs(state), *wrong_figures(state)):
             self.trace.fail(sentence)
+        if erases(self._seed):
+            await self._erase(operator, accounts)
         await self._close()
+
+    async def _erase(self, operator: Operator, accounts: list[str]) -> None:
+        """People leave, while processes crash: all that was theirs goes, whatever is killed, and the money stays."""
+        before = {(entry.account_id, entry.number): entry.amount for entry in self.database.state.entries}
+        crashes = asyncio.create_task(self._crashes())
+        leaving = accounts[: self.leavers.randint(1, len(accounts))]
+        for account in leaving:
+            await operator.insist(lambda app, account=account: app.erase(account))
+        crashes.cancel()
+        await self._settle()
+        state = self.database.state
+        after = {(entry.account_id, entry.number): entry.amount for entry in state.entries}
+        if {name: after.get(name) for name in before} != before:
+            self.trace.fail("an erasure changed the ledger")
+        for sentence in violations(state):
+            self.trace.fail(sentence)
+        rows = [*state.jobs.values(), *state.keys.values(), *state.reservations.values(), *state.batches.values()]
+        for row in (*rows, *state.of(File).values(), *state.of(Delivery).values()):
+            if row.account_id in leaving and getattr(row, "state", None) != "removed":
+                self.trace.fail(f"{row} is left of an account that was erased")
+
+    async def _crashes(self) -> None:
+        while True:
+            await asyncio.sleep(self.leavers.expovariate(2.0))
+            self._crash()
 
     def _providers(self, servers: list[Machine], watcher: Watcher, history: History) -> ProviderWatcher:
         """The providers of this world, and whoever watches what becomes of their jobs."""
@@ -359,6 +387,13 @@ class World:
         providers.healed_at = self.loop.now
         self.database.slowness = 1.0
         self.database.falls_for_s = None
+        await self._settle()
+        for pool in POOLS:
+            await operator.insist(lambda app, pool=pool: app.resume_pool(pool.name))
+            await operator.insist(lambda app, pool=pool: app.resize_pool(pool.name, None))
+
+    async def _settle(self) -> None:
+        """Waits until every process is up, and no call is under way."""
         for machine in self.machines:
             machine.process.fuse = 0
             machine.go_on(machine.process)
@@ -370,9 +405,6 @@ class World:
             if self.loop.now > ends_at:
                 self.trace.fail("a process does not start, or a call is never answered")
             await asyncio.sleep(0.1)
-        for pool in POOLS:
-            await operator.insist(lambda app, pool=pool: app.resume_pool(pool.name))
-            await operator.insist(lambda app, pool=pool: app.resize_pool(pool.name, None))
 
     async def _wait(self) -> None:
         ends_at = self.loop.now + PATIENCE_S
@@ -439,6 +471,11 @@ def has_outside(seed: int) -> bool:
 def has_visits(seed: int) -> bool:
     """Whether pages come and go in this seed."""
     return _stream(seed, "visits").random() < 0.4
+
+
+def erases(seed: int) -> bool:
+    """Whether accounts are erased at the end of this seed."""
+    return _stream(seed, "erasures").random() < 0.4
 
 
 def has_hooks(seed: int) -> bool:

@@ -136,7 +136,7 @@ def erase(
         f"All jobs, files, keys and webhooks of {account} are removed, and it is closed for good. Go on?", err=True
     ):
         raise typer.Exit(1)
-    erased = on_backend(app, database, lambda backend: backend.erase(account), needs="settings")
+    erased = on_backend(app, database, lambda backend: backend.erase(account), needs="tools")
     if as_json:
         data(erased)
     else:

@@ -39,8 +39,8 @@ def prune(
             return await backend.prune(dry_run=dry_run, export=export)
         if export is not None:
             raise UsageError("--export needs the database: a server cannot write to this machine")
-        found = await backend.prune(dry_run=dry_run)
-        while found.more:
+        found = await backend.prune(dry_run=dry_run, max_seconds=60.0 if dry_run else 10.0)
+        while found.more and not dry_run:
             found = _sum(found, await backend.prune())
         return found
 
@@ -53,7 +53,7 @@ def prune(
         table(("WHAT", "TOOL", "PLAN", "COUNT"), rows)
     left = "would leave; nothing was changed" if report.dry_run else "left"
     total = sum(one.count for one in report.jobs)
-    echo(f"{total} jobs, results and payloads {left}")
+    echo(f"{total}{' or more' if report.dry_run and report.more else ''} jobs, results and payloads {left}")
     if not report.dry_run:
         echo(f"with them {report.files} files, {report.batches} batches and {report.deliveries} webhook messages")
     if report.exported is not None:

@@ -40,8 +40,9 @@ class AdminMethods(RequestMethods):
         return self.post("/api/system/recover-stuck", SweepReport, harmless=True)
 
     @operation
-    def prune(self, *, dry_run: bool = False, max_seconds: float = 10.0) -> Flow[PruneReport]:
-        """Removes what is due by its age, for so long, or only counts it. Where there is `more`, call it again."""
+    def prune(self, *, dry_run: bool = False, max_seconds: float | None = None) -> Flow[PruneReport]:
+        """Removes what is due by its age, or only counts it, for so long: 10 s unless given, and 60 at most. Where
+        there is `more`, call it again."""
         asked = {"dry_run": dry_run, "max_seconds": max_seconds}
         return self.post("/api/admin/prune", PruneReport, asked, harmless=True)
 

@@ -24,7 +24,6 @@ from ..core.payload import read_json
 from ..core.records import Job, RetentionCursor
 from ..core.retention import LAG, concerns, due, rules_name, walked_ages
 from ..engine.views import Erased, PruneCount, PruneReport
-from ..errors import Refused
 from ..ids import first_id_at
 from ..prune_export import ExportedJob, PruneExport
 from ..store.base import (
@@ -39,16 +38,20 @@ from ..store.base import (
     ListOldJobs,
     ListRowsLeft,
 )
+from ..tools import PayloadMismatch
 from .base import answer
 from .files import IDS_SEARCHED, ids_in
 from .library import MOST_FILES, LibraryOperations
-from .submits import fitting
 from .webhooks import WebhookOperations
 
 T = TypeVar("T")
 
 PAGE: Final = 100
 """Jobs that are looked at, and removed, at a time."""
+COUNTED: Final = 1_000
+"""Jobs that are counted at a time, without their texts."""
+WITH_TEXTS: Final = 10
+"""Jobs whose texts, which may be large, are in memory at a time."""
 TRIES: Final = 3
 """How often a page is tried whose accounts submit more meanwhile; after that their batches are left where they are."""
 EVENTS: Final = 100_000
@@ -91,10 +94,11 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
         The processes of the application do the same by themselves, unless `Retention.by_itself` is off.
 
         dry_run: only counts it. export: a folder, in which what leaves is written to a file first. max_seconds: ends
-            after this time; then `more` says whether something is left.
+            after this time; then `more` says whether something may be left.
         """
         if dry_run:
-            return PruneReport(jobs=(await self._count_ahead()).listed(), dry_run=True)
+            counted, is_whole = await self._count_ahead(max_seconds)
+            return PruneReport(jobs=counted.listed(), dry_run=True, more=not is_whole)
         done, sink = _Counts(), None if export is None else PruneExport(export)
         page_at = began_at = time.monotonic()
         more = False
@@ -110,6 +114,8 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
         finally:
             if sink is not None:
                 await asyncio.to_thread(sink.close)
+        if done.files:
+            await self.sweep_files()
         return PruneReport(
             jobs=done.listed(),
             batches=done.batches,
@@ -220,13 +226,15 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
         is_known = cursor is not None and cursor.rules == rules_name(self.engine.policy.retention)
         return {**cursor.walks} if cursor is not None and is_known else {}
 
-    async def _walked(self, now: int, age: int, after: str | None) -> list[Job]:
-        return await self.engine.store.read(ListOldJobs(after, first_id_at(now - age - LAG), limit=PAGE))
+    async def _walked(self, now: int, age: int, after: str | None, limit: int | None = None) -> list[Job]:
+        bound = first_id_at(now - age - LAG)
+        return await self.engine.store.read(ListOldJobs(after, bound, limit=limit or PAGE))
 
-    async def _count_ahead(self) -> _Counts:
-        """What `prune` would remove. Every part of the way is looked at once: the longer an age, the earlier it
-        ends."""
+    async def _count_ahead(self, max_seconds: float | None) -> tuple[_Counts, bool]:
+        """What `prune` would remove, and whether all of it was counted in time. Every part of the way is looked at
+        once: the longer an age, the earlier it ends."""
         retention, done = self.engine.policy.retention, _Counts()
+        ends_at = None if max_seconds is None else time.monotonic() + max_seconds
         point = await self.engine.store.read(GetRetention(MOST_FILES))
 
         def count(jobs: Sequence[Job]) -> None:
@@ -238,11 +246,13 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
         walks, seen, reached = self._walks(point.cursor), {*point.kept}, ""
         for age in walked_ages(retention):
             after: str | None = max(walks.get(str(age), ""), reached) or None
-            while jobs := await self._walked(point.now, age, after):
+            while jobs := await self._walked(point.now, age, after, COUNTED):
                 count([job for job in jobs if job.id not in seen])
                 after = jobs[-1].id
+                if ends_at is not None and time.monotonic() >= ends_at:
+                    return done, False
             reached = after or ""
-        return done
+        return done, True
 
     # The removal
 
@@ -273,13 +283,13 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
             by_account[job.account_id].append(job)
         batches = {job.batch_id: job.account_id for job in jobs if job.batch_id is not None and with_batches}
         # The counts of submits are read before the batches, so that a submit in between shows.
-        submitted = {owner: await self._submitted(owner) for owner in {*batches.values()}}
+        submitted = {owner: await self._submitted(owner) for owner in dict.fromkeys(batches.values())}
         fuller = await store.read(ListFuller(tuple(batches), ids)) if batches else []
         made: defaultdict[str | None, list[str]] = defaultdict(list)
         for file in await store.read(ListLinkedFiles("job", ids, MOST_FILES)):
             if file.role == "result":
                 made[file.job_id].append(file.id)
-        named = await self._files_named(ids)
+        named = await self._files_named(jobs)
         found = []
         for owner, mine in by_account.items():
             old = tuple(
@@ -299,36 +309,42 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
         account = await self.engine.store.read(GetAccount(owner))
         return 0 if account is None else account.submitted
 
-    async def _files_named(self, ids: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    async def _files_named(self, jobs: Sequence[Job]) -> dict[str, tuple[str, ...]]:
         """The files that the payloads of these jobs name and that there are, by job."""
-        rows = await self.engine.store.read(GetJobs(ids))
-        named = {row.job.id: self._files_in(row.job, row.payload) for row in rows}
-        asked = tuple({file_id for found in named.values() for file_id in found})
-        if not asked:
-            return {}
-        there = {file.id for file in await self.engine.store.read(GetFiles(asked))}
+        asked = [job.id for job in jobs if self._may_name_files(job)]
+        named: dict[str, tuple[str, ...]] = {}
+        for first in range(0, len(asked), WITH_TEXTS):
+            for row in await self.engine.store.read(GetJobs(tuple(asked[first : first + WITH_TEXTS]))):
+                named[row.job.id] = self._files_in(row.job, row.payload)
+        ids = tuple(dict.fromkeys(file_id for found in named.values() for file_id in found))
+        there = {file.id for file in await self.engine.store.read(GetFiles(ids))} if ids else set()
         return {job_id: tuple(one for one in found if one in there) for job_id, found in named.items()}
+
+    def _may_name_files(self, job: Job) -> bool:
+        tool = self.tools.get(job.spec.tool)
+        has_payload = job.payload_removed_at is None and job.removed_at is None
+        return has_payload and (tool is None or tool.payload.has_files)
 
     def _files_in(self, job: Job, payload: str) -> tuple[str, ...]:
         """As the tool reads the payload; where it does so no longer, every text that is an id may be that of a file."""
         tool = self.tools.get(job.spec.tool)
-        if tool is not None and not tool.payload.has_files:
-            return ()
         if tool is not None:
-            with suppress(Refused):
-                return fitting(tool, payload)[1]
+            with suppress(PayloadMismatch):
+                return tool.files_named(payload)
         return tuple(dict.fromkeys(islice(ids_in(read_json(payload)), IDS_SEARCHED)))
 
     async def _export(self, jobs: Sequence[Job], sink: PruneExport, now: int) -> None:
         """Writes what leaves, to the disk."""
         retention = self.engine.policy.retention
-        lines = []
-        for job in jobs:
-            if (what := due(retention, job, now)) is None:
-                continue
-            view = await self.queries.job(job.id)
-            if view is not None:
-                steps = {step.name: Raw(step.result.encode()) for step in await self.queries.steps(job.id)}
-                events = await self.engine.store.read(GetHistory(job.id, 0, EVENTS))
-                lines.append(ExportedJob(what, view, steps, events))
-        await asyncio.to_thread(sink.write, lines)
+        leaving = [(job, what) for job in jobs if (what := due(retention, job, now)) is not None]
+        for first in range(0, len(leaving), WITH_TEXTS):
+            lines = [await self._exported(job, what) for job, what in leaving[first : first + WITH_TEXTS]]
+            await asyncio.to_thread(sink.write, [line for line in lines if line is not None], now)
+
+    async def _exported(self, job: Job, what: Removal) -> ExportedJob | None:
+        """The job with all that belongs to it; None if somebody else has removed it meanwhile."""
+        view = await self.queries.job(job.id)
+        if view is None:
+            return None
+        steps = {step.name: Raw(step.result.encode()) for step in await self.queries.steps(job.id)}
+        return ExportedJob(what, view, steps, await self.engine.store.read(GetHistory(job.id, 0, EVENTS)))

@@ -215,7 +215,7 @@ class SubmitOperations(Operations):
         by_size: bool = False,
     ) -> tuple[int, Iterator[tuple[c.NewJob, int]]]:
         """How many jobs a payload leads to; and a job of each kind, with how many there are, made one by one."""
-        value, files = fitting(tool, text)
+        value, files = _fitting(tool, text)
         plans = tool.plans if by_user else None
         units = 1 if tool.items is None else _passed(tool.units_of(payload, value))
         count = tool.jobs_for(units)
@@ -227,7 +227,7 @@ class SubmitOperations(Operations):
             (self._payload(part), size, jobs) for part, size, jobs in tool.parts(payload, value, units, by_size=by_size)
         )
         return count, (
-            (self._new_job(tool, account, text, *fitting(tool, text), size, labels, plans), jobs)
+            (self._new_job(tool, account, text, *_fitting(tool, text), size, labels, plans), jobs)
             for text, size, jobs in parts
         )
 
@@ -369,7 +369,7 @@ def _hold(outcome: ReservationChanged) -> Hold:
     return hold_view(outcome.reservation, outcome.reservation.created_at, outcome.quota_warnings)
 
 
-def fitting(tool: Tool, text: str) -> tuple[Any, tuple[str, ...]]:
+def _fitting(tool: Tool, text: str) -> tuple[Any, tuple[str, ...]]:
     """The payload as the handler would get it, and the files that it names."""
     found = FoundFiles(JobFile) if tool.payload.has_files else None
     try:

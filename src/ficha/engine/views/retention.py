@@ -19,9 +19,9 @@ class PruneCount(Struct, frozen=True):
 class PruneReport(Struct, frozen=True, kw_only=True):
     """What left by its age, or would leave (`dry_run`).
 
-    jobs: by what left, tool and plan. batches: those whose last jobs left. files: those that left with their jobs, and
-        others whose time was over. deliveries: webhook messages that ended long ago.
-    exported: the file that has what left. more: whether the time was up before the end; another call goes on.
+    jobs: by what left, tool and plan. batches: those whose last jobs left. files: those that left with their jobs.
+    deliveries: webhook messages that ended long ago.
+    exported: the file that has what left. more: whether the time was up before the end; another prune goes on.
     """
 
     jobs: list[PruneCount]

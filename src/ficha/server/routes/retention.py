@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from ...core.commands import CloseAccount
+from ...core.commands import CloseAccount, EraseRows
 from ...engine.views import Erased, PruneReport
 from .. import paths  # noqa: F401 (knows the parameters `…:ficha_name`)
 from .. import wire as s
@@ -27,7 +27,7 @@ async def prune(call: Admin, asked: Annotated[s.PruneBody, body(s.PruneBody)]) -
 
 
 @routes.post("/accounts/{account:ficha_name}/erase", summary="Erase an account")
-@gives(Erased, CloseAccount)
+@gives(Erased, CloseAccount, EraseRows)
 async def erase(call: Admin, account: str) -> Response:
     """Removes a person's data for good, and closes the account. Ledger lines stay, without their reasons. A call that
     was cut off is repeated."""

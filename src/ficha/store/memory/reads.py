@@ -278,7 +278,8 @@ def _get_due(store: MemoryStore, query: q.GetDue) -> q.Due:
             case Awaiting() as outside:
                 return outside.deadline_at <= now or (job.started_at is not None and job.started_at <= old_at)
             case Parked(due_at=int(due_at), behind=behind):
-                is_free = behind is not None and not isinstance(state.jobs[behind].place, HELD)
+                held = None if behind is None else state.jobs.get(behind)
+                is_free = behind is not None and (held is None or not isinstance(held.place, HELD))
                 return due_at <= now or is_free or waits_too_long
             case Ready(ages_at=int(ages_at)):
                 return ages_at <= now or waits_too_long
