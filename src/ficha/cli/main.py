@@ -18,6 +18,7 @@ from . import (
     admin,
     api_keys,
     audit,
+    backup,
     batches,
     bulk,
     dead,
@@ -102,6 +103,7 @@ app.add_typer(migrate.app, name="migrate", rich_help_panel=DATABASE)
 app.command(rich_help_panel=DATABASE)(verify.verify)
 app.command(rich_help_panel=DATABASE)(prune.prune)
 app.command(rich_help_panel=DATABASE)(doctor.doctor)
+app.command(rich_help_panel=DATABASE)(backup.backup)
 
 
 class Debug:
