@@ -36,6 +36,14 @@ class Terminal:
     def press_ctrl_c(self) -> None:
         os.write(self._side, b"\x03")
 
+    def press(self, key: str) -> None:
+        os.write(self._side, key.encode())
+
+    @property
+    def settings(self) -> list[object]:
+        """How the terminal is set: whether it shows what is typed, and the rest."""
+        return termios.tcgetattr(self._side)
+
     def enter(self, text: str) -> None:
         os.write(self._side, f"{text}\n".encode())
 
@@ -57,9 +65,9 @@ class Terminal:
 
 
 @contextmanager
-def terminal(*arguments: str, cwd: Path) -> Iterator[Terminal]:
+def terminal(*arguments: str, cwd: Path, columns: int = 100, **variables: str) -> Iterator[Terminal]:
     ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (24, 100))
+    termios.tcsetwinsize(theirs, (24, columns))
     environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
     process = ForkedProcess(
         None,
@@ -68,7 +76,7 @@ def terminal(*arguments: str, cwd: Path) -> Iterator[Terminal]:
         stdout=theirs,
         stderr=theirs,
         cwd=cwd,
-        env=environment | {"TERM": "xterm-256color"},
+        env=environment | {"TERM": "xterm-256color"} | variables,
         # With a session of its own and this terminal as its, Ctrl-C reaches it as from a keyboard.
         session=True,
     )

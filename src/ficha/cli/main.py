@@ -37,6 +37,7 @@ from . import (
     simulate,
     submit,
     tools,
+    top,
     verify,
     watch,
     webhooks,
@@ -84,6 +85,7 @@ app.command(rich_help_panel=OPERATING)(openapi.openapi)
 app.command(rich_help_panel=OPERATING)(worker.worker)
 app.command(rich_help_panel=OPERATING)(workers.workers)
 app.command(rich_help_panel=OPERATING)(simulate.simulate)
+app.command(rich_help_panel=OPERATING)(top.top)
 app.command(rich_help_panel=OPERATING)(admin.stats)
 app.command(rich_help_panel=OPERATING)(admin.stuck)
 app.command(rich_help_panel=OPERATING)(admin.recover)
