@@ -128,6 +128,7 @@ class Tenant:
             "provider": "loopback",
             "bulk_id": self.job,
             "session": f"of-{self.job}",
+            "schedule": "nightly",
             "token": f"{self.job}.0.signature",
         }
         return things[parameter]
