@@ -92,11 +92,12 @@ class PostgresMigrator:
             while True:
                 async with transaction(connection, "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0"):
                     with speaking(connection):
-                        if await connection.fetchval(_TRY_LOCK):
-                            # It takes the place of that query, whose snapshot would last as long as the transaction.
-                            await connection.execute("SELECT 1")
-                            yield
-                            return
+                        is_mine = await connection.fetchval(_TRY_LOCK)
+                        # It takes the place of that query, whose snapshot would last as long as the transaction.
+                        await connection.execute("SELECT 1")
+                    if is_mine:
+                        yield
+                        return
                 if not is_told:
                     tell("another process is migrating this database: waiting for it")
                 is_told = True
