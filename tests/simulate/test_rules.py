@@ -195,6 +195,12 @@ def test_a_job_with_a_provider_holds_a_slot_and_no_worker() -> None:
     jobs = [arrival(0, f"account-{n}") for n in range(3)]
     found = figures(app, *jobs, workers=[{"pools": ["gpu"], "concurrency": 1}])
     assert (found.waits[0].wait_p50_s, found.waits[0].wait_max_s, found.pools[0].most_held) == (0, 10, 2)
+    # Two jobs become ready at once when their account changes its plan, for a worker that is free for one.
+    plans = shop(Plan("free", max_running=1), Plan("pro"), slots=9)
+    plans.policy = replace(plans.policy, provider_tools=frozenset({"upscale"}))
+    jobs = [arrival(0), arrival(1), arrival(2), arrival(3, plan="pro")]
+    found = figures(plans, *jobs, workers=[{"pools": ["gpu"], "concurrency": 1}])
+    assert (found.waits[0].wait_max_s, found.pools[0].most_held) == (2, 4)
     assert figures(app, arrival(0, run_s=700)).waits[0].failed == 1
     assert figures(app, arrival(0, failures=1)).waits[0].completed == 1
 

@@ -37,7 +37,7 @@ from .output import table as print_table
 def simulate(
     scenarios: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[SCENARIO.toml]...", help="Files with changes; each is compared with today."),
+        typer.Argument(metavar="SCENARIO.toml", help="Files with changes; each is compared with today."),
     ] = None,
     recorded: Annotated[
         str | None,
@@ -77,11 +77,15 @@ def simulate(
 ) -> None:
     """Simulate before you change: replay traffic through the real rules, in virtual time.
 
-    The first scenario is always today: your application as it is declared. Each SCENARIO.toml changes some of it, and
-    so do all --set together. For each the table shows the waits by plan and tool, how much of the pools is used, what
-    is refused, and the credits. Nothing is changed: a database is only read.
+    The first scenario is always today: your application as it is declared.
 
-    ficha simulate --recorded sqlite:///ficha.db --set pools.gpu.slots=5 --set plans.pro.priority=5
+    Each SCENARIO.toml is compared with it, and so are all --set together.
+
+    Shown are the waits by plan, the use of pools, refusals and credits.
+
+    Nothing is changed: a database is only read.
+
+    Example: ficha simulate --recorded sqlite:///ficha.db --set pools.gpu.slots=5
     """
     if (recorded is None) == (synthetic is None):
         raise typer.BadParameter("name the traffic: either --recorded URL|FILE or --synthetic FILE.toml")
@@ -90,7 +94,7 @@ def simulate(
     try:
         declared = application(app, None, "tools")[0]
         wanted = _scenarios(declared, facts, scenarios or [], changes or [])
-        traffic = _traffic(declared, wanted[0], recorded, synthetic, days, seed, save_as)
+        traffic = _traffic(app, wanted[0], recorded, synthetic, days, seed, save_as)
         for text in traffic.notes:
             note(text)
         simulated = [_simulated(scenario, traffic) for scenario in wanted]
@@ -123,7 +127,7 @@ def _scenarios(declared: Ficha, facts: Path | None, paths: Sequence[Path], chang
 
 
 def _traffic(
-    declared: Ficha,
+    app: str | None,
     base: Scenario,
     recorded: str | None,
     synthetic: Path | None,
@@ -135,20 +139,20 @@ def _traffic(
         described = read_description(synthetic, base.policy.plans, base.tools)
         return synthetic_traffic(described, base.tools, seed)
     assert recorded is not None
-    jobs = _recorded_jobs(recorded, days)
+    jobs = _recorded_jobs(app, recorded, days)
     if save_as is not None:
         count = save(jobs, save_as)
         echo(f"{count} jobs are in {save_as}, without names of accounts")
-    return recorded_traffic(jobs, declared.tools)
+    return recorded_traffic(jobs, base.tools, base.policy.plans)
 
 
-def _recorded_jobs(recorded: str, days: float | None) -> list[RecordedJob]:
+def _recorded_jobs(app: str | None, recorded: str, days: float | None) -> list[RecordedJob]:
     if "://" not in recorded:
         jobs = [*read_file(Path(recorded))]
         newest = max((_aware(job.created_at) for job in jobs), default=None)
     else:
         newest = datetime.now(UTC)
-        jobs = on_backend(None, recorded, lambda backend: _read_all(backend, days))
+        jobs = on_backend(app, recorded, lambda backend: _read_all(backend, days), needs="tools")
     if days is None or newest is None:
         return jobs
     return [job for job in jobs if _aware(job.created_at) >= newest - timedelta(days=days)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -111,23 +111,26 @@ def save(jobs: Iterable[RecordedJob], path: Path) -> int:
     return count
 
 
-def recorded_traffic(jobs: Iterable[RecordedJob], tools: Mapping[str, Tool]) -> Traffic:
-    """The traffic of recorded jobs. Where a job's own run is not known, it takes as long as the tool's median run."""
+def recorded_traffic(jobs: Iterable[RecordedJob], tools: Mapping[str, Tool], plans: Container[str]) -> Traffic:
+    """The traffic of recorded jobs of these tools and plans.
+
+    Where a job's own run is not known, it takes as long as the tool's median run.
+    """
     found = _in_order(jobs)
     if not found:
         raise Unusable("the recording has no jobs")
+    left_out: Counter[str] = Counter()
     for job in found:
         if job.tool not in tools:
-            declared = ", ".join(tools)
-            raise Unusable(
-                f"the recording has jobs of the tool {job.tool!r}, which is not declared; declared are: {declared}"
-            )
+            left_out[f"are of tool {job.tool}, which is not declared"] += 1
+        elif job.plan not in plans:
+            left_out[f"are of plan {job.plan}, which is not declared"] += 1
+    found = [job for job in found if job.tool in tools and job.plan in plans]
     runs: dict[str, list[int]] = {}
     for job in found:
         if job.status in ("completed", "failed") and (run_us := _run_us(job, tools[job.tool])) is not None:
             runs.setdefault(job.tool, []).append(run_us)
     medians = {tool: percentile(sorted(known), 0.5) for tool, known in runs.items()}
-    left_out: Counter[str] = Counter()
     arrivals = []
     for job in found:
         if job.status == "completed" and _run_us(job, tools[job.tool]) is None:
@@ -137,9 +140,12 @@ def recorded_traffic(jobs: Iterable[RecordedJob], tools: Mapping[str, Tool]) -> 
         else:
             arrivals.append(_arrival(job, tools[job.tool], medians[job.tool]))
     if not arrivals:
-        raise Unusable("no job of the recording has ended, so nothing is known of how long runs take")
-    notes = tuple(f"left out of the recording: {count} that {why}" for why, count in left_out.items())
-    return Traffic(arrivals, arrivals[0].at, arrivals[-1].at + 1, notes)
+        raise Unusable(f"no job of the recording can be replayed: {'; '.join(_notes(left_out))}")
+    return Traffic(arrivals, arrivals[0].at, arrivals[-1].at + 1, _notes(left_out))
+
+
+def _notes(left_out: Counter[str]) -> tuple[str, ...]:
+    return tuple(f"left out of the recording: {count} that {why}" for why, count in left_out.items())
 
 
 def _in_order(jobs: Iterable[RecordedJob]) -> list[RecordedJob]:

@@ -257,8 +257,9 @@ class _Replay:
         pools = self._noted(now)
         for pool in pools:
             for group in self._groups_of[pool]:
-                if group.free and any(map(self._rows.may_start, group.pools)):
-                    self._claim(group, now)
+                # A provider that takes a job over frees the worker at once, for the next claim.
+                while group.free and any(map(self._rows.may_start, group.pools)) and self._claim(group, now):
+                    pass
 
     def _noted(self, now: int) -> set[str]:
         """The pools in which a job may start now that could not before."""
@@ -301,12 +302,14 @@ class _Replay:
         else:
             flow.cancelled += 1
 
-    def _claim(self, group: _Group, now: int) -> None:
+    def _claim(self, group: _Group, now: int) -> int:
+        """Starts what workers can take, and returns how many jobs that are."""
         claimed = self._rows.decide(Claim(group.name, group.pools, group.free, starts=True), now)
         assert isinstance(claimed, Claimed), claimed
         self._rows.take_changed()
         for lease in claimed.leases:
             self._start(group, lease.job, lease.epoch, lease.deadline_at, now)
+        return len(claimed.leases)
 
     def _start(self, group: _Group, job: Job, epoch: int, deadline_at: int, now: int) -> None:
         group.free -= 1
