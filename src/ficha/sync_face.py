@@ -213,6 +213,7 @@ class SyncOperations:
     stats = plain(AllOperations.stats)
     overview = plain(AllOperations.overview)
     reservations = plain(AllOperations.reservations)
+    count_reservations = plain(AllOperations.count_reservations)
     idempotency_keys = plain(AllOperations.idempotency_keys)
     audit = plain(AllOperations.audit)
     verify = plain(AllOperations.verify)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from .core.outcomes import Refusal
 from .core.payload import CheckedJson, canonical, text_problem
 from .core.policy import DAY, MAX_PROVIDER_COST, millionths
-from .core.records import Status
+from .core.records import ReservationState, Status
 from .declarations import LONGEST_S, name_problem
 from .engine.views import PAGE_BYTES, RANGES, STORED_TEXTS, JobText, OverviewRange, instant, moment
 from .errors import Refused
@@ -275,6 +275,14 @@ def statuses(values: Any) -> tuple[Status, ...]:
     found = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else (values,)
     if isinstance(values, str) or not all(isinstance(value, str) and value in known for value in found):
         raise invalid(f"statuses must be a list of {', '.join(known)}, not {values!r}")
+    return found
+
+
+def reservation_state(value: Any) -> ReservationState | None:
+    """The state to filter by; None for all."""
+    if value is not None and value not in get_args(ReservationState):
+        raise invalid(f"state must be one of {', '.join(get_args(ReservationState))}, not {value!r}")
+    found: ReservationState | None = value
     return found
 
 

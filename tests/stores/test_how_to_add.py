@@ -32,7 +32,7 @@ QUERY = {
     ),
     "store/base/__init__.py": ("from .api_keys import ApiKeyList,", "from .accounts import ListNotes\n"),
     "store/sql/questions.py": (
-        "    q.ListReservations: (t.RESERVATIONS,",
+        "    q.ListJobEntries: (t.ENTRIES,",
         '    q.ListNotes: (t.NOTES, "id DESC", (("account_id", "=", "account_id"), ("id", "<", "before"))),\n',
     ),
     "store/memory/reads.py": (

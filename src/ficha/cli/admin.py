@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 import msgspec
 import typer
 
+from .. import validation as arg
 from ..core.outcomes import Recovered
+from ..core.records import ReservationState
 from ..engine.sweeper import SweepReport
 from ..engine.views import RANGES, FinishView, Hold, JobView, KeyView, Overview, Page
 from ..operations import BoundOperations
@@ -186,6 +188,10 @@ def refund(
 
 def reservations(
     account: Account = None,
+    state: Annotated[
+        str | None, typer.Option(help=f"Only those in this state: {', '.join(get_args(ReservationState))}.")
+    ] = None,
+    count: Annotated[bool, typer.Option("--count", help="Show how many there are in each state instead.")] = False,
     limit: Limit = LIMIT,
     after: After = None,
     app: App = None,
@@ -193,10 +199,18 @@ def reservations(
     as_json: AsJson = False,
 ) -> None:
     """List quota reservations, newest first."""
+    if count:
+        counts = on_backend(app, database, lambda backend: backend.count_reservations(account=account))
+        if as_json:
+            data(counts)
+        else:
+            details({str(name): jobs for name, jobs in counts.items()})
+        return
+    wanted = arg.reservation_state(state)
     list_on_backend(
         app,
         database,
-        lambda backend, cursor, most: backend.reservations(account=account, after=cursor, limit=most),
+        lambda backend, cursor, most: backend.reservations(account=account, state=wanted, after=cursor, limit=most),
         RESERVATIONS,
         after=after,
         limit=limit,
@@ -207,6 +221,7 @@ def reservations(
 
 def idempotency(
     account: Account = None,
+    key: Annotated[str | None, typer.Option("--key", help="Only this one of the account.")] = None,
     limit: Limit = LIMIT,
     after: Annotated[
         str | None, typer.Option("--after", metavar="ACCOUNT/KEY/SCOPE", help="Continue after this one.")
@@ -219,12 +234,12 @@ def idempotency(
 
     async def page(backend: Backend, cursor: str | None, most: int) -> Page[KeyView]:
         if not isinstance(backend, BoundOperations):
-            return await backend.idempotency_keys(account=account, after=cursor, limit=most)
+            return await backend.idempotency_keys(account=account, key=key, after=cursor, limit=most)
         # Neither a key nor a scope contains a slash, so the account may.
         start = None if cursor is None else tuple(cursor.rsplit("/", 2))
         if start is not None and len(start) != 3:
             raise typer.BadParameter(f"write --after ACCOUNT/KEY/SCOPE, not {cursor!r}")
-        keys = await backend.idempotency_keys(account=account, after=start, limit=most)
+        keys = await backend.idempotency_keys(account=account, key=key, after=start, limit=most)
         return Page(keys, "/".join((keys[-1].account, keys[-1].key, keys[-1].scope)) if len(keys) == most else None)
 
     list_on_backend(app, database, page, KEYS, after=after, limit=limit, as_json=as_json, nothing="no idempotency keys")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from .. import validation as arg
 from ..core.outcomes import Discarded, Recovered
 from ..core.pools import CONCURRENCY, COUNTED_READY
+from ..core.records import ReservationState
 from ..engine.sweeper import SweepReport
 from ..engine.views import (
     FinishView,
@@ -163,10 +164,22 @@ class AdminMethods(RequestMethods):
 
     @operation
     def idempotency_keys(
-        self, *, account: str | None = None, after: str | None = None, limit: int = 50
+        self, *, account: str | None = None, key: str | None = None, after: str | None = None, limit: int = 50
     ) -> Flow[Page[KeyView]]:
-        """A page of idempotency keys and what they led to, by account, key and scope."""
-        return self.get("/api/admin/idempotency-keys", Page[KeyView], account=account, cursor=after, limit=limit)
+        """A page of idempotency keys and what they led to, by account, key and scope; with a `key`, only that one of
+        the account."""
+        path = "/api/admin/idempotency-keys"
+        return self.get(path, Page[KeyView], account=account, key=key, cursor=after, limit=limit)
+
+    @operation
+    def count_reservations(self, *, account: str | None = None) -> Flow[dict[ReservationState, int]]:
+        """How many reservations are in each state now, of one account or of all."""
+        found = yield from self.get("/api/admin/reservations/counts", _StateCounts, account=account)
+        return found.by_state
+
+
+class _StateCounts(Struct, frozen=True):
+    by_state: dict[ReservationState, int]
 
 
 def _day(given: date | None) -> str | None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import validation as arg
+from ..core.records import ReservationState
 from ..core.states import FINAL
 from ..engine.views import (
     EventView,
@@ -195,10 +196,16 @@ class JobMethods(RequestMethods):
 
     @operation
     def reservations(
-        self, *, account: str | None = None, after: str | None = None, limit: int = 50
+        self,
+        *,
+        account: str | None = None,
+        state: ReservationState | None = None,
+        after: str | None = None,
+        limit: int = 50,
     ) -> Flow[Page[Hold]]:
-        """A page of reservations, newest first."""
-        return self.get("/api/reservations", Page[Hold], account=account, cursor=after, limit=limit)
+        """A page of reservations, newest first; with a `state`, of those that are in it now."""
+        wanted = arg.reservation_state(state)
+        return self.get("/api/reservations", Page[Hold], account=account, state=wanted, cursor=after, limit=limit)
 
 
 def _request(

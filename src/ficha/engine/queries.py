@@ -14,7 +14,19 @@ from ..core.alerts import LATE_MS
 from ..core.invariants import violations
 from ..core.policy import DAY
 from ..core.pools import WaitReason, why_not_yet, why_waiting
-from ..core.records import Account, DeliveryState, File, FileUsage, Job, Pool, Ready, Rollup, Status, Step
+from ..core.records import (
+    Account,
+    DeliveryState,
+    File,
+    FileUsage,
+    Job,
+    Pool,
+    Ready,
+    ReservationState,
+    Rollup,
+    Status,
+    Step,
+)
 from ..store import base as q
 from . import views as v
 from .event_tail import account_events, first_place, job_events
@@ -206,13 +218,18 @@ class Queries:
     async def steps(self, job_id: str) -> list[Step]:
         return await self._reader.read(q.ListSteps(job_id))
 
-    async def reservations(self, account_id: str | None, before: str | None, limit: int) -> v.Page[v.Hold]:
-        """A page of reservations, newest first."""
-        found = await self._reader.read(q.ListReservations(account_id, before, limit))
-        now = q.wall_clock()
+    async def reservations(
+        self, account_id: str | None, before: str | None, limit: int, state: ReservationState | None = None
+    ) -> v.Page[v.Hold]:
+        """A page of reservations, newest first; with a state, of those that are in it now."""
+        now = q.wall_clock() if state is None else await self.now()
+        found = await self._reader.read(q.ListReservations(account_id, before, limit, state, now))
         uploads = await self._linked_files("reservation", [held.id for held in found])
         views = (v.hold_view(held, now, uploads=tuple(uploads.get(held.id, ()))) for held in found)
         return self._page(views, limit, lambda hold: hold.id)
+
+    async def count_reservations(self, account_id: str | None) -> dict[ReservationState, int]:
+        return await self._reader.read(q.CountReservations(await self.now(), account_id))
 
     async def files(self, query: q.ListFiles) -> v.Page[v.FileView]:
         """A page of files, newest first."""
@@ -243,12 +260,18 @@ class Queries:
         """How many files the account has, and their bytes together."""
         return await self._reader.read(q.GetFileUsage(account_id))
 
-    async def keys(self, account_id: str | None, after: tuple[str, str, str] | None, limit: int) -> list[v.KeyView]:
-        return [v.key_view(key) for key in await self._reader.read(q.ListKeys(account_id, after, limit))]
+    async def keys(
+        self, account_id: str | None, after: tuple[str, str, str] | None, limit: int, key: str | None = None
+    ) -> list[v.KeyView]:
+        return [v.key_view(found) for found in await self._reader.read(q.ListKeys(account_id, after, limit, key))]
 
-    async def batch(self, batch_id: str) -> v.BatchView | None:
+    async def batch(self, batch_id: str, *, by_checkpoint: bool = False) -> v.BatchView | None:
         counts = await self._reader.read(q.GetBatch(batch_id))
-        return None if counts is None else v.batch_view(counts)
+        if counts is None:
+            return None
+        if not by_checkpoint:
+            return v.batch_view(counts)
+        return v.batch_view(counts, await self._reader.read(q.CountCheckpoints(batch_id)))
 
     async def batches(self, query: q.ListBatches) -> v.Page[v.BatchView]:
         """A page of batches, newest first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import get_args
 
 from msgspec.structs import replace
 
@@ -20,7 +21,7 @@ from ..core.outcomes import (
 )
 from ..core.policy import MILLISECOND
 from ..core.pools import CONCURRENCY, COUNTED_READY, COUNTED_READY_MOST
-from ..core.records import Pool
+from ..core.records import Pool, ReservationState
 from ..core.refusals import no_pool
 from ..engine.sweeper import SweepReport
 from ..engine.views import (
@@ -168,23 +169,45 @@ class AdminOperations(FileOperations):
         return await self.queries.overview(arg.overview_range(range), self.engine.policy.stuck_ms)
 
     async def reservations(
-        self, *, account: str | None = None, after: str | None = None, limit: int = 50
+        self,
+        *,
+        account: str | None = None,
+        state: ReservationState | None = None,
+        after: str | None = None,
+        limit: int = 50,
     ) -> Page[Hold]:
-        """A page of reservations, newest first."""
+        """A page of reservations, newest first; with a `state`, of those that are in it now."""
         return await self.queries.reservations(
             arg.optional_name(account, "an account"),
             None if after is None else arg.job_id(after, "reservation"),
             arg.count(limit, "limit", self.limits.page_items),
+            arg.reservation_state(state),
         )
 
+    async def count_reservations(self, *, account: str | None = None) -> dict[ReservationState, int]:
+        """How many reservations are in each state now, of one account or of all."""
+        found = await self.queries.count_reservations(arg.optional_name(account, "an account"))
+        return {state: found.get(state, 0) for state in get_args(ReservationState)}
+
     async def idempotency_keys(
-        self, *, account: str | None = None, after: tuple[str, str, str] | None = None, limit: int = 50
+        self,
+        *,
+        account: str | None = None,
+        key: str | None = None,
+        after: tuple[str, str, str] | None = None,
+        limit: int = 50,
     ) -> list[KeyView]:
-        """Idempotency keys, by account, key and scope, after those three."""
+        """Idempotency keys, by account, key and scope, after those three.
+
+        key: only this one of the account: that of a submit, and that of a grant.
+        """
+        if key is not None and account is None:
+            raise arg.invalid("an idempotency key is its account's own: name the account too")
         return await self.queries.keys(
             arg.optional_name(account, "an account"),
             arg.key_cursor(after),
             arg.count(limit, "limit", self.limits.page_items),
+            None if key is None else arg.key(key),
         )
 
     async def audit(

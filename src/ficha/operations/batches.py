@@ -79,10 +79,10 @@ class BatchOperations(SubmitOperations):
             digest.update(f"{tool.name}\n{text}\n".encode())
             yield from self._kinds(tool, request.account, item.payload, text, labels, by_user)[1]
 
-    async def batch(self, batch_id: str) -> BatchView:
-        """A batch with its jobs by status and how far it is."""
+    async def batch(self, batch_id: str, *, by_checkpoint: bool = False) -> BatchView:
+        """A batch with its jobs by status and how far it is; and, if asked for, the active ones by checkpoint."""
         asked = arg.job_id(batch_id, "batch")
-        view = await self.queries.batch(asked)
+        view = await self.queries.batch(asked, by_checkpoint=by_checkpoint)
         if view is None:
             raise Refused.of(no_batch(asked))
         return view

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Raw, Struct
 
 from ..core.policy import MAX_PROVIDER_COST
-from ..core.records import ApiKeyScope, BulkVerb, Status
+from ..core.records import ApiKeyScope, BulkVerb, ReservationState, Status
 from ..core.webhooks import WebhookEvent
 from ..engine.views import AccountView, JobView, PoolView, Receipt
 from ..job_search import JOB_SEARCH_LENGTH
@@ -30,6 +30,13 @@ class SubmitAnswer(Receipt, frozen=True, kw_only=True):
 
 class ReasonBody(Body, frozen=True):
     reason: str | None = None
+
+
+class ReservationCounts(Struct, frozen=True, kw_only=True):
+    """Reservations by their state now."""
+
+    by_state: dict[ReservationState, int]
+    total: int
 
 
 class RunScheduleBody(Body, frozen=True, kw_only=True):

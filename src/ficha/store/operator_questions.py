@@ -4,11 +4,13 @@ SQL stores answer them alike."""
 # ruff: noqa: S608 (texts are put together from names of our own; values are always parameters)
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..core.records import Event, Status
+from ..core.records import Event, Reservation, ReservationState, Status
 from ..core.runs import TELL_OF_RUNS
+from ..core.states import ACTIVE
 from . import base as q
 from .sql import tables as t
 from .sql.dialect import Asking, Dialect, Select, Statement, sql_file
@@ -51,6 +53,43 @@ def list_batches(sql: Dialect, query: q.ListBatches, now: int | None) -> Asking[
     return q.BatchPart([q.BatchCounts(one, counts[one.id]) for one in batches], goes_on)
 
 
+def count_checkpoints(sql: Dialect, query: q.CountCheckpoints, now: int | None) -> Asking[dict[str, int]]:
+    status = "coalesce(l.status, j.status)"
+    joined = "LEFT JOIN ficha.leases l ON l.job_id = j.id LEFT JOIN ficha.checkpoints c ON c.job_id = j.id"
+    page = Select(sql, f"SELECT coalesce(c.name, ''), count(*) FROM ficha.jobs j {joined}")
+    page.matches("j.batch_id", "=", query.batch_id, "uuid")
+    page.where(f"{status} IN ({', '.join(page.given(one, 'text') for one in sorted(ACTIVE))})")
+    rows = yield page.statement("GROUP BY 1")
+    return {name: jobs for name, jobs in rows}
+
+
+def list_reservations(sql: Dialect, query: q.ListReservations, now: int | None) -> Asking[list[Reservation]]:
+    page = Select(sql, f"SELECT {sql.selected(t.RESERVATIONS, 't')} FROM ficha.reservations t")
+    page.matches("t.account_id", "=", query.account_id)
+    page.matches("t.id", "<", query.before, "uuid")
+    if query.state == "expired":
+        at = page.given(query.at, "instant")
+        page.where(f"(t.state = 'expired' OR t.state = 'active' AND t.expires_at <= {at})")
+    else:
+        page.matches("t.state", "=", query.state)
+        page.matches("t.expires_at", ">", query.at if query.state == "active" else None, "instant")
+    return [*map(t.RESERVATIONS.record, (yield page.statement("ORDER BY t.id DESC", query.limit)))]
+
+
+def count_reservations(
+    sql: Dialect, query: q.CountReservations, now: int | None
+) -> Asking[dict[ReservationState, int]]:
+    page = Select(sql, "")
+    over = f"t.expires_at <= {page.given(query.at, 'instant')}"
+    page.matches("t.account_id", "=", query.account_id)
+    counted = page.statement("GROUP BY 1, 2")
+    text = f"SELECT t.state, {over}, count(*) FROM ficha.reservations t{counted.text}"
+    found: Counter[ReservationState] = Counter()
+    for state, is_over, count in (yield Statement(text, counted.values)):
+        found["expired" if state == "active" and is_over else state] += count
+    return dict(found)
+
+
 def sum_dead_letters(sql: Dialect, query: q.SumDeadLetters, now: int | None) -> Asking[list[q.DeadSum]]:
     text = sql_file("ficha.store.sql", "dead_sums").format(
         id=sql.read("id", "uuid"),
@@ -79,6 +118,9 @@ def get_queue_depth(sql: Dialect, query: q.GetQueueDepth, now: int | None) -> As
 OPERATOR_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
     q.ListAudit: list_audit,
     q.ListBatches: list_batches,
+    q.CountCheckpoints: count_checkpoints,
+    q.ListReservations: list_reservations,
+    q.CountReservations: count_reservations,
     q.SumDeadLetters: sum_dead_letters,
     q.ListRunEvents: list_run_events,
     q.GetQueueDepth: get_queue_depth,

@@ -14,7 +14,11 @@ from .dates import moment
 
 
 class BatchView(Struct, frozen=True, kw_only=True):
-    """A batch and how far it is. `progress` is the share of its jobs that have ended, in percent."""
+    """A batch and how far it is. `progress` is the share of its jobs that have ended, in percent.
+
+    by_checkpoint: where asked for, its jobs that have not ended, by the checkpoint that they saved last; '' for those
+        without one.
+    """
 
     id: str
     account: str
@@ -22,9 +26,10 @@ class BatchView(Struct, frozen=True, kw_only=True):
     by_status: dict[Status, int]
     progress: int
     created_at: datetime
+    by_checkpoint: dict[str, int] | None = None
 
 
-def batch_view(counts: BatchCounts) -> BatchView:
+def batch_view(counts: BatchCounts, by_checkpoint: dict[str, int] | None = None) -> BatchView:
     total = sum(counts.by_status.values())
     ended = sum(count for status, count in counts.by_status.items() if status in FINAL)
     return BatchView(
@@ -34,6 +39,7 @@ def batch_view(counts: BatchCounts) -> BatchView:
         by_status=counts.by_status,
         progress=100 * ended // total if total else 100,
         created_at=moment(counts.batch.created_at),
+        by_checkpoint=by_checkpoint,
     )
 
 

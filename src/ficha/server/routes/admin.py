@@ -46,7 +46,7 @@ from ..request_body import body
 from ..responses import answer, polled
 from .account import ledger_page, told
 from .jobs import one_key
-from .parameters import Cursor, Day, ForAccount, IfNoneMatch, Include, Key, Limit, Range, texts
+from .parameters import Cursor, Day, ForAccount, IfNoneMatch, Include, InState, Key, Limit, Range, texts
 
 routes = APIRouter(prefix="/api/admin", tags=["admin"])
 
@@ -256,21 +256,39 @@ async def workers(call: Viewer, cursor: Cursor = None, limit: Limit = 50) -> Res
 
 @routes.get("/reservations", summary="List reservations")
 @gives(Page[Hold])
-async def reservations(call: Viewer, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50) -> Response:
-    """A page of reservations, newest first."""
-    page = await call.app.reservations(account=account, after=call.cursor("reservations", cursor), limit=limit)
+async def reservations(
+    call: Viewer, account: ForAccount = None, state: InState = None, cursor: Cursor = None, limit: Limit = 50
+) -> Response:
+    """A page of reservations, newest first; with a `state`, of those that are in it now."""
+    wanted = arg.reservation_state(state)
+    page = await call.app.reservations(
+        account=account, state=wanted, after=call.cursor("reservations", cursor), limit=limit
+    )
     return answer(call.page("reservations", page))
+
+
+@routes.get("/reservations/counts", summary="Count reservations by state")
+@gives(s.ReservationCounts)
+async def reservation_counts(call: Viewer, account: ForAccount = None) -> Response:
+    """How many there are in each state now, of one account or of all."""
+    counts = await call.app.count_reservations(account=account)
+    return answer(s.ReservationCounts(by_state=counts, total=sum(counts.values())))
 
 
 @routes.get("/idempotency-keys", summary="List idempotency keys")
 @gives(Page[KeyView])
 async def idempotency_keys(
-    call: Viewer, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50
+    call: Viewer,
+    account: ForAccount = None,
+    key: Annotated[str | None, Query(max_length=255, description="Only this one of the account.")] = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
 ) -> Response:
     """A page of keys and what they led to, by account and key."""
     after = call.cursor("idempotency-keys", cursor)
     found = await call.app.idempotency_keys(
         account=account,
+        key=key,
         after=None if after is None else msgspec.json.decode(after, type=tuple[str, str, str]),
         limit=limit,
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import date
 from inspect import Parameter, Signature
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from fastapi import Depends, Header, Query
 
 from ... import validation as arg
+from ...core.records import ReservationState
 from ...engine.views import RANGES, STORED_TEXTS, JobText
 from ...requests import JobNames
 
@@ -33,6 +34,9 @@ InSession = Annotated[
     ),
 ]
 IfNoneMatch = Annotated[str | None, Header(description="The ETag of an earlier answer: 304 if all is as it was.")]
+InState = Annotated[
+    str | None, Query(max_length=20, description=f"Only those in this state: {', '.join(get_args(ReservationState))}.")
+]
 Day = Annotated[date | None, Query(description="A day (UTC), such as 2026-03-31.")]
 Range = Annotated[str, Query(max_length=10, description=f"The time up to now: {', '.join(RANGES)}.")]
 Key = Annotated[

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from ... import validation as arg
 from ...core.commands import EndReservation, Reserve
 from ...engine.views import Hold, Page
 from .. import wire as s
@@ -14,7 +15,7 @@ from ..guard import Account, AccountReader
 from ..openapi import gives
 from ..request_body import body
 from ..responses import answer
-from .parameters import Cursor, ForAccount, Limit
+from .parameters import Cursor, ForAccount, InState, Limit
 
 routes = APIRouter(prefix="/api/reservations", tags=["reservations"])
 
@@ -29,11 +30,14 @@ async def reserve(call: Account, asked: Annotated[s.ReserveBody, body(s.ReserveB
 @routes.get("", summary="List reservations")
 @gives(Page[Hold])
 async def reservations(
-    call: AccountReader, account: ForAccount = None, cursor: Cursor = None, limit: Limit = 50
+    call: AccountReader, account: ForAccount = None, state: InState = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Response:
-    """A page of reservations, newest first."""
+    """A page of reservations, newest first; with a `state`, of those that are in it now."""
     page = await call.app.reservations(
-        account=call.account_if_any(account), after=call.cursor("reservations", cursor), limit=limit
+        account=call.account_if_any(account),
+        state=arg.reservation_state(state),
+        after=call.cursor("reservations", cursor),
+        limit=limit,
     )
     return answer(call.page("reservations", page))
 

@@ -88,4 +88,5 @@ async def resume_batch(call: Service, batch_id: str) -> Response:
 @routes.get("/batch-status/{batch_id}", summary="Look at a batch")
 @gives(BatchView, "NOT_FOUND")
 async def batch_status(call: ServiceReader, batch_id: str) -> Response:
-    return answer(await call.app.batch(batch_id))
+    """How far it is: its jobs by status, and those that have not ended by checkpoint."""
+    return answer(await call.app.batch(batch_id, by_checkpoint=True))

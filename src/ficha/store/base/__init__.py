@@ -7,7 +7,15 @@ The protocol is in `store.py`, its errors are in `errors.py`, and the queries of
 imported from here.
 """
 
-from .accounts import GetAccount, ListAccounts, ListEntries, ListJobEntries, ListKeys, ListReservations
+from .accounts import (
+    CountReservations,
+    GetAccount,
+    ListAccounts,
+    ListEntries,
+    ListJobEntries,
+    ListKeys,
+    ListReservations,
+)
 from .api_keys import ApiKeyList, ApiKeyRow, GetApiKey, GetRevokedApiKeys, ListApiKeys, ListAudit, NumberedLine
 from .bulk_acts import ListBulkActs, ListDueBulkActs
 from .errors import NOT_SHARED, CommitUnknown, SchemaChanged, SchemaMismatch, StoreError, Transient, Unavailable
@@ -46,6 +54,7 @@ from .jobs import (
     LEFT_OUT,
     BatchCounts,
     BatchPart,
+    CountCheckpoints,
     GetBatch,
     GetJobs,
     JobRow,
@@ -123,8 +132,10 @@ __all__ = [
     "CommitFigures",
     "CommitUnknown",
     "Committed",
+    "CountCheckpoints",
     "CountJobs",
     "CountPart",
+    "CountReservations",
     "DeadSum",
     "Decide",
     "Decision",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.records import Account, Entry, Key, Reservation
+from ...core.records import Account, Entry, Key, Reservation, ReservationState
 from .query import Query
 
 
@@ -38,16 +38,29 @@ class ListJobEntries(Query[list[Entry]], frozen=True):
 
 
 class ListReservations(Query[list[Reservation]], frozen=True):
-    """Newest first (by id, descending). The state is as stored: an active one may have expired."""
+    """Newest first (by id, descending). The state is as stored: an active one may have expired.
+
+    state, at: only those that are in this state at that time, swept or not.
+    """
 
     account_id: str | None = None
     before: str | None = None
     limit: int = 50
+    state: ReservationState | None = None
+    at: int = 0
+
+
+class CountReservations(Query[dict[ReservationState, int]], frozen=True):
+    """How many reservations are in each state at a time, of one account or of all."""
+
+    at: int
+    account_id: str | None = None
 
 
 class ListKeys(Query[list[Key]], frozen=True):
-    """By account, key and scope, ascending, after those three."""
+    """By account, key and scope, ascending, after those three; with a `key`, those of that name only."""
 
     account_id: str | None = None
     after: tuple[str, str, str] | None = None
     limit: int = 50
+    key: str | None = None

@@ -73,6 +73,12 @@ class GetBatch(Query[BatchCounts | None], frozen=True):
     batch_id: str
 
 
+class CountCheckpoints(Query[dict[str, int]], frozen=True):
+    """The jobs of a batch that have not ended, by the checkpoint that they saved last; '' for those without one."""
+
+    batch_id: str
+
+
 class BatchPart(Struct, frozen=True):
     """A page of batches; `goes_on` says whether more may follow."""
 

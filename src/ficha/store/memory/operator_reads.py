@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from ...core.records import Entry, Event, Leased, Ready
+from ...core.quota import state_of
+from ...core.records import Entry, Event, Leased, Ready, ReservationState
 from ...core.runs import TELL_OF_RUNS
 from .. import base as q
 
@@ -65,6 +66,16 @@ def _get_queue_depth(store: MemoryStore, query: q.GetQueueDepth) -> q.QueueDepth
     return q.QueueDepth(pool, len(store.held[query.pool]), places.count(Leased), ready)
 
 
+def _count_checkpoints(store: MemoryStore, query: q.CountCheckpoints) -> dict[str, int]:
+    active = [job for job in store.state.jobs.values() if job.batch_id == query.batch_id and job.place is not None]
+    return dict(Counter("" if job.checkpoint is None else job.checkpoint.name for job in active))
+
+
+def _count_reservations(store: MemoryStore, query: q.CountReservations) -> dict[ReservationState, int]:
+    held = [one for one in store.state.reservations.values() if query.account_id in (None, one.account_id)]
+    return dict(Counter(state_of(one, query.at) for one in held))
+
+
 def _list_job_entries(store: MemoryStore, query: q.ListJobEntries) -> list[Entry]:
     return [entry for entry in store.state.entries if entry.job_id == query.job_id]
 
@@ -72,6 +83,8 @@ def _list_job_entries(store: MemoryStore, query: q.ListJobEntries) -> list[Entry
 OPERATOR_READS: Final[dict[type[q.Query[Any]], Callable[[MemoryStore, Any], Any]]] = {
     q.ListAudit: _list_audit,
     q.ListBatches: _list_batches,
+    q.CountCheckpoints: _count_checkpoints,
+    q.CountReservations: _count_reservations,
     q.SumDeadLetters: _sum_dead_letters,
     q.ListRunEvents: _list_run_events,
     q.ListJobEntries: _list_job_entries,

@@ -14,6 +14,7 @@ from ...core.dataset import State
 from ...core.history import history
 from ...core.library import is_in_library
 from ...core.policy import DAY, MILLISECOND, SECOND
+from ...core.quota import state_of
 from ...core.records import (
     HELD,
     Account,
@@ -197,6 +198,7 @@ def _list_reservations(store: MemoryStore, query: q.ListReservations) -> list[Re
         held
         for held in store.state.reservations.values()
         if query.account_id in (None, held.account_id) and (query.before is None or held.id < query.before)
+        if query.state in (None, state_of(held, query.at))
     ]
     return sorted(found, key=lambda held: held.id, reverse=True)[: query.limit]
 
@@ -206,6 +208,7 @@ def _list_keys(store: MemoryStore, query: q.ListKeys) -> list[Key]:
         key
         for key in store.state.keys.values()
         if query.account_id in (None, key.account_id)
+        and query.key in (None, key.key)
         and (query.after is None or (key.account_id, key.key, key.scope) > query.after)
     ]
     return sorted(found, key=lambda key: (key.account_id, key.key, key.scope))[: query.limit]

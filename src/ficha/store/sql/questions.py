@@ -33,7 +33,6 @@ PAGES: Final[dict[type[q.Query[Any]], tuple[Table, str, tuple[tuple[str, str, st
     q.ListJobEvents: (t.EVENTS, "number", (("job_id", "=", "job_id"), ("kind", "=", "kind"))),
     q.ListEntries: (t.ENTRIES, "number DESC", (("account_id", "=", "account_id"), ("number", "<", "before_number"))),
     q.ListJobEntries: (t.ENTRIES, "number", (("job_id", "=", "job_id"),)),
-    q.ListReservations: (t.RESERVATIONS, "id DESC", (("account_id", "=", "account_id"), ("id", "<", "before"))),
 }
 """Queries that list records of a table: the table, the order, and conditions (column, operator, field of the query)."""
 _text: Final = partial(sql_file, __package__)
@@ -93,6 +92,7 @@ def get_first_searched(sql: Dialect, query: q.GetFirstSearched, now: int | None)
 def list_keys(sql: Dialect, query: q.ListKeys, now: int | None) -> Asking[list[Any]]:
     page = _page(sql, t.KEYS)
     page.matches("t.account_id", "=", query.account_id)
+    page.matches("t.key", "=", query.key)
     if query.after is not None:
         after = ", ".join(page.given(value, "text") for value in query.after)
         page.where(f"(t.account_id, t.key, t.scope) > ({after})")

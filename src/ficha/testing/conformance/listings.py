@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -10,8 +11,10 @@ from msgspec.structs import replace
 
 from ...core import commands as c
 from ...core.outcomes import Submitted
-from ...core.records import Account, Entry, Job, Leased, Pool, Status
+from ...core.records import Account, Entry, Job, Leased, Pool, ReservationState, Status
 from ...store.base import (
+    CountCheckpoints,
+    CountReservations,
     GetAccount,
     GetBatch,
     GetHistory,
@@ -199,6 +202,28 @@ class ListingConformance:
 
             await assert_pages(driver, expected, page)
 
+    async def test_reservations_are_listed_and_counted_by_the_state_that_they_are_in_now(self, driver: Driver) -> None:
+        await open_house(driver)
+        ids = [driver.new_id() for _ in range(6)]
+        await driver.run(*(c.Reserve(held, "bob" if held == ids[0] else "ana", 1_000) for held in ids[:5]))
+        await driver.run(c.EndReservation(ids[1], "released"), c.EndReservation(ids[2], "consumed"))
+        driver.clock.advance(5)
+        await driver.run(c.ExpireReservation(ids[4]), c.Reserve(ids[5], "ana", 60_000))
+        now = driver.clock()
+        states: dict[ReservationState, list[str]] = {
+            "active": [ids[5]],
+            "consumed": [ids[2]],
+            "expired": [ids[4], ids[3], ids[0]],
+            "released": [ids[1]],
+        }
+        for state, expected in states.items():
+            found = await driver.read(ListReservations(state=state, at=now))
+            assert [held.id for held in found] == expected
+        assert await driver.read(CountReservations(now)) == {state: len(held) for state, held in states.items()}
+        assert await driver.read(CountReservations(now, "bob")) == {"expired": 1}
+        assert await driver.read(CountReservations(now, "nobody")) == {}
+        assert [held.id for held in await driver.read(ListReservations("bob", state="expired", at=now))] == [ids[0]]
+
     async def test_keys_are_listed_by_account_and_key(self, driver: Driver) -> None:
         await open_house(driver)
         for account in ("bob", "ana", "eva"):
@@ -217,6 +242,10 @@ class ListingConformance:
                 return ListKeys(owner, after, limit)
 
             await assert_pages(driver, expected, page)
+        named = [key for key in keys if (key.account_id, key.key) == ("ana", "a-1")]
+        assert [key.scope for key in named] == ["grant", "submit"]
+        assert comparable(await driver.read(ListKeys("ana", key="a-1"))) == comparable(named)
+        assert await driver.read(ListKeys("ana", key="nothing")) == []
 
     async def test_a_key_of_each_scope_may_have_the_same_name(self, driver: Driver) -> None:
         await open_house(driver)
@@ -255,6 +284,16 @@ class ListingConformance:
             "failed": 1,
             "cancelled": 1,
         }
+        assert await driver.read(CountCheckpoints(batch_id)) == {"": 4}
+        await driver.run(c.SaveCheckpoint(jobs[0].id, 1, "DRAWN"), c.SaveCheckpoint(jobs[4].id, 1, "SENT"))
+        saved = Counter(
+            "" if job.checkpoint is None else job.checkpoint.name
+            for job in driver.expected.jobs.values()
+            if job.batch_id == batch_id and job.place is not None
+        )
+        assert saved["DRAWN"] == 1
+        assert await driver.read(CountCheckpoints(batch_id)) == saved
+        assert await driver.read(CountCheckpoints("no such batch")) == {}
         again = driver.new_id()
         await driver.run(c.Requeue(jobs[3].id, again))
         counts = await driver.read(GetBatch(batch_id))
