@@ -47,11 +47,11 @@ class Gives:
     """What a route answers with, by status, and the codes with which it refuses beside those that every route has."""
 
     def __init__(
-        self, shapes: dict[int, Any], refuses: frozenset[AnyCode], media_type: str, *, takes_bytes: bool
+        self, shapes: dict[int, Any], refuses: frozenset[AnyCode], media_types: tuple[str, ...], *, takes_bytes: bool
     ) -> None:
         self.shapes = shapes
         self.refuses = refuses
-        self.media_type = media_type
+        self.media_types = media_types
         self.takes_bytes = takes_bytes
 
 
@@ -60,7 +60,7 @@ def gives(
     *refuses: AnyCode | type[Command],
     status: int = 200,
     also: int | None = None,
-    media_type: str = "application/json",
+    media_types: tuple[str, ...] = ("application/json",),
     takes_bytes: bool = False,
 ) -> Callable[[Endpoint], Endpoint]:
     """Says of a route's function what it answers with, and what may refuse it: a command, by the codes of its rule, or
@@ -69,7 +69,7 @@ def gives(
     shapes = {status: shape} | ({} if also is None else {also: shape})
 
     def say(endpoint: Endpoint) -> Endpoint:
-        endpoint.gives = Gives(shapes, frozenset(codes), media_type, takes_bytes=takes_bytes)  # type: ignore[attr-defined]
+        endpoint.gives = Gives(shapes, frozenset(codes), media_types, takes_bytes=takes_bytes)  # type: ignore[attr-defined]
         return endpoint
 
     return say
@@ -143,9 +143,9 @@ def _complete(operation: dict[str, Any], route: APIRoute, shapes: _Shapes) -> No
 
 def _response(status: int, given: Gives, shapes: _Shapes) -> dict[str, Any]:
     if (kind := given.shapes[status]) is None:
-        return {"description": "Done", "content": {given.media_type: {"schema": {"type": "string"}}}}
+        return {"description": "Done", "content": dict.fromkeys(given.media_types, {"schema": {"type": "string"}})}
     words = {201: "Created", 200: "Done"}.get(status, "Done")
-    return {"description": words, "content": {given.media_type: {"schema": shapes.of(kind)}}}
+    return {"description": words, "content": {name: {"schema": shapes.of(kind)} for name in given.media_types}}
 
 
 def codes_of_route(route: APIRoute) -> set[AnyCode]:

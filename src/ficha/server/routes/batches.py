@@ -89,7 +89,7 @@ async def batch(call: AccountReader, batch_id: str) -> Response:
 
 
 @routes.get("/{batch_id}/results", summary="Export a batch")
-@gives(str, "NOT_FOUND", media_type="application/x-ndjson")
+@gives(None, "NOT_FOUND", media_types=("application/x-ndjson", "text/csv"))
 async def results(
     call: AccountReader,
     batch_id: str,

@@ -214,7 +214,7 @@ def _links(request: Request) -> FileLinks:
 
 
 @routes.get("/files/{file_id}", summary="Download a file")
-@gives(None, "INVALID_STATE", "NOT_FOUND", media_type="application/octet-stream")
+@gives(None, "INVALID_STATE", "NOT_FOUND", media_types=("application/octet-stream",))
 async def download(
     call: Annotated[Call, Depends(FileGuard("user", "service", "admin", "viewer"))],
     file_id: str,
