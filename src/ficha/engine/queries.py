@@ -271,7 +271,8 @@ class Queries:
             return None
         if not by_checkpoint:
             return v.batch_view(counts)
-        return v.batch_view(counts, await self._reader.read(q.CountCheckpoints(batch_id)))
+        checkpoints = await self._reader.read(q.CountCheckpoints(batch_id))
+        return v.batch_view(counts, checkpoints)
 
     async def batches(self, query: q.ListBatches) -> v.Page[v.BatchView]:
         """A page of batches, newest first."""

@@ -143,7 +143,7 @@ def _complete(operation: dict[str, Any], route: APIRoute, shapes: _Shapes) -> No
 
 def _response(status: int, given: Gives, shapes: _Shapes) -> dict[str, Any]:
     if (kind := given.shapes[status]) is None:
-        return {"description": "Done", "content": dict.fromkeys(given.media_types, {"schema": {"type": "string"}})}
+        return {"description": "Done", "content": {name: {"schema": {"type": "string"}} for name in given.media_types}}
     words = {201: "Created", 200: "Done"}.get(status, "Done")
     return {"description": words, "content": {name: {"schema": shapes.of(kind)} for name in given.media_types}}
 

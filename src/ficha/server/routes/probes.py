@@ -36,7 +36,7 @@ async def readyz(call: Open) -> Response:
 
 
 @routes.get("/metrics", summary="Figures for Prometheus")
-@gives(None, media_type=MEDIA_TYPE)
+@gives(None, media_types=(MEDIA_TYPE,))
 async def metrics(call: ServiceReader) -> Response:
     """Counters, histograms and gauges of jobs, credits, pools, workers and providers, which are the same in every
     process; and this process's own: requests, streams, memory."""
