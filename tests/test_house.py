@@ -9,6 +9,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ficha.job_log import LOGGERS
+from ficha.job_log import SHARED as SHARED_LOGGERS
+
 SOURCE = Path(__file__).parent.parent / "src" / "ficha"
 
 
@@ -123,3 +126,19 @@ def test_a_room_of_the_store_can_be_read_in_one_sitting() -> None:
     for room, most in ROOM_SIZES.items():
         lines = sum(len(path.read_text().splitlines()) for path in (SOURCE / room).glob("*.py"))
         assert 0 < lines <= most, f"{room} has {lines} lines; at most {most} are allowed"
+
+
+def test_every_logger_says_whether_its_lines_may_be_about_a_job() -> None:
+    """A logger that is in neither list would log lines about jobs without their fields."""
+    named = {
+        node.args[0].value
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "getLogger"
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+        and str(node.args[0].value).startswith("ficha")
+    }
+    assert named == {*LOGGERS, *SHARED_LOGGERS}

@@ -59,6 +59,7 @@ from .errors import *  # noqa: F403 (every exception is public; its file lists t
 from .files.inspection_limits import InspectionLimits
 from .job_files import JobFile as File
 from .job_files import ThreadJobFile as ThreadFile
+from .job_log import JobLogFilter
 from .operations import BoundOperations, LeaseName
 from .operations.turns import LimitedProvider, Turn
 from .providers import Provider
@@ -117,6 +118,7 @@ __all__ = [
     "JobContext",
     "JobCount",
     "JobFilter",
+    "JobLogFilter",
     "JobPage",
     "JobSearch",
     "JobView",

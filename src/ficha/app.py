@@ -13,6 +13,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from . import tracing
 from . import validation as arg
 from .core.commands import DeclarePool
 from .core.outcomes import PoolChanged
@@ -219,14 +220,18 @@ class Ficha(DeclaredParts):
         self._commit_limits = commit_limits
         self._engine: Engine | None = None
         self._queries: Queries | None = None
+        self._exports_spans = False
 
-    def provider_http(self, provider: Provider, correlation_id: str | None = None) -> ProviderHttp:
+    def provider_http(
+        self, provider: Provider, correlation_id: str | None = None, trace: str | None = None
+    ) -> ProviderHttp:
         return ProviderHttp(
             self.outbound,
             timeout_s=provider.timeout_s,
             turn=partial(self.provider_turn, provider),
             errors=(OutboundError,),
             correlation_id=correlation_id,
+            trace=trace,
         )
 
     def use_database(self, url: str) -> None:
@@ -272,6 +277,7 @@ class Ficha(DeclaredParts):
         """A copy with the same declarations that is not open, for another event loop."""
         found = copy(self)
         found._engine = found._queries = found._outbound = None
+        found._exports_spans = False
         found.file_access = found._new_file_access()
         return found
 
@@ -298,6 +304,9 @@ class Ficha(DeclaredParts):
         if self.policy.retention.by_itself and walked_ages(self.policy.retention):
             engine.sweeper.prune = self.prune_step
         try:
+            if (endpoint := setting(os.environ, "FICHA_OTLP_ENDPOINT")) is not None:
+                tracing.acquire(endpoint)
+                self._exports_spans = True
             await engine.start(sweep=self._sweeps)
             for pool in self._pools.values():
                 await self._ask(DeclarePool(pool.name, pool.slots), PoolChanged)
@@ -419,6 +428,9 @@ class Ficha(DeclaredParts):
             self._engine = self._queries = None
             if outbound is not None:
                 await outbound.close()
+            if self._exports_spans:
+                self._exports_spans = False
+                await tracing.release()
 
     async def __aenter__(self) -> Self:
         return await self.open()

@@ -17,6 +17,7 @@ from .app import Ficha
 from .core.states import FINAL
 from .engine.views import FinishView, JobView, Lease
 from .errors import InvalidState, Refused
+from .job_log import fields_of
 from .operations import LeaseOperations
 from .worker.context import JobContext, ThreadJobContext
 from .worker.lease_writer import LeaseWriter
@@ -168,7 +169,7 @@ class CheckpointManager:
                 else:
                     self._end(self._open_operations().hand_back(self._lease, "left without complete() or fail()"))
         except Refused as refused:
-            log.info("job %s: %s", self._job_id, refused)
+            log.info("job %s: %s", self._job_id, refused, extra=self._log_fields())
         finally:
             assert self._loop is not None
             assert self._stop is not None
@@ -176,6 +177,9 @@ class CheckpointManager:
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()
             self._loop = None
+
+    def _log_fields(self) -> dict[str, Any]:
+        return fields_of(self._job_id) if self._job is None else self._job.log_fields()
 
     async def _run_loop(self, ready: threading.Event) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
@@ -194,7 +198,7 @@ class CheckpointManager:
         try:
             (answer,) = await self._operations.heartbeat(self._lease)
         except Exception as error:
-            log.warning("job %s: no heartbeat: %s", self._job_id, error)
+            log.warning("job %s: no heartbeat: %s", self._job_id, error, extra=self._log_fields())
             return
         if isinstance(answer, Refused) and not answer.retryable:
             self._job.stop()

@@ -11,6 +11,7 @@ from collections.abc import MutableMapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from ..job_log import JobLogFilter
 from .output import printable
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def configure(form: LogForm, level: str = "info") -> None:
         else structlog.processors.JSONRenderer(_json)
     )
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(JobLogFilter())
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[

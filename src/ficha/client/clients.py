@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from ..outbound import Answer
+from ..trace_context import current, headers_of
 from .accounts import AccountMethods
 from .admin import AdminMethods
 from .batches import BatchMethods
@@ -271,7 +272,7 @@ def _request(http: httpx.Client | httpx.AsyncClient, wanted: Send) -> httpx.Requ
         wanted.path,
         params=wanted.query or None,
         content=content,
-        headers=dict(wanted.headers),
+        headers={**({} if (trace := current()) is None else headers_of(trace)), **wanted.headers},
         timeout=httpx.Timeout(wanted.read_s, connect=CONNECT_S),
     )
 

@@ -16,6 +16,7 @@ from .records import (
     FigureCursor,
     File,
     Job,
+    JobSpec,
     PageSession,
     Parked,
     PendingHook,
@@ -260,8 +261,10 @@ class CallbackNoted(Struct, frozen=True, gc=False):
 
     job_id: str
     asks: bool
-    correlation_id: str
-    """The job's, for the log."""
+    spec: JobSpec
+    status: Status
+    epoch: int
+    """The job's, for the log and the trace."""
 
 
 class PollHeld(Struct, frozen=True, gc=False):

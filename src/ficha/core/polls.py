@@ -34,7 +34,7 @@ def note_callback(ws: Workspace, command: NoteCallback) -> CallbackNoted | Refus
         assert isinstance(job.place, Awaiting)
         job = replace(job, place=replace(job.place, poll_at=ws.now))
     ws.put_job(job)
-    return CallbackNoted(job.id, asks, job.spec.correlation_id or job.id)
+    return CallbackNoted(job.id, asks, job.spec, job.status, job.epoch)
 
 
 def _asks(job: Job, command: NoteCallback) -> bool:

@@ -46,11 +46,15 @@ class BatchOperations(SubmitOperations):
         The options are those of `BatchRequest`. connection: as in `submit`.
         """
         request = BatchRequest(items=batch_items(items), account=account, **options)
-        return await self._submit(await self._batch_command(request, is_judged=connection is None), connection)
+        return await self._in_span("batch", self._submit_whole(request, False, connection))
 
     async def submit_batch_request(self, request: BatchRequest, *, by_user: bool = False) -> Receipt:
         """The same, from a request. `by_user`: with the tools that the account's user may call, and no others."""
-        return await self._submit(await self._batch_command(request, by_user=by_user), None)
+        return await self._in_span("batch", self._submit_whole(request, by_user, None))
+
+    async def _submit_whole(self, request: BatchRequest, by_user: bool, connection: Any) -> Receipt:
+        command = await self._batch_command(request, by_user=by_user, is_judged=connection is None)
+        return await self._submit(command, connection)
 
     async def _batch_command(self, request: BatchRequest, *, by_user: bool = False, is_judged: bool = True) -> c.Submit:
         account = arg.name(request.account, "an account")

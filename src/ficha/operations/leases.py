@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from .. import validation as arg
 from ..core import commands as c
@@ -19,8 +19,11 @@ from ..engine.committer import StandingTicket
 from ..engine.views import FinishView, Lease, finish_view, moment
 from ..engine.wakeups import cancellations
 from ..errors import Refused
-from ..store.base import GetJobs
+from ..store.base import GetJobs, ListRunEvents
 from .base import Operations, answer
+
+REQUEUED: Final = frozenset({"recovered", "retried", "returned"})
+"""The events after which a job waits again."""
 
 
 class LeaseName:
@@ -115,6 +118,13 @@ class LeaseOperations(Operations):
         found = await self.engine.store.read(GetJobs(tuple(held)))
         refusals = ((held[row.job.id], lost(row.job, held[row.job.id].epoch)) for row in found)
         return [(lease, Refused.of(refusal)) for lease, refusal in refusals if refusal is not None]
+
+    async def queued_again_at(self, job_id: str) -> int | None:
+        """Since when a job waited that has run before: the end of its last run, or when its next try fell due; None if
+        its history does not say."""
+        events = await self.engine.store.read(ListRunEvents(job_id))
+        last = next((event for event in reversed(events) if event.kind in REQUEUED), None)
+        return None if last is None else (last.data or {}).get("due_at", last.at)
 
     async def register_worker(self, word: c.RegisterWorker) -> Worker:
         """Keeps a worker's word about itself, for those who list workers."""

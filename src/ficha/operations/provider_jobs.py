@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from .. import tracing
 from .. import validation as arg
 from ..core import commands as c
 from ..core.outcomes import CallbackNoted, Finished, PollEnded, PollHeld, Refusal
@@ -18,6 +19,7 @@ from ..core.polls import is_named
 from ..core.records import Awaiting, Job
 from ..engine.wakeups import POLLS
 from ..errors import Overloaded, ProviderDown, RateLimited, Refused
+from ..job_log import about, fields_of
 from ..providers import (
     BadCallback,
     Provider,
@@ -31,6 +33,7 @@ from ..providers import (
 from ..providers.base import BUSY_S, RequestTurn
 from ..redaction import redacted
 from ..store.base import DuePoll, GetJobs, ListJobEvents, ListPolls, StoreError
+from ..trace_context import of_request, run_context
 from .files import FileOperations
 from .hooks import HookOperations
 from .turns import TurnOperations
@@ -54,7 +57,9 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
     signer: Signer | None = None
     public_url: str | None = None
 
-    def provider_http(self, provider: Provider, correlation_id: str | None = None) -> ProviderHttp:
+    def provider_http(
+        self, provider: Provider, correlation_id: str | None = None, trace: str | None = None
+    ) -> ProviderHttp:
         """HTTP as the provider's methods use it, within the provider's limits."""
         raise NotImplementedError
 
@@ -92,6 +97,53 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
         is kept too. Anything else is taken: one that comes twice, late, or is about another run changes nothing.
         """
         found, job_id, attempt = self.check_callback(provider, token)
+        began_ns, began = time.time_ns(), time.monotonic()
+        with about(lambda: fields_of(job_id, attempt=attempt + 1, duration_s=time.monotonic() - began)):
+            noted, verdict = await self._note_callback(found, job_id, attempt, headers, body, received_at)
+        spec = noted.spec
+        log.info(
+            "a provider called back",
+            extra={
+                **fields_of(
+                    job_id,
+                    spec,
+                    attempt=attempt + 1,
+                    epoch=noted.epoch,
+                    status=noted.status,
+                    duration_s=time.monotonic() - began,
+                ),
+                "provider": provider,
+                "verdict": verdict,
+                "asks": noted.asks,
+                "bytes": len(body),
+            },
+        )
+        if tracing.active is not None:
+            tracing.active.add(
+                f"call-back {provider}",
+                run_context(job_id, spec.trace_context, noted.epoch),
+                began_ns,
+                role="SERVER",
+                attributes={
+                    **tracing.attributes_of(job_id, spec, attempt + 1, noted.epoch),
+                    "ficha.provider": provider,
+                    "ficha.verdict": verdict,
+                },
+                link=of_request.get(),
+            )
+        if verdict == "forged":
+            raise Refused.of(_forged())
+        return verdict
+
+    async def _note_callback(
+        self,
+        found: Provider,
+        job_id: str,
+        attempt: int,
+        headers: Mapping[str, str],
+        body: bytes,
+        received_at: float | None,
+    ) -> tuple[CallbackNoted, c.Verdict]:
         at = time.time() if received_at is None else received_at
         callback = ReceivedCallback({name.lower(): text for name, text in headers.items()}, body, at)
         verdict, status = await self._verified(found, callback, job_id)
@@ -108,20 +160,7 @@ class ProviderOperations(HookOperations, TurnOperations, FileOperations):
             ),
             CallbackNoted,
         )
-        log.info(
-            "a provider called back",
-            extra={
-                "provider": provider,
-                "job": job_id,
-                "correlation_id": noted.correlation_id,
-                "verdict": verdict,
-                "asks": noted.asks,
-                "bytes": len(body),
-            },
-        )
-        if verdict == "forged":
-            raise Refused.of(_forged())
-        return verdict
+        return noted, verdict
 
     def check_callback(self, provider: str, token: str) -> tuple[Provider, str, int]:
         """The provider, the job and the run that an address is for; refused as NOT_FOUND, in the same words whatever is

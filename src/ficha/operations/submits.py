@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, Unpack
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, TypeVar, Unpack
 
 from msgspec.structs import replace
 
+from .. import tracing
 from .. import validation as arg
 from ..core import commands as c
 from ..core.outcomes import Finished, Refusal, ReservationChanged, Submitted
@@ -26,6 +27,8 @@ from ..requests import BatchRequest, JobFilter, Labels, SubmitOptions, SubmitReq
 from ..store.base import StoreError
 from ..tools import PayloadMismatch, Tool
 from .base import Operations
+
+T = TypeVar("T")
 
 SLICES: Final = 6
 """A large submit goes in by slices, so many at a time: one is checked while the database writes another."""
@@ -51,11 +54,27 @@ class SubmitOperations(Operations):
             locked until then.
         """
         request = SubmitRequest(tool=tool, payload={} if payload is None else payload, account=account, **options)
-        return await self._submit(await self._submit_command(request, is_judged=connection is None), connection)
+        return await self._in_span(request.tool, self._submit_one(request, False, connection))
 
     async def submit_request(self, request: SubmitRequest, *, by_user: bool = False) -> Receipt:
         """The same, from a request. `by_user`: with the tools that the account's user may call, and no others."""
-        return await self._submit(await self._submit_command(request, by_user=by_user), None)
+        return await self._in_span(request.tool, self._submit_one(request, by_user, None))
+
+    async def _submit_one(self, request: SubmitRequest, by_user: bool, connection: Any) -> Receipt:
+        command = await self._submit_command(request, by_user=by_user, is_judged=connection is None)
+        return await self._submit(command, connection)
+
+    def _in_span(self, name: str, submitting: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        """The same in a span, which its jobs belong to, if spans are made."""
+        return submitting if tracing.active is None else self._submit_in_span(tracing.active, name, submitting)
+
+    async def _submit_in_span(self, spans: tracing.Tracing, name: str, submitting: Coroutine[Any, Any, T]) -> T:
+        with spans.submit(name) as span:
+            made = await submitting
+            if isinstance(made, Receipt):
+                span.set_attribute("messaging.message.id", made.job_id)
+                span.set_attribute("messaging.batch.message_count", made.jobs)
+            return made
 
     async def _submit(self, command: c.Submit, connection: Any) -> Receipt:
         if connection is None:
@@ -67,6 +86,9 @@ class SubmitOperations(Operations):
     async def submit_many(self, requests: Iterable[SubmitRequest]) -> list[Receipt | Refused]:
         """Submits each by itself and returns, in order, its receipt or the exception that says why not."""
         wanted = list(requests)
+        return await self._in_span("many", self._submit_all(wanted))
+
+    async def _submit_all(self, wanted: list[SubmitRequest]) -> list[Receipt | Refused]:
         turns = asyncio.Semaphore(SLICES)
         # A slice is never more than a group, so that those of one account are decided in the order of the requests.
         # It is a little less: where two committers share it, two halves then still fit into one group.

@@ -18,6 +18,8 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec import Struct
 
+from ..trace_context import current, headers_of
+
 RATE: Final = re.compile(r"([1-9][0-9]{0,8})/(s|m|h)")
 PERIODS_S: Final = {"s": 1, "m": 60, "h": 3_600}
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -203,7 +205,8 @@ class ProviderHttp:
     """HTTP as a provider's methods use it: every request takes a turn of the provider's limits, has its time-out, and
     ends in an answer with a status of 200 to 299 or in a `ProviderError` with the provider's own words.
 
-    sender: the shared HTTP client. errors: exceptions of the sender, each with `was_sent`.
+    sender: the shared HTTP client. errors: exceptions of the sender, each with `was_sent`. trace: the trace context of
+    the run that it is for; OpenTelemetry's current span goes before it.
     """
 
     def __init__(
@@ -214,12 +217,14 @@ class ProviderHttp:
         turn: TakeTurn = free_turn,
         errors: tuple[type[Exception], ...] = (OSError, TimeoutError),
         correlation_id: str | None = None,
+        trace: str | None = None,
     ) -> None:
         self._sender = sender
         self._timeout_s = timeout_s
         self._turn = turn
         self._errors = errors
         self._correlation_id = correlation_id
+        self._trace = trace
 
     async def request(
         self,
@@ -235,7 +240,7 @@ class ProviderHttp:
     ) -> HttpAnswer:
         """Makes one request. guarded: only to public addresses, for a URL that the operator did not configure.
 
-        The job's correlation id goes with it as `X-Correlation-ID`.
+        The job's correlation id goes with it as `X-Correlation-ID`, and its trace as `traceparent`.
         """
         answer: HttpAnswer = await self._exchange(method, url, headers, json, content, timeout_s, most_bytes, guarded)
         return answer
@@ -260,6 +265,8 @@ class ProviderHttp:
         sent = {"accept": "application/json", **{name.lower(): value for name, value in (headers or {}).items()}}
         if self._correlation_id is not None:
             sent.setdefault("x-correlation-id", self._correlation_id)
+        if (trace := current() or self._trace) is not None:
+            sent = {**headers_of(trace), **sent}
         body: dict[str, Any] = {} if json is None else {"json": json}
         if content is not None:
             body["content"] = content

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .. import trace_context
 from ..core.codes import AnyCode
 from ..ids import new_id
+from ..job_log import begin
 from .hosting import take_token
 from .paths import with_encoded_slashes
 from .problems import problem_response
@@ -62,6 +63,7 @@ class RequestLog:
         began = time.perf_counter()
         failed: Exception | None = None
         traced = trace_context.of_request.set(trace_context.from_headers(scope["headers"]))
+        begin(lambda: {"correlation_id": correlation_id})
         try:
             await self.app(scope, receive, reply.send)
         except ClientDisconnect:

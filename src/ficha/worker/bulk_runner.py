@@ -14,6 +14,7 @@ from typing import Final
 from ..backoff import away_pause_s
 from ..core.records import BulkAct
 from ..errors import Refused
+from ..job_log import fields_of
 from ..operations import BulkOperations
 from ..store.base import StoreError, Transient, Unavailable
 from .due_runner import DueRunner
@@ -97,6 +98,7 @@ class BulkRunner(DueRunner):
             except (Transient, Unavailable):
                 raise
             except StoreError as error:
-                log.warning("the bulk act %s cannot be done to job %s: %s", act.id, job_id, error)
+                known = fields_of(job_id, worker=self.worker)
+                log.warning("the bulk act %s cannot be done to job %s: %s", act.id, job_id, error, extra=known)
                 held = await self._operations.advance_bulk_act(at, [], before_id, HOLD_S, broken=(job_id, str(error)))
         return held

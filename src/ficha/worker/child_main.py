@@ -19,13 +19,14 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, NoReturn
 
 import msgspec
 from msgspec import Raw, Struct
 
+from .. import job_log, tracing
 from ..core.outcomes import Refusal
 from ..errors import Refused
 from ..json_values import stored_json
@@ -79,6 +80,8 @@ class ChildSpec(Struct, frozen=True):
     levels: dict[str, int]
     """The worker's log levels by logger; "" is the root."""
     message_bytes: int
+    is_traced: bool = False
+    """Whether the worker is told how long steps took."""
 
 
 # Messages from the worker
@@ -138,9 +141,19 @@ class LogLine(Struct, tag=True):
     fields: Raw
 
 
+class StepTimed(Struct, tag=True):
+    """When a step of the run began and ended, in nanoseconds since 1970, and the class of its error if it failed."""
+
+    run: int
+    name: str
+    start_ns: int
+    end_ns: int
+    error: str | None = None
+
+
 KINDS: Final = {kind.__name__: kind for kind in (Failure, *ENDINGS)}
 to_child: Final = msgspec.json.Decoder(BeginRun | StopRun | ParentReply)
-to_worker: Final = msgspec.json.Decoder(ChildReady | ChildCall | RunEnded | LogLine)
+to_worker: Final = msgspec.json.Decoder(ChildReady | ChildCall | RunEnded | LogLine | StepTimed)
 _encoder: Final = msgspec.json.Encoder(enc_hook=repr)
 
 
@@ -203,7 +216,10 @@ class ChildRunner:
         self._spec = spec
         self._numbers = itertools.count()
         self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._number = 0
         self._job: JobContext | None = None
+        if spec.is_traced:
+            tracing.steps = self
         self._task: asyncio.Task[RunEnded] | None = None
         self._tool = self._find_handler()
         self._runner = ToolRunner(self._tool) if isinstance(self._tool, Tool) else None
@@ -265,6 +281,7 @@ class ChildRunner:
     def _receive(self, message: BeginRun | StopRun | ParentReply) -> None:
         match message:
             case BeginRun(run, facts):
+                self._number = run
                 self._job = JobContext(facts, partial(self._call_worker, run))
                 self._task = self._loop.create_task(self._run(self._job))
                 self._task.add_done_callback(self._done)
@@ -301,7 +318,20 @@ class ChildRunner:
         self._pipe.send(ChildCall(run, number, verb, Raw(given.encode())))
         return await answer
 
+    @contextlib.contextmanager
+    def step(self, run: str, name: str) -> Iterator[None]:
+        """Tells the worker how long a step took (`tracing.StepSpans`)."""
+        number, start_ns, error = self._number, time.time_ns(), None
+        try:
+            yield
+        except BaseException as raised:
+            error = type(raised).__name__
+            raise
+        finally:
+            self._pipe.send(StepTimed(number, name, start_ns, time.time_ns(), error))
+
     async def _run(self, job: JobContext) -> RunEnded:
+        job_log.begin(job.log_fields)
         try:
             result = await self._call(job)
             if isinstance(result, Failure):
@@ -421,11 +451,13 @@ class _ForwardHandler(logging.handlers.QueueHandler):
     def __init__(self, pipe: WorkerPipe) -> None:
         super().__init__(pipe)  # type: ignore[arg-type]
         self._pipe = pipe
+        self.addFilter(job_log.JobLogFilter())
 
     def enqueue(self, record: logging.LogRecord) -> None:
         line = log_line(record.__dict__)
         if (size := len(framed(line))) > self._pipe.value_bytes:
-            kept = {name: record.__dict__[name] for name in ("name", "levelno", "levelname", "created", "msecs")}
+            names = ("name", "levelno", "levelname", "created", "msecs", *job_log.FIELDS, "trace_id", "span_id")
+            kept = {name: record.__dict__[name] for name in names if name in record.__dict__}
             line = log_line({**kept, "msg": f"a log line of {size} bytes is too long to be passed on", "args": None})
         self._pipe.send(line)
 

@@ -11,7 +11,8 @@ import logging
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 
@@ -20,6 +21,7 @@ from ..core import commands as c
 from ..core.policy import millionths
 from ..core.records import Awaiting, Job
 from ..errors import Refused
+from ..job_log import begin, fields_of, timed
 from ..operations import ProviderOperations
 from ..outbound import OutboundError
 from ..providers import (
@@ -38,6 +40,7 @@ from ..store.base import StoreError
 from ..tools import Tool
 from . import due_runner
 from .due_runner import DueRunner
+from .starter import provider_span, trace_of
 
 log = logging.getLogger("ficha.providers")
 
@@ -90,10 +93,23 @@ class Collector(DueRunner):
         try:
             return await self._operations.hold_poll(job_id, HOLD_S)
         except (Refused, StoreError) as error:
-            log.warning("job %s could not be taken, to ask its provider: %s", job_id, error)
+            known = fields_of(job_id, worker=self.worker)
+            log.warning("job %s could not be taken, to ask its provider: %s", job_id, error, extra=known)
             return None
 
+    def _fields(self, job: Job, duration_s: float, status: str | None = None) -> dict[str, Any]:
+        return fields_of(
+            job.id,
+            job.spec,
+            worker=self.worker,
+            attempt=job.attempts + 1,
+            epoch=job.epoch,
+            status=status or job.status,
+            duration_s=duration_s,
+        )
+
     async def _collect(self, job: Job) -> None:
+        begin(timed(partial(self._fields, job)))
         hold = _Hold(self._operations, job)
         provider = self._providers[job.spec.tool]
         try:
@@ -107,13 +123,14 @@ class Collector(DueRunner):
             await self._again(job, provider, hold)
 
     async def _ask(self, job: Job, provider: Provider, hold: _Hold) -> None:
-        http = self._operations.provider_http(provider, job.spec.correlation_id or job.id)
+        http = self._operations.provider_http(provider, job.spec.correlation_id or job.id, trace_of(job))
         assert isinstance(job.place, Awaiting)
         ref = job.place.ref
         try:
             status: ProviderStatus | None = await self._operations.kept_word(job)
             if status is None:
-                status = await provider.status(http, ref)
+                with provider_span("provider poll", provider, job):
+                    status = await provider.status(http, ref)
             match status:
                 case ProviderWorking(progress):
                     await self._operations.end_poll(job.id, hold.until_at, provider.poll_s, progress=progress)
@@ -169,17 +186,11 @@ class Collector(DueRunner):
         return tool.provider_cost_of(await self._operations.payload_of(job.id))
 
     async def _finish(self, job: Job, provider: Provider, ending: c.Ending) -> None:
-        finished = await self._operations.finish_awaiting(job, ending)
+        with provider_span(f"finish {job.spec.tool}", provider, job):
+            finished = await self._operations.finish_awaiting(job, ending)
         log.info(
             "collected",
-            extra={
-                "provider": provider.name,
-                "job": job.id,
-                "tool": job.spec.tool,
-                "status": finished.status,
-                "changed": finished.changed,
-                "correlation_id": job.spec.correlation_id or job.id,
-            },
+            extra={"provider": provider.name, "status": finished.status, "changed": finished.changed},
         )
 
     async def _again(self, job: Job, provider: Provider, hold: _Hold, after_s: float | None = None) -> None:

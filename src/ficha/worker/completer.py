@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextvars import Context
 from typing import Any, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from .. import tracing
 from .. import validation as arg
 from ..backoff import away_pause_s
 from ..core import commands as c
@@ -63,7 +65,8 @@ class Completer:
         self.unwritten += 1
         self._ends.append(end)
         if len(self._ends) == 1:
-            asyncio.get_running_loop().call_soon(self._flush)
+            # Outside the context of the run that ended first: others' ends are written with it.
+            asyncio.get_running_loop().call_soon(self._flush, context=Context())
 
     def close(self) -> None:
         for task in self._tasks:
@@ -132,6 +135,8 @@ class Completer:
                 else:
                     self.unwritten -= 1
                     _log(end, answer)
+                    if tracing.active is not None:
+                        _trace(tracing.active, end, answer)
                     self._written(end, _unchanged(answer))
             if not again:
                 return
@@ -167,6 +172,29 @@ def _with_provider_cost(run: Run, ending: c.Ending) -> c.Ending:
 def _kept(traceback: str | None) -> str | None:
     """The end of a traceback, which names the failed line, for the job's history."""
     return None if traceback is None else arg.text(redacted(traceback)[-KEPT_CHARS:])
+
+
+def _trace(spans: tracing.Tracing, end: End, answer: Finished | Refused) -> None:
+    """Ends the span of the run, and makes that of the write of its end."""
+    if end.run is None or end.run.span is None:
+        return
+    job, facts = end.lease.claimed.job, end.facts
+    outcome = answer.status if isinstance(answer, Finished) else str(answer.details.get("status", "lost"))
+    failed = type(end.ending).__name__ if isinstance(end.ending, c.Failed | c.TimedOut) else None
+    spans.add(
+        f"finish {job.spec.tool}",
+        facts.trace_context,
+        tracing.since(end.run.began_at + end.duration_s),
+        role="CLIENT",
+        attributes={
+            **tracing.attributes_of(job.id, job.spec, facts.attempt, job.epoch),
+            "messaging.operation.name": "finish",
+            "messaging.operation.type": "settle",
+            "ficha.outcome": outcome,
+        },
+        error=None if isinstance(answer, Finished) else answer.code,
+    )
+    spans.end_run(end.run.span, outcome, failed)
 
 
 def _log(end: End, answer: Finished | Refused) -> None:

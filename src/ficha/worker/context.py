@@ -12,6 +12,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar, overload
 from uuid import UUID
@@ -19,11 +20,13 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from .. import tracing
 from ..core.payload import read_json
 from ..core.records import JobSpec
 from ..errors import Refused
 from ..file_data import FileData
 from ..job_files import BaseJobFile, FileFacts, JobFile, ThreadJobFile
+from ..job_log import FIELDS, fields_of
 from ..store.base import StoreError
 from ..trace_context import run_context
 from .results import FinalError
@@ -33,6 +36,8 @@ from .threads import in_thread
 
 log = logging.getLogger("ficha.job")
 
+_NO_SPAN: Final = nullcontext()
+
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -40,7 +45,10 @@ PROGRESS_S: Final = 0.5
 """Progress is written at most this often; the last value reported in between is written when the time is up."""
 MAX_NOTES: Final = 1_000
 """How many lines one run may add to its job's history; further ones go to the worker's log only."""
-_RESERVED: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "event", "level", "logger", "timestamp"}
+_RESERVED: Final = {
+    *(*vars(logging.makeLogRecord({})), "message", "asctime", "event", "level", "logger", "timestamp"),
+    *(*FIELDS, "trace_id", "span_id"),
+}
 """Fields that every log line has already; a handler's field of such a name gets an underscore."""
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -69,16 +77,21 @@ class Facts(Struct, frozen=True, gc=False):
         """That of this run."""
         return run_context(self.id, self.spec.trace_context, self.epoch)
 
-    @property
-    def fields(self) -> dict[str, Any]:
+    def step_span(self, name: str) -> AbstractContextManager[Any]:
+        """The span of a step of this run, if spans are made."""
+        return _NO_SPAN if tracing.steps is None else tracing.steps.step(self.trace_context, name)
+
+    def log_fields(self, status: str, duration_s: float) -> dict[str, Any]:
         """The fields of every log line about the job."""
-        return {
-            "worker": self.worker,
-            "job": self.id,
-            "tool": self.spec.tool,
-            "attempt": self.attempt,
-            "correlation_id": self.spec.correlation_id or self.id,
-        }
+        return fields_of(
+            self.id,
+            self.spec,
+            worker=self.worker,
+            attempt=self.attempt,
+            epoch=self.epoch,
+            status=status,
+            duration_s=duration_s,
+        )
 
 
 class BaseJobContext:
@@ -198,10 +211,11 @@ class BaseJobContext:
 class JobContext(BaseJobContext):
     """The first argument of every coroutine handler. The lease fences each write: a worker that lost it is refused."""
 
-    __slots__ = ("_lease_call", "_notes", "_progress", "_progress_at", "_progress_task", "_steps")
+    __slots__ = ("_began_at", "_lease_call", "_notes", "_progress", "_progress_at", "_progress_task", "_steps")
 
     def __init__(self, facts: Facts, lease_call: LeaseCall) -> None:
         super().__init__(facts)
+        self._began_at = time.monotonic()
         self._lease_call = lease_call
         self._steps: Steps | None = None
         self._progress = facts.progress
@@ -234,9 +248,10 @@ class JobContext(BaseJobContext):
         try:
             if name not in stored:
                 call = partial(function, *args, **options)
-                is_async = inspect.iscoroutinefunction(function)
-                result = call() if is_async else await in_thread(f"ficha {name}", call)
-                await self.steps.save(name, await result if inspect.isawaitable(result) else result)
+                with self._facts.step_span(name):
+                    is_async = inspect.iscoroutinefunction(function)
+                    result = call() if is_async else await in_thread(f"ficha {name}", call)
+                    await self.steps.save(name, await result if inspect.isawaitable(result) else result)
             return self._with_file(self.steps.value(name, function, stored))
         finally:
             self.steps.release(name)
@@ -299,7 +314,7 @@ class JobContext(BaseJobContext):
     async def log(self, message: str, /, **fields: Any) -> None:
         """Writes a line to the worker's log and to the job's history."""
         named = {f"{name}_" if name in _RESERVED else name: value for name, value in fields.items()}
-        log.info(message, extra={**named, **self._facts.fields})
+        log.info(message, extra={**named, **self.log_fields()})
         if self._notes < MAX_NOTES:
             self._notes += 1
             said = "".join(f" {name}={value}" for name, value in fields.items())
@@ -329,6 +344,10 @@ class JobContext(BaseJobContext):
         self._file_facts[made.id] = made
         return self._job_file(made.id)
 
+    def log_fields(self) -> dict[str, Any]:
+        """The fields of a log line of this run."""
+        return self._facts.log_fields("running", time.monotonic() - self._began_at)
+
     def finished(self) -> None:
         """Cancels what is still pending for this run."""
         if self._progress_task is not None:
@@ -355,6 +374,10 @@ class ThreadJobContext(BaseJobContext):
     def stop(self) -> None:
         self._job.stop()
 
+    def log_fields(self) -> dict[str, Any]:
+        """As `JobContext.log_fields`."""
+        return self._job.log_fields()
+
     @overload
     def step(self, name: str, function: Callable[P, Awaitable[T]], /, *args: P.args, **options: P.kwargs) -> T: ...
     @overload
@@ -366,8 +389,10 @@ class ThreadJobContext(BaseJobContext):
         stored = self._wait(steps.acquire(name, function, args, options))
         try:
             if name not in stored:
-                result = function(*args, **options)
-                self._wait(steps.save(name, self._wait(_awaited(result)) if inspect.isawaitable(result) else result))
+                with self._facts.step_span(name):
+                    result = function(*args, **options)
+                    result = self._wait(_awaited(result)) if inspect.isawaitable(result) else result
+                    self._wait(steps.save(name, result))
             value = self._job._with_file(steps.value(name, function, stored))
             return self._blocking(value) if isinstance(value, BaseJobFile) else value
         finally:

@@ -14,15 +14,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from ..backoff import away_pause_s
 from ..core.outcomes import DeliveryHeld
+from ..core.payload import read_json
 from ..core.policy import SECOND
 from ..core.records import Delivery, Endpoint
 from ..core.webhooks import OPERATOR, pause_us
 from ..errors import Refused
 from ..extras import needs_extra
+from ..job_log import begin, fields_of, timed
 from ..operations import WebhookOperations
 from ..outbound import Outbound, OutboundError
 from ..store.base import StoreError
@@ -109,13 +112,15 @@ class DeliveryRunner(DueRunner):
         try:
             return await self._operations.hold_delivery(delivery, self._hold_s)
         except (Refused, StoreError) as error:
-            log.warning("the webhook %s could not be taken: %s", delivery.id, error)
+            known = _fields(delivery, self.worker, 0.0)
+            log.warning("the webhook %s could not be taken: %s", delivery.id, error, extra=known)
             self._look_within(away_pause_s(1))
             return DeliveryHeld()
 
     async def _run(self, held: DeliveryHeld) -> None:
         assert held.delivery is not None
         assert held.endpoint is not None
+        begin(timed(partial(_fields, held.delivery, self.worker)))
         status, error = await self._send(held.delivery, held.endpoint)
         try:
             ended = await self._operations.end_delivery(held, status, error)
@@ -162,6 +167,22 @@ class DeliveryRunner(DueRunner):
     async def _tidy(self) -> None:
         if time.monotonic() >= self._prune_at:
             self._prune_at = time.monotonic() + (1.0 if await self._operations.forget_old_deliveries() else PRUNE_S)
+
+
+def _fields(delivery: Delivery, worker: str | None, duration_s: float) -> dict[str, Any]:
+    """The fields of a log line: those of the job that the message tells of, as the message has them."""
+    if delivery.job_id is None:
+        return {"worker": worker, "duration_s": round(duration_s, 6)}
+    told: dict[str, Any] = read_json(delivery.body).get("data", {})
+    return fields_of(
+        delivery.job_id,
+        worker=worker,
+        tool=told.get("tool"),
+        attempt=delivery.attempts,
+        status=told.get("status"),
+        duration_s=duration_s,
+        correlation_id=told.get("correlation_id"),
+    )
 
 
 def _most(owner: str) -> int:

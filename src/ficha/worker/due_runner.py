@@ -30,6 +30,8 @@ class DueRunner:
 
     what: ClassVar[str]
     """What it looks for, as the log calls it."""
+    worker: str | None = None
+    """The worker that it runs beside, for the log."""
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[None], Any] = {}

@@ -10,16 +10,22 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
 
+from .. import tracing
 from ..backoff import away_pause_s
 from ..core.policy import HookTerms, hook_backoff_ms
 from ..core.records import PendingHook
+from ..engine.views import JobView
 from ..errors import Refused
+from ..job_log import begin, fields_of, timed
 from ..operations import HookOperations
 from ..store.base import StoreError
+from ..trace_context import run_context
 from .due_runner import DueRunner
 
 log = logging.getLogger("ficha.worker")
@@ -74,11 +80,13 @@ class HookRunner(DueRunner):
         try:
             return await self._operations.hold_hook(hook, self._hooks[hook.name].timeout_s + GRACE_S)
         except (Refused, StoreError) as error:
-            log.warning("the hook %s for job %s could not be taken: %s", hook.name, hook.job_id, error)
+            known = fields_of(hook.job_id, worker=self.worker)
+            log.warning("the hook %s for job %s could not be taken: %s", hook.name, hook.job_id, error, extra=known)
             self._look_within(away_pause_s(1))
             return None
 
     async def _run(self, held: PendingHook) -> None:
+        begin(timed(lambda duration_s: fields_of(held.job_id, worker=self.worker, duration_s=duration_s)))
         try:
             error = await self._call(held)
             if error is None and self._hooks[held.name].ends_itself:
@@ -95,17 +103,44 @@ class HookRunner(DueRunner):
         """Runs it; the error, if it failed."""
         hook = self._hooks[held.name]
         job = None if hook.ends_itself else await self._operations.job(held.job_id)
+        if job is not None:
+            begin(timed(partial(_fields, job, self.worker)))
         try:
-            if hook.ends_itself:
-                async with asyncio.timeout(hook.timeout_s):
-                    await hook.function(self._operations, held)
-            elif inspect.iscoroutinefunction(hook.function):
-                async with asyncio.timeout(hook.timeout_s):
-                    await hook.function(job)
-            else:
-                await asyncio.to_thread(hook.function, job)
+            with _span(held.name, job):
+                if hook.ends_itself:
+                    async with asyncio.timeout(hook.timeout_s):
+                        await hook.function(self._operations, held)
+                elif inspect.iscoroutinefunction(hook.function):
+                    async with asyncio.timeout(hook.timeout_s):
+                        await hook.function(job)
+                else:
+                    await asyncio.to_thread(hook.function, job)
         except Exception as error:
+            if job is None:
+                begin(timed(partial(_fields, await self._operations.job(held.job_id), self.worker)))
             # Not an error of Ficha's, and not the end: it is run again.
             log.warning("the hook %s for job %s failed; it is run again", held.name, held.job_id, exc_info=error)
             return f"{type(error).__name__}: {error}"
         return None
+
+
+def _fields(job: JobView, worker: str | None, duration_s: float) -> dict[str, Any]:
+    return fields_of(
+        job.id,
+        worker=worker,
+        tool=job.tool,
+        attempt=job.attempts + 1 if job.finished_at is None else max(1, job.attempts),
+        epoch=job.epoch,
+        status=job.status,
+        duration_s=duration_s,
+        correlation_id=job.correlation_id,
+        trace=job.traceparent,
+    )
+
+
+def _span(name: str, job: JobView | None) -> AbstractContextManager[Any]:
+    """The span of a hook, if spans are made. Ficha's own hooks have none."""
+    if tracing.active is None or job is None:
+        return nullcontext()
+    parent = run_context(job.id, job.traceparent, job.epoch)
+    return tracing.active.within(f"hook {name}", parent, attributes={"messaging.message.id": job.id})

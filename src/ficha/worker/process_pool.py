@@ -15,11 +15,13 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from contextvars import Context
 from multiprocessing import resource_tracker
 from typing import Any, Final
 
 from msgspec import MsgspecError, Struct
 
+from .. import tracing
 from ..core.outcomes import Refusal
 from ..core.payload import read_json
 from ..errors import Refused
@@ -41,6 +43,7 @@ from .child_main import (
     ParentReply,
     QualifiedName,
     RunEnded,
+    StepTimed,
     StopRun,
     framed,
     main,
@@ -178,7 +181,7 @@ class ChildProcess:
         self._exit_code: asyncio.Future[int] = self._loop.create_future()
         self._watch_exit()
         self.ran = 0
-        self.exited = asyncio.create_task(self._supervise(), name=f"ficha child {self._pid}")
+        self.exited = asyncio.create_task(self._supervise(), name=f"ficha child {self._pid}", context=Context())
 
     @classmethod
     async def start(cls, tool: Tool, device: str | None, name: str, message_bytes: int) -> ChildProcess:
@@ -321,7 +324,7 @@ class ChildProcess:
         if self._violation is not None:
             self.signal(signal.SIGKILL)
 
-    def _receive(self, message: ChildReady | ChildCall | RunEnded | LogLine) -> None:
+    def _receive(self, message: ChildReady | ChildCall | RunEnded | LogLine | StepTimed) -> None:
         match message:
             case ChildReady(failed):
                 self._is_ready = True
@@ -339,6 +342,11 @@ class ChildProcess:
                 if is_unusable:
                     self.close_pipe()
                 settle(self._outcome, value if kind is None else KINDS[kind](*value))
+            case StepTimed(run, name, start_ns, end_ns, error):
+                if self._run is not None and run == self.ran and tracing.active is not None:
+                    parent = self._run.job.facts.trace_context
+                    attributes = {"ficha.step": name}
+                    tracing.active.add(f"step {name}", parent, start_ns, end_ns, attributes=attributes, error=error)
             case LogLine(fields):
                 record = logging.makeLogRecord(read_json(fields))
                 logger = logging.getLogger(record.name)
@@ -396,6 +404,7 @@ def _spec(tool: Tool, device: str | None, message_bytes: int) -> ChildSpec:
         tool.memory_mb,
         {"": logging.root.level} | levels,
         message_bytes,
+        tracing.active is not None,
     )
 
 

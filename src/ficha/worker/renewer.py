@@ -19,6 +19,7 @@ from ..engine.views import Lease
 from ..errors import Refused
 from ..futures import fail, wake
 from ..operations import LeaseOperations
+from .run import facts_of
 
 log = logging.getLogger("ficha.worker")
 
@@ -163,7 +164,8 @@ class Renewer:
                 await operations.time_out(held.lease)
                 self.forget(held.lease)
             except Exception as error:
-                log.warning("job %s could not be timed out: %s", held.lease.job_id, error)
+                known = facts_of(held.lease).log_fields("running", blocked_s)
+                log.warning("job %s could not be timed out: %s", held.lease.job_id, error, extra=known)
         names = ", ".join(held.lease.job_id for held in overdue)
         log.error(
             "a handler has blocked the event loop for %.0f s, and these jobs ran out of time: %s. Make it a plain "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
@@ -14,6 +14,11 @@ from ..tools import Tool
 from .context import Facts, JobContext
 from .steps import LeaseCall
 
+if TYPE_CHECKING:
+    from ..tracing import Span
+
+_SHARED: Final = ("worker", "tool", "attempt", "status", "duration_s")
+
 StopReason = Literal["lost", "timeout", "stopping"]
 """The job is no longer this worker's (it was cancelled, for example), its time is up, or the worker stops."""
 
@@ -21,6 +26,7 @@ StopReason = Literal["lost", "timeout", "stopping"]
 class Run(Struct, eq=False, gc=False):
     """The worker's state of one running job. `is_over` once the handler is done or given up.
 
+    span: that of this run, if spans are exported.
     call_group: all runs that share this call of the handler, itself included; empty where a call takes one job.
 
     `close` drops the task and the group, the only reference cycles, so no garbage collection is needed: that would be
@@ -35,6 +41,7 @@ class Run(Struct, eq=False, gc=False):
     call_group: Sequence[Run] = ()
     stop_reason: StopReason | None = None
     is_over: bool = False
+    span: Span | None = None
 
     @classmethod
     def of(cls, lease: Lease, tool: Tool, lease_call: LeaseCall) -> Run:
@@ -67,3 +74,10 @@ def facts_of(lease: Lease) -> Facts:
         0 if point is None else point.progress,
         "null" if point is None or not point.name else point.data,
     )
+
+
+def group_fields(runs: Sequence[Run]) -> dict[str, Any]:
+    """The fields of a log line of a call that several runs share: each job's own in a list, the rest as for one."""
+    each = [run.job.log_fields() for run in runs]
+    lists = {"jobs": [one["job"] for one in each], "correlation_ids": [one["correlation_id"] for one in each]}
+    return {"job": None, "correlation_id": None, **lists, **{name: each[0][name] for name in _SHARED}}

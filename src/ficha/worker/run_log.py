@@ -24,4 +24,4 @@ def record(
 ) -> None:
     """Logs one line about a job; the duration is that of the run so far."""
     if log.isEnabledFor(level):
-        log.log(level, message, extra={**facts.fields, "status": status, "duration_s": round(duration_s, 6), **more})
+        log.log(level, message, extra={**facts.log_fields(status, duration_s), **more})

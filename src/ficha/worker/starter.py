@@ -11,16 +11,19 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
+from .. import job_log, tracing
 from ..core.commands import AcceptedByProvider
 from ..core.policy import SECOND
-from ..core.records import Leased
+from ..core.records import Job, Leased
 from ..engine.views import JobView
 from ..errors import Refused
 from ..operations import ProviderOperations
 from ..providers import Provider, ProviderBusy, ProviderCall, ProviderError, ProviderHttp
 from ..store.base import StoreError
+from ..trace_context import run_context
 from .completer import End
 from .failure import Failure
 from .results import ENDINGS, Retry, StartedWork
@@ -71,13 +74,14 @@ class Starter:
     async def _request(self, run: Run, provider: Provider, call: ProviderCall) -> StartedWork | Retry | Failure:
         job = run.lease.claimed.job
         try:
-            ref = await provider.start(
-                self._http(provider, run.job.correlation_id),
-                call,
-                callback_url=self._operations.callback_url(provider.name, job.id, job.attempts),
-                key=f"{job.id}:{job.attempts}",
-                correlation_id=run.job.correlation_id,
-            )
+            with provider_span("provider start", provider, job):
+                ref = await provider.start(
+                    self._http(provider, run),
+                    call,
+                    callback_url=self._operations.callback_url(provider.name, job.id, job.attempts),
+                    key=f"{job.id}:{job.attempts}",
+                    correlation_id=run.job.correlation_id,
+                )
         except ProviderBusy as busy:
             return Retry(busy.retry_after_s, busy.message)
         except ProviderError as error:
@@ -123,8 +127,9 @@ class Starter:
             await self._cancel(provider, started.ref, run)
 
     async def _cancel(self, provider: Provider, ref: str, run: Run) -> None:
+        job_log.begin(run.job.log_fields)
         try:
-            await provider.cancel(self._http(provider, run.job.correlation_id), ref)
+            await provider.cancel(self._http(provider, run), ref)
         except Exception as error:
             log.warning("work that nobody waits for could not be cancelled at %s: %s", provider.name, error)
 
@@ -136,7 +141,7 @@ class Starter:
             return
         provider = tool.provider
         try:
-            await provider.cancel(self._http(provider, job.correlation_id or job.id), ref)
+            await provider.cancel(self._operations.provider_http(provider, job.correlation_id or job.id), ref)
         except ProviderError as error:
             told_s = (
                 0.0
@@ -147,8 +152,8 @@ class Starter:
                 raise
             log.warning("job %s could not be cancelled at %s: %s", job.id, provider.name, error)
 
-    def _http(self, provider: Provider, correlation_id: str) -> ProviderHttp:
-        return self._operations.provider_http(provider, correlation_id)
+    def _http(self, provider: Provider, run: Run) -> ProviderHttp:
+        return self._operations.provider_http(provider, run.job.correlation_id, trace_of(run.lease.claimed.job))
 
     def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(coroutine, name="ficha provider")
@@ -160,6 +165,21 @@ class Starter:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.debug("a request to a provider failed", exc_info=error)
+
+
+def trace_of(job: Job) -> str | None:
+    """The trace context of the job's run, to pass on; None if the job was submitted without one."""
+    return None if job.spec.trace_context is None else run_context(job.id, job.spec.trace_context, job.epoch)
+
+
+def provider_span(name: str, provider: Provider, job: Job) -> AbstractContextManager[Any]:
+    """The span of a call to a provider, if spans are made."""
+    if tracing.active is None:
+        return nullcontext()
+    attributes = tracing.attributes_of(job.id, job.spec, job.attempts + 1, job.epoch)
+    parent = run_context(job.id, job.spec.trace_context, job.epoch)
+    attributes["ficha.provider"] = provider.name
+    return tracing.active.within(name, parent, role="CLIENT", attributes=attributes)
 
 
 def _tried_s(run: Run) -> float:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Mapping
+from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +150,9 @@ class ToolRunner:
     async def _set_up_loop(self) -> None:
         """Sets the tool up once for all calls. A call that is cancelled meanwhile leaves the others theirs."""
         if self._setting_up is None:
-            self._setting_up = asyncio.create_task(self._call_setup(), name=f"ficha setup {self._tool.name}")
+            self._setting_up = asyncio.create_task(
+                self._call_setup(), name=f"ficha setup {self._tool.name}", context=Context()
+            )
         task = self._setting_up
         try:
             failed = await asyncio.shield(task)

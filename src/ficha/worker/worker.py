@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 
+from .. import job_log, tracing
 from ..backoff import away_pause_s
 from ..core.pools import CONCURRENCY
 from ..engine.views import Lease
@@ -28,7 +29,7 @@ from .failure import Failure, SetupFailed
 from .lease_writer import LeaseWriter
 from .registration import Registration
 from .renewer import OpenOperations, Renewer
-from .run import Run, StopReason, facts_of
+from .run import Run, StopReason, facts_of, group_fields
 from .run_log import record
 from .setups import Setups
 from .starter import Starter
@@ -83,6 +84,8 @@ class WorkerLoop:
         self._hung = hung
         self._starter = starter
         self._beside = beside
+        for runner in beside:
+            runner.worker = name
         self._runs: dict[str, Run] = {}
         self._busy = 0
         self._tasks: dict[asyncio.Task[None], Sequence[Run]] = {}
@@ -327,6 +330,8 @@ class WorkerLoop:
             # A new lease means that the earlier one is lost; its run must not go on beside the new one.
             self._stop_run(earlier, "lost")
         run = Run.of(lease, tool, LeaseWriter(self._operations, lease, self._gives_up))
+        if tracing.active is not None:
+            self._trace(tracing.active, run)
         self._runs[lease.job_id] = run
         self._busy += 1
         self._renewer.keep(lease, tool.timeout)
@@ -336,6 +341,24 @@ class WorkerLoop:
             run.task = self._spawn(self._run(run), (run,))
         else:
             self._call_groups.add(run)
+
+    def _trace(self, spans: tracing.Tracing, run: Run) -> None:
+        job = run.lease.claimed.job
+        run.span = spans.begin_run(job, self._name)
+        if job.epoch == 1:
+            spans.waited(job, job.created_at, run.lease.claimed_at)
+        else:
+            self._spawn(self._trace_wait(spans, run.lease), ())
+
+    async def _trace_wait(self, spans: tracing.Tracing, lease: Lease) -> None:
+        """The wait for a repeated run, which began where its job's history says."""
+        try:
+            since_at = await self._operations.queued_again_at(lease.job_id)
+        except (Refused, StoreError) as error:
+            log.debug("since when job %s waited is not known: %s", lease.job_id, error)
+            return
+        if since_at is not None:
+            spans.waited(lease.claimed.job, since_at, lease.claimed_at)
 
     def _refuse_unknown(self, lease: Lease) -> None:
         tool = lease.claimed.job.spec.tool
@@ -357,6 +380,9 @@ class WorkerLoop:
             run.call_group, run.task = held, task
 
     async def _run(self, run: Run) -> None:
+        job_log.begin(run.job.log_fields)
+        if run.span is not None and tracing.active is not None:
+            tracing.active.enter(run.span)
         try:
             result = await self._executor.call(run)
         except asyncio.CancelledError:
@@ -370,6 +396,7 @@ class WorkerLoop:
 
     async def _run_group(self, runs: list[Run]) -> None:
         results: list[Any]
+        job_log.begin(partial(group_fields, runs))
         try:
             results = await self._executor.call_group(runs)
         except asyncio.CancelledError:
@@ -412,6 +439,8 @@ class WorkerLoop:
             self._forget(end.run)
 
     def _forget(self, run: Run) -> None:
+        if run.span is not None and tracing.active is not None:
+            tracing.active.end_run(run.span, "lost")
         self._renewer.forget(run.lease)
         if self._runs.get(run.lease.job_id) is run:
             del self._runs[run.lease.job_id]
