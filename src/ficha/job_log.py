@@ -24,8 +24,8 @@ Subject = Callable[[], Mapping[str, Any]]
 """What the lines of a task are about: called for the fields when one is logged."""
 
 LOGGERS: Final = (
-    *("ficha.checkpoint_manager", "ficha.files", "ficha.job", "ficha.providers", "ficha.server", "ficha.tools"),
-    "ficha.worker",
+    *("ficha.checkpoint_manager", "ficha.files", "ficha.job", "ficha.providers", "ficha.schedules"),
+    *("ficha.server", "ficha.tools", "ficha.worker"),
 )
 """Ficha's loggers whose lines may be about one job."""
 SHARED: Final = ("ficha.engine", "ficha.store")

@@ -18,6 +18,7 @@ from ..core.schedules import COUNTED, FREE, due
 from ..cron_entries import CronEntry
 from ..engine.views import Receipt, ScheduleView, schedule_view
 from ..errors import Refused
+from ..job_log import fields_of
 from ..requests import SubmitRequest
 from ..store.base import ListSchedules
 from .submits import SubmitOperations
@@ -181,6 +182,8 @@ def _told(entry: CronEntry, command: FireSchedule, outcome: ScheduleFired) -> No
     if command.passed:
         log.warning("the schedule %s passed over %d slots that were missed", entry.name, command.passed)
     if outcome.submitted is not None:
-        log.info("the schedule %s was fired: job %s", entry.name, outcome.submitted.job_id)
+        job_id = outcome.submitted.job_id
+        known = fields_of(job_id, tool=entry.tool, status="queued", correlation_id=_label(entry, command.slot_at))
+        log.info("the schedule %s was fired: job %s", entry.name, job_id, extra=known)
     elif outcome.schedule is not None and outcome.schedule.last_slot_at == command.slot_at:
         log.warning("the schedule %s was refused: %s", entry.name, outcome.schedule.last_message)

@@ -30,6 +30,7 @@ import { type UploadOptions, Uploads } from "./uploads";
  * token: an API token, or how to get one. A function is asked again, once, when the server refuses the token. Without
  *   one, the cookie of the sign-in counts.
  * fetch: another one than the browser's.
+ * headers: asked for with every request, for headers such as `traceparent`.
  * streams: live streams at a time; further jobs are asked for every 3 seconds. A browser has six connections to a site.
  * times: for tests.
  */
@@ -37,6 +38,7 @@ export interface FichaOptions {
   url?: string | undefined;
   token?: TokenSource;
   fetch?: typeof fetch | undefined;
+  headers?: (() => Record<string, string>) | undefined;
   streams?: number | undefined;
   times?: Partial<Times> | undefined;
 }
@@ -88,7 +90,12 @@ const NO_FILE = "00000000-0000-0000-0000-000000000000";
 
 export function createFicha(options: FichaOptions = {}): Ficha {
   const times: Times = { ...TIMES, ...options.times };
-  const http = new Http(options.url ?? "", options.token, options.fetch ?? ((input, init) => fetch(input, init)));
+  const http = new Http(
+    options.url ?? "",
+    options.token,
+    options.fetch ?? ((input, init) => fetch(input, init)),
+    options.headers,
+  );
   const uploads = new Uploads(http, times);
   const submits = new Submits(http, uploads, times);
   const followers = new Followers(http, times, options.streams ?? 2);

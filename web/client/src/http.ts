@@ -19,11 +19,13 @@ export class Http {
   readonly #base: string;
   readonly #source: TokenSource;
   readonly #fetch: typeof fetch;
+  readonly #more: () => Record<string, string>;
   #token: string | undefined;
   #asking: Promise<string> | undefined;
 
-  constructor(base: string, source: TokenSource, fetcher: typeof fetch) {
+  constructor(base: string, source: TokenSource, fetcher: typeof fetch, more: () => Record<string, string> = () => ({})) {
     this.#base = base.replace(/\/+$/, "");
+    this.#more = more;
     this.#source = source;
     this.#token = typeof source === "string" ? source : undefined;
     // Called as a function: a browser's fetch refuses another `this`.
@@ -119,6 +121,6 @@ export class Http {
   }
 
   #headers(more: Record<string, string> | undefined, token: string | undefined): Record<string, string> {
-    return { Accept: "application/json", ...(token && { Authorization: `Bearer ${token}` }), ...more };
+    return { ...this.#more(), Accept: "application/json", ...(token && { Authorization: `Bearer ${token}` }), ...more };
   }
 }

@@ -37,6 +37,23 @@ test("queries leave out what was not asked, repeat lists and write dates", async
   ]);
 });
 
+test("a page's own headers, such as its trace, go with every request and replace none of the client's", async () => {
+  const sent: RequestInit[] = [];
+  const fetcher: typeof fetch = async (_, init) => {
+    sent.push(init ?? {});
+    return new Response(JSON.stringify({ active: false, job: null }));
+  };
+  let span = 0;
+  const headers = () => ({ traceparent: `00-${"a".repeat(32)}-000000000000000${++span}-01`, Authorization: "none" });
+  const ficha = createFicha({ token: "secret", fetch: fetcher, headers });
+  await ficha.checkActiveJob();
+  await ficha.checkActiveJob();
+  expect(sent.map((one) => one.headers)).toMatchObject([
+    { traceparent: `00-${"a".repeat(32)}-0000000000000001-01`, Authorization: "Bearer secret" },
+    { traceparent: `00-${"a".repeat(32)}-0000000000000002-01` },
+  ]);
+});
+
 test("names in an address are encoded", async () => {
   server.on("POST /api/sessions/a%2Fb/stay", json({}));
   await client().session("a/b").stay();
