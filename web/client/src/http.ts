@@ -23,7 +23,12 @@ export class Http {
   #token: string | undefined;
   #asking: Promise<string> | undefined;
 
-  constructor(base: string, source: TokenSource, fetcher: typeof fetch, more: () => Record<string, string> = () => ({})) {
+  constructor(
+    base: string,
+    source: TokenSource,
+    fetcher: typeof fetch,
+    more: () => Record<string, string> = () => ({}),
+  ) {
     this.#base = base.replace(/\/+$/, "");
     this.#more = more;
     this.#source = source;
