@@ -1,110 +1,9 @@
 """The eight operations of recovery over real HTTP, with jobs that are really stuck: their worker says nothing more. The
 clock is moved by the test."""
 
-import asyncio
-import socket
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
-from typing import Any
-
-import httpx
 import pytest
-import uvicorn
 
-from ficha import Ficha, JobContext, Plan
-from ficha.server import Settings
-from ficha.store.base import Store
-from ficha.store.postgres import PostgresStore
-from ficha.store.sqlite import SqliteStore
-from ficha.testing import ManualClock
-from tests.support.postgres_databases import emptied
-from tests.support.server_process import NO_TLS, SECRET
-from tests.support.waiting import until
-
-HOUR = 3_600
-
-
-class Site:
-    """A served application whose time stands still, and a client with an admin's key."""
-
-    def __init__(self, app: Ficha, clock: ManualClock, client: httpx.AsyncClient) -> None:
-        self.app = app
-        self.clock = clock
-        self._client = client
-
-    async def get(self, path: str, **params: Any) -> Any:
-        answer = await self._client.get(path, params=params)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
-
-    async def post(self, path: str, body: Any = None, status: int = 200) -> Any:
-        answer = await self._client.post(path, json=body)
-        assert answer.status_code == status, answer.text
-        return answer.json()
-
-    async def batch(self, account: str, count: int, tool: str = "draw") -> tuple[str, list[str]]:
-        """A batch and its jobs."""
-        items = [{"tool": tool, "payload": {"n": n}} for n in range(count)]
-        made = await self.post("/api/batches", {"items": items, "account": account}, 201)
-        jobs = (await self.get("/api/jobs", batch=made["batch_id"], account=account))["items"]
-        return made["batch_id"], sorted(job["id"] for job in jobs)
-
-    async def claim(self, limit: int, worker: str = "w1") -> list[dict[str, Any]]:
-        """Leases of a worker that may never be heard of again; their jobs run."""
-        asked = {"worker": worker, "pools": ["default"], "limit": limit}
-        leases = (await self.post("/api/worker/claim", asked))["leases"]
-        names = [{"job_id": lease["job_id"], "epoch": lease["epoch"]} for lease in leases]
-        await self.post("/api/worker/heartbeat", {"leases": names})
-        return names
-
-    async def balance(self, account: str) -> int:
-        return int((await self.get(f"/api/admin/accounts/{account}"))["balance"])
-
-    async def is_right(self) -> None:
-        assert await self.app.verify() == []
-
-
-@asynccontextmanager
-async def site_on(store: Store, clock: ManualClock) -> AsyncIterator[Site]:
-    app = Ficha(store=store, plans=[Plan("open")], sweep_by_itself=False, sweep_s=24 * HOUR, secret=SECRET)
-
-    @app.tool(cost=5, timeout=HOUR)
-    async def draw(job: JobContext, n: int) -> None: ...
-
-    @app.tool(cost=7, timeout=24 * HOUR)
-    async def film(job: JobContext, n: int) -> None: ...
-
-    listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app.asgi(Settings(secret=SECRET)), log_level="error", lifespan="on")
-    server = uvicorn.Server(config)
-    serving = asyncio.create_task(server.serve([listening]))
-    await until(lambda: server.started or serving.done())
-    try:
-        await app.open_account("ana", plan="open", credits=100)
-        headers = {"Authorization": f"Bearer {(await app.create_api_key('tests', scope='admin')).secret}"}
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, verify=NO_TLS) as client:
-            # The sweep that comes with the first calls finds nothing yet; the next one would come in a day.
-            await until(lambda: app.engine.sweeper._leads_until > 0)
-            yield Site(app, clock, client)
-    finally:
-        server.should_exit = True
-        await serving
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Site]:
-    clock = ManualClock()
-    async with AsyncExitStack() as stack:
-        store: Store
-        if request.param == "sqlite":
-            store = SqliteStore(tmp_path / "ficha.db", clock=clock)
-            await store.migrate()
-        else:
-            url = await stack.enter_async_context(emptied(request.getfixturevalue("shared_database")))
-            store = PostgresStore(url, clock=clock)
-        yield await stack.enter_async_context(site_on(store, clock))
+from tests.server.clocked_site import HOUR, Site
 
 
 @pytest.mark.req("E5")
@@ -227,7 +126,7 @@ async def test_one_key_is_looked_up_and_reservations_are_told_by_state_and_count
     assert [(key["key"], key["job_id"], key["scope"]) for key in found] == [("order-2", job, "submit")]
     assert (await site.get(path, account="ana", key="order-3"))["items"] == []
     assert (await site.get(path, account="bob", key="order-2"))["items"] == []
-    alone = await site._client.get(path, params={"key": "order-2"})
+    alone = await site.client.get(path, params={"key": "order-2"})
     assert (alone.status_code, "name the account too" in alone.json()["detail"]) == (422, True)
 
     holds = [(await site.post("/api/reservations", {"account": "ana", "ttl_s": ttl}, 201))["id"] for ttl in (60,) * 4]
@@ -243,5 +142,5 @@ async def test_one_key_is_looked_up_and_reservations_are_told_by_state_and_count
         for route in ("/api/admin/reservations", "/api/reservations"):
             listed = (await site.get(route, state=state))["items"]
             assert [(hold["id"], hold["state"]) for hold in listed] == [(hold, state) for hold in ids]
-    wrong = await site._client.get("/api/admin/reservations", params={"state": "open"})
+    wrong = await site.client.get("/api/admin/reservations", params={"state": "open"})
     assert (wrong.status_code, "active, consumed" in wrong.json()["detail"]) == (422, True)
