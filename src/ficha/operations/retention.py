@@ -145,8 +145,8 @@ class RetentionOperations(LibraryOperations, WebhookOperations):
         while found := await self.engine.store.read(ListOldJobs(account_id=owner, limit=PAGE)):
             for job in found:
                 if job.finished_at is None:
-                    ended = await self._told(c.CancelJob(job.id, None, ERASE_REASON), Finished)
-                    cancelled += ended.changed
+                    ended = await self.engine.call(c.CancelJob(job.id, None, ERASE_REASON))
+                    cancelled += isinstance(ended, Finished) and ended.changed
             done = _Counts()
             await self._remove(found, done, None, 0)
             jobs += sum(done.jobs.values())
