@@ -34,7 +34,8 @@ PLANS = (
     Plan("ageing", priority=50, ageing_s=10),
     Plan("quota", priority=50, max_active=2),
 )
-POLICY = Policy(plans={plan.name: plan for plan in PLANS})
+# Batches are how these tests make many jobs, which then stand in line as they were made.
+POLICY = Policy(plans={plan.name: plan for plan in PLANS}, batch_spacing_ms=0)
 QUICK = CommitLimits(backoff_s=0.000_1, backoff_max_s=0.001)
 """Pauses that no test has to wait for."""
 

@@ -323,7 +323,7 @@ async def test_two_that_sweep_at_once_do_no_harm(setup: StoreSetup) -> None:
     await opened(first, credits=10_000)
     await one(first, submit(jobs=60, job={"timeout_ms": 1_000}))
     setup.clock.advance(0.5)
-    await one(first, submit(jobs=60, job={"max_wait_ms": 500, "priority": 1}))
+    await one(first, submit(jobs=60, job={"max_wait_ms": 500}))
     assert len(await claimed(first, limit=60)) == 60
     setup.clock.advance(1)
     reports = await asyncio.gather(first.sweep(), second.sweep(), first.sweep(), second.sweep())
