@@ -21,7 +21,7 @@ from .core.policy import Plan, Retention, Webhooks
 from .core.pools import CONCURRENCY
 from .core.records import Pool
 from .core.retention import walked_ages
-from .cron_entries import daily_cron
+from .cron_entries import checked_zone, daily_cron
 from .declared_parts import DeclaredParts
 from .engine.committer import CommitLimits
 from .engine.engine import Engine
@@ -100,7 +100,8 @@ class Ficha(DeclaredParts):
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     sweep_s: how often recovery and clean-up run, over all processes. Defaults to 1.
     sweep_by_itself: whether they run on a timer; otherwise they run only after calls and reads. Defaults to True.
-    daily_at: the time of day at which the daily sweep begins. Defaults to 04:00.
+    daily_at: the time of day, such as 04:00, at which what leaves by its age (`retention`) begins to leave. Defaults to
+        none: it leaves all day, as it falls due.
     time_zone: the time zone of `daily_at`, and of schedules that name none. Defaults to UTC.
     webhooks: whether users and operators may have messages sent to addresses that they give when jobs end, or on which
         terms (see `Webhooks`). Workers send them. Defaults to False.
@@ -152,7 +153,7 @@ class Ficha(DeclaredParts):
         warn_share: float = 0.8,
         sweep_s: float = 1.0,
         sweep_by_itself: bool = True,
-        daily_at: str = "04:00",
+        daily_at: str | None = None,
         time_zone: str = "UTC",
         webhooks: bool | Webhooks = False,
         retention: Retention | None = None,
@@ -211,7 +212,8 @@ class Ficha(DeclaredParts):
         )
         self.inspection_limits = inspection_limits or InspectionLimits()
         self.file_access = self._new_file_access()
-        self._daily_at = (daily_cron(daily_at, time_zone), time_zone)
+        checked_zone(time_zone)
+        self._daily_at = None if daily_at is None else (daily_cron(daily_at), time_zone)
         super().__init__(policy, pools, time_zone)
         self._store = store
         self._sweep_s = sweep_s
@@ -298,11 +300,14 @@ class Ficha(DeclaredParts):
         engine = Engine(store, self.policy, self._commit_limits, sweep_interval_s=self._sweep_s, on_work=self._on_work)
         self._engine, self._queries = engine, Queries(engine, engine.positions, self.limits.page_bytes)
         engine.sweeper.sweep_files = self.sweep_files
-        engine.sweeper.daily_at = self._daily_at
+        engine.sweeper.daily_at = self._daily_at or engine.sweeper.daily_at
         if self.cron_entries:
             engine.sweeper.fire_schedules = ScheduleFirer(self).fire
         if self.policy.retention.by_itself and walked_ages(self.policy.retention):
-            engine.sweeper.prune = self.prune_step
+            if self._daily_at is None:
+                engine.sweeper.prune = self.prune_step
+            else:
+                engine.sweeper.daily = self.prune_step
         try:
             if (endpoint := setting(os.environ, "FICHA_OTLP_ENDPOINT")) is not None:
                 tracing.acquire(endpoint)

@@ -63,11 +63,15 @@ def _problems(entry: CronEntry) -> list[str | None]:
     return found
 
 
-def daily_cron(daily_at: Any, time_zone: Any) -> str:
-    """A time of day such as 04:00 as a cron expression; raises ValueError if it or the zone is none."""
+def daily_cron(daily_at: Any) -> str:
+    """A time of day such as 04:00 as a cron expression; raises ValueError if it is none."""
     found = _DAILY.fullmatch(daily_at) if isinstance(daily_at, str) else None
     if found is None:
         raise ValueError(f"daily_at must be a time of day such as '04:00', not {daily_at!r}")
+    return f"{int(found[2])} {int(found[1])} * * *"
+
+
+def checked_zone(time_zone: Any) -> None:
+    """Raises ValueError if there is no such time zone."""
     if (problem := zone_problem(time_zone)) is not None:
         raise ValueError(f"time_zone: {problem}")
-    return f"{int(found[2])} {int(found[1])} * * *"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ficha import Ficha, JobContext, NotFound, Plan, ScheduleView
+from ficha import Ficha, JobContext, NotFound, Plan, Retention, ScheduleView
 from ficha.core.commands import FireSchedule
 from ficha.core.records import Schedule
 from ficha.core.schedules import FREE
@@ -443,3 +443,12 @@ async def test_slots_of_a_zone_with_daylight_saving_are_told_to_the_payload_by_i
         world.clock.advance(30 * MINUTE)
         await fire(app)
     assert seen == ["11-01 01:30-0400", "11-02 01:30-0500"]
+
+
+async def test_what_leaves_by_its_age_leaves_all_day_or_in_the_daily_sweep() -> None:
+    kept = Retention(jobs=1)
+    async with Ficha("memory:", retention=kept, sweep_by_itself=False) as app:
+        assert (app.engine.sweeper.prune, app.engine.sweeper.daily) == (app.prune_step, None)
+    async with Ficha("memory:", retention=kept, sweep_by_itself=False, daily_at="04:00") as app:
+        assert (app.engine.sweeper.prune, app.engine.sweeper.daily) == (None, app.prune_step)
+        assert app.engine.sweeper.daily_at == ("0 4 * * *", "UTC")
