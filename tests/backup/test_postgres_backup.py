@@ -10,7 +10,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from ficha.doctor import examine
+from ficha.doctor import DoctorLimits, examine
 from ficha.store.connect import store_for
 from ficha.store.postgres import PostgresStore
 from tests.backup.busy_shop import SECRET, busy_shop, check_copy, new_clock
@@ -25,6 +25,7 @@ autovacuum = off
 track_counts = off
 archive_mode = on
 archive_command = 'false'
+max_prepared_transactions = 2
 """
 
 
@@ -88,9 +89,10 @@ async def _check_settings(copy: str) -> None:
             return bool(await connection.fetchval("SELECT failed_count > 0 FROM pg_stat_archiver"))
 
         await until(has_failed)
+        await connection.execute("BEGIN; SELECT 1 FROM ficha.pools; PREPARE TRANSACTION 'left'")
     finally:
         await connection.close()
-    report = await examine(shop(copy, secret=SECRET))
+    report = await examine(shop(copy, secret=SECRET), DoctorLimits(transaction_s=0))
     dangerous = {one.what.split()[0]: one.severity for one in report.findings if one.code == "SETTING_DANGEROUS"}
     assert dangerous == {
         "fsync": "critical",
@@ -98,4 +100,4 @@ async def _check_settings(copy: str) -> None:
         "autovacuum": "warning",
         "track_counts": "warning",
     }
-    assert "ARCHIVING_FAILS" in {one.code for one in report.findings}
+    assert {"ARCHIVING_FAILS", "TRANSACTION_PREPARED"} <= {one.code for one in report.findings}

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from ficha import Ficha
+from ficha.core import commands as c
 from ficha.doctor import repair
 from ficha.doctor.counter_check import miscounted
 from ficha.doctor.database import looking_at
@@ -146,6 +147,15 @@ async def test_what_the_overview_alerts_of_is_a_finding_with_something_to_do(dep
     assert {"POOL_WITHOUT_WORKER", "POOL_PAUSED"} & set(await deployment.findings()) == set()
     assert "2 failed jobs" in (await deployment.findings(dead_letters=2))["DEAD_LETTERS_MANY"].what
     assert "DEAD_LETTERS_MANY" not in await deployment.findings(dead_letters=3)
+
+
+async def test_workers_of_different_releases_are_noted(deployment: Deployment) -> None:
+    async with deployment.app as app:
+        for version in ("1.0", "1.1"):
+            await app.engine.call(c.RegisterWorker(f"w{version}", "here", 1, ("gpu",), 1, version, 10_000))
+            found = [one for one in (await deployment.report()).findings if one.code == "VERSIONS_MIXED"]
+            assert [one.severity for one in found] == ([] if version == "1.0" else ["note"])
+    assert "1.0, 1.1" in found[0].what
 
 
 async def test_files_and_rows_are_compared(deployment: Deployment, tmp_path: Path) -> None:

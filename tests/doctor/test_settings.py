@@ -100,6 +100,20 @@ async def test_a_long_wal_is_told_until_the_reader_is_gone(deployment: Deploymen
     assert "WAL_LONG" not in await deployment.findings(wal_bytes=10_000)
 
 
+@on_sqlite
+async def test_a_file_that_is_mostly_empty_is_noted_until_it_is_made_smaller(deployment: Deployment) -> None:
+    await deployment.execute(
+        "CREATE TABLE much AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50) "
+        "SELECT zeroblob(100000) FROM n",
+        "DROP TABLE much",
+    )
+    assert "FILE_MOSTLY_EMPTY" not in {one.code for one in (await deployment.report()).findings}
+    [finding] = (await deployment.report(unused_bytes=1_000_000)).findings
+    assert (finding.code, finding.severity) == ("FILE_MOSTLY_EMPTY", "note")
+    await deployment.execute("VACUUM")
+    assert (await deployment.report(unused_bytes=1_000_000)).findings == []
+
+
 @asynccontextmanager
 async def connected(url: str):  # type: ignore[no-untyped-def]
     connection = await asyncpg.connect(url)

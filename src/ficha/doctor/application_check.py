@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from ..app import Ficha
-from ..environment import SettingError, setting
+from ..environment import setting
 from ..signing import LEAST_BYTES
 from .findings import Finding
 
@@ -24,11 +24,8 @@ def application(app: Ficha) -> list[Finding]:
 def _secret(app: Ficha) -> Iterator[Finding]:
     if app.signer is not None:
         return
-    try:
-        found = setting(os.environ, "FICHA_SECRET")
-    except SettingError as error:
-        yield Finding(GROUP, "SECRET_UNREADABLE", "warning", str(error), "Correct the path, or the file's rights.")
-        return
+    # (An application whose secret's file cannot be read is not made at all.)
+    found = setting(os.environ, "FICHA_SECRET")
     if found is None:
         what = "FICHA_SECRET is not set here: a server does not start without it, and workers make no links to files."
     else:

@@ -13,8 +13,6 @@ from .findings import Finding, size
 from .looked_over import LookedOver
 
 Seen = LookedOver[LookingAtSqlite]
-WORTH_BYTES = 100_000_000
-"""A smaller file is not worth a VACUUM."""
 
 
 async def versions(seen: Seen) -> AsyncIterator[Finding]:
@@ -64,7 +62,7 @@ async def disk(seen: Seen) -> AsyncIterator[Finding]:
             f"{path}-wal has {size(wal)}: a reader keeps old pages alive, or no process of Ficha checkpoints it.",
             "Look for a program that has had the file open in a transaction for long (lsof), and end that.",
         )
-    if whole > WORTH_BYTES and unused > limits.unused_share * whole:
+    if unused > max(limits.unused_bytes, limits.unused_share * whole):
         yield Finding(
             "disk",
             "FILE_MOSTLY_EMPTY",
