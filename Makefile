@@ -30,7 +30,7 @@ WORKERS ?= 3
 # Which seeds `make simulate` runs.
 SEEDS ?= 1000
 START ?= 0
-# How long `make chaos` goes on.
+# How long `make chaos` and `make soak` go on.
 MINUTES ?= 10
 # How long all attackers of `make attack` together are at work on each database.
 SECONDS ?= 60
@@ -45,7 +45,7 @@ UPGRADE ?=
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup web wheel demo test test-all debian check format bench simulate chaos attack fuzz openapi sql lock clean
+.PHONY: help setup web wheel demo test test-all debian check format bench simulate chaos soak attack fuzz openapi sql lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -107,6 +107,9 @@ simulate: setup ## run SEEDS seeds (default 1000) of the simulator, from START o
 
 chaos: setup ## break it on purpose for MINUTES (default 10), and report
 	$(BIN)/python -m tests.chaos --minutes $(MINUTES) --report chaos-report.md
+
+soak: setup ## mixed load for MINUTES (default 10) with kills, crashes, pruning and an upgrade; what must be flat is judged
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) --report soak-report.md
 
 attack: setup ## attack a live server for SECONDS (default 60) on each database, while honest clients measure
 	$(BIN)/python -m tests.attack --seconds $(SECONDS)
