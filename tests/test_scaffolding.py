@@ -29,8 +29,8 @@ def test_a_lock_pins_by_hash_and_names_no_index(lock: Path) -> None:
     assert not re.search(r"https?:|file:|--(extra-)?index-url|--find-links", text)
 
 
-def test_the_three_locks_are_there() -> None:
-    assert [lock.stem for lock in LOCKS] == ["dev", "runtime", "uv"]
+def test_the_locks_are_there() -> None:
+    assert [lock.stem for lock in LOCKS] == ["build", "dev", "runtime", "uv"]
 
 
 def test_the_architecture_names_every_runtime_dependency() -> None:
