@@ -218,3 +218,21 @@ def test_an_account_that_changes_its_plan_has_the_limits_of_the_new_one() -> Non
     app = shop(Plan("free", max_running=1), Plan("pro"), slots=9)
     found = figures(app, arrival(0), arrival(1), arrival(2, plan="pro"))
     assert (waits(found, "free").wait_max_s, waits(found, "pro").wait_max_s) == (1, 0)
+
+
+def test_a_free_slot_is_filled_after_the_time_that_workers_take() -> None:
+    jobs = [arrival(0), arrival(1, "bo")]
+    assert [*simulated(shop(), traffic(*jobs), pickup_s=2).flows["free", "upscale"].waits] == [2_000_000, 13_000_000]
+    recorded = replace(traffic(*jobs), pickup_us=500_000)
+    assert [*simulated(shop(), recorded).flows["free", "upscale"].waits] == [500_000, 10_000_000]
+    assert [*simulated(shop(), recorded, pickup_s=0).flows["free", "upscale"].waits] == [0, 9_000_000]
+
+
+def test_a_worker_of_two_pools_goes_on_with_the_other_one() -> None:
+    jobs = [arrival(0), arrival(1, "bo", tool="video")]
+    workers = [{"pools": ["gpu", "default"], "concurrency": 1}]
+    for pickup_s, wait_us in ((0, 9_000_000), (2, 13_000_000)):
+        done = simulated(
+            shop(slots=9), traffic(*jobs), workers=workers, pickup_s=pickup_s, tools={"video": {"pool": "default"}}
+        )
+        assert [*done.flows["free", "video"].waits] == [wait_us]

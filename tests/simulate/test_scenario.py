@@ -100,6 +100,7 @@ def test_settings_are_a_scenario_too() -> None:
         ({"workers": [{"pools": ["cpu"]}]}, "workers.pools: there is no pool 'cpu'; declared are: default, gpu"),
         ({"workers": [{"pools": ["gpu"], "concurrency": 0}]}, "concurrency must be a whole number from 1 to 1000000"),
         ({"arrivals": -1}, "arrivals must be a number from 0 to 100, not -1"),
+        ({"pickup_s": -1}, "pickup_s must be a number from 0 to 3600, not -1"),
         ({"credit_price": "x"}, "credit_price must be a number from 0"),
         ({"first_job_boost": 1.5}, "first_job_boost must be a whole number within ±1000, not 1.5"),
         ({"name": ""}, "name must be a text of 1 to 100 characters, not ''"),

@@ -61,6 +61,14 @@ def test_jobs_that_never_ran_take_the_median_run_and_their_owners_wait_as_long_a
     assert [one.end for one in arrivals][4:] == ["completed", "cancelled"]
 
 
+def test_how_long_free_slots_stayed_free_is_known_of_a_recording() -> None:
+    # The first two start 2 s after they came; the third starts 3 s after the end of the first.
+    jobs = [job(0, 2, 10), job(0, 2, 30), job(1, 12, 20)]
+    assert recorded(*jobs).pickup_us == 2 * SECOND
+    assert recorded(jobs[0], jobs[2]).pickup_us == 2 * SECOND
+    assert recorded(jobs[2]).pickup_us == 12 * SECOND
+
+
 def test_what_nobody_knows_is_left_out_and_told() -> None:
     reused = job(started_s=None, ended_s=0)
     other = job(tool="video", started_s=None, ended_s=None, status="queued")

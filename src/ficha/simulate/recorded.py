@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -141,7 +142,26 @@ def recorded_traffic(jobs: Iterable[RecordedJob], tools: Mapping[str, Tool], pla
             arrivals.append(_arrival(job, tools[job.tool], medians[job.tool]))
     if not arrivals:
         raise Unusable(f"no job of the recording can be replayed: {'; '.join(_notes(left_out))}")
-    return Traffic(arrivals, arrivals[0].at, arrivals[-1].at + 1, _notes(left_out))
+    return Traffic(arrivals, arrivals[0].at, arrivals[-1].at + 1, _notes(left_out), _pickup_us(found, tools))
+
+
+def _pickup_us(jobs: list[RecordedJob], tools: Mapping[str, Tool]) -> int:
+    """How long it usually took from when a job could start, because it came or another one of its pool ended, to its
+    start. What began otherwise, such as a retry, is the exception, so the median does not see it."""
+    ends: dict[str, list[int]] = {}
+    for job in jobs:
+        if job.finished_at is not None and job.started_at is not None:
+            ends.setdefault(tools[job.tool].pool, []).append(instant(job.finished_at))
+    for known in ends.values():
+        known.sort()
+    gaps = []
+    for job in jobs:
+        if job.started_at is not None:
+            known, started = ends.get(tools[job.tool].pool, []), instant(job.started_at)
+            before = bisect_right(known, started)
+            could = max(instant(job.created_at), known[before - 1] if before else 0)
+            gaps.append(max(0, started - could))
+    return percentile(sorted(gaps), 0.5)
 
 
 def _notes(left_out: Counter[str]) -> tuple[str, ...]:

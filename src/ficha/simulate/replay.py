@@ -1,7 +1,7 @@
 """Replays traffic in virtual time: each arrival, start and end is a command that the real rules decide.
 
 What is left out: leases and heartbeats (workers never die here), webhooks, hooks, events, provider outages and turns,
-idempotency keys, reservations, reuse of equal results. A claim takes place the moment that it can, and takes no time.
+idempotency keys, reservations, reuse of equal results. A claim takes place the moment that it can, or `pickup_s` later.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..core.commands import (
     TimedOut,
 )
 from ..core.outcomes import Claimed, Refusal
-from ..core.policy import DAY, MAX_AMOUNT, day_of
+from ..core.policy import DAY, MAX_AMOUNT, SECOND, day_of
 from ..core.records import HELD, WAITING, Awaiting, Job, JobSpec, Leased, Parked, Place, Ready
 from .scenario import PlanMoney, Scenario
 from .traffic import Arrival, Traffic, Unusable, fraction
@@ -42,9 +42,9 @@ BUCKETS: Final = 168
 """Into so many parts of equal length the time is divided, for the plot: a week by the hour."""
 MANY: Final = 1_000_000
 """How many jobs a claim may take where workers are never short."""
-_END, _DUE, _LEAVE, _AGE, _GRANT = range(5)
+_END, _DUE, _LEAVE, _CLAIM, _AGE, _GRANT = range(6)
 """What can happen next to a job: its run ends; it is time for a rule to look at it; its owner has waited enough; its
-rank improves. And to all accounts: a new day."""
+rank improves. To a pool: its workers claim. And to all accounts: a new day."""
 
 
 class Flow(Struct):
@@ -108,6 +108,8 @@ class _Replay:
     def __init__(self, scenario: Scenario, traffic: Traffic) -> None:
         self._scenario = scenario
         self._arrivals = traffic.arrivals
+        pickup_s = scenario.pickup_s
+        self._pickup_us = traffic.pickup_us if pickup_s is None else int(pickup_s * SECOND)
         self._rows = VirtualRows(scenario.policy, scenario.pools.values(), traffic.starts_at)
         self._heap: list[tuple[int, int, int, str, int]] = []
         self._pushed = 0
@@ -205,6 +207,9 @@ class _Replay:
         if kind == _GRANT:
             self._grant(at)
             return
+        if kind == _CLAIM:
+            self._claim_in(job_id, at)
+            return
         job = self._rows.job(job_id)
         if job is None:
             return
@@ -254,12 +259,20 @@ class _Replay:
 
     def _follow(self, now: int) -> None:
         """Counts what the last command did, plans what is due because of it, and lets workers claim."""
-        pools = self._noted(now)
-        for pool in pools:
-            for group in self._groups_of[pool]:
-                # A provider that takes a job over frees the worker at once, for the next claim.
-                while group.free and any(map(self._rows.may_start, group.pools)) and self._claim(group, now):
-                    pass
+        for pool in sorted(self._noted(now)):
+            if not self._pickup_us:
+                self._claim_in(pool, now)
+            elif any(map(self._can_claim, self._groups_of[pool])):
+                self._push(now + self._pickup_us, _CLAIM, pool, 0)
+
+    def _claim_in(self, pool: str, now: int) -> None:
+        for group in self._groups_of[pool]:
+            # A provider that takes a job over frees the worker at once, for the next claim.
+            while self._can_claim(group) and self._claim(group, now):
+                pass
+
+    def _can_claim(self, group: _Group) -> bool:
+        return group.free > 0 and any(map(self._rows.may_start, group.pools))
 
     def _noted(self, now: int) -> set[str]:
         """The pools in which a job may start now that could not before."""

@@ -25,7 +25,17 @@ from .traffic import Unusable
 TODAY: Final = "today"
 NO_LIMIT: Final = "none"
 """TOML has no null: this word takes a limit away."""
-TABLES: Final = ("name", "arrivals", "credit_price", "first_job_boost", "plans", "tools", "pools", "workers")
+TABLES: Final = (
+    "name",
+    "arrivals",
+    "credit_price",
+    "first_job_boost",
+    "pickup_s",
+    "plans",
+    "tools",
+    "pools",
+    "workers",
+)
 
 
 class PlanMoney(Struct, frozen=True, gc=False):
@@ -79,7 +89,8 @@ class Scenario(Struct, frozen=True):
     """Everything that is simulated beside the traffic.
 
     arrivals: so many times the traffic. workers: none for as many as there is work. credit_price: what a credit is
-    sold for, for the revenue; None: unknown. prices: tools whose cost the scenario sets.
+    sold for, for the revenue; None: unknown. pickup_s: how long a free slot stays free although a job waits; None: as
+    long as it did in the recording, and not at all in made-up traffic.
     """
 
     name: str
@@ -89,6 +100,7 @@ class Scenario(Struct, frozen=True):
     arrivals: float = 1.0
     workers: tuple[WorkerGroup, ...] = ()
     credit_price: float | None = None
+    pickup_s: float | None = None
     money: Mapping[str, PlanMoney] = {}
     changes: Mapping[str, ToolChange] = {}
 
@@ -176,6 +188,7 @@ def changed(scenario: Scenario, table: Mapping[str, Any]) -> Scenario:
         tools=tools,
         arrivals=_number(table.get("arrivals", scenario.arrivals), "arrivals", 100),
         credit_price=_price(table.get("credit_price", scenario.credit_price)),
+        pickup_s=_pickup(table.get("pickup_s", scenario.pickup_s)),
         workers=_workers(scenario, table.get("workers"), pools),
         money=money,
         changes=changes,
@@ -268,6 +281,10 @@ def _number(value: Any, key: str, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         raise Unusable(f"{key} must be a number from 0 to {most:g}, not {value!r}")
     return value
+
+
+def _pickup(value: Any) -> float | None:
+    return None if value is None else _number(value, "pickup_s", 3_600)
 
 
 def _price(value: Any) -> float | None:

@@ -45,12 +45,14 @@ class Arrival(Struct, frozen=True, gc=False):
 
 
 class Traffic(Struct, frozen=True):
-    """Arrivals in the order of time, from `starts_at` to `ends_at`. `notes` say what was left out, and why."""
+    """Arrivals in the order of time, from `starts_at` to `ends_at`. `notes` say what was left out, and why. pickup_us:
+    how long a free slot stayed free although a job waited, where that was recorded."""
 
     arrivals: list[Arrival]
     starts_at: int
     ends_at: int
     notes: tuple[str, ...] = ()
+    pickup_us: int = 0
 
     def grown(self, times: float) -> Traffic:
         """So many times the traffic. Added arrivals are those of further customers: each account has a twin, which
