@@ -27,6 +27,7 @@ from typing import Final
 import asyncpg
 import httpx
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ficha import Refused, Retention
 from ficha.operations import retention as retention_walk
@@ -245,7 +246,10 @@ class Soak:
             # The database may be away just now: the next one does it.
             with suppress(Refused, StoreError, OSError):
                 record = Record(self._folder, "pruner", 0)
-                async with application(self._server.url(), record, sweep_by_itself=False, retention=retention) as app:
+                app = application(self._server.url(), record, sweep_by_itself=False)
+                # Settings take an hour at least.
+                app.policy = replace(app.policy, retention=retention)
+                async with app:
                     report = await app.prune(max_seconds=4.0)
                     self.outcome.pruned += sum(one.count for one in report.jobs)
 
