@@ -153,6 +153,7 @@ class SyncOperations:
     receive_callback = plain(AllOperations.receive_callback)
     kept_word = plain(AllOperations.kept_word)
     accepted_ref = plain(AllOperations.accepted_ref)
+    queued_again_at = plain(AllOperations.queued_again_at)
     payload_of = plain(AllOperations.payload_of)
     due_polls = plain(AllOperations.due_polls)
     hold_poll = plain(AllOperations.hold_poll)

@@ -70,7 +70,7 @@ async def test_a_list_is_split_by_its_items(app: Ficha) -> None:
 
 @pytest.mark.req("D6")
 async def test_a_default_is_split_like_what_is_asked_for() -> None:
-    app = Ficha("memory:")
+    app = Ficha("memory:", batch_spacing_s=0)
 
     @app.tool(items="names", max_items=2)
     async def greet(job: JobContext, names: list[str] = ["a", "b", "c"]) -> None: ...  # noqa: B006

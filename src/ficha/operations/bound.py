@@ -44,6 +44,7 @@ MACHINERY: Final = frozenset(
             "check_callback",
             "kept_word",
             "accepted_ref",
+            "queued_again_at",
             "payload_of",
         ),
         *("due_polls", "hold_poll", "end_poll", "finish_awaiting", "polls_heard", "wait_for_polls"),
