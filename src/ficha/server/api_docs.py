@@ -129,13 +129,16 @@ def _body(body: Json | None, shapes: Json) -> str:
 def _answers(responses: Json) -> str:
     rows = []
     for status, response in responses.items():
-        [(kind, content)] = response["content"].items()
-        if kind == MEDIA_TYPE:
+        content = response["content"]
+        if MEDIA_TYPE in content:
             codes = (f'<a href="#{escape(code)}"><code>{escape(code)}</code></a>' for code in _codes(response))
             rows.append((escape(status), ", ".join(codes)))
         else:
-            shape = _type(content["schema"]) if kind == "application/json" else f"<code>{escape(kind)}</code>"
-            rows.append((escape(status), shape))
+            shapes = (
+                _type(one["schema"]) if kind == "application/json" else f"<code>{escape(kind)}</code>"
+                for kind, one in content.items()
+            )
+            rows.append((escape(status), " or ".join(shapes)))
     return _table("Answers", ("status", "what"), rows)
 
 
