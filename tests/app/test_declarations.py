@@ -111,6 +111,7 @@ def test_a_code_of_http_is_a_plain_refusal(code: Any) -> None:
     [
         ([], "at least one plan"),
         ([Plan("a"), Plan("a")], "the plan 'a' is declared twice"),
+        ([Plan("ficha:a")], "names with 'ficha:' are Ficha's own"),
         (["free"], "'free' is not a Plan"),
         ([Plan("")], "1 to 255 characters"),
         ([Plan("x" * 256)], "1 to 255 characters"),

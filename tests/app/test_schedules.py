@@ -212,6 +212,9 @@ async def test_free_jobs_belong_to_an_account_without_limits(world: World) -> No
     assert (await app.account(FREE)).balance == 0
     assert (await one(app)).account is None
     assert await app.verify() == []
+    for given in app.open_account("eve", plan=FREE), app.change_plan("ana", FREE):
+        with pytest.raises(NotFound, match=r"declared are: open\."):
+            await given
 
 
 async def test_a_paused_schedule_lets_its_slots_pass(world: World) -> None:

@@ -106,11 +106,14 @@ def test_no_database_is_written_to_that_the_command_line_does_not_name(
 
 
 def test_it_serves_the_console_and_prints_the_key_that_signs_in_there(shop: Callable[[], Ficha], folder: Path) -> None:
+    with (folder / "app.py").open("a") as source:  # A free schedule has a plan of Ficha's own, which nobody else is on.
+        source.write('\n\n@app.cron("@yearly")\nasync def tidy(job): ...\n')
     with developing(folder, "--port", "0") as said:
         [server], [console], [docs], [admin] = (said[word] for word in ("server", "console", "docs", "admin"))
         url, key = server.split()[1], admin.split()[1]
         assert console == f"console {url}/console (sign in with the admin key below)"
         assert docs.split()[1] == f"{url}/docs"
+        assert not [line for line in said["account"] if "ficha:" in line]
         assert any("make web" in line for line in said.get("note:", ())) is not is_console_built()
         with httpx.Client(base_url=url, trust_env=False) as browser:
             assert browser.get("/console").status_code == (200 if is_console_built() else 503)

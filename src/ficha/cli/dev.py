@@ -169,7 +169,7 @@ class Access:
 async def _print_access(app: Ficha, settings: Settings, access: Access, url: str) -> None:
     from ..store.database_url import hidden
 
-    tokens = [await access.account(plan) for plan in app.policy.plans]
+    tokens = [await access.account(plan.name) for plan in app.policy.declared_plans]
     admin = await access.key("dev admin", scope="admin")
     for name, tool in app.tools.items():
         fields = ", ".join(tool.schema().get("properties", {}))

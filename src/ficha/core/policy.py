@@ -16,6 +16,8 @@ SECOND: Final = 1_000_000
 HOUR: Final = 3_600 * SECOND
 DAY: Final = 24 * HOUR
 
+OWN_PREFIX: Final = "ficha:"
+"""The names of Ficha's own plans begin with it. No application declares one, and no account is given one."""
 CLOSED_PLAN: Final = "ficha:closed"
 """The plan of an account that was erased. No application declares it, so that every release refuses what needs a plan.
 """
@@ -226,6 +228,14 @@ class Policy(Struct, frozen=True):
     hour_figures_kept_ms: int = 400 * 86_400_000
     bulk_jobs: int = 100_000
     retention: Retention = Retention()
+
+    @property
+    def declared_plans(self) -> list[Plan]:
+        """The plans that an account can be given: all but Ficha's own."""
+        return [plan for name, plan in self.plans.items() if not name.startswith(OWN_PREFIX)]
+
+    def is_declared(self, plan: str) -> bool:
+        return plan in self.plans and not plan.startswith(OWN_PREFIX)
 
 
 def priority_of(plan: Plan, offset: int, boost: int) -> int:

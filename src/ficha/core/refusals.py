@@ -22,7 +22,7 @@ def account_closed(account: Account) -> Refusal | None:
 
 
 def no_plan(plan: str, policy: Policy) -> Refusal:
-    known = ", ".join(policy.plans)
+    known = ", ".join(plan.name for plan in policy.declared_plans)
     return Refusal(
         "NOT_FOUND",
         f"there is no plan {plan!r}; declared are: {known}. Choose one of them, or declare it in the application.",

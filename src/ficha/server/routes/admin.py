@@ -132,7 +132,7 @@ async def overview(call: Viewer, range: Range = "24h") -> Response:
 @gives(Whole[Plan])
 async def plans(call: Viewer) -> Response:
     """The plans that the application declares."""
-    return answer(Whole([*call.app.policy.plans.values()]))
+    return answer(Whole(call.app.policy.declared_plans))
 
 
 @routes.get("/pools", summary="List pools")
