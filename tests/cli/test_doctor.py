@@ -60,7 +60,7 @@ def test_warnings_and_what_could_not_be_checked_have_codes_of_their_own(
         (("--limit", "nonsense=1"), 2, "there is no limit 'nonsense'; there are: clock_s, transaction_s"),
         (("--limit", "clock_s=soon"), 2, "a limit is NAME=NUMBER"),
         (("--limit", "clock_s"), 2, "a limit is NAME=NUMBER"),
-        (("--database", "https://shop.example"), 1, "asks the database itself"),
+        (("--database", "https://shop.example"), 3, "needs the database; name it with --database; over HTTP"),
     ],
 )
 def test_wrong_calls_are_told(ficha: Run, arguments: tuple[str, ...], code: int, words: str) -> None:

@@ -10,9 +10,9 @@ import typer
 
 from ..doctor import DoctorLimits, DoctorReport, Finding, examine, repair
 from ..store.base import StoreError
-from .backend import application, operator, server_of
+from .backend import application, operator
 from .options import App, AsJson, Database
-from .output import data, details, echo, note
+from .output import data, details, echo, failure, note
 
 STYLES: Final = {"critical": "bold red", "warning": "bold yellow", "unchecked": "bold magenta", "note": "dim"}
 
@@ -34,12 +34,11 @@ def doctor(
     Exits with 0 if all is well, 1 with warnings, 2 if something is critical, 3 if something could not be checked.
     """
     limits = _limits(limit or [])
-    if (server := server_of(database)) is not None and database is not None:
-        raise StoreError(
-            f"{server} is a server, and the doctor asks the database itself: run it where the database can be reached, "
-            "with --database; over HTTP there are `ficha top` and `ficha stats`"
-        )
-    found, why_plain = application(app, database, "settings")
+    try:
+        found, why_plain = application(app, database, "settings")
+    except StoreError as error:  # Not 1, which says that all was checked.
+        failure("DATABASE", f"{error}; over HTTP there are `ficha top` and `ficha stats`", as_json=as_json)
+        raise typer.Exit(3) from None
     if why_plain is not None:
         note(f"{why_plain}, so the standard settings were used; name your application with --app or FICHA_APP")
 
@@ -77,8 +76,8 @@ def _shown(repaired: dict[str, dict[str, int]], report: DoctorReport) -> None:
     for finding in report.findings:
         _told(finding)
     worst = sum(finding.severity != "note" for finding in report.findings)
-    checked = f"{len(report.checked)} groups checked"
-    echo(f"{report.database}: {checked}, " + (f"{worst} things to look at" if worst else "all is well"))
+    found = "all is well" if worst == 0 else "1 thing to look at" if worst == 1 else f"{worst} things to look at"
+    echo(f"{report.database}: groups checked: {len(report.checked)}; {found}")
 
 
 def _told(finding: Finding) -> None:

@@ -27,12 +27,12 @@ async def duties(seen: LookedOver[Looking]) -> AsyncIterator[Finding]:
     [(leader_until, leases, parked, active)] = await seen.database.ask("duties", late_at, DUTY, **parts)
     is_led = leader_until is not None and leader_until >= now - int(limits.sweeper_s * SECOND)
     if not is_led and active:
-        since = "never" if leader_until is None else f"not for {(now - leader_until) // SECOND} s"
+        since = "no process has ever" if leader_until is None else f"for {(now - leader_until) // SECOND} s none has"
         yield Finding(
             "duties",
             "NOBODY_SWEEPS",
             "critical" if leases or parked else "warning",
-            f"Jobs wait or run, and {since} has a process led the sweeps that recover jobs and start delayed ones.",
+            f"Jobs wait or run, and {since} led the sweeps that recover jobs and start delayed ones.",
             "Start a server or a worker (`ficha serve`, `ficha worker`); `ficha recover` sweeps once, now.",
         )
     severity: Severity = "warning" if is_led else "critical"
