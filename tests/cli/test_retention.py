@@ -51,7 +51,10 @@ def test_what_is_old_is_counted_written_down_and_removed(
 def test_an_account_is_erased_after_a_question(ficha: Run, process: Run, url: str, shop: Callable[[], Ficha]) -> None:
     ficha("account", "create", "ana", "--credits", "20")
     ficha("submit", "draw", '{"prompt": "a cat"}', "--account", "ana")
-    assert "Go on?" in process("account", "erase", "ana", expect=1, given="n\n").err
+    for answer in "n\n", "":
+        asked = process("account", "erase", "ana", expect=1, given=answer).err
+        assert "Go on?" in asked
+        assert "nothing was changed; with --yes it does not ask [INVALID_STATE]" in asked
     assert ficha("account", "show", "ana", "--json").data["plan"] == "free"
     erased = ficha("account", "erase", "ana", "--yes", "--json").data
     assert (erased["cancelled"], erased["jobs"], erased["balance"]) == (1, 1, 20)

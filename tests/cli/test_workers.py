@@ -29,3 +29,13 @@ async def test_workers_are_listed_with_their_figures(ficha: Run, shop: Callable[
     [second] = ficha("workers", "--json", "--after", "by hand").items
     assert (second["name"], second["pools"], second["concurrency"]) == ("w1", ["default", "gpu"], 10)
     assert (second["claimed"], second["completed"], second["failed"]) == (3, 2, 1)
+
+
+def test_an_address_for_spans_that_makes_no_sense_is_named(
+    process: Run, shop: Callable[[], Ficha], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop()
+    monkeypatch.setenv("FICHA_OTLP_ENDPOINT", "nonsense")
+    assert process("worker", "--burst", expect=1).err.endswith(
+        "error: FICHA_OTLP_ENDPOINT must be an http URL such as http://localhost:4318, not 'nonsense' [SETTINGS]\n"
+    )

@@ -132,10 +132,9 @@ def erase(
     as_json: AsJson = False,
 ) -> None:
     """Remove a person's data for good, and close the account. What was paid stays in the ledger."""
-    if not yes and not typer.confirm(
-        f"All jobs, files, keys and webhooks of {account} are removed, and it is closed for good. Go on?", err=True
-    ):
-        raise typer.Exit(1)
+    if not yes:
+        question = f"All jobs, files, keys and webhooks of {account} are removed, and it is closed for good. Go on?"
+        typer.confirm(question, abort=True, err=True)
     erased = on_backend(app, database, lambda backend: backend.erase(account), needs="tools")
     if as_json:
         data(erased)

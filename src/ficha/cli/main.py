@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.main import get_command
 
+from ..environment import SettingError
 from ..errors import Refused
 from ..extras import MissingExtra
 from ..store.base import StoreError, Transient, Unavailable
@@ -146,6 +147,10 @@ def main() -> None:
         code = command()(prog_name="ficha", standalone_mode=False)
     except UsageError as error:
         code = _wrong_use(error)
+    except typer.Abort:  # A question got no answer, or no: standard input has ended, or Ctrl-C.
+        unchanged = "nobody confirmed it, so nothing was changed; with --yes it does not ask"
+        failure("INVALID_STATE", unchanged, as_json=ErrorForm.as_json)
+        code = 1
     except Exception as error:
         if Debug.wanted:
             print(printable("".join(traceback.format_exception(error)), keep="\n\t"), file=sys.stderr, flush=True)
@@ -170,6 +175,8 @@ def _failed(error: Exception) -> int:
         case StoreError():
             retryable = isinstance(error, Transient | Unavailable)
             failure("DATABASE", str(error), as_json=ErrorForm.as_json, retryable=retryable)
+        case SettingError():
+            failure("SETTINGS", str(error), as_json=ErrorForm.as_json)
         case AppNotLoaded() | MissingExtra():
             failure("APPLICATION", str(error), as_json=ErrorForm.as_json)
         case _:
