@@ -373,6 +373,19 @@ async def bulk_acts(run: Run, population: Population) -> None:
         await run(c.StopBulkAct(act_id))
 
 
+async def schedules(run: Run, population: Population) -> None:
+    name, job, other = population.names(1)[0], *_new(2)
+    await run(c.DeclareSchedule("daily", "0 4 * * *", "UTC", "draw", name))
+    await run(c.PauseSchedule("daily"))
+    await run(c.PauseSchedule("daily", paused=False))
+    await run(c.FireSchedule("daily", "0 4 * * *", "UTC", 0, 2**52, name, submit(name, job)))
+    await run(c.RunSchedule("daily", name, submit(name, other)))
+
+
+NOT_SAMPLED: Final = frozenset({c.RecountAccount})
+"""A repair, asked for by hand, which counts all rows of an account: the hot tables have no index for it."""
+
+
 async def turns(run: Run, population: Population) -> None:
     limited, failing = TurnTerms(interval_us=1_000, at_once=10), TurnTerms(failures=1)
     for number in range(3):
@@ -438,6 +451,7 @@ SAMPLES: Final[tuple[Sample, ...]] = (
     removals,
     prunes,
     refunds,
+    schedules,
     files,
     files_of_jobs,
     endpoints,
@@ -597,6 +611,8 @@ def questions() -> dict[str, Question]:
         "audit lines of an actor": Question(q.ListAudit(limit=1, actor="nobody"), 1),
         "audit lines of a target and an actor": Question(q.ListAudit(5_000, 1, "API key 900", "boss"), 1),
         "batches": Question(q.ListBatches(limit=20, counted=2_000), 2_000),
+        "jobs of a batch by checkpoint": Question(q.CountCheckpoints(str(uuid4())), 10),
+        "reservations counted": Question(q.CountReservations(1, name), 10),
         "batches of an account": Question(q.ListBatches(name, limit=20, counted=2_000), 2_000),
         "dead letters by error": Question(q.SumDeadLetters(searched=200), 200),
         "events of a job's runs": Question(q.ListRunEvents(job), 10),

@@ -13,6 +13,7 @@ import pytest
 from ficha.core import commands as c
 from ficha.store.sqlite import SqliteStore
 from tests.stores.command_samples import (
+    NOT_SAMPLED,
     SAMPLES,
     Nature,
     Sample,
@@ -127,7 +128,7 @@ async def test_however_many_jobs_wait_no_statement_does_more_work(tmp_path: Path
                 apsw.Connection(str(path)).execute("PRAGMA analysis_limit = 1000; ANALYZE")
             async with watched(str(path)) as (store, watch):
                 used, found = await run_samples(SAMPLES, store, watch, population)
-                assert used == set(c.Command.__subclasses__())
+                assert used == set(c.Command.__subclasses__()) - NOT_SAMPLED
                 await store.committed(str(uuid4()), 1)
                 # No index has the markers: what the last day has left is walked through, and only after a disk failed.
                 wrong += [*found, *too_much("marker", population.size, watch.take())]

@@ -94,7 +94,7 @@ async def fails_once(job: JobContext) -> str:
 async def count(job: JobContext, number: int, workers: int = 1) -> int:
     """Waits until each of so many workers has a job, so that none has all."""
     deed("count", number, job.facts.worker)
-    while len({worker for what, _, worker in deeds() if what == "count"}) < workers:  # noqa: ASYNC110
+    while len({words[2] for words in deeds() if words[0] == "count"}) < workers:  # noqa: ASYNC110
         await asyncio.sleep(0.02)
     return number
 

@@ -105,7 +105,9 @@ def submit_batch(
         try:
             wanted = batch_items(read_items(lines, chosen, tool, schemas, _parsed))
         except BadLine as error:
-            raise typer.BadParameter(str(error)) from None
+            raise typer.BadParameter(
+                str(error).replace("one tool for all lines", "one tool for all lines with --tool")
+            ) from None
         request = BatchRequest(
             items=wanted,
             as_far_as_credits=as_far_as_credits,
