@@ -31,7 +31,9 @@ def test_what_is_old_is_counted_written_down_and_removed(
 
     ficha("account", "create", "ana", "--credits", "20")
     job_id = asyncio.run(complete("a cat"))
-    assert ficha("prune", "--dry-run").err == "0 jobs, results and payloads would leave; nothing was changed\n"
+    unset = ficha("prune", "--dry-run").err
+    assert unset.startswith("note: the application sets no ages, so no job ever leaves; ")
+    assert unset.endswith("\n0 jobs, results and payloads would leave; nothing was changed\n")
     # What ended is due at once. (The ages of an application are an hour or more, and a walk comes a day later.)
     monkeypatch.setattr("ficha.operations.retention.LAG", 0)
     with (folder / "app.py").open("a") as source:
@@ -39,6 +41,7 @@ def test_what_is_old_is_counted_written_down_and_removed(
     shop()
     counted = ficha("prune", "--dry-run")
     assert counted.rows == [["jobs", "draw", "free", "1"]]
+    assert "no ages" not in counted.err
     assert ficha("job", job_id, "--json").data["id"] == job_id
     report = ficha("prune", "--export", "gone", "--json").data
     assert report["jobs"] == [{"what": "job", "tool": "draw", "plan": "free", "count": 1}]

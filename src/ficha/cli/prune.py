@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
+from ..core.policy import Retention
 from ..engine.views import PruneCount, PruneReport
 from ..operations import BoundOperations
 from .backend import Backend, on_backend
 from .options import App, AsJson, Database, UsageError
-from .output import data, echo, table
+from .output import data, echo, note, table
 
 WORDS = {"job": "jobs", "result": "results", "payload": "payloads"}
 
@@ -36,6 +37,8 @@ def prune(
 
     async def work(backend: Backend) -> PruneReport:
         if isinstance(backend, BoundOperations):
+            if replace(backend.engine.policy.retention, by_itself=True) == Retention():
+                note("the application sets no ages, so no job ever leaves; set them with Ficha(retention=Retention(…))")
             return await backend.prune(dry_run=dry_run, export=export)
         if export is not None:
             raise UsageError("--export needs the database: a server cannot write to this machine")
