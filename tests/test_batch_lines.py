@@ -51,7 +51,7 @@ def test_a_field_that_no_schema_knows_is_json_if_it_can_be() -> None:
         ("csv", "upscale", "image,image\nx,y\n", "each once and none empty"),
         ("csv", "upscale", "image,\nx,y\n", "each once and none empty"),
         ("csv", "upscale", "image,scale\nx,2\ny\n", "line 3 has 1 cells, and the first line 2"),
-        ("csv", "upscale", "image,scale\nx,two\n", "line 2, column scale: 'two' is not integer"),
+        ("csv", "upscale", "image,scale\nx,two\n", "line 2, column scale: 'two' is not of the type integer"),
         ("csv", "upscale", 'image\n"x" y\n', "line 2 is not CSV"),
     ],
 )

@@ -81,7 +81,9 @@ def _header(row: list[str], tool: str | None) -> list[str]:
     if "" in names or len(set(names)) < len(names):
         raise BadLine("the first line names the fields of the payload, each once and none empty")
     if tool is None and "tool" not in names:
-        raise BadLine("the first line has no column `tool`; add one, or name one tool for all lines")
+        raise BadLine(
+            "the first line has no column `tool`; add one, or name one tool for all lines (--tool, over HTTP ?tool=)"
+        )
     return names
 
 
@@ -95,7 +97,9 @@ def _value(name: str, cell: str, schema: Mapping[str, Any], line: int, parse: Ca
         return parse(cell)
     except ValueError:
         if kinds:
-            raise BadLine(f"line {line}, column {name}: {cell[:80]!r} is not {' or '.join(sorted(kinds))}") from None
+            raise BadLine(
+                f"line {line}, column {name}: {cell[:80]!r} is not of the type {' or '.join(sorted(kinds))}"
+            ) from None
         return cell
 
 
