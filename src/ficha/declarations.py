@@ -14,7 +14,7 @@ from msgspec import UNSET
 from .core.checkpoints import Checkpoints
 from .core.outcomes import Refusal
 from .core.payload import MAX_INTEGER, text_problem
-from .core.policy import MAX_BALANCE, MAX_PROVIDER_COST, OWN_PREFIX, Keep, Plan, Retention, Webhooks, millionths
+from .core.policy import MAX_BALANCE, MAX_PROVIDER_COST, Keep, Plan, Retention, Webhooks, millionths
 from .core.records import Pool
 from .core.visibility import Audience
 from .json_values import members, plain_function, return_annotation, stored_type
@@ -50,8 +50,6 @@ def checked_plans(plans: Iterable[Plan]) -> Mapping[str, Plan]:
             raise ValueError(f"the plan {plan.name!r} is declared twice")
         for problem in _plan_problems(plan):
             raise ValueError(f"plan {plan.name!r}: {problem}")
-        if plan.name.startswith(OWN_PREFIX):
-            raise ValueError(f"the plan {plan.name!r}: names with {OWN_PREFIX!r} are Ficha's own; choose another name")
         known[plan.name] = plan
     if not known:
         raise ValueError("declare at least one plan")

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from .core.policy import Plan, Policy, Retention, Webhooks
+from .core.policy import OWN_PREFIX, Plan, Policy, Retention, Webhooks
 from .declarations import PRIORITY_BOUND, checked_plans, checked_retention, checked_webhooks, is_seconds, is_whole
 from .store.base import COMMITS_KEPT_MS_MIN
 from .validation import Limits
@@ -66,6 +66,9 @@ def checked_policy(
     if not is_whole(first_job_boost, -PRIORITY_BOUND, PRIORITY_BOUND):
         raise ValueError(f"first_job_boost must be a whole number within ±{PRIORITY_BOUND}, not {first_job_boost!r}")
     known = checked_plans(plans)
+    for name in known:
+        if name.startswith(OWN_PREFIX):
+            raise ValueError(f"the plan {name!r}: names with {OWN_PREFIX!r} are Ficha's own; choose another name")
     return Policy(
         plans=known,
         lease_ms=_milliseconds_of(lease_s, "lease_s"),

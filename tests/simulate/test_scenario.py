@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ficha import Plan
+from ficha import JobContext, Plan
 from ficha.simulate.scenario import changed, changed_by_file, changed_by_settings, today
 from ficha.simulate.traffic import Unusable
 from tests.simulate.shop import arrival, figures, shop, simulated, traffic
@@ -72,6 +72,19 @@ def test_settings_are_a_scenario_too() -> None:
             changed_by_settings(today(shop()), [wrong])
     with pytest.raises(Unusable, match="has a value already"):
         changed_by_settings(today(shop()), ["pools=5", "pools.gpu.slots=5"])
+
+
+def test_an_application_with_a_free_schedule_can_be_changed() -> None:
+    """Its policy has a plan of Ficha's own, which no application may declare."""
+    app = shop()
+
+    @app.cron("@daily")
+    async def tidy(job: JobContext) -> None: ...
+
+    found = changed_by_settings(today(app), ["plans.pro.priority=5"])
+    assert (found.policy.plans["pro"].priority, *found.policy.plans) == (5, "free", "pro", "ficha:schedules")
+    of_schedule = arrival(0, "ficha:schedules", "ficha:schedules", cost=0)
+    assert figures(app, of_schedule).waits[0].submitted == 1
 
 
 @pytest.mark.parametrize(

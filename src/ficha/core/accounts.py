@@ -18,7 +18,7 @@ from .workspace import Workspace
 
 
 def open_account(ws: Workspace, command: OpenAccount) -> AccountChanged | Refusal:
-    if not ws.policy.is_declared(command.plan):
+    if command.plan not in ws.policy.plans:
         return no_plan(command.plan, ws.policy)
     if command.credits != 0 and (refusal := _refuse_amount(command.credits, grant=True)) is not None:
         return refusal
@@ -38,7 +38,7 @@ def open_account(ws: Workspace, command: OpenAccount) -> AccountChanged | Refusa
 
 def change_plan(ws: Workspace, command: ChangePlan) -> AccountChanged | Refusal:
     """Moves an account to another plan. Queued jobs keep their priority; parked ones that now fit become ready."""
-    if not ws.policy.is_declared(command.plan):
+    if command.plan not in ws.policy.plans:
         return no_plan(command.plan, ws.policy)
     account = ws.account(command.account_id)
     if account is None:

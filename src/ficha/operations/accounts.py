@@ -7,6 +7,7 @@ from typing import Any, Literal
 from .. import validation as arg
 from ..core.commands import ChangePlan, Credit, OpenAccount
 from ..core.outcomes import AccountChanged, Refusal
+from ..core.refusals import no_plan
 from ..engine.views import AccountView, Credited, EntryView, Page, credited
 from ..errors import Refused
 from .base import Operations
@@ -31,7 +32,7 @@ class AccountOperations(Operations):
         """
         command = OpenAccount(
             arg.name(account, "an account"),
-            self.default_plan if plan is None else arg.name(plan, "a plan"),
+            self.default_plan if plan is None else self._given(plan),
             arg.amount(credits, "the opening credits"),
             exist_ok=arg.flag(exist_ok, "exist_ok"),
         )
@@ -39,8 +40,15 @@ class AccountOperations(Operations):
 
     async def change_plan(self, account: str, plan: str) -> AccountView:
         """Moves an account to another plan."""
-        command = ChangePlan(arg.name(account, "an account"), arg.name(plan, "a plan"))
+        command = ChangePlan(arg.name(account, "an account"), self._given(plan))
         return self.queries.changed_account((await self._ask(command, AccountChanged)).account)
+
+    def _given(self, plan: str) -> str:
+        """The plan, unless it is one of Ficha's own. (The rules know those: a simulation opens accounts on them.)"""
+        policy = self.engine.policy
+        if arg.name(plan, "a plan") in policy.plans and not policy.is_declared(plan):
+            raise Refused.of(no_plan(plan, policy))
+        return plan
 
     async def grant(
         self, account: str, amount: int, *, reason: str | None = None, key: str | None = None, connection: Any = None
