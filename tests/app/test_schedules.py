@@ -310,7 +310,11 @@ async def test_a_slot_is_fired_when_it_comes_also_by_a_process_that_does_not_lea
     await leader.open_account("ana", plan="open", credits=100)
     world.clock.advance(HOUR - 0.05)
     app = await world.open(hourly(), sweep_by_itself=True, sweep_s=3_600)
-    await until(lambda: app.engine.sweeper._next_slot_at > 0)
+
+    async def is_declared() -> bool:
+        return "hourly" in (await state(app)).of(Schedule)
+
+    await until(is_declared)  # a schedule has no slots before the moment that it is declared in
     world.clock.advance(0.05)
 
     async def is_fired() -> bool:

@@ -152,7 +152,7 @@ def test_a_line_is_written_for_what_was_done_in_a_name_and_never_changed(workloa
     for world, before, command, outcome in one_by_one(workload):
         assert world.state.audit[: len(before.audit)] == before.audit
         new = world.state.audit[len(before.audit) :]
-        if isinstance(c.unwrapped(command), c.EndTurn | c.EndDelivery):
+        if isinstance(c.unwrapped(command), c.EndTurn | c.EndDelivery | c.FireSchedule):
             assert {line.actor for line in new} <= {SYSTEM}
         elif isinstance(c.unwrapped(command), c.AdvanceBulkAct):
             # In the name of whoever asked for the bulk act, whoever works on it.
@@ -171,6 +171,7 @@ ACTS_OF_PEOPLE = (
     *(c.Reserve, c.EndReservation, c.DeclarePool, c.PausePool, c.ResizePool, c.CreateApiKey, c.RevokeApiKey),
     *(c.OpenBreaker, c.CloseBreaker, c.RemoveFile, c.RemoveWork, c.NoteVerification, c.CloseAccount),
     *(c.AddEndpoint, c.ChangeEndpoint, c.RotateSecret, c.PingEndpoint, c.ResendDelivery),
+    *(c.PauseSchedule, c.RunSchedule),
 )
 
 
