@@ -288,6 +288,28 @@ async def test_bytes_that_cannot_be_deleted_are_deleted_later(made: Shop) -> Non
     assert await app.verify() == []
 
 
+async def test_an_upload_whose_time_was_over_before_it_began_sends_no_bytes(
+    made: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = await made.open(upload_s=0.01)
+    breakable(app).fails = {"put": AssertionError("bytes were sent")}
+    call = app.engine.call
+
+    async def late(command: c.Command) -> Any:
+        outcome = await call(command)
+        if isinstance(command, c.BeginFile):
+            # As if the process had been frozen, until the sweeper has removed the file.
+            await asyncio.sleep(0.02)
+            made.world.clock.advance(60)
+            await app.sweep()
+        return outcome
+
+    monkeypatch.setattr(app.engine, "call", late)
+    with pytest.raises(InvalidState, match="took longer"):
+        await app.upload("ana", "a", PNG)
+    assert (await usage(app), made.stored(), (await state(app)).of(File)) == ((0, 0), [], {})
+
+
 async def test_a_process_that_dies_between_begin_and_store_leaves_nothing_for_long(made: Shop) -> None:
     app = await made.open(Plan("small", max_files=1))
     outcome = await app.engine.call(c.BeginFile(new_id(), "ana", "a", 5, 5))

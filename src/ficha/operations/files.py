@@ -97,8 +97,7 @@ class FileOperations(SubmitOperations):
             most,
             None if reservation is None else arg.job_id(reservation, "reservation"),
         )
-        file = (await self._ask(command, FileChanged)).file
-        return file_view(await self._fill(file, chunks))
+        return file_view(await self._stored(command, chunks))
 
     async def begin_upload(
         self, account: str, name: str, size: int, *, media_type: str = "", reservation: str | None = None
@@ -236,8 +235,7 @@ class FileOperations(SubmitOperations):
         run = c.FileRun(lease.job_id, lease.epoch)
         known = size_of(data)
         command = c.BeginFile(new_id(), lease.account, arg.file_name(name), known or 0, known, run=run)
-        file = (await self._ask(command, FileChanged)).file
-        file = await self._fill(file, chunks_of(data), run)
+        file = await self._stored(command, chunks_of(data))
         return {"id": file.id, "name": file.name, "media_type": file.media_type, "size": file.size}
 
     async def save_result(self, job_id: str, attempt: int, number: int, remote: RemoteFile) -> JobFile:
@@ -257,9 +255,7 @@ class FileOperations(SubmitOperations):
         run = c.FileRun(arg.job_id(job_id), attempts=attempt)
         account = (await self.job(run.job_id)).account
         command = c.BeginFile(result_id(run.job_id, attempt, number), account, clean_name(name), run=run)
-        file = (await self._ask(command, FileChanged)).file
-        if file.state != "stored":
-            file = await self._fill(file, chunks, run)
+        file = await self._stored(command, chunks)
         return JobFile(file.id, FileFacts(file.id, file.name, file.media_type, file.size))
 
     async def _fetched(self, url: str) -> AsyncIterator[bytes]:
@@ -305,20 +301,29 @@ class FileOperations(SubmitOperations):
 
     # The way of a file's bytes
 
-    async def _fill(self, file: File, chunks: AsyncIterator[bytes], run: c.FileRun | None = None) -> File:
-        """Stores the bytes of a file that was begun, and makes it usable; or leaves nothing of it."""
+    async def _stored(self, command: c.BeginFile, chunks: AsyncIterator[bytes]) -> File:
+        """Begins a file, stores its bytes and makes it usable; or leaves nothing of it. A copy that is stored already
+        stays as it is."""
+        loop, longest_s = asyncio.get_running_loop(), self.engine.policy.upload_ms / 1_000
+        ends_at = loop.time() + longest_s
+        file = (await self._ask(command, FileChanged)).file
+        if file.state == "stored":
+            return file
         try:
-            async with asyncio.timeout(self.engine.policy.upload_ms / 1_000):
+            # The time counts from before the file was begun. A process that stood still meanwhile sends nothing: the
+            # sweeper may have removed the file, and would never hear of bytes that come later.
+            if loop.time() >= ends_at:
+                raise TimeoutError
+            async with asyncio.timeout_at(ends_at):
                 with _storage_errors(file):
                     stored = await self.file_access.storage.put(storage_key(file), chunks, file.size)
         except BaseException as error:
             await self._abandon(file)
             if isinstance(error, TimeoutError):
-                longest_s = self.engine.policy.upload_ms / 1_000
                 words = f"the upload took longer than {longest_s:g} s, and was given up; send a smaller file."
                 raise Refused.of(Refusal("INVALID_STATE", words)) from None
             raise
-        return await self._kept(file, stored, run)
+        return await self._kept(file, stored, command.run)
 
     async def _kept(self, file: File, stored: StoredBytes, run: c.FileRun | None = None) -> File:
         """Looks at what was stored, and makes the file usable; or leaves nothing of it."""
