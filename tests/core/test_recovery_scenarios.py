@@ -251,6 +251,7 @@ def test_a_job_first_started_a_day_ago_is_failed_whether_its_worker_lives_or_not
         recover j2                                 -> failed refunded=1
         recover j3                                 -> failed refunded=1
         job j1        -> failed error="not finished 24 hours after its first start" dead=yes
+        job j2        -> failed error="not finished 24 hours after its first start" dead=yes
     """)
 
 

@@ -67,10 +67,9 @@ class ProviderWatcher:
         if had is None or since is None:
             return
         work = self._sites[after.spec.tool].by_ref[had.ref]
-        has_timed_out = after.status == "failed" and (after.error or "").startswith(
-            "the provider did not answer within"
-        )
-        if after.status == "cancelled" or has_timed_out:
+        error = (after.error or "") if after.status == "failed" else ""
+        has_timed_out = error.startswith("the provider did not answer within")
+        if after.status == "cancelled" or has_timed_out or error.startswith("not finished "):
             self._untold[after.id] = work
         if has_timed_out and since > self.healed_at:
             self._unasked[after.id] = work

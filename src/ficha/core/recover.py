@@ -32,21 +32,28 @@ def recover(ws: Workspace, command: Recover) -> Recovered | Refusal:
         case Leased():
             return _recover_lease(ws, job, job.place)
         case Awaiting():
-            if ws.now >= job.place.deadline_at or _is_too_old(ws, job):
-                tell_provider(ws, job)
-                return _failed(ws, job, f"the provider did not answer within {job.spec.timeout_ms / 1000:g} s")
-            return Recovered(job.id, "nothing")
+            return _recover_awaiting(ws, job, job.place)
         case Ready() | Parked():
             return _recover_waiting(ws, job, job.place)
         case _ as never:
             assert_never(never)
 
 
+def _recover_awaiting(ws: Workspace, job: Job, place: Awaiting) -> Recovered:
+    if ws.now >= place.deadline_at:
+        tell_provider(ws, job)
+        return _failed(ws, job, f"the provider did not answer within {job.spec.timeout_ms / 1000:g} s")
+    if _is_too_old(ws, job):
+        tell_provider(ws, job)
+        return _too_old(ws, job)
+    return Recovered(job.id, "nothing")
+
+
 def _recover_lease(ws: Workspace, job: Job, lease: Leased) -> Recovered:
     if ws.now >= lease.deadline_at:
         return Recovered(job.id, "failed", time_out(ws, job).refunded)
     if _is_too_old(ws, job):
-        return _failed(ws, job, f"not finished {ws.policy.max_age_ms // 3_600_000} hours after its first start")
+        return _too_old(ws, job)
     is_silent = ws.now - lease.heartbeat_at >= ws.policy.stuck_ms * MILLISECOND
     if ws.now < lease.expires_at and not is_silent:
         return Recovered(job.id, "nothing")
@@ -56,6 +63,10 @@ def _recover_lease(ws: Workspace, job: Job, lease: Leased) -> Recovered:
 
 def _is_too_old(ws: Workspace, job: Job) -> bool:
     return job.started_at is not None and ws.now - job.started_at >= ws.policy.max_age_ms * MILLISECOND
+
+
+def _too_old(ws: Workspace, job: Job) -> Recovered:
+    return _failed(ws, job, f"not finished {ws.policy.max_age_ms / 3_600_000:g} hours after its first start")
 
 
 def _failed(ws: Workspace, job: Job, error: str) -> Recovered:
