@@ -145,8 +145,10 @@ test("only the end settles it: a stream that a proxy closes is opened again", as
 
 test("a silent stream is given up and opened again", async () => {
   server.on(EVENTS, stream([WAITS], "open"), stream([RUNS, END]));
-  await follow(client({ stall: 60 })).done;
-  expect(server.of(EVENTS)).toHaveLength(2);
+  // On a busy machine the second one may be silent for so long, too.
+  const end = await follow(client({ stall: 60 })).done;
+  expect(end.phase).toBe("done");
+  expect(server.of(EVENTS).length).toBeGreaterThanOrEqual(2);
 });
 
 test("a comment is a sign of life", async () => {
@@ -164,8 +166,9 @@ test("a comment is a sign of life", async () => {
 
 test("a server that takes the call and never answers is called again", async () => {
   server.on(EVENTS, silence, stream([RUNS, END]));
-  await follow(client({ connect: 50 })).done;
-  expect(server.of(EVENTS)).toHaveLength(2);
+  const end = await follow(client({ connect: 50 })).done;
+  expect(end.phase).toBe("done");
+  expect(server.of(EVENTS).length).toBeGreaterThanOrEqual(2);
 });
 
 test("the server says when to come back", async () => {
