@@ -25,8 +25,8 @@ DEBIAN := chromium:chromium pgbouncer:pgbouncer promtool:prometheus systemd-anal
 
 # Options handed to pytest, for example: make test ARGS="-k ledger -x".
 ARGS ?=
-# The suite waits for disk flushes and for other processes as much as for the processor, so two cores feed three workers.
-WORKERS ?= 3
+# The suite waits for disk flushes and for other processes as much as for the processor, so two cores feed four workers.
+WORKERS ?= 4
 # Which seeds `make simulate` runs.
 SEEDS ?= 1000
 START ?= 0
@@ -45,7 +45,10 @@ UPGRADE ?=
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
-.PHONY: help setup web wheel demo test test-all debian check format bench simulate chaos soak attack fuzz openapi sql lock clean
+# What comes before the tests in Python, two at a time.
+BESIDE = $(MAKE) --jobs=2 --output-sync=target check-python check-web test-web
+
+.PHONY: help setup web wheel demo test test-all test-web debian check check-python check-web format bench simulate chaos soak attack fuzz openapi sql lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -62,12 +65,12 @@ demo: setup web ## run the example studio with its page and the console until Ct
 	@if [ -t 0 ]; then set -m; fi; make=$$PPID; cd examples/studio && \
 		$(CURDIR)/$(BIN)/python $(if $(CHECK),check.py --pages,run.py --parent $$make $(ARGS))
 
-test: check web debian ## before every commit: the static checks, then every test but the long ones
-	$(NPM) test
+test: setup web debian ## before every commit: the static checks, then every test but the long ones
+	$(BESIDE)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not long" $(ARGS)
 
-test-all: check web debian ## before every release: the long tests too, SEEDS of the simulator, MINUTES of faults, attackers
-	$(NPM) test
+test-all: setup web debian ## before every release: the long tests too, SEEDS of the simulator, MINUTES of faults, attackers
+	$(BESIDE)
 	CASES=$(CASES) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile thorough $(ARGS)
 	$(MAKE) simulate chaos attack
 
@@ -79,12 +82,19 @@ debian:
 			&& RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } \
 		|| echo "The tests need these packages, which could not be installed:$$missing" >&2
 
-check: setup $(TYPES) ## formatting, lint, types and the import arrows
+check: check-python check-web ## formatting, lint, types and the import arrows
+
+check-python: setup
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
+
+check-web: $(TYPES)
 	$(NPM) run check
+
+test-web: $(TYPES)
+	$(NPM) test
 
 format: setup $(WEB) ## format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix-only
