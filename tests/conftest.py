@@ -1,5 +1,6 @@
 """Fixtures that every test may use."""
 
+import gc
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import engine
 
 from tests.support.postgres import Server, new_database, server_folder
 from tests.support.postgres_databases import emptied, migrated_database
@@ -27,6 +29,13 @@ pytest.register_assert_rewrite("ficha.testing")
 settings.register_profile("quick", max_examples=40, deadline=None)
 settings.register_profile("thorough", max_examples=300, deadline=None)
 settings.load_profile("quick")
+# A failing example is made simpler for so many seconds, and then told. Hypothesis itself goes on for five minutes, and
+# a test's time is over before that.
+assert engine.MAX_SHRINKING_SECONDS == 300
+engine.MAX_SHRINKING_SECONDS = 30
+
+TOGETHER = ("tests/web/", "tests/examples/test_studio.py")
+"""Tests whose studio and browser, which take seconds to start, serve all of a file."""
 
 # The process that started the tests owns the server; with pytest-xdist its workers only get to know the folder.
 SERVER = pytest.StashKey[Server]()
@@ -52,6 +61,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marker = item.get_closest_marker("long_on")
         if marker is not None and any(word in item.name.partition("[")[2] for word in marker.args):
             item.add_marker(pytest.mark.long)
+    # Each worker of pytest-xdist has a part of the tests, and takes over what another has last. So what comes first
+    # stays together.
+    items.sort(key=lambda item: not item.nodeid.startswith(TOGETHER))
+
+
+def pytest_collection() -> None:
+    """What is collected stays to the end, so the garbage collector need not look at it, now or later."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
