@@ -26,7 +26,7 @@ sys.dont_write_bytecode = False
 pytest.register_assert_rewrite("ficha.testing")
 
 # How many examples each property is tried on. `make test-all` names the thorough one.
-settings.register_profile("quick", max_examples=40, deadline=None)
+settings.register_profile("quick", max_examples=25, deadline=None)
 settings.register_profile("thorough", max_examples=300, deadline=None)
 settings.load_profile("quick")
 # A failing example is made simpler for so many seconds, and then told. Hypothesis itself goes on for five minutes, and

@@ -16,6 +16,8 @@ from ficha.ids import new_id
 from ficha.store.base import GetApiKey
 from tests.support.shop import World, state
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 @pytest.mark.req("D10")
 async def test_a_key_is_known_by_its_secret_which_is_shown_once(world: World, app: Ficha) -> None:

@@ -11,6 +11,8 @@ from ficha import AuditView, Ficha, InsufficientCredits, SubmitRequest
 from ficha.store.base import StoreError
 from tests.support.shop import World, balance, claim_one, state
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 async def acts(app: Ficha) -> list[tuple[str, str, str]]:
     """Oldest first."""

@@ -15,6 +15,8 @@ from ficha.store.base import StoreError
 from ficha.testing import FakeTransaction
 from tests.support.shop import balance, claim_one, shop, state
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 async def buy(app: Ficha, session: Any, account: str) -> str:
     """What a route of an application does with its own tables and with Ficha."""

@@ -39,6 +39,8 @@ from ficha.outbound import OutboundError
 from ficha.providers.base import RemoteFile
 from tests.support.shop import World, balance, state
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 def picture() -> bytes:
     made = io.BytesIO()

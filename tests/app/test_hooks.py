@@ -13,6 +13,8 @@ from tests.support import processes
 from tests.support.shop import World, declare, shop
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 def listening(app: Ficha, told: list[tuple[str, str, str]]) -> Ficha:
     @app.on("completed", "cancelled")

@@ -8,6 +8,8 @@ from ficha import Ficha, InvalidArgument, InvalidState, JobContext, LeaseLost, L
 from ficha.ids import new_id
 from tests.support.shop import World, claim_one
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 async def named(app: Ficha, pool: str = "gpu") -> LeaseName:
     """A claim of which only the name is kept."""

@@ -11,6 +11,8 @@ from ficha.engine.views import moment, owner_job_view
 from ficha.operations import turns
 from tests.support.shop import World, claim_one, state
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 async def test_a_job_keeps_what_its_runs_cost_whether_they_worked_or_not(world: World) -> None:
     app = await world.open()

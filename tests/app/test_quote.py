@@ -13,6 +13,8 @@ from ficha.engine.views import Quote, moment
 from ficha.ids import new_id
 from tests.support.shop import World, claim_one, state
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 async def quoted(app: Ficha, tool: str, payload: dict[str, Any], account: str = "ana", **options: Any) -> Quote:
     """The quote, which left everything as it was."""

@@ -20,6 +20,8 @@ from tests.support import processes
 from tests.support.callers_connections import sqlalchemy_url
 from tests.support.shop import shop
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 ROOT = Path(__file__).parents[2]
 
 

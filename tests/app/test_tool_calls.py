@@ -11,6 +11,8 @@ from pydantic import BaseModel
 from ficha import DeclaredTool, Ficha, InvalidPayload, JobContext, NotFound, ThreadJobContext, UnknownTool
 from tests.support.shop import World, claim_one
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 class Size(BaseModel):
     width: int

@@ -22,6 +22,8 @@ from ficha import (
 )
 from tests.support.shop import World, balance, claim_one, history, ledger, state
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 class Photo(BaseModel):
     taken_at: datetime

@@ -15,6 +15,8 @@ from ficha.core.commands import RegisterWorker
 from tests.support.processes import ForkedProcess
 from tests.support.shop import World, claim_one
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 WORD = RegisterWorker("w1", "host", 7, ("gpu",), 4, "1.0", heartbeat_ms=10_000)
 
 

@@ -3,9 +3,13 @@
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from ficha import Ficha
 from ficha.worker import BulkRunner
 from tests.cli.running import Run
+
+pytestmark = pytest.mark.long_on("postgresql")
 
 
 def test_a_bulk_act_is_begun_done_by_a_worker_and_shown(ficha: Run, url: str, shop: Callable[[], Ficha]) -> None:

@@ -19,6 +19,8 @@ from ficha.server.routes.web_pages import is_console_built
 from tests.cli.running import Run
 from tests.support.processes import ForkedProcess
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 Said = dict[str, list[str]]
 
 

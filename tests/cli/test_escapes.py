@@ -11,6 +11,8 @@ from tests.cli.running import Run
 from tests.test_printed_text import NASTY as UNSTORABLE
 from tests.test_printed_text import is_harmless
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 NASTY = UNSTORABLE.replace("\x00", "")
 VIEWS = (
     *(("jobs",), ("job", "JOB", "--history"), ("watch", "JOB"), ("dead", "list"), ("ledger", "ana"), ("audit",)),

@@ -11,6 +11,8 @@ from ficha import Ficha, api_key_text
 from ficha.cli.backend import operator
 from tests.cli.running import Run
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 Shop = Callable[[], Ficha]
 
 

@@ -8,6 +8,8 @@ import pytest
 from ficha import Ficha
 from tests.cli.running import Run
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 @pytest.mark.req("D12")
 def test_completed_work_is_listed_and_removed(ficha: Run, url: str, shop: Callable[[], Ficha]) -> None:

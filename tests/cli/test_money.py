@@ -10,6 +10,8 @@ import pytest
 from ficha import Ficha, Lease, Plan
 from tests.cli.running import Run
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 Shop = Callable[[], Ficha]
 
 

@@ -3,8 +3,12 @@
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from ficha import Ficha
 from tests.cli.running import Run
+
+pytestmark = pytest.mark.long_on("postgresql")
 
 
 def test_jobs_are_searched_and_dead_letters_grouped(ficha: Run, url: str, shop: Callable[[], Ficha]) -> None:

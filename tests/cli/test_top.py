@@ -17,6 +17,8 @@ from ficha.engine.views import Overview
 from tests.cli.running import Run
 from tests.cli.terminals import terminal
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 Shop = Callable[[], Ficha]
 
 

@@ -9,6 +9,8 @@ import pytest
 from ficha import Ficha
 from tests.cli.running import Run
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 RECEIVER = "http://127.0.0.1:9/hook"
 
 

@@ -8,6 +8,8 @@ import pytest
 from ficha import Ficha, Plan, Pool
 from tests.cli.running import Run
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 @pytest.fixture
 async def job_id(url: str) -> str:

@@ -16,6 +16,8 @@ from tests.cli.test_watch import lines_until
 from tests.client.scripted_server import http, wire
 from tests.support.server_process import Served
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 __all__ = ["ficha", "folder", "process"]
 
 UNKNOWN = "0190f2c4-0000-7000-8000-000000000001"
@@ -44,7 +46,6 @@ def user(server: Served, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return key
 
 
-@pytest.mark.long_on("postgresql")
 @pytest.mark.req("C1", "D2")
 def test_a_persons_walk_with_the_installed_command(
     process: Run, server: Served, admin: None, name: str, monkeypatch: pytest.MonkeyPatch
@@ -70,7 +71,6 @@ def test_a_persons_walk_with_the_installed_command(
     assert ["balance", "12"] in process("account", "show").rows
 
 
-@pytest.mark.long_on("postgresql")
 async def test_a_watched_submit_shows_what_happens_and_prints_the_result(
     server: Served, user: str, folder: Path
 ) -> None:
@@ -135,7 +135,6 @@ def test_a_batch_and_a_list_in_parts(ficha: Run, user: str, folder: Path) -> Non
         assert watching.result(30).err.startswith("100 % of 5 jobs ended: 5 cancelled\n")
 
 
-@pytest.mark.long_on("postgresql")
 @pytest.mark.req("C7", "E5")
 def test_whoever_operates_a_server_has_the_same_commands(ficha: Run, server: Served, admin: None, name: str) -> None:
     server.account(name)

@@ -11,6 +11,8 @@ from tests.cli.running import Run
 from tests.client.test_walk import key_for
 from tests.support.server_process import Served
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 __all__ = ["ficha", "folder", "process"]
 
 MISSING = "00000000-0000-7000-8000-ffffffffffff"

@@ -14,6 +14,8 @@ from tests.client.test_walk import finish
 from tests.support.processes import ROOT
 from tests.support.server_process import Served
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 GUIDE = (ROOT / "docs/clients.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 

@@ -21,6 +21,8 @@ from tests.support.postgres_databases import migrated_database
 from tests.support.server_process import NO_TLS
 from tests.support.studio import EXAMPLE, Scene, check, run, visitors
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def studio(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
@@ -43,7 +45,6 @@ def scene(studio: Any) -> Iterator[Scene]:
         scene.close()
 
 
-@pytest.mark.long_on("postgresql")
 @pytest.mark.req("A1", "A2", "A5", "A12", "A13")
 def test_a_picture_is_uploaded_paid_waits_behind_three_busy_slots_and_comes_back_twice_as_large(scene: Scene) -> None:
     bob, ana, eva = scene.person(), scene.person(), scene.person(credits=5)
@@ -212,7 +213,6 @@ def test_a_cancel_tells_the_provider_pays_back_once_and_stays(scene: Scene) -> N
     assert ana.ledger() == [("grant", 200), ("charge", -6), ("refund", 6)]
 
 
-@pytest.mark.long_on("postgresql")
 @pytest.mark.req("A8", "A9")
 def test_a_provider_that_never_answers_is_given_up_and_the_slot_is_free_again(scene: Scene) -> None:
     ana = scene.person()
@@ -368,7 +368,6 @@ def test_the_studios_own_tool_shows_its_pictures_as_they_are_made(scene: Scene) 
     assert [one["kind"] for one in told(ana, job["id"])].count("partial") == 3
 
 
-@pytest.mark.long_on("postgresql")
 def test_the_page_is_served_with_a_policy_that_allows_no_foreign_script(scene: Scene) -> None:
     with scene.studio.client(None) as browser:
         page = browser.get("/studio")

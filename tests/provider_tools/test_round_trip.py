@@ -28,6 +28,7 @@ from tests.provider_tools.loopback import (
 from tests.support.receiver import Reply
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long_on("memory")
 PAID = [("grant", 100), ("charge", -5)]
 PAID_BACK = [*PAID, ("refund", 5)]
 

@@ -7,6 +7,8 @@ from tests.attack.attackers import ATTACKERS
 from tests.attack.site import Site
 from tests.support.server_process import Served
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 MOMENT_S = 0.3
 
 

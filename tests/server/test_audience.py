@@ -14,6 +14,8 @@ from tests.app.conftest import url
 from tests.server.test_jobs import refused
 from tests.support.server_process import SECRET, Served
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 __all__ = ["url"]
 
 FOR_SERVICE = {"tool": "settle"}

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.server_process import Served
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 SUBMIT = {"tool": "upscale", "payload": {"image": "x"}}
 
 

@@ -8,6 +8,8 @@ import pytest
 from tests.server.test_bad_input import refused
 from tests.support.server_process import Served
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 JSONL = {"Content-Type": "application/x-ndjson"}
 CSV = {"Content-Type": "text/csv; charset=utf-8"}
 

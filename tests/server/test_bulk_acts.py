@@ -1,11 +1,14 @@
 """Bulk acts over HTTP: the server itself works on them, for admins; a viewer may look."""
 
 import httpx
+import pytest
 
 from ficha.client import Client
 from tests.server.test_bad_input import refused
 from tests.support.server_process import Served
 from tests.support.waiting import until_sync
+
+pytestmark = pytest.mark.long_on("postgresql")
 
 
 def dead(server: Served, name: str, count: int = 3) -> list[str]:

@@ -13,6 +13,8 @@ from tests.server.test_bad_input import refused
 from tests.server.test_following import messages
 from tests.support.server_process import Served
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 EMBED = {"tool": "embed", "payload": {"text": "x"}}
 
 

@@ -12,6 +12,8 @@ import pytest
 from tests.server.isolation import GUARDED, STREAMS
 from tests.support.server_process import Served
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 SUBMIT = {"tool": "stubborn"}
 
 
@@ -78,7 +80,6 @@ def test_the_stream_of_an_account_shows_no_internal_error_either(server: Served,
         assert canary in texts[service]
 
 
-@pytest.mark.long_on("postgresql")
 @pytest.mark.parametrize("scope", ["service", "admin"])
 def test_operators_read_it_in_full(server: Served, name: str, scope: str) -> None:
     canary = f"db1.internal/{uuid4().hex}"

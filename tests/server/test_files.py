@@ -18,6 +18,8 @@ from tests.server.test_bad_input import refused
 from tests.support.server_process import Served
 from tests.support.waiting import until_sync
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 MISSING = "00000000-0000-7000-8000-ffffffffffff"
 
 

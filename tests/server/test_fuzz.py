@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from schemathesis import Case
     from schemathesis.schemas import BaseSchema
 
-CASES = int(os.environ.get("CASES", "3"))
+CASES = int(os.environ.get("CASES", "2"))
 """For each operation, of what fits the document and of what does not, on each database. `make fuzz` makes up more."""
 PATHS = json.loads(DOCUMENT.read_text())["paths"]
 TRIALS = [

@@ -14,6 +14,8 @@ from ficha import Ficha
 from tests.server.isolation import GUARDED, Operation, Tenant
 from tests.support.server_process import Served
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 @pytest.fixture
 def tenants(server: Served) -> tuple[Tenant, Tenant]:

@@ -8,6 +8,8 @@ from ficha.client import Client
 from tests.server.test_bad_input import refused
 from tests.support.server_process import Served
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 def completed(server: Served, key: str, **payload: Any) -> str:
     """A completed job of the pool `cpu`, worked by hand."""

@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.server_process import NO_TLS, Served
 
+# One process writes at a time on SQLite.
+pytestmark = pytest.mark.long_on("sqlite")
 AT_ONCE = 50
 
 

@@ -10,6 +10,8 @@ from tests.server.test_bad_input import refused
 from tests.support.server_process import Served
 from tests.support.waiting import until_sync
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 @pytest.fixture
 def admin(server: Served) -> Iterator[httpx.Client]:

@@ -9,6 +9,8 @@ import pytest
 from tests.server.test_bad_input import refused
 from tests.support.server_process import Served
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 @pytest.fixture
 def viewer(server: Served) -> Iterator[httpx.Client]:

@@ -9,6 +9,8 @@ from ficha.client import AsyncClient, Client
 from tests.server.test_bad_input import refused
 from tests.support.server_process import Served
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 def state_of(server: Served, key: str, session: str) -> str:
     """How a session stands, without saying that it is open: leaving again changes nothing where it was left."""

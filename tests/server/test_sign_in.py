@@ -20,6 +20,8 @@ from tests.server.test_credential_ends import revoke
 from tests.server.test_following import messages
 from tests.support.server_process import SECRET, Served, served
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 PAGE = {"Sec-Fetch-Site": "same-origin"}
 JWT_KEY = SECRET[::-1]
 

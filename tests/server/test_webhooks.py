@@ -11,6 +11,8 @@ from ficha.client import Client
 from tests.server.test_bad_input import refused
 from tests.support.server_process import Served
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 RECEIVER = "http://127.0.0.1:9/hook"
 ENDPOINTS, DELIVERIES = "/api/webhook-endpoints", "/api/webhook-deliveries"
 

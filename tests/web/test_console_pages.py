@@ -385,6 +385,10 @@ def world(studio: Any) -> Iterator[World]:
         scene.close()
 
 
+AXE_SOON = ("overview", "jobs", "job", "account")
+"""The pages with the most on them. Axe takes a second for a page: `make test-all` has it look at all of them."""
+
+
 @pytest.mark.long_on("phone-dark")
 @pytest.mark.parametrize("studio", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)], indirect=True)
 @pytest.mark.parametrize(("phone", "dark"), FORMS)
@@ -403,7 +407,8 @@ def test_every_page_is_whole_in_every_form(
     for title, path in {**world.kinds, **(world.more if is_long else {})}.items():
         open_page(page, path)
         visitor.screenshot(title)
-        wrong += [f"{title}: {one}" for one in visitor.violations()]
+        if is_long or title in AXE_SOON:
+            wrong += [f"{title}: {one}" for one in visitor.violations()]
         if phone and is_wider_than_window(page):
             wrong.append(f"{title}: the page scrolls sideways")
     assert wrong == []

@@ -18,6 +18,8 @@ from tests.engine.instrumented_store import InstrumentedStore
 from tests.server.identity.conftest import Make, Place, Seconds
 from tests.server.identity.refusing import PEER, background, refusal, shown
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 USING = "ficha api key use"
 
 

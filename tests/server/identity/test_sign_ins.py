@@ -13,6 +13,8 @@ from tests.server.identity.conftest import NOON, Make, Place, Seconds
 from tests.server.identity.refusing import PEER
 from tests.server.identity.signing import AUDIENCE, ISSUER, JWT_SECRET, SERVER_SECRET, shared_token
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 async def refused(identity: Identity, cookie: str, *, peer: str = PEER) -> Refused:
     with pytest.raises(Refused) as caught:
