@@ -2,7 +2,7 @@ import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { useIsDark } from "../hooks/useTheme";
-import { latest, lonely, type NamedValues, stacked } from "../services/figures";
+import { axisWords, latest, lonely, type NamedValues, stacked, WHOLE_STEPS } from "../services/figures";
 import { formatFull } from "../services/format";
 import styles from "./Chart.module.css";
 import { Icon } from "./Icon";
@@ -39,6 +39,10 @@ export interface ChartProps {
   format: (value: number) => string;
   /** Shorter words for the axis; `format` unless told. */
   formatAxis?: (value: number) => string;
+  /** Whether there is no half of what is counted: the axis then has whole numbers alone. */
+  isWhole?: boolean;
+  /** What is said in place of an empty chart. */
+  none?: string;
   /** A switch or a figure beside the title. */
   aside?: ReactNode;
 }
@@ -54,6 +58,8 @@ export function Chart({
   isStacked = false,
   format,
   formatAxis = format,
+  isWhole = false,
+  none = "No figures yet.",
   aside,
 }: ChartProps) {
   const [isTable, setTable] = useState(false);
@@ -61,6 +67,7 @@ export function Chart({
   const id = useId();
   const shown = at ?? times.length - 1;
   const moment = times[shown];
+  const isEmpty = lines.every((line) => latest(line.values) === null);
   return (
     <section className={`panel ${styles.chart}`} aria-labelledby={id}>
       <div className={styles.head}>
@@ -78,11 +85,20 @@ export function Chart({
         </button>
       </div>
       <p className="spoken">{summary}</p>
-      {isTable ? (
+      {isEmpty ? (
+        <p className={styles.none}>{none}</p>
+      ) : isTable ? (
         <Values title={title} times={times} lines={lines} format={format} />
       ) : (
         <>
-          <Canvas times={times} lines={lines} isStacked={isStacked} format={formatAxis} onPoint={setAt} />
+          <Canvas
+            times={times}
+            lines={lines}
+            isStacked={isStacked}
+            isWhole={isWhole}
+            format={formatAxis}
+            onPoint={setAt}
+          />
           <ul className={styles.legend} aria-hidden="true">
             {lines.map((line) => {
               const value = at === null ? latest(line.values) : line.values[at];
@@ -107,11 +123,12 @@ interface CanvasProps {
   times: readonly string[];
   lines: readonly Line[];
   isStacked: boolean;
+  isWhole: boolean;
   format: (value: number) => string;
   onPoint: (index: number | null) => void;
 }
 
-function Canvas({ times, lines, isStacked, format, onPoint }: CanvasProps) {
+function Canvas({ times, lines, isStacked, isWhole, format, onPoint }: CanvasProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
   const isDark = useIsDark();
@@ -139,7 +156,13 @@ function Canvas({ times, lines, isStacked, format, onPoint }: CanvasProps) {
         scales: { y: { range: (_plot, _min, max) => [0, !(max > 0) ? 1 : max * 1.08] } },
         axes: [
           { ...axis, grid: { show: false }, space: 70, size: 28, ...timeLabels },
-          { ...axis, size: 52, space: 36, values: (_plot, ticks) => ticks.map((tick) => format(tick)) },
+          {
+            ...axis,
+            size: 52,
+            space: 36,
+            ...(isWhole ? { incrs: WHOLE_STEPS } : {}),
+            values: (_plot, ticks) => ticks.map((tick) => format(tick)),
+          },
         ],
         series: [
           {},
@@ -183,12 +206,7 @@ function Canvas({ times, lines, isStacked, format, onPoint }: CanvasProps) {
 
 const timeLabels = {
   values: (_plot: uPlot, ticks: number[], _axis: number, _space: number, step: number) =>
-    ticks.map((tick) => {
-      const at = new Date(tick * 1000);
-      if (step >= 86_400) return `${at.getDate()}/${at.getMonth() + 1}`;
-      const clock = `${at.getHours()}:${String(at.getMinutes()).padStart(2, "0")}`;
-      return at.getHours() === 0 && at.getMinutes() === 0 ? `${at.getDate()}/${at.getMonth() + 1}` : clock;
-    }),
+    ticks.map((tick) => axisWords(new Date(tick * 1000), step)),
 };
 
 /** Areas hide what is behind them: the highest of the pile is drawn first. */

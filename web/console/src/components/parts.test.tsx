@@ -2,6 +2,7 @@ import { cleanup, fireEvent, render, screen, within } from "@testing-library/rea
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { parseJson } from "../services/exact-json";
 import { Bar } from "./Bar";
+import { Chart } from "./Chart";
 import { ConfirmDialog, type ConfirmDialogProps } from "./ConfirmDialog";
 import { type Column, DataTable } from "./DataTable";
 import { JsonView } from "./JsonView";
@@ -14,6 +15,21 @@ import { TimeAgo } from "./TimeAgo";
 afterEach(cleanup);
 
 const settle = () => new Promise((resolve) => setTimeout(resolve, 0));
+
+test("a chart without one figure says so, and draws no axes", () => {
+  const { container } = render(
+    <Chart
+      title="Queue depth"
+      summary="Waiting jobs: no figures yet."
+      times={["2026-11-16T14:00:00Z"]}
+      lines={[]}
+      none="Nobody waited in the last hour."
+      format={String}
+    />,
+  );
+  expect(screen.getByText("Nobody waited in the last hour.")).toBeTruthy();
+  expect(container.querySelector("canvas")).toBeNull();
+});
 
 describe("ConfirmDialog", () => {
   const show = (more: Partial<ConfirmDialogProps> = {}) => {

@@ -39,9 +39,6 @@ import { RANGES } from "./overview.search";
 
 export const Route = createLazyRoute("/")({ component: OverviewPage });
 
-/** There is no half of a job. */
-const wholeOnAxis = (value: number): string => (Number.isInteger(value) ? count(value) : "");
-
 const EVERY_MS: Record<Range, number> = { "1h": 4_000, "6h": 5_000, "24h": 5_000, "7d": 30_000, "30d": 30_000 };
 
 /** Are people waiting, and is the money right? */
@@ -250,8 +247,9 @@ function Depth({ overview, range, by }: PanelProps & { by: "plan" | "tool" }) {
       times={overview.times}
       lines={lines}
       isStacked
+      isWhole
+      none={`Nobody waited in ${RANGE_WORDS[range]}.`}
       format={count}
-      formatAxis={wholeOnAxis}
       summary={`Over ${RANGE_WORDS[range]}. ${spoken("Waiting jobs", all, overview.times, count)} ${lines
         .map((line) => `${line.name}: now ${count(latest(line.values) ?? 0)}.`)
         .join(" ")}`}
@@ -289,6 +287,7 @@ function Waits({ overview, range }: PanelProps) {
       title="Wait before the start"
       times={overview.times}
       lines={lines}
+      none={`No job started in ${RANGE_WORDS[range]}.`}
       format={seconds}
       formatAxis={secondsOnAxis}
       summary={`Over ${RANGE_WORDS[range]}. ${spoken("Half waited at most", overview.wait_p50, overview.times, seconds)} ${spoken("95 of 100 at most", overview.wait_p95, overview.times, seconds)}`}
@@ -309,6 +308,7 @@ function Runs({ overview, range }: PanelProps) {
       title="Run time"
       times={overview.times}
       lines={lines}
+      none={`No job ended in ${RANGE_WORDS[range]}.`}
       format={seconds}
       formatAxis={secondsOnAxis}
       summary={`Over ${RANGE_WORDS[range]}. ${spoken("Half ran at most", overview.run_p50, overview.times, seconds)} ${spoken("95 of 100 at most", overview.run_p95, overview.times, seconds)}`}
@@ -332,8 +332,8 @@ function Throughput({ overview, range }: PanelProps) {
       title={`Jobs per ${step}`}
       times={overview.times}
       lines={lines}
+      isWhole
       format={count}
-      formatAxis={wholeOnAxis}
       summary={`Over ${RANGE_WORDS[range]}, per ${step}. ${lines
         .map((line) => `${line.name}: ${count(total(line.values))} in all.`)
         .join(" ")}`}
@@ -355,6 +355,7 @@ function Credits({ overview, range }: PanelProps) {
       title="Credits in and out"
       times={overview.times}
       lines={lines}
+      isWhole
       format={formatShort}
       summary={`Over ${RANGE_WORDS[range]}. ${lines.map((line) => `${line.name}: ${count(total(line.values))} credits in all.`).join(" ")}`}
     />
@@ -433,11 +434,13 @@ function PoolsPanel({ pools, overview }: { pools: Schemas["PoolView"][]; overvie
                 {formatCount(pool.ready + pool.parked)} waiting
               </Link>
             </div>
-            <Bar
-              label={`Pool ${pool.name}`}
-              parts={[{ label: "running", value: pool.busy, hue: "running" }]}
-              total={pool.slots ?? Math.max(pool.busy, 1)}
-            />
+            {pool.slots !== null && (
+              <Bar
+                label={`Pool ${pool.name}`}
+                parts={[{ label: "running", value: pool.busy, hue: "running" }]}
+                total={pool.slots}
+              />
+            )}
           </li>
         ))}
       </ul>

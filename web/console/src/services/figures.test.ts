@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { emptyOverview, fullOverview } from "../../fake/data";
 import {
+  axisWords,
   costPer100,
   latest,
   linesBy,
@@ -13,6 +14,7 @@ import {
   stacked,
   stepWords,
   totals,
+  WHOLE_STEPS,
 } from "./figures";
 
 const SERIES = [
@@ -78,6 +80,16 @@ test("shares and ticks read well", () => {
   expect(share(1, 0)).toBeNull();
   expect([0, 0.002, 75, 150, 9000].map(secondsOnAxis)).toEqual(["0 s", "2 ms", "75 s", "2.5 min", "2.5 h"]);
   expect([60, 300, 3600].map(stepWords)).toEqual(["minute", "5 min", "hour"]);
+});
+
+test("the time axis has clocks as the rest of the page, and days by name", () => {
+  expect(axisWords(new Date(2026, 10, 17, 4, 30), 900)).toBe("04:30");
+  expect(axisWords(new Date(2026, 10, 17, 0, 0), 900)).toBe("17 Nov");
+  expect(axisWords(new Date(2026, 10, 11, 12, 0), 86_400)).toBe("11 Nov");
+});
+
+test("what is counted has whole steps on its axis", () => {
+  expect(WHOLE_STEPS.slice(0, 5)).toEqual([1, 2, 5, 10, 20]);
 });
 
 test("a value without neighbours is drawn as a point", () => {

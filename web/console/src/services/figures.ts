@@ -103,7 +103,15 @@ function momentWords(at: Date, times: readonly string[]): string {
   const first = times[0];
   const isLong = first !== undefined && Date.parse(times.at(-1) ?? first) - Date.parse(first) > 2 * 86_400_000;
   const clock = formatClock(at).slice(0, 5);
-  return isLong ? `${at.getDate()} ${MONTHS[at.getMonth()]}, ${clock}` : clock;
+  return isLong ? `${dayWords(at)}, ${clock}` : clock;
+}
+
+const dayWords = (at: Date): string => `${at.getDate()} ${MONTHS[at.getMonth()]}`;
+
+/** A tick of the time axis: "04:30"; "12 Nov" at midnight, and where a step is a day or more. */
+export function axisWords(at: Date, step: number): string {
+  const clock = formatClock(at).slice(0, 5);
+  return step >= 86_400 || clock === "00:00" ? dayWords(at) : clock;
 }
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -179,6 +187,11 @@ export const secondsOnAxis: Format = (value) => {
   if (value < 120) return `${trim(value)} s`;
   return value < 7200 ? `${trim(value / 60)} min` : `${trim(value / 3600)} h`;
 };
+
+/** Distances between the ticks of what is counted: there is no half of a job. */
+export const WHOLE_STEPS: number[] = Array.from({ length: 13 }, (_, power) =>
+  [1, 2, 5].map((one) => one * 10 ** power),
+).flat();
 
 const trim = (value: number): string => String(Math.round(value * 10) / 10);
 
