@@ -37,9 +37,10 @@ export function formatBytes(bytes: number): string {
 /** "0.4 s", "18 s", "3 min 20 s", "2 h 5 min", "3 d 4 h". A clock that ran backwards gives "0 s", never a minus. */
 export function formatDuration(seconds: number): string {
   const s = Math.max(0, seconds);
-  if (s < 1) return s === 0 ? "0 s" : `${Math.max(0.01, s).toFixed(s < 0.1 ? 2 : 1)} s`;
-  if (s < 10 && !Number.isInteger(s)) return `${s.toFixed(1)} s`;
-  if (s < 60) return `${Math.floor(s)} s`;
+  // What rounds up to the next size is written as that size: never "10.0 s" beside "10 s".
+  if (s < 0.095) return s === 0 ? "0 s" : `${Math.max(0.01, s).toFixed(2)} s`;
+  if (s < 9.95) return `${Number(s.toFixed(1))} s`;
+  if (s < 60) return `${Math.max(10, Math.floor(s))} s`;
   const [big, small, unit, rest] =
     s < 3600 ? [60, 1, "min", "s"] : s < 86_400 ? [3600, 60, "h", "min"] : [86_400, 3600, "d", "h"];
   const count = Math.floor(s / Number(big));

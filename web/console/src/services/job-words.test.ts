@@ -129,5 +129,12 @@ test("earlier runs are summed up in a sentence", () => {
   expect(runsSummary(page.recent_runs, 9)).toMatch(
     /^Half of the last 50 runs took up to .+, the slowest .+; \d+ failed\. This one: 9 s\.$/,
   );
+  const one = page.recent_runs.filter((run) => run.status === "failed").slice(0, 1);
+  expect(
+    runsSummary(
+      one.map((run) => ({ ...run, run_s: 12 })),
+      9,
+    ),
+  ).toBe("The last run took 12 s and failed. This one: 9 s.");
   expect(runsSummary([], null)).toBe("No earlier run of this tool is known.");
 });

@@ -324,5 +324,6 @@ export function runsSummary(runs: JobPage["recent_runs"], own: number | null): s
   const slowest = sorted.at(-1) ?? 0;
   const failed = runs.filter((run) => run.status === "failed").length;
   const mine = own === null ? "" : ` This one: ${formatDuration(own)}.`;
+  if (runs.length === 1) return `The last run took ${formatDuration(half)}${failed ? " and failed" : ""}.${mine}`;
   return `Half of the last ${plural(runs.length, "run")} took up to ${formatDuration(half)}, the slowest ${formatDuration(slowest)}; ${failed} failed.${mine}`;
 }
