@@ -50,6 +50,8 @@ app = Ficha(
         Pool("own", slots=2),
     ],
     first_job_boost=20,
+    # Users and the operator may have Ficha call an address of theirs when jobs end.
+    webhooks=True,
     on_work=start_worker if TRIGGER else None,
 )
 runninghub, replicate, fal = providers.runninghub(), providers.replicate(), providers.fal()

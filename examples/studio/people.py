@@ -20,7 +20,9 @@ PEOPLE = (
 VISITORS = (
     Person("visitor-igor", "free", 40),
     Person("visitor-lia", "free", 40),
+    Person("visitor-nina", "pro", 400),
     Person("visitor-noah", "free", 40),
+    Person("visitor-paul", "pro", 400),
     Person("visitor-rita", "starter", 120),
     Person("visitor-tom", "starter", 120),
     Person("visitor-vera", "growth", 200),

@@ -9,6 +9,7 @@
 | `POST /studio/enter` | a token for a demo account |
 | `POST /studio/payments`, `…/{id}/pay` | buys credits |
 | `POST /studio/simulator` | how the simulated provider is to treat the caller's next task |
+| `POST /studio/bell` | what Ficha tells of jobs that have ended |
 """
 
 import argparse
@@ -28,6 +29,8 @@ import msgspec
 import samples
 import uvicorn
 from app import app
+from bell import PATH as BELL_PATH
+from bell import Bell
 from door import NotLetIn, account_of, check_place, token_for
 from payments import DECLINED_CARD, GOOD_CARD, PACKS, Payments, pay
 from people import EVERYBODY, PEOPLE
@@ -40,6 +43,7 @@ from starlette.routing import Mount, Route
 
 PAGES = Path(__file__).parent / "pages"
 BODY_BYTES = 4_096
+MESSAGE_BYTES = 1_000_000
 STOP_S = 5
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; "
@@ -80,6 +84,7 @@ class NextTask(msgspec.Struct, forbid_unknown_fields=True):
 
 Answer = Callable[[Request], Awaitable[Response]]
 payments = Payments()
+bell = Bell()
 
 
 def demo(answer: Answer) -> Answer:
@@ -113,12 +118,16 @@ def answer(value: object, status: int = 200) -> Response:
 
 
 async def body(request: Request, type: type[Any]) -> Any:
+    return msgspec.json.decode(await raw_body(request, BODY_BYTES), type=type)
+
+
+async def raw_body(request: Request, most: int) -> bytes:
     data = bytearray()
     async for chunk in request.stream():
         data += chunk
-        if len(data) > BODY_BYTES:
-            raise NotLetIn(413, "TOO_LARGE", f"a body has at most {BODY_BYTES} bytes")
-    return msgspec.json.decode(bytes(data), type=type)
+        if len(data) > most:
+            raise NotLetIn(413, "TOO_LARGE", f"a body has at most {most} bytes")
+    return bytes(data)
 
 
 async def page(request: Request) -> Response:
@@ -191,6 +200,10 @@ async def simulator(request: Request) -> Response:
     return answer({"next": asked.next})
 
 
+async def ring(request: Request) -> Response:
+    return Response(status_code=bell.ring(dict(request.headers), await raw_body(request, MESSAGE_BYTES)))
+
+
 async def sample(request: Request) -> Response:
     found = await asyncio.to_thread(samples.picture, request.path_params["name"])
     if found is None:
@@ -202,6 +215,7 @@ async def sample(request: Request) -> Response:
 @asynccontextmanager
 async def lifespan(_: Starlette) -> AsyncIterator[None]:
     async with app:
+        await bell.hang(app)
         for person in EVERYBODY.values():
             await app.open_account(person.account, plan=person.plan, credits=person.credits, exist_ok=True)
         yield
@@ -218,6 +232,7 @@ web = Starlette(
         Route("/studio/payments", demo(buy), methods=["POST"]),
         Route("/studio/payments/{id}/pay", demo(charge), methods=["POST"]),
         Route("/studio/simulator", demo(simulator), methods=["POST"]),
+        Route(BELL_PATH, demo(ring), methods=["POST"]),
         Mount("/", app.asgi()),
     ],
     lifespan=lifespan,

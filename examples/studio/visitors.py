@@ -1,9 +1,9 @@
 """Visitors who come by themselves, so that the queue moves and the console's charts have something to show.
 
 `python visitors.py --url http://127.0.0.1:8000` walks as the visitors of people.py: at a gentle, random pace one of
-them picks a tool and a sample picture and submits; now and then several come at once, one gives up waiting, one pays
-for more credits, and a provider fails. They stay within the limits of their plans. What they made before their last few
-works is removed again, so that a demonstration that runs for days does not fill the disk.
+them picks a tool and a sample picture and submits; now and then several come at once, one orders a whole batch, one
+gives up waiting, one pays for more credits, and a provider fails. They stay within the limits of their plans. What they
+made before their last few works is removed again, so that a demonstration that runs for days does not fill the disk.
 """
 
 import argparse
@@ -43,6 +43,8 @@ TOOLS: dict[str, dict[str, Any]] = {
 }
 OFTEN = {"image_upscaler": 5, "pose_changer": 4, "outfit_changer": 4, "video_upscaler": 1}
 """How much more often than others these are picked: they share three slots, so that there is a line."""
+MANY = 0.03
+"""How often a visitor of the highest plan orders several pictures at once: a batch."""
 NOT_A_PICTURE = 0.03
 """How often a visitor sends a text to a tool that expects a picture: a dead letter, for an operator to look into."""
 TAKEN_WELL = ("QUOTA_EXCEEDED", "RATE_LIMITED", "ACTIVE_JOB_EXISTS", "PROVIDER_DOWN", "OVERLOADED")
@@ -66,19 +68,32 @@ class Visitor:
         entered = self._http.post("/studio/enter", json={"account": self.person.account})
         self._http.headers["Authorization"] = f"Bearer {entered.raise_for_status().json()['token']}"
         self._uploads.clear()
-        tool, payload = self._wish()
-        answer = self._http.post("/api/jobs", json={"tool": tool, "payload": payload})
-        if answer.status_code == 201:
-            if self._chance.random() < 0.06:
-                self._http.post(f"/api/jobs/{answer.json()['job_id']}/cancel")
+        if self.person.plan == "pro" and self._chance.random() < MANY:
+            self._settle(self._http.post("/api/batches", json={"items": self._many_wishes()}))
         else:
+            tool, payload = self._wish()
+            answer = self._http.post("/api/jobs", json={"tool": tool, "payload": payload})
+            self._settle(answer)
+            if answer.status_code == 201 and self._chance.random() < 0.06:
+                self._http.post(f"/api/jobs/{answer.json()['job_id']}/cancel")
+        self._tidy()
+
+    def _settle(self, answer: httpx.Response) -> None:
+        """Takes an answer to a submit as a person would: pays where credits are missing, and comes again later."""
+        if answer.status_code != 201:
             for file_id in self._uploads:
                 self._http.delete(f"/api/files/{file_id}")
             if answer.status_code == 402:
                 self.pay()
             elif answer.json()["code"] not in TAKEN_WELL:
                 answer.raise_for_status()
-        self._tidy()
+
+    def _many_wishes(self) -> list[dict[str, Any]]:
+        prompts, number = TOOLS["freestyle"]["prompt"], self._chance.randint(4, 8)
+        return [
+            {"tool": "freestyle", "payload": {"prompt": f"{self._chance.choice(prompts)}, sketch {one}"}}
+            for one in range(1, number + 1)
+        ]
 
     def _wish(self) -> tuple[str, dict[str, Any]]:
         """A tool, and what it is given."""
@@ -125,7 +140,7 @@ def walk(url: str, simulator: str | None, pause_s: float, stopped: threading.Eve
     try:
         at_once = 5  # somebody is there already when the first person looks
         while not stopped.wait(0.2 if at_once else min(chance.expovariate(1 / pause_s), 5 * pause_s)):
-            at_once = at_once - 1 if at_once else chance.choices((0, 5), (14, 1))[0]
+            at_once = at_once - 1 if at_once else chance.choices((0, 7), (14, 1))[0]
             [visitor] = chance.choices(visitors, [VISITS[one.person.plan] for one in visitors])
             try:
                 if simulator and chance.random() < 0.07:
@@ -144,7 +159,7 @@ def walk(url: str, simulator: str | None, pause_s: float, stopped: threading.Eve
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", required=True)
-    parser.add_argument("--pause", type=float, default=4.0, help="mean seconds between two (default: %(default)s)")
+    parser.add_argument("--pause", type=float, default=3.0, help="mean seconds between two (default: %(default)s)")
     asked = parser.parse_args()
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

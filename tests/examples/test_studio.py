@@ -399,6 +399,24 @@ def test_visitors_come_by_themselves_pay_and_stay_within_their_means(scene: Scen
         visitor.close()
 
 
+class Eager(random.Random):
+    """Chance that grants every wish."""
+
+    def random(self) -> float:
+        return 0.0
+
+
+def test_a_visitor_of_the_highest_plan_orders_a_batch_at_times(scene: Scene) -> None:
+    visitor = visitors.Visitor(scene.studio.url, visitors.VISITORS[-1], Eager(7))
+    try:
+        visitor.come()
+    finally:
+        visitor.close()
+    with entered(scene, visitor.person.account) as browser:
+        [batch] = browser.get("/api/batches").json()["items"]
+        assert 4 <= batch["total"] <= 8
+
+
 @pytest.mark.long
 @pytest.mark.req("D8")
 def test_a_submit_starts_a_worker_by_http_where_none_runs(tmp_path: Path) -> None:
@@ -463,7 +481,17 @@ def test_the_demonstration_stops_with_all_it_started(tmp_path: Path) -> None:
         assert {one["plan"] for one in accounts} == {"single", "free", "starter", "growth", "pro"}
         assert spectator.get("/api/admin/accounts").status_code == 200
         assert spectator.post("/api/admin/accounts/ana/grant", json={"amount": 7}).status_code == 403
+        # The operator's own endpoint hears of jobs that end, so that the console's page has something to show.
+        [bell] = operator.get("/api/webhook-endpoints").json()["items"]
+        assert bell["url"].endswith("/studio/bell")
+        check.until(lambda: delivered(operator) > 0, "no message arrived")
+        assert operator.post("/studio/bell", json={"type": "job.completed"}).status_code == 401
     assert (demo.interrupt(), programs(tmp_path)) == (0, [])
+
+
+def delivered(operator: httpx.Client) -> int:
+    """How many messages to the operator's own endpoints have arrived."""
+    return len(operator.get("/api/webhook-deliveries", params={"state": "delivered"}).json()["items"])
 
 
 @pytest.mark.long
