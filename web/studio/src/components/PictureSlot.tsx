@@ -13,6 +13,12 @@ interface Props {
   onChoose: (file: File | null) => void;
 }
 
+/** What a sample shows, in the page's language. */
+function nameOf(sample: Sample, names: Record<string, string>): string {
+  const name = sample.name.replace(/\.\w+$/, "");
+  return names[name] ?? name;
+}
+
 /** A place for a picture: dropped, chosen, or one of the samples. Pasting is the stage's affair. */
 export function PictureSlot({ label, file, samples, isClip, onChoose }: Props) {
   const words = useWords();
@@ -98,7 +104,7 @@ export function PictureSlot({ label, file, samples, isClip, onChoose }: Props) {
                     <button
                       type="button"
                       className={styles.sample}
-                      aria-label={sample.name.replace(/\.\w+$/, "")}
+                      aria-label={nameOf(sample, words.sampleNames)}
                       onClick={() => takeSample(sample)}
                     >
                       <img src={`/studio/samples/${sample.name}`} alt="" />
