@@ -20,7 +20,7 @@ const COLUMNS: Column<Job>[] = [
     width: "grow",
     cell: (job) => <span title={job.error ?? undefined}>{job.error ?? "–"}</span>,
   },
-  { id: "attempts", header: "Attempts", align: "right", cell: (job) => `${job.attempts} of ${job.max_attempts}` },
+  { id: "attempts", header: "Failed runs", align: "right", cell: (job) => `${job.attempts} of ${job.max_attempts}` },
   { id: "cost", header: "Credits", align: "right", cell: (job) => <Money credits={job.cost} isBare /> },
   { id: "at", header: "When", align: "right", cell: (job) => <TimeAgo at={job.finished_at ?? job.created_at} /> },
 ];

@@ -1,4 +1,5 @@
 import { useRouter } from "@tanstack/react-router";
+import { Fragment } from "react";
 import { setTheme, type Theme, useTheme } from "../hooks/useTheme";
 import { api, forgetAnswers } from "../services/api";
 import { client, signInQuery } from "../services/queries";
@@ -37,7 +38,18 @@ export function Person({ someone }: { someone: SignedIn }) {
     <div className={styles.person}>
       <div className={styles.who}>
         <div className={styles.name} title={someone.name}>
-          {someone.name}
+          {/* A key's parts are joined by underscores, where a line may end. */}
+          {someone.name.split("_").map((part, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: the parts of one name never move.
+            <Fragment key={index}>
+              {index > 0 && (
+                <>
+                  _<wbr />
+                </>
+              )}
+              {part}
+            </Fragment>
+          ))}
         </div>
         <div className={styles.scope} title={`Scope ${someone.scope}: ${MAY[someone.scope]}`}>
           {someone.scope} · {MAY[someone.scope]}

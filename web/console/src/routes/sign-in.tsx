@@ -19,6 +19,9 @@ function SignIn() {
     field.current?.focus();
   }, []);
 
+  // The overview is where everybody comes first: only another page is one that somebody was at.
+  const isElsewhere = (path: string | undefined) => path !== undefined && !/^\/(\?|$)/.test(path);
+
   async function signIn(event: FormEvent) {
     event.preventDefault();
     const token = field.current?.value.trim() ?? "";
@@ -61,7 +64,7 @@ function SignIn() {
           />
         </svg>
         <h1>Sign in to Ficha</h1>
-        {back && <p className="muted">Sign in to go on where you were.</p>}
+        {isElsewhere(back) && <p className="muted">Sign in to go on where you were.</p>}
         <div>
           <label className="label" htmlFor="token">
             API key or token

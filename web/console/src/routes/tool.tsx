@@ -15,6 +15,7 @@ import { useSettled } from "../hooks/useSettled";
 import { useMayAct } from "../hooks/useSignedIn";
 import { api, Problem, type Schemas, wordsOf } from "../services/api";
 import { formatCredits, formatDuration, plural } from "../services/format";
+import { aboutWords } from "../services/job-words";
 import { accountsQuery, toolsQuery } from "../services/lists";
 import { newKey } from "../services/new-key";
 import { invalidate } from "../services/queries";
@@ -239,7 +240,7 @@ function QuoteView({ quote, isWorking, hint }: QuoteViewProps) {
           {quote.position !== null && (
             <p>
               Place #{quote.position}
-              {quote.estimated_wait_s !== null && `, about ${formatDuration(quote.estimated_wait_s)}`}.
+              {quote.estimated_wait_s !== null && `, ${aboutWords(quote.estimated_wait_s)}`}.
             </p>
           )}
         </>

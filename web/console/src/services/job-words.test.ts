@@ -27,6 +27,7 @@ const waiting = (change: Partial<Job>) =>
 
 test("each reason to wait is said in words", () => {
   expect(waiting({ waiting_for: "place", position: 3, estimated_wait_s: 34 })).toBe("It is #3 in line, about 40 s.");
+  expect(waiting({ waiting_for: "place", position: 1, estimated_wait_s: 0 })).toBe("It is #1 in line, about 10 s.");
   expect(waiting({ waiting_for: "place", position: 3, estimated_wait_s: null })).toBe(
     "It is #3 in line. No estimate yet.",
   );

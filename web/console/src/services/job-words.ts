@@ -91,7 +91,7 @@ function waitingWords(job: Job): string {
   switch (job.waiting_for) {
     case "place":
       if (job.position === null) return "It waits for its turn.";
-      return `It is #${job.position} in line${job.estimated_wait_s === null ? ". No estimate yet." : `, about ${formatDuration(roundUp(job.estimated_wait_s))}.`}`;
+      return `It is #${job.position} in line${job.estimated_wait_s === null ? ". No estimate yet." : `, ${aboutWords(job.estimated_wait_s)}.`}`;
     case "pool_full":
       return `It is next. All slots of the pool ${job.pool} are taken.`;
     case "pool_paused":
@@ -109,9 +109,10 @@ function waitingWords(job: Job): string {
   }
 }
 
-/** Estimates are rough: up to 10 s, then minutes. */
-function roundUp(seconds: number): number {
-  return seconds < 60 ? Math.ceil(seconds / 10) * 10 : Math.ceil(seconds / 60) * 60;
+/** "about 40 s": estimates are rough, so they are rounded up to 10 seconds, then to minutes. */
+export function aboutWords(seconds: number): string {
+  const rough = seconds < 60 ? Math.max(10, Math.ceil(seconds / 10) * 10) : Math.ceil(seconds / 60) * 60;
+  return `about ${formatDuration(rough)}`;
 }
 
 function moneyBack(job: Job): string {
