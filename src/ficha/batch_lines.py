@@ -15,6 +15,7 @@ MEDIA_TYPES: Final[dict[str, LineFormat]] = {"application/x-ndjson": "jsonl", "t
 Schemas = Mapping[str, Mapping[str, Any]]
 """The JSON Schema of each tool's payload, by the tool's name."""
 
+ONE_TOOL: Final = "name one tool for all lines (--tool, over HTTP ?tool=)"
 RESULT_COLUMNS: Final = ("job_id", "tool", "status", "cost", "error", "result", "payload")
 
 
@@ -45,7 +46,7 @@ def _of_json(lines: Iterable[str], tool: str | None, parse: Callable[[str], Any]
         elif isinstance(item, dict) and "tool" in item and item.keys() <= {"tool", "payload"}:
             yield item["tool"], item.get("payload", {})
         else:
-            raise BadLine(f'line {number} must be {{"tool": …, "payload": {{…}}}}; or name one tool for all lines')
+            raise BadLine(f'line {number} must be {{"tool": …, "payload": {{…}}}}; or {ONE_TOOL}')
 
 
 def _of_csv(
@@ -81,9 +82,7 @@ def _header(row: list[str], tool: str | None) -> list[str]:
     if "" in names or len(set(names)) < len(names):
         raise BadLine("the first line names the fields of the payload, each once and none empty")
     if tool is None and "tool" not in names:
-        raise BadLine(
-            "the first line has no column `tool`; add one, or name one tool for all lines (--tool, over HTTP ?tool=)"
-        )
+        raise BadLine(f"the first line has no column `tool`; add one, or {ONE_TOOL}")
     return names
 
 

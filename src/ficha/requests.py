@@ -6,8 +6,9 @@ take by name, field by field the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from datetime import datetime
+from itertools import islice
 from typing import Annotated, Any, TypedDict
 
 from msgspec import Meta, Struct
@@ -116,9 +117,13 @@ def labels_of(request: SubmitRequest | BatchRequest) -> Labels:
     }
 
 
-def batch_items(items: Iterable[tuple[str, Mapping[str, Any]]]) -> list[BatchItem]:
-    """The items of a batch, from tools and payloads."""
-    return [BatchItem(tool=tool, payload=payload) for tool, payload in items]
+def batch_items(items: Iterable[tuple[str, Mapping[str, Any]]], most: int | None = None) -> list[BatchItem]:
+    """The items of a batch, from tools and payloads.
+
+    most: so many are allowed. Of more, which may have no end, only one is taken: enough to be refused.
+    """
+    taken = items if most is None or isinstance(items, Sized) else islice(items, most + 1)
+    return [BatchItem(tool=tool, payload=payload) for tool, payload in taken]
 
 
 class JobNames(TypedDict, total=False):

@@ -1,5 +1,6 @@
 """Batches: up to 10,000 jobs submitted together, watched, cancelled and resumed as one."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from ficha import (
     CommitLimits,
     Ficha,
     InvalidArgument,
+    Limits,
     NotFound,
     Overloaded,
     Plan,
@@ -126,6 +128,17 @@ async def test_a_batch_must_have_items_and_no_more_than_allowed(app: Ficha) -> N
     with pytest.raises(TooLarge, match="10000 allowed"):
         await app.submit_batch([("anything", {}) for _ in range(MANY + 1)], account="ana")
     assert await state(app) == before
+
+
+@pytest.mark.req("E6")
+async def test_a_stream_without_end_is_refused_as_soon_as_it_is_too_long(world: World) -> None:
+    app = await world.open(limits=Limits(batch_jobs=20))
+    await app.open_account("ana", plan="open", credits=100)
+    taken = itertools.count()
+    with pytest.raises(TooLarge, match="more than the 20 allowed"):
+        await app.submit_batch((("upscale", {"image": str(number)}) for number in taken), account="ana")
+    assert next(taken) == 21
+    assert await balance(app) == 100
 
 
 async def test_a_batch_that_does_not_exist_is_not_found(app: Ficha) -> None:

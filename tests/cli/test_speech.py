@@ -1,5 +1,6 @@
 """How the command speaks: JSON, pipes, terminals, pages, errors and help."""
 
+import gzip
 import os
 import subprocess
 import time
@@ -172,7 +173,7 @@ def test_a_refusal_has_its_code_and_changes_nothing(
     ("line", "words"),
     [
         ("{", "line 2 is not JSON"),
-        ('"draw"', 'line 2 must be {"tool": …, "payload": {…}}; or name one tool for all lines with --tool'),
+        ('"draw"', 'line 2 must be {"tool": …, "payload": {…}}; or name one tool for all lines (--tool, over'),
         ('{"payload": {}}', "line 2 must be"),
         ('{"tool": "draw", "prompt": "x"}', "line 2 must be"),
     ],
@@ -180,6 +181,25 @@ def test_a_refusal_has_its_code_and_changes_nothing(
 def test_a_batch_says_which_line_is_wrong(ficha: Run, shop: Shop, folder: Path, line: str, words: str) -> None:
     (folder / "jobs.jsonl").write_text(f'{{"tool": "images"}}\n{line}\n')
     assert words in ficha("batch", "submit", "jobs.jsonl", "--account", "ana", expect=2).err
+
+
+def test_a_file_of_a_batch_that_is_cut_off_or_no_text_is_named_with_what_is_wrong(
+    ficha: Run, shop: Shop, folder: Path
+) -> None:
+    whole = gzip.compress(b'{"tool": "images"}\n' * 100)
+    for name, content, words in (
+        ("cut.jsonl.gz", whole[:-20], "cut.jsonl.gz is not a whole gzip file: Compressed file ended"),
+        ("bad.jsonl.gz", whole[:20] + b"x" * 20, "bad.jsonl.gz is not a whole gzip file: Error -3"),
+        ("no.jsonl.gz", b"no gzip", "no.jsonl.gz is not a whole gzip file: Not a gzipped file"),
+        ("latin.jsonl", b'{"tool": "images"}\n\xe9\n', "line 2 is not UTF-8 (byte 0); save it as UTF-8"),
+        ("latin.csv", b"tool,prompt\ndraw,\xe9\n", "line 2 is not UTF-8 (byte 5); save it as UTF-8"),
+        ("no.csv", b"prompt\nx\n", "has no column `tool`; add one, or name one tool for all lines (--tool, over HTTP"),
+    ):
+        (folder / name).write_bytes(content)
+        assert words in ficha("batch", "submit", name, "--account", "ana", expect=2).err
+    missing = ficha("batch", "submit", "none.csv", "--account", "ana", expect=2).err
+    assert "none.csv cannot be read: No such file" in missing
+    assert ficha("jobs").err == "no jobs\n"
 
 
 def test_an_unexpected_error_is_a_line_too_unless_more_is_asked_for(

@@ -5,6 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+import zlib
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import typer
@@ -24,13 +28,39 @@ def source(given: str) -> str:
         if given == "-":
             return sys.stdin.buffer.read().decode("utf-8-sig")
         if given.startswith("@"):
-            with (gzip.open if given.endswith(".gz") else open)(given[1:], "rb") as file:
+            with open(given[1:], "rb") as file:
                 return file.read().decode("utf-8-sig")
     except OSError as error:
         raise typer.BadParameter(f"{given[1:]} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise typer.BadParameter(f"the payload is not UTF-8 (byte {error.start})") from error
     return given
+
+
+def lines_of(file: str) -> Iterator[str]:
+    """The lines of a file, also a compressed one, or of standard input for `-`: opened now, read as they are asked
+    for."""
+    if file == "-":
+        return _lines(nullcontext(sys.stdin.buffer), "standard input")
+    try:
+        return _lines(gzip.open(file) if file.endswith(".gz") else open(file, "rb"), file)
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _lines(opened: AbstractContextManager[Iterable[bytes]], name: str) -> Iterator[str]:
+    number = 0
+    try:
+        # Lines of bytes end at line feeds alone; those of text also at characters that JSON allows in strings.
+        with opened as lines:
+            for number, line in enumerate(lines, 1):
+                yield (line.removeprefix(BOM_UTF8) if number == 1 else line).decode()
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise typer.BadParameter(f"{name} is not a whole gzip file: {error}") from error
+    except OSError as error:
+        raise typer.BadParameter(f"{name} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"line {number} is not UTF-8 (byte {error.start}); save it as UTF-8") from error
 
 
 def parsed(text: str, what: str) -> Any:

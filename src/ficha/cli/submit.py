@@ -14,8 +14,8 @@ from ..requests import BatchRequest, SubmitRequest, batch_items
 from .backend import Backend, account_or_own, check_account, on_backend
 from .options import App, AsJson, Database, Key, Watch, tools
 from .output import credits, data, echo, note, text
+from .payload_input import lines_of
 from .payload_input import payload as payload_of
-from .payload_input import source
 from .watch import watched
 
 Payer = Annotated[
@@ -98,16 +98,16 @@ def submit_batch(
     CSV, a row below one that names the payload's fields, and the column `tool` unless --tool does."""
     check_account(account, database, "option '--account'")
     chosen = line_format(form, items)
-    lines = [f"{line}\n" for line in source(items if items == "-" else f"@{items}").split("\n")]
+    lines = lines_of(items)
 
     async def work(backend: Backend) -> int:
         schemas = await _schemas(backend) if chosen == "csv" else {}
+        # How much a server takes is the server's to say.
+        most = backend.limits.batch_jobs if isinstance(backend, BoundOperations) else None
         try:
-            wanted = batch_items(read_items(lines, chosen, tool, schemas, _parsed))
+            wanted = batch_items(read_items(lines, chosen, tool, schemas, _parsed), most)
         except BadLine as error:
-            raise typer.BadParameter(
-                str(error).replace("one tool for all lines", "one tool for all lines with --tool")
-            ) from None
+            raise typer.BadParameter(str(error)) from None
         request = BatchRequest(
             items=wanted,
             as_far_as_credits=as_far_as_credits,

@@ -45,7 +45,7 @@ class BatchOperations(SubmitOperations):
 
         The options are those of `BatchRequest`. connection: as in `submit`.
         """
-        request = BatchRequest(items=batch_items(items), account=account, **options)
+        request = BatchRequest(items=batch_items(items, self.limits.batch_jobs), account=account, **options)
         return await self._in_span("batch", self._submit_whole(request, False, connection))
 
     async def submit_batch_request(self, request: BatchRequest, *, by_user: bool = False) -> Receipt:
