@@ -4,6 +4,7 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -205,5 +206,12 @@ def test_a_batch_is_submitted_from_csv_and_exported(ficha: Run, url: str, shop: 
     ficha("batch", "export", batch, "--output", "results.csv")
     assert (folder / "results.csv").read_text().splitlines()[0] == "job_id,tool,status,cost,error,result"
     assert "exists" in ficha("batch", "export", batch, "--output", "results.csv", expect=2).err
+    (folder / "cut.csv.part").touch()
+    assert "or one was killed; then remove it" in ficha("batch", "export", batch, "--output", "cut.csv", expect=2).err
+    assert "cannot be written" in ficha("batch", "export", batch, "--output", "none/x.csv", expect=2).err
+    for where in ((), ("--output", "none.csv")):
+        missing = ficha("batch", "export", str(uuid4()), "--format", "csv", *where, expect=1)
+        assert (missing.out, "[NOT_FOUND]" in missing.err) == ("", True)
+    assert [*folder.glob("none*")] == [], "nothing is left that looks like an export"
     (folder / "bad.csv").write_text("prompt,size\nx,two\n")
     assert "line 2, column size" in ficha("batch", "submit", "bad.csv", *options, expect=2).err

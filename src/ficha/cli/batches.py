@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final
 
@@ -103,22 +103,42 @@ def export(
     """Write every job of a batch with its result, a line each, in the order in which they were submitted."""
     chosen = line_format(form, "" if output is None else output.name)
 
-    async def work(backend: Backend) -> None:
-        target = nullcontext[BinaryIO](sys.stdout.buffer) if output is None else output.open("xb")
-        with target as file:
-            if isinstance(backend, BoundOperations):
-                file.write(header_line(chosen, with_payload=payload).encode())
-                async for job in backend.batch_results(batch_id):
-                    file.write(result_line(job, chosen, with_payload=payload).encode())
-            else:
-                async for piece in backend.export_batch(batch_id, form=chosen, payload=payload):
-                    file.write(piece)
-            file.flush()
+    async def work(backend: Backend, file: BinaryIO) -> None:
+        if isinstance(backend, BoundOperations):
+            await backend.batch(batch_id)
+            file.write(header_line(chosen, with_payload=payload).encode())
+            async for job in backend.batch_results(batch_id):
+                file.write(result_line(job, chosen, with_payload=payload).encode())
+        else:
+            async for piece in backend.export_batch(batch_id, form=chosen, payload=payload):
+                file.write(piece)
+        file.flush()
 
+    with nullcontext(sys.stdout.buffer) if output is None else _new_file(output) as file:
+        on_backend(app, database, lambda backend: work(backend, file))
+
+
+@contextmanager
+def _new_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that gets its name when all of it is written: what was cut short is not taken for the whole."""
+    if path.exists():
+        raise typer.BadParameter(f"{path} exists; name another file, or remove it")
+    part = path.with_name(f"{path.name}.part")
     try:
-        on_backend(app, database, work)
+        file = part.open("xb")
     except FileExistsError:
-        raise typer.BadParameter(f"{output} exists; name another file, or remove it") from None
+        raise typer.BadParameter(
+            f"{part} exists: another export writes it, or one was killed; then remove it"
+        ) from None
+    except OSError as error:
+        raise typer.BadParameter(f"{part} cannot be written: {error.strerror}") from None
+    with file:
+        try:
+            yield file
+        except BaseException:
+            part.unlink()
+            raise
+    part.rename(path)
 
 
 def _counted(document: dict[str, Any], sentence: str, *, as_json: bool) -> None:
