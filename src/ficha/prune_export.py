@@ -32,6 +32,10 @@ class ExportedJob(Struct, frozen=True):
     events: list[Event]
 
 
+class ExportFailed(OSError):
+    """What leaves cannot be written down, so nothing of it left."""
+
+
 class PruneExport:
     """A new file in a folder, made with the first job that leaves."""
 
@@ -46,19 +50,27 @@ class PruneExport:
         return None if self._out is None else str(self._path)
 
     def write(self, jobs: Iterable[ExportedJob], now: int) -> None:
-        """Returns when they are on the disk; the file's name begins with the time of the first."""
+        """Returns when they are on the disk; the file's name begins with the time of the first. Raises ExportFailed."""
         lines = b"".join(_encoder.encode(job) + b"\n" for job in jobs)
         if not lines:
             return
-        if self._out is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._path = self._folder / f"{moment(now):%Y%m%dT%H%M%SZ}-{new_id()[-8:]}.jsonl.gz"
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            self._out = os.fdopen(descriptor, "wb")
-            _flush_folder(self._folder)
-        self._out.write(gzip.compress(lines))
-        self._out.flush()
-        os.fsync(self._out.fileno())
+        try:
+            out = self._out = self._out or self._opened(now)
+            out.write(gzip.compress(lines))
+            out.flush()
+            os.fsync(out.fileno())
+        except OSError as error:
+            raise ExportFailed(
+                f"what leaves cannot be written to the folder {self._folder} ({error.strerror}), so no more was "
+                "removed; name a folder with room that you may write to"
+            ) from error
+
+    def _opened(self, now: int) -> BinaryIO:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._path = self._folder / f"{moment(now):%Y%m%dT%H%M%SZ}-{new_id()[-8:]}.jsonl.gz"
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        _flush_folder(self._folder)
+        return os.fdopen(descriptor, "wb")
 
     def close(self) -> None:
         if self._out is not None:

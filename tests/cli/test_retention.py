@@ -43,6 +43,11 @@ def test_what_is_old_is_counted_written_down_and_removed(
     assert counted.rows == [["jobs", "draw", "free", "1"]]
     assert "no ages" not in counted.err
     assert ficha("job", job_id, "--json").data["id"] == job_id
+    for wrong in ("app.py", "app.py/gone"):
+        told = ficha("prune", "--export", wrong, expect=2).err
+        assert f"cannot be written to the folder {wrong} (" in told
+        assert "so no more was removed; name a folder" in told
+    assert ficha("job", job_id, "--json").data["id"] == job_id
     report = ficha("prune", "--export", "gone", "--json").data
     assert report["jobs"] == [{"what": "job", "tool": "draw", "plan": "free", "count": 1}]
     with gzip.open(report["exported"]) as lines:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ..core.policy import Retention
 from ..engine.views import PruneCount, PruneReport
 from ..operations import BoundOperations
+from ..prune_export import ExportFailed
 from .backend import Backend, on_backend
 from .options import App, AsJson, Database, UsageError
 from .output import data, echo, note, table
@@ -39,7 +40,10 @@ def prune(
         if isinstance(backend, BoundOperations):
             if replace(backend.engine.policy.retention, by_itself=True) == Retention():
                 note("the application sets no ages, so no job ever leaves; set them with Ficha(retention=Retention(…))")
-            return await backend.prune(dry_run=dry_run, export=export)
+            try:
+                return await backend.prune(dry_run=dry_run, export=export)
+            except ExportFailed as error:
+                raise typer.BadParameter(str(error)) from None
         if export is not None:
             raise UsageError("--export needs the database: a server cannot write to this machine")
         found = await backend.prune(dry_run=dry_run, max_seconds=60.0 if dry_run else 10.0)
