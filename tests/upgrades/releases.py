@@ -115,7 +115,9 @@ class Release:
     def server(self, name: str) -> Iterator[str]:
         """A server; its address."""
         with self._process(name, "serve", "--port", "0") as log:
-            found = until_sync(lambda: re.search(r"http://[\d.]+:\d+", log.read_text()), what=f"{name} does not listen")
+            found = until_sync(
+                lambda: re.search(r"http://[\d.]+:\d+", log.read_text()), 100, what=f"{name} does not listen"
+            )
             yield found[0]
 
     @contextmanager
