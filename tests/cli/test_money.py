@@ -172,6 +172,8 @@ async def test_a_batch_goes_in_whole_and_is_followed_resumed_and_cancelled(
     (folder / "jobs.jsonl").write_text('{"tool": "broken"}\n\n{"tool": "images", "payload": {"n": 2}}\n')
     batch = ficha("batch", "submit", "jobs.jsonl", "--account", "ana").out.strip()
     assert ["total", "2"] in ficha("batch", "status", batch).rows
+    assert "by_checkpoint" not in ficha("batch", "status", batch).out
+    assert ficha("batch", "status", batch, "--by-checkpoint", "--json").data["by_checkpoint"] == {"": 2}
     async with shop() as app:
         await app.run_worker(burst=True)
     assert ficha("batch", "status", batch, "--json").data["by_status"] == {"completed": 1, "failed": 1}

@@ -29,7 +29,6 @@ NOT_OVER_HTTP = {
     "release": {"account"},
     "remove_work": {"account"},
     "prune": {"export"},  # A folder of this machine.
-    "batch": {"by_checkpoint"},  # Only over /api/system.
     "resume_batch": {"account"},
 }
 

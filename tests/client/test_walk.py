@@ -277,6 +277,8 @@ def test_reservations_and_batches(server: Served, name: str) -> None:
         joined = me.submit("upscale", CAT, batch=receipt.batch_id)
         assert me.job(joined.job_id).batch == receipt.batch_id
         assert me.batch(receipt.batch_id).by_status == {"queued": 3}
+        with Client(server.url, server.service) as service:
+            assert service.batch(receipt.batch_id, by_checkpoint=True).by_checkpoint == {"": 3}
         assert me.cancel_batch(receipt.batch_id, reason="enough") == 3
         assert me.resume_batch(receipt.batch_id).resumed == 0
         assert me.batch(receipt.batch_id).progress == 100

@@ -59,9 +59,17 @@ def list_(
 
 
 @app.command()
-def status(batch_id: BatchId, app: App = None, database: Database = None, as_json: AsJson = False) -> None:
+def status(
+    batch_id: BatchId,
+    by_checkpoint: Annotated[
+        bool, typer.Option("--by-checkpoint", help="Also its jobs that have not ended, by their last checkpoint.")
+    ] = False,
+    app: App = None,
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
     """Show a batch's progress."""
-    found = on_backend(app, database, lambda backend: backend.batch(batch_id))
+    found = on_backend(app, database, lambda backend: backend.batch(batch_id, by_checkpoint=by_checkpoint))
     if as_json:
         data(found)
     else:

@@ -35,9 +35,11 @@ class BatchMethods(JobMethods):
         return self._submitted("/api/batches", request)
 
     @operation
-    def batch(self, batch_id: str) -> Flow[BatchView]:
-        """A batch with its jobs by status and how far it is."""
-        return self.get(f"/api/batches/{arg.job_id(batch_id, 'batch')}", BatchView)
+    def batch(self, batch_id: str, *, by_checkpoint: bool = False) -> Flow[BatchView]:
+        """A batch with its jobs by status and how far it is; and, if asked for with a service key, the active ones by
+        checkpoint."""
+        path = "/api/system/batch-status" if by_checkpoint else "/api/batches"
+        return self.get(f"{path}/{arg.job_id(batch_id, 'batch')}", BatchView)
 
     @operation
     def batches(
