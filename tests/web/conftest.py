@@ -51,11 +51,11 @@ def chromium(built_pages: None) -> Iterator[Browser]:
 def studio(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("studio")
     if request.param == "sqlite":
-        with run.studio(f"sqlite:///{folder}/studio.db", folder, seconds=0.05, STUDIO_LEAVE_GRACE_S="3") as running:
+        with run.studio(f"sqlite:///{folder}/studio.db", folder, seconds=0.05, STUDIO_LEAVE_GRACE_S="5") as running:
             yield running
         return
     server: Server = request.getfixturevalue("postgres_server")
-    with migrated_database(server) as url, run.studio(url, folder, seconds=0.05, STUDIO_LEAVE_GRACE_S="3") as running:
+    with migrated_database(server) as url, run.studio(url, folder, seconds=0.05, STUDIO_LEAVE_GRACE_S="5") as running:
         yield running
 
 
