@@ -10,6 +10,8 @@ from ficha.store.base import GetHistory, Query, Unavailable
 from tests.support.shop import World, claim_one, shop
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 async def watched(app: Ficha, job_id: str, after: int = 0) -> list[Happening]:
     return [happening async for happening in app.watch(job_id, after=after)]

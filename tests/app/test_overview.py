@@ -13,6 +13,8 @@ from ficha.engine import queries
 from ficha.engine.views import RANGES, OverviewSteps, moment
 from tests.support.shop import World, claim_one
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 @pytest.fixture(autouse=True)
 def always_anew(monkeypatch: pytest.MonkeyPatch) -> None:

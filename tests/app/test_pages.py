@@ -14,6 +14,8 @@ from ficha.engine.views import PageFiller
 from ficha.store.base import GetJobs, ListJobs, Query
 from tests.support.shop import World, claim_one
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 Ask = Callable[..., Awaitable[Page[Any]]]
 
 

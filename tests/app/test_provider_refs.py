@@ -5,6 +5,8 @@ import pytest
 from ficha import Ficha, NotFound
 from tests.support.shop import World, claim_one
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 async def test_a_job_is_found_by_its_providers_reference_while_it_waits_and_after_its_end(app: Ficha) -> None:
     job_id = (await app.submit("upscale", {"image": "x"}, account="ana")).job_id

@@ -5,6 +5,8 @@ import pytest
 from ficha import Ficha, InvalidArgument, InvalidState, NotFound
 from tests.support.shop import balance, claim_one, history, ledger
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 async def test_an_operator_refunds_a_completed_job_once(app: Ficha) -> None:
     job_id = (await app.submit("upscale", {"image": "x"}, account="ana")).job_id

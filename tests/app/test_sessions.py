@@ -10,6 +10,8 @@ from ficha.engine import sweeper
 from ficha.validation import Limits
 from tests.support.shop import World, balance, claim_one, state
 
+pytestmark = pytest.mark.long_on("postgresql")
+
 
 async def submit(app: Ficha, session: str | None = "s1", **options: Any) -> str:
     return (await app.submit("upscale", {"image": "x"}, account="ana", session=session, **options)).job_id
