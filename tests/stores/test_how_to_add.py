@@ -31,7 +31,7 @@ QUERY = {
         "    account_id: str\n    before: str | None = None\n    limit: int = 50\n\n\n",
     ),
     "store/base/__init__.py": ("from .api_keys import ApiKeyList,", "from .accounts import ListNotes\n"),
-    "store/sql/questions.py": (
+    "store/questions/pages.py": (
         "    q.ListJobEntries: (t.ENTRIES,",
         '    q.ListNotes: (t.NOTES, "id DESC", (("account_id", "=", "account_id"), ("id", "<", "before"))),\n',
     ),

@@ -16,7 +16,7 @@ from ficha.store.postgres import PostgresStore, load_statements, reads, write
 from ficha.store.postgres.connections import BEGIN
 from ficha.store.postgres.dialect import Layout
 from ficha.store.postgres.keyed_rows import LOCK_KEYED
-from ficha.store.sql.questions import QUESTIONS as SHARED_QUESTIONS
+from ficha.store.questions import QUESTIONS as SHARED_QUESTIONS
 from tests.stores.command_samples import searches
 from tests.stores.postgres_setup import connected, leased, opened, prepare, run, submit
 

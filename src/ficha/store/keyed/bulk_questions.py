@@ -3,12 +3,11 @@
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from ...core.records import BulkAct
 from .. import base as q
-from ..sql.dialect import Asking, Dialect, Select, Statement
+from ..sql.dialect import Answers, Asking, Dialect, Select, Statement
 from .tables import KEYED
 
 _ACTS: Final = KEYED["BulkAct"]
@@ -28,7 +27,7 @@ def list_due_bulk_acts(sql: Dialect, query: q.ListDueBulkActs, now: int | None) 
     return [*map(_ACTS.record, (yield Statement(text, (now, 0, 0, query.limit, 0))))]
 
 
-BULK_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
+BULK_QUESTIONS: Final[Answers] = {
     q.ListBulkActs: list_bulk_acts,
     q.ListDueBulkActs: list_due_bulk_acts,
 }

@@ -3,12 +3,11 @@
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from ...core.records import File, FileUsage
 from .. import base as q
-from ..sql.dialect import Asking, Dialect, Select, Statement
+from ..sql.dialect import Answers, Asking, Dialect, Select, Statement
 from .tables import KEYED
 
 _FILES: Final = KEYED["File"]
@@ -54,7 +53,7 @@ def get_file_usage(sql: Dialect, query: q.GetFileUsage, now: int | None) -> Aski
     return _USAGE.record(rows[0]) if rows else FileUsage(query.account_id)
 
 
-FILE_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
+FILE_QUESTIONS: Final[Answers] = {
     q.GetFiles: get_files,
     q.ListFiles: list_files,
     q.ListLinkedFiles: list_linked_files,

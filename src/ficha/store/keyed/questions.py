@@ -3,12 +3,10 @@
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from ...core.records import AnyKeyed, KeyedName
-from ..base import Query
-from ..sql.dialect import Asking, Dialect, Select
+from ..sql.dialect import Answers, Asking, Dialect, Select
 from .bulk_questions import BULK_QUESTIONS
 from .file_questions import FILE_QUESTIONS
 from .schedule_questions import SCHEDULE_QUESTIONS
@@ -16,7 +14,7 @@ from .session_questions import SESSION_QUESTIONS
 from .tables import IN_FIRST_PART, KEYED, OWNERS
 from .webhook_questions import WEBHOOK_QUESTIONS
 
-KEYED_QUESTIONS: Final[dict[type[Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
+KEYED_QUESTIONS: Final[Answers] = {
     **FILE_QUESTIONS,
     **WEBHOOK_QUESTIONS,
     **SESSION_QUESTIONS,

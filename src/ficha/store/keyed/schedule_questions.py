@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from .. import base as q
-from ..sql.dialect import Asking, Dialect, Statement, sql_file
+from ..sql.dialect import Answers, Asking, Dialect, Statement, sql_file
 from .tables import KEYED
 
 _SCHEDULES: Final = KEYED["Schedule"]
@@ -21,6 +20,6 @@ def list_schedules(sql: Dialect, query: q.ListSchedules, now: int | None) -> Ask
     return q.ScheduleList(int(rows[0][0]), [_SCHEDULES.record(row[1:]) for row in rows if row[1] is not None])
 
 
-SCHEDULE_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
+SCHEDULE_QUESTIONS: Final[Answers] = {
     q.ListSchedules: list_schedules,
 }

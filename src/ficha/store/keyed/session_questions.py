@@ -3,13 +3,12 @@
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from ...core.records import PageSessions
 from .. import base as q
-from ..sql.dialect import Asking, Dialect, Select, Statement, sql_file
+from ..sql.dialect import Answers, Asking, Dialect, Select, Statement, sql_file
 from .tables import KEYED
 
 _SESSIONS: Final = KEYED["PageSessions"]
@@ -29,7 +28,7 @@ def list_session_jobs(sql: Dialect, query: q.ListSessionJobs, now: int | None) -
     return [row[0] for row in (yield Statement(text, (query.session, query.account_id, query.limit)))]
 
 
-SESSION_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
+SESSION_QUESTIONS: Final[Answers] = {
     q.GetPageSessions: get_page_sessions,
     q.ListSessionJobs: list_session_jobs,
 }

@@ -3,13 +3,12 @@
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from ...core.records import Delivery, WebhookEndpoints
 from .. import base as q
-from ..sql.dialect import Asking, Dialect, Select, Statement, sql_file
+from ..sql.dialect import Answers, Asking, Dialect, Select, Statement, sql_file
 from .tables import KEYED
 
 _ENDPOINTS: Final = KEYED["WebhookEndpoints"]
@@ -56,7 +55,7 @@ def list_old_deliveries(sql: Dialect, query: q.ListOldDeliveries, now: int | Non
     return [row[0] for row in rows]
 
 
-WEBHOOK_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
+WEBHOOK_QUESTIONS: Final[Answers] = {
     q.GetWebhookEndpoints: get_webhook_endpoints,
     q.ListDeliveries: list_deliveries,
     q.ListDueDeliveries: list_due_deliveries,

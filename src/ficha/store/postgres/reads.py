@@ -15,10 +15,11 @@ from ...core.snapshot import Snapshot
 from ...core.states import ACTIVE
 from .. import base as q
 from ..base import Clock
-from ..search_questions import SEARCH_QUESTIONS
+from ..questions import QUESTIONS, SEVERAL
+from ..questions.searches import SEARCH_QUESTIONS
+from ..questions.state import TALLY_SUMS
 from ..sql.dialect import Asking, Select, sql_file
 from ..sql.jobs import HOT_ROWS, job_columns, job_of
-from ..sql.questions import QUESTIONS, SEVERAL, TALLY_SUMS
 from ..sql.tables import WORKERS
 from ..waiting_columns import Lines
 from .connections import BEGIN_READING, Connection, transaction

@@ -6,13 +6,14 @@ and with an asynchronous one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Generator
 from functools import cache
 from importlib.resources import files
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
+from ..base import Query
 from .tables import Kind, Row, Table
 
 T = TypeVar("T")
@@ -71,6 +72,10 @@ class Statement(Struct, frozen=True):
 
 Asking = Generator[Statement, list[Row], T]
 """A running query: it yields its statements one after the other and returns the answer."""
+Answer = Callable[[Dialect, Any, int | None], Asking[Any]]
+"""Answers a query; its last argument is the time, or None for the database's clock."""
+Answers = dict[type[Query[Any]], Answer]
+"""Which function answers which query."""
 
 
 class Select:

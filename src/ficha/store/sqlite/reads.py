@@ -13,10 +13,10 @@ from ...core.records import Job, Status
 from ...core.snapshot import Snapshot
 from ...core.states import FINAL, HOLDS_SLOT
 from .. import base as q
+from ..questions import QUESTIONS, SEVERAL
 from ..schema_name import in_schema
 from ..sql.dialect import sql_file
 from ..sql.jobs import HOT_ROWS, job_columns, job_of
-from ..sql.questions import QUESTIONS, SEVERAL
 from ..sql.tables import TALLIES, WORKERS
 from ..waiting_columns import Lines
 from .dialect import SQL

@@ -1,19 +1,17 @@
-"""The queries of an operator's pages: the audit log, batches, dead letters by error, and what belongs to one job. Both
-SQL stores answer them alike."""
+"""The queries of an operator's pages: the audit log, batches, dead letters by error, and what belongs to one job."""
 
 # ruff: noqa: S608 (texts are put together from names of our own; values are always parameters)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from ..core.records import Event, Reservation, ReservationState, Status
-from ..core.runs import TELL_OF_RUNS
-from ..core.states import ACTIVE
-from . import base as q
-from .sql import tables as t
-from .sql.dialect import Asking, Dialect, Select, Statement, sql_file
+from ...core.records import Event, Reservation, ReservationState, Status
+from ...core.runs import TELL_OF_RUNS
+from ...core.states import ACTIVE
+from .. import base as q
+from ..sql import tables as t
+from ..sql.dialect import Answers, Asking, Dialect, Select, Statement, sql_file
 
 _MOST: Final = 2**62
 """No number is greater."""
@@ -91,7 +89,7 @@ def count_reservations(
 
 
 def sum_dead_letters(sql: Dialect, query: q.SumDeadLetters, now: int | None) -> Asking[list[q.DeadSum]]:
-    text = sql_file("ficha.store.sql", "dead_sums").format(
+    text = sql_file(__package__, "dead_sums").format(
         id=sql.read("id", "uuid"),
         length=query.error_length,
         limit=sql.parameter(1, "number"),
@@ -110,12 +108,12 @@ def list_run_events(sql: Dialect, query: q.ListRunEvents, now: int | None) -> As
 
 def get_queue_depth(sql: Dialect, query: q.GetQueueDepth, now: int | None) -> Asking[q.QueueDepth | None]:
     words = {"name": sql.parameter(1, "text"), "limit": sql.parameter(2, "number")}
-    text = sql_file("ficha.store.sql", "queue_depth").format(**words, pool=sql.selected(t.POOLS, "t"))
+    text = sql_file(__package__, "queue_depth").format(**words, pool=sql.selected(t.POOLS, "t"))
     rows = yield Statement(text, (query.pool, query.count_up_to))
     return q.QueueDepth(t.POOLS.record(rows[0][3:]), *rows[0][:3]) if rows else None
 
 
-OPERATOR_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
+OPERATOR_QUESTIONS: Final[Answers] = {
     q.ListAudit: list_audit,
     q.ListBatches: list_batches,
     q.CountCheckpoints: count_checkpoints,

@@ -3,21 +3,20 @@
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from ..core.figures import CURSOR, TOTAL, rollup_key
-from ..core.records import QueueCount, Rollup, Worker
-from . import base as q
-from .commits import decoded_figures
-from .keyed.tables import KEYED
-from .sql.dialect import Asking, Dialect, Select, Statement, sql_file
-from .sql.tables import WORKERS
+from ...core.figures import CURSOR, TOTAL, rollup_key
+from ...core.records import QueueCount, Rollup, Worker
+from .. import base as q
+from ..commits import decoded_figures
+from ..keyed.tables import KEYED
+from ..sql.dialect import Answers, Asking, Dialect, Select, Statement, sql_file
+from ..sql.tables import WORKERS
 
 _ROLLUPS: Final = KEYED["Rollup"]
 _CURSORS: Final = KEYED["FigureCursor"]
-_text: Final = partial(sql_file, "ficha.store.sql")
+_text: Final = partial(sql_file, __package__)
 
 
 def list_figures(sql: Dialect, query: q.ListFigures, now: int | None) -> Asking[list[q.CommitFigures]]:
@@ -100,7 +99,7 @@ def list_workers_seen(sql: Dialect, query: q.ListWorkersSeen, now: int | None) -
     return [*map(WORKERS.record, (yield page.statement("ORDER BY t.name", query.limit)))]
 
 
-FIGURE_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
+FIGURE_QUESTIONS: Final[Answers] = {
     q.ListFigures: list_figures,
     q.GetFigurePoint: get_figure_point,
     q.ListRollups: list_rollups,
@@ -111,5 +110,3 @@ FIGURE_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | N
     q.GetBacklog: get_backlog,
     q.ListWorkersSeen: list_workers_seen,
 }
-SEVERAL_FIGURES: Final[frozenset[type[q.Query[Any]]]] = frozenset({q.GetQueueCounts})
-"""Those of several statements."""

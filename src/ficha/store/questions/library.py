@@ -1,31 +1,17 @@
-"""The queries about what stands beside the queue: jobs that are with an external provider, an account's library."""
+"""The query of an account's library: its finished jobs, newest first."""
 
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from ...core.policy import MILLISECOND
 from .. import base as q
-from .dialect import Asking, Dialect, Select, Statement, sql_file
-from .jobs import job_columns, job_of
+from ..sql.dialect import Answers, Asking, Dialect, Select, Statement
+from ..sql.jobs import job_columns, job_of
 
-Answer = Callable[[Dialect, Any, int | None], Asking[Any]]
-"""The last argument is the time; None for the database's clock."""
 _NEWEST: Final = "ORDER BY account_id DESC, id DESC"
 _LAST: Final = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 """No id is greater."""
-_text: Final = partial(sql_file, __package__)
-
-
-def list_polls(sql: Dialect, query: q.ListPolls, now: int | None) -> Asking[list[q.DuePoll]]:
-    words = {"job_id": sql.read("l.job_id", "uuid"), "poll_at": sql.read("l.poll_at", "instant"), "moment": sql.moment}
-    words |= {"at": sql.read("m.at", "instant"), "tool": sql.among("j.tool", 4, "text")}
-    text = _text("polls").format(**words, limit=sql.parameter(5, "number"))
-    rows = yield Statement(text, (now, 0, 0, sql.values(query.tools, "text"), query.limit))
-    return [q.DuePoll(job_id, max(0, -(-(poll_at - at) // MILLISECOND))) for job_id, poll_at, at in rows]
 
 
 def list_library(sql: Dialect, query: q.ListLibrary, now: int | None) -> Asking[q.LibraryPart]:
@@ -60,6 +46,4 @@ def _of_account(page: Select, query: q.ListLibrary) -> None:
     page.where(f"account_id >= {account} AND (account_id, id) < ({account}, {before})")
 
 
-SIDE_QUESTIONS: Final[dict[type[q.Query[Any]], Answer]] = {q.ListPolls: list_polls, q.ListLibrary: list_library}
-SEVERAL_SIDE: Final[frozenset[type[q.Query[Any]]]] = frozenset({q.ListLibrary})
-"""Those of several statements."""
+LIBRARY_QUESTIONS: Final[Answers] = {q.ListLibrary: list_library}

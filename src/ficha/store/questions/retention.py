@@ -3,16 +3,15 @@
 # ruff: noqa: S608 (texts are put together from names of our own; values are always parameters)
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from ..core.erasure import ERASED
-from ..core.records import Job
-from ..core.retention import WALK
-from . import base as q
-from .keyed.tables import KEYED
-from .sql.dialect import Asking, Dialect, Select, Statement
-from .sql.jobs import job_columns, job_of
+from ...core.erasure import ERASED
+from ...core.records import Job
+from ...core.retention import WALK
+from .. import base as q
+from ..keyed.tables import KEYED
+from ..sql.dialect import Answers, Asking, Dialect, Select, Statement
+from ..sql.jobs import job_columns, job_of
 
 _CURSORS: Final = KEYED["RetentionCursor"]
 
@@ -77,11 +76,9 @@ def list_account_rows(sql: Dialect, query: q.ListRowsLeft, now: int | None) -> A
     return q.RowsLeft(first[0], [(scope, key) for scope, key in keys], *first[1:])
 
 
-RETENTION_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
+RETENTION_QUESTIONS: Final[Answers] = {
     q.GetRetention: get_retention,
     q.ListOldJobs: list_old_jobs,
     q.ListFuller: list_fuller,
     q.ListRowsLeft: list_account_rows,
 }
-SEVERAL_RETENTION: Final[frozenset[type[q.Query[Any]]]] = frozenset({q.GetRetention, q.ListRowsLeft})
-"""Those of several statements."""

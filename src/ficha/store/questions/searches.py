@@ -1,4 +1,4 @@
-"""The queries of a search among all jobs, for both SQL stores.
+"""The queries of a search among all jobs.
 
 Each walk first looks how far back its share of the jobs reaches, by the index alone; then it reads what matches between
 there and its beginning. So no statement passes over more rows than the search may look at, whatever is asked.
@@ -7,14 +7,13 @@ there and its beginning. So no statement passes over more rows than the search m
 # ruff: noqa: S608 (texts are put together from names of our own; values are always parameters)
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from ..core.states import ACTIVE, FINAL
-from . import base as q
-from .sql.dialect import Asking, Dialect, Select, Statement
-from .sql.jobs import HOT_ROWS, job_columns, job_of
-from .sql.tables import Kind
+from ...core.states import ACTIVE, FINAL
+from .. import base as q
+from ..sql.dialect import Answers, Asking, Dialect, Select, Statement
+from ..sql.jobs import HOT_ROWS, job_columns, job_of
+from ..sql.tables import Kind
 
 _FIRST: Final = "00000000-0000-0000-0000-000000000000"
 _LAST: Final = "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -128,7 +127,7 @@ def _has_status(page: Select, statuses: frozenset[str]) -> str:
     return f"({' OR '.join(ways)})"
 
 
-SEARCH_QUESTIONS: Final[dict[type[q.Query[Any]], Callable[[Dialect, Any, int | None], Asking[Any]]]] = {
+SEARCH_QUESTIONS: Final[Answers] = {
     q.SearchJobs: search_jobs,
     q.CountJobs: count_jobs,
 }
