@@ -114,11 +114,11 @@ def test_no_module_has_the_name_of_another_without_a_reason() -> None:
 
 
 ROOM_SIZES = {
-    "store/postgres": 1_975,
+    "store/postgres": 1_900,
     "store/postgres/optimistic": 800,
-    "store/sqlite": 1_690,
+    "store/sqlite": 1_600,
     "store/sql": 700,
-    "store/questions": 925,
+    "store/questions": 1_000,
 }
 """Lines of Python that one person reads in a sitting; a room inside another counts for itself."""
 

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from ..base import SchemaMismatch, StoreError
-from ..sql.dialect import Dialect
-from ..sql.tables import Kind, Table, Values
+from ..sql.dialect import Dialect, sql_file
+from ..sql.tables import Kind, Row, Table, Values
 
 _PARAMETERS: Final[dict[Kind, str]] = {
     **{"text": "text", "uuid": "uuid", "number": "bigint", "flag": "boolean", "json": "json"}
@@ -51,6 +51,7 @@ class PostgresDialect:
         "at - $3::bigint * interval '1 millisecond' AS old_at, at - $5::bigint * interval '1 millisecond' AS kept_at "
         f"FROM (SELECT coalesce({at('$1::bigint')}, clock_timestamp()) AS at) AS clock"
     )
+    waiting = sql_file(__package__, "waiting")
 
     def read(self, expression: str, kind: Kind) -> str:
         if kind == "instant":
@@ -85,6 +86,10 @@ class PostgresDialect:
 
     def contains(self, expression: str, parameter: str) -> str:
         return f"strpos({expression}, {parameter}) > 0"
+
+    def waiting_columns(self, row: Row) -> tuple[list[str], list[int], bytes, bytes]:
+        owners, counts, ranks, ids = row
+        return owners, counts, ranks, ids
 
     def selected(self, table: Table, alias: str) -> str:
         return ", ".join(self.read(f"{alias}.{column.name}", column.kind) for column in table.columns)

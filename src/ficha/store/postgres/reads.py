@@ -9,19 +9,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import Any, Final, TypeVar
 
-from ...core.policy import MILLISECOND
-from ...core.records import Job, Tally
+from ...core.records import Job
 from ...core.snapshot import Snapshot
 from ...core.states import ACTIVE
 from .. import base as q
 from ..base import Clock
-from ..questions import QUESTIONS, SEVERAL
-from ..questions.searches import SEARCH_QUESTIONS
-from ..questions.state import TALLY_SUMS
+from ..questions import QUESTIONS, SEVERAL, WALKS
 from ..sql.dialect import Asking, Select, sql_file
 from ..sql.jobs import HOT_ROWS, job_columns, job_of
-from ..sql.tables import WORKERS
-from ..waiting_columns import Lines
 from .connections import BEGIN_READING, Connection, transaction
 from .dialect import SQL
 from .load import view
@@ -30,10 +25,6 @@ T = TypeVar("T")
 
 NOW: Final = f"SELECT {SQL.clock}"
 HORIZON: Final = sql_file(__package__, "horizon")
-LIST_WORKERS: Final = sql_file(__package__, "list_workers").format(sums=TALLY_SUMS, worker=SQL.selected(WORKERS, "w"))
-_WAITING: Final = sql_file(__package__, "waiting")
-WAITING_READY: Final = _WAITING.format(owner="pool", rows="ficha.ready WHERE TRUE")
-WAITING_PARKED: Final = _WAITING.format(owner="account_id", rows="ficha.parked WHERE due_at IS NULL")
 NOT_FOR_WALKS: Final = ("enable_seqscan", "enable_bitmapscan", "enable_sort", "jit")
 """Each page continues in the index where the last one ended. With old statistics the planner might sort the whole table
 for each page instead, or compile (JIT) a statement for longer than it runs."""
@@ -46,7 +37,7 @@ async def answer(connection: Connection, query: q.Query[T], clock: Clock | None)
         result: T = await _OWN[type(query)](connection, query, clock)
         return result
     asking = shared(SQL, query, None if clock is None else clock())
-    begin = BEGIN_WALKING if type(query) in SEARCH_QUESTIONS else BEGIN_READING
+    begin = BEGIN_WALKING if type(query) in WALKS else BEGIN_READING
     async with transaction(connection, begin) if type(query) in SEVERAL else nullcontext():
         result = await ask(connection, asking)
         return result
@@ -90,41 +81,6 @@ async def _get_horizon(connection: Connection, query: q.GetHorizon, clock: Clock
     return q.Horizon(last, frozenset(writers))
 
 
-async def _list_workers(connection: Connection, query: q.ListWorkers, clock: Clock | None) -> q.WorkerList:
-    async with transaction(connection, BEGIN_READING):
-        now = await database_now(connection, clock)
-        stuck_at = now - query.stuck_ms * MILLISECOND
-        found = await connection.fetch(LIST_WORKERS, query.after, query.limit, stuck_at)
-    workers = [
-        q.WorkerCounts(
-            name,
-            None if worker[0] is None else WORKERS.record(worker),
-            tuple(Tally(name, *counts) for counts in zip(kinds or (), runs or (), busy_us or (), strict=True)),
-            running,
-            stuck,
-        )
-        for name, kinds, runs, busy_us, running, stuck, *worker in found
-    ]
-    return q.WorkerList(now, workers)
-
-
-async def _get_waiting(connection: Connection, query: q.GetWaiting, clock: Clock | None) -> q.Waiting:
-    async with transaction(connection, BEGIN_WALKING):
-        ready = await _lines(connection, WAITING_READY, query.page)
-        return q.Waiting(ready, await _lines(connection, WAITING_PARKED, query.page))
-
-
-async def _lines(connection: Connection, statement: str, page: int) -> Lines:
-    lines, taken = Lines(), page
-    while taken == page:
-        columns = await connection.fetchrow(statement, *lines.last, page)
-        assert columns is not None
-        if columns[0] is None:
-            break
-        taken = lines.append(*columns)
-    return lines
-
-
 async def database_now(connection: Connection, clock: Clock | None) -> int:
     return int(await connection.fetchval(NOW)) if clock is None else clock()
 
@@ -137,7 +93,5 @@ async def _get_snapshot(connection: Connection, query: q.GetSnapshot, clock: Clo
 _OWN: Final[dict[type[q.Query[Any]], Callable[[Connection, Any, Clock | None], Awaitable[Any]]]] = {
     q.ListJobs: _list_jobs,
     q.GetHorizon: _get_horizon,
-    q.ListWorkers: _list_workers,
-    q.GetWaiting: _get_waiting,
     q.GetSnapshot: _get_snapshot,
 }

@@ -21,11 +21,13 @@ from .providers import PROVIDER_QUESTIONS
 from .retention import RETENTION_QUESTIONS
 from .searches import SEARCH_QUESTIONS
 from .state import STATE_QUESTIONS
+from .waiting import WAITING_QUESTIONS
+from .workers import WORKER_QUESTIONS
 
 QUESTIONS: Final[Answers] = {
     **(PAGE_QUESTIONS | JOB_QUESTIONS | POOL_QUESTIONS | API_KEY_QUESTIONS | STATE_QUESTIONS | KEYED_QUESTIONS),
     **(LIBRARY_QUESTIONS | OPERATOR_QUESTIONS | PROVIDER_QUESTIONS | SEARCH_QUESTIONS | FIGURE_QUESTIONS),
-    **RETENTION_QUESTIONS,
+    **(RETENTION_QUESTIONS | WAITING_QUESTIONS | WORKER_QUESTIONS),
 }
 """Which function answers which query."""
 SEVERAL: Final[frozenset[type[q.Query[Any]]]] = frozenset(SEARCH_QUESTIONS) | {
@@ -33,8 +35,12 @@ SEVERAL: Final[frozenset[type[q.Query[Any]]]] = frozenset(SEARCH_QUESTIONS) | {
     q.GetRetention,
     q.GetState,
     q.GetStats,
+    q.GetWaiting,
     q.ListBatches,
     q.ListLibrary,
     q.ListRowsLeft,
+    q.ListWorkers,
 }
 """Queries of several statements: they need a transaction to be answered in one view."""
+WALKS: Final = frozenset({*SEARCH_QUESTIONS, q.GetWaiting})
+"""Queries that go on in an index where they ended before, page by page."""

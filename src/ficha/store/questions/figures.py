@@ -7,12 +7,11 @@ from functools import partial
 from typing import Final
 
 from ...core.figures import CURSOR, TOTAL, rollup_key
-from ...core.records import QueueCount, Rollup, Worker
+from ...core.records import QueueCount, Rollup
 from .. import base as q
 from ..commits import decoded_figures
 from ..keyed.tables import KEYED
 from ..sql.dialect import Answers, Asking, Dialect, Select, Statement, sql_file
-from ..sql.tables import WORKERS
 
 _ROLLUPS: Final = KEYED["Rollup"]
 _CURSORS: Final = KEYED["FigureCursor"]
@@ -92,13 +91,6 @@ def get_backlog(sql: Dialect, query: q.GetBacklog, now: int | None) -> Asking[q.
     return q.Backlog(at, overdue, overdue_at, messages, message_at, hooks, hook_at)
 
 
-def list_workers_seen(sql: Dialect, query: q.ListWorkersSeen, now: int | None) -> Asking[list[Worker]]:
-    page = Select(sql, f"SELECT {sql.selected(WORKERS, 't')} FROM ficha.workers t")
-    page.where("t.stopped_at IS NULL")
-    page.matches("t.seen_at", ">=", query.since_at, "instant")
-    return [*map(WORKERS.record, (yield page.statement("ORDER BY t.name", query.limit)))]
-
-
 FIGURE_QUESTIONS: Final[Answers] = {
     q.ListFigures: list_figures,
     q.GetFigurePoint: get_figure_point,
@@ -108,5 +100,4 @@ FIGURE_QUESTIONS: Final[Answers] = {
     q.GetTotal: get_total,
     q.GetAlertCounts: get_alert_counts,
     q.GetBacklog: get_backlog,
-    q.ListWorkersSeen: list_workers_seen,
 }

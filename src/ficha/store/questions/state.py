@@ -12,12 +12,11 @@ from ...core.records import Content, Event, Tally
 from .. import base as q
 from ..keyed.questions import keyed_between
 from ..sql import tables as t
-from ..sql.dialect import Answers, Asking, Dialect, Select, Statement, sql_file
+from ..sql.dialect import Answers, Asking, Dialect, Select, Statement
 from ..sql.jobs import HOT_ROWS, job_columns, job_of
 from ..sql.tables import Table
 from .pages import list_page
-
-TALLY_SUMS: Final = sql_file(__package__, "tally_sums")
+from .workers import TALLY_SUMS
 
 
 def get_state(sql: Dialect, query: q.GetState, now: int | None) -> Asking[State]:

@@ -29,6 +29,8 @@ class Dialect(Protocol):
     moment: str
     """A select of `at`, `stuck_at` and `old_at`: the time in the first parameter (null: the database's clock), and the
     times as many milliseconds before it as the second and third parameters say."""
+    waiting: str
+    """The statement of a page of waiting jobs, for an `owner` and the `rows` to read: it gives four columns."""
 
     def read(self, expression: str, kind: Kind) -> str:
         """The expression that reads a column as the value that records hold."""
@@ -60,6 +62,9 @@ class Dialect(Protocol):
 
     def contains(self, expression: str, parameter: str) -> str:
         """The condition that a text contains another."""
+
+    def waiting_columns(self, row: Row) -> tuple[list[str], list[int], bytes, bytes]:
+        """The columns of such a page, as `Lines.append` takes them."""
 
     def selected(self, table: Table, alias: str) -> str:
         """A table's columns, as `Table.record` takes them."""

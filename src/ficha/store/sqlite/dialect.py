@@ -8,9 +8,10 @@ from collections.abc import Collection
 from typing import Any, Final
 
 import apsw
+from msgspec import json
 
-from ..sql.dialect import Dialect
-from ..sql.tables import Kind, Table
+from ..sql.dialect import Dialect, sql_file
+from ..sql.tables import Kind, Row, Table
 
 _FOR_LIFE: Final = frozenset(("account_id", "pool", "wait_until_at"))
 """Columns that never change in a hot row. Updates leave them out: SQLite writes the index of every column it sets."""
@@ -20,6 +21,7 @@ class SqliteDialect:
     clock = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"
     insertion_order = "rowid"
     moment = "SELECT ?1 AS at, ?1 - ?2 * 1000 AS stuck_at, ?1 - ?3 * 1000 AS old_at, ?1 - ?5 * 1000 AS kept_at"
+    waiting = sql_file(__package__, "waiting")
 
     def read(self, expression: str, kind: Kind) -> str:
         return expression
@@ -50,6 +52,10 @@ class SqliteDialect:
 
     def contains(self, expression: str, parameter: str) -> str:
         return f"instr({expression}, {parameter}) > 0"
+
+    def waiting_columns(self, row: Row) -> tuple[list[str], list[int], bytes, bytes]:
+        owners, counts, ranks, ids = row
+        return json.decode(owners), json.decode(counts), bytes.fromhex(ranks), bytes.fromhex(ids)
 
     def selected(self, table: Table, alias: str) -> str:
         return ", ".join(f"{alias}.{name}" for name in table.names)

@@ -6,19 +6,14 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import apsw
-from msgspec import json
 
-from ...core.policy import MILLISECOND
 from ...core.records import Job, Status
 from ...core.snapshot import Snapshot
 from ...core.states import FINAL, HOLDS_SLOT
 from .. import base as q
 from ..questions import QUESTIONS, SEVERAL
 from ..schema_name import in_schema
-from ..sql.dialect import sql_file
 from ..sql.jobs import HOT_ROWS, job_columns, job_of
-from ..sql.tables import TALLIES, WORKERS
-from ..waiting_columns import Lines
 from .dialect import SQL
 from .load import load
 from .row_cache import SqliteRowCache
@@ -30,19 +25,6 @@ T = TypeVar("T")
 _HOT_ROWS: Final = in_schema(HOT_ROWS, "")
 _JOB: Final = job_columns(SQL, texts=False)
 LAST_COMMIT: Final = "SELECT coalesce(max(number), 0) FROM commits"
-WORKER_NAMES: Final = (
-    "SELECT name FROM (SELECT name FROM workers UNION SELECT worker FROM worker_counts) WHERE name > ? "
-    "ORDER BY name LIMIT ?"
-)
-WORKER: Final = f"SELECT {SQL.selected(WORKERS, 'w')} FROM workers w WHERE name = ?"
-WORKER_TALLIES: Final = f"SELECT {SQL.selected(TALLIES, 'c')} FROM worker_counts c WHERE worker = ? ORDER BY kind"
-WORKERS_HELD: Final = (
-    "SELECT worker, count(*), count(*) FILTER (WHERE heartbeat_at < ?) FROM leases WHERE worker IS NOT NULL "
-    "GROUP BY worker"
-)
-_waiting: Final = sql_file(__package__, "waiting").format
-WAITING_READY: Final = _waiting("pool", "ready WHERE TRUE")
-WAITING_PARKED: Final = _waiting("account_id", "parked WHERE due_at IS NULL")
 
 
 def answer(db: apsw.Connection, query: q.Query[T], now: int) -> T:
@@ -123,33 +105,6 @@ def _get_horizon(db: apsw.Connection, query: q.GetHorizon, now: int) -> q.Horizo
     return q.Horizon(db.execute(LAST_COMMIT).get)
 
 
-def _list_workers(db: apsw.Connection, query: q.ListWorkers, now: int) -> q.WorkerList:
-    names = [name for (name,) in db.execute(WORKER_NAMES, (query.after or "", query.limit))]
-    found = db.execute(WORKERS_HELD, (now - query.stuck_ms * MILLISECOND,))
-    held = {name: (running, stuck) for name, running, stuck in found}
-    return q.WorkerList(now, [_worker_counts(db, name, *held.get(name, (0, 0))) for name in names])
-
-
-def _worker_counts(db: apsw.Connection, name: str, running: int, stuck: int) -> q.WorkerCounts:
-    row = db.execute(WORKER, (name,)).fetchone()
-    tallies = tuple(map(TALLIES.record, db.execute(WORKER_TALLIES, (name,))))
-    return q.WorkerCounts(name, None if row is None else WORKERS.record(row), tallies, running, stuck)
-
-
-def _get_waiting(db: apsw.Connection, query: q.GetWaiting, now: int) -> q.Waiting:
-    return q.Waiting(_lines(db, WAITING_READY, query.page), _lines(db, WAITING_PARKED, query.page))
-
-
-def _lines(db: apsw.Connection, statement: str, page: int) -> Lines:
-    lines, taken = Lines(), page
-    while taken == page:
-        [(owners, counts, ranks, ids)] = db.execute(statement, (*lines.last, page))
-        if ranks is None:
-            break
-        taken = lines.append(json.decode(owners), json.decode(counts), bytes.fromhex(ranks), bytes.fromhex(ids))
-    return lines
-
-
 def _get_snapshot(db: apsw.Connection, query: q.GetSnapshot, now: int) -> Snapshot:
     return load(db, query.needs, now, SqliteRowCache())
 
@@ -157,8 +112,6 @@ def _get_snapshot(db: apsw.Connection, query: q.GetSnapshot, now: int) -> Snapsh
 _OWN: Final[dict[type[q.Query[Any]], Callable[[apsw.Connection, Any, int], Any]]] = {
     q.ListJobs: _list_jobs,
     q.GetHorizon: _get_horizon,
-    q.ListWorkers: _list_workers,
-    q.GetWaiting: _get_waiting,
     q.GetSnapshot: _get_snapshot,
 }
 ONE_STATEMENT: Final = frozenset({*QUESTIONS, q.ListJobs, q.GetHorizon} - SEVERAL)

@@ -4,7 +4,7 @@ SELECT json_group_array(owner), json_group_array(jobs), group_concat(ranks, ''),
         owner, count(*) AS jobs,
         group_concat(printf('%016x', rank), '') AS ranks, group_concat(replace(job_id, '-', ''), '') AS ids
     FROM (
-        SELECT {0} AS owner, rank, job_id FROM {1} AND ({0}, rank, job_id) > (?, ?, ?)
-        ORDER BY {0}, rank, job_id LIMIT ?
+        SELECT {owner} AS owner, rank, job_id FROM {rows} AND ({owner}, rank, job_id) > (?, ?, ?)
+        ORDER BY {owner}, rank, job_id LIMIT ?
     ) GROUP BY owner ORDER BY owner
 )
