@@ -157,7 +157,7 @@ class Tool(Struct, frozen=True, kw_only=True):
         return cost
 
     def job_spec(self, cost: int, units: int, content_hash: str | None = None, **labels: Any) -> JobSpec:
-        """What a job of this tool is. `labels` are those of its submit: its session, its correlation id."""
+        """What a job of this tool is. `labels` are those of its submit (`labels_of`)."""
         return JobSpec(
             self.name,
             self.pool,

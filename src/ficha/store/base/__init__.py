@@ -52,6 +52,7 @@ from .files import GetFiles, GetFileUsage, ListDueFiles, ListFiles, ListLinkedFi
 from .hooks import ListHooks
 from .jobs import (
     LEFT_OUT,
+    LISTED_BY,
     BatchCounts,
     BatchPart,
     CountCheckpoints,
@@ -119,6 +120,7 @@ __all__ = [
     "COMMITS_PRUNED",
     "EVENTS_SEARCHED",
     "LEFT_OUT",
+    "LISTED_BY",
     "NOT_SHARED",
     "AlertCounts",
     "ApiKeyList",

@@ -56,6 +56,10 @@ class ListJobs(Query[list[Job]], frozen=True):
     limit: int = 50
 
 
+LISTED_BY: Final = ("tool", "pool", "batch_id", "session")
+"""The fields of `ListJobs` whose value, if there is one, is that of the job's field with the same name."""
+
+
 class ListSteps(Query[list[Step]], frozen=True):
     """All stored steps of a job, in the order they were stored."""
 

@@ -25,6 +25,7 @@ from ...core.records import (
     File,
     FileUsage,
     Job,
+    JobSpec,
     Key,
     Keyed,
     Leased,
@@ -74,16 +75,18 @@ def _list_jobs(store: MemoryStore, query: q.ListJobs) -> list[Job]:
             (query.before is None or job.id < query.before)
             and query.account_id in (None, job.account_id)
             and (not query.statuses or job.status in query.statuses)
-            and query.tool in (None, job.spec.tool)
-            and query.pool in (None, job.spec.pool)
-            and query.batch_id in (None, job.batch_id)
-            and query.session in (None, job.spec.session)
+            and all(getattr(query, name) in (None, _field(job, name)) for name in q.LISTED_BY)
             and (not query.dead or job.dead_at is not None)
             and (query.stuck_before_at is None or _is_silent(job, query.stuck_before_at))
         )
 
     found = sorted((job for job in store.state.jobs.values() if fits(job)), key=lambda job: job.id, reverse=True)
     return [q.without_texts(job) for job in found[: query.limit]]
+
+
+def _field(job: Job, name: str) -> Any:
+    """A job's field, also one of its spec."""
+    return getattr(job.spec, name) if name in JobSpec.__struct_fields__ else getattr(job, name)
 
 
 def _list_library(store: MemoryStore, query: q.ListLibrary) -> q.LibraryPart:

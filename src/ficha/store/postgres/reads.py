@@ -16,7 +16,7 @@ from .. import base as q
 from ..base import Clock
 from ..questions import QUESTIONS, SEVERAL, WALKS
 from ..sql.dialect import Asking, Select, sql_file
-from ..sql.jobs import HOT_ROWS, job_columns, job_of
+from ..sql.jobs import HOT_ROWS, JOBS, job_columns, job_of
 from .connections import BEGIN_READING, Connection, transaction
 from .dialect import SQL
 from .load import view
@@ -65,9 +65,8 @@ async def _list_jobs(connection: Connection, query: q.ListJobs, clock: Clock | N
             held = "SELECT job_id FROM ficha.leases"
             waiting = " UNION ALL SELECT job_id FROM ficha.ready UNION ALL SELECT job_id FROM ficha.parked"
             page.where(f"j.id IN ({held}{waiting if 'queued' in query.statuses else ''})")
-    for name in ("tool", "pool", "session"):
-        page.matches(f"j.{name}", "=", getattr(query, name))
-    page.matches("j.batch_id", "=", query.batch_id, "uuid")
+    for name in q.LISTED_BY:
+        page.matches(f"j.{name}", "=", getattr(query, name), JOBS.kind(name))
     if query.dead:
         page.where("j.dead_at IS NOT NULL")
     page.matches("l.heartbeat_at", "<", query.stuck_before_at, "instant")

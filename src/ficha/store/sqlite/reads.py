@@ -45,8 +45,8 @@ def answer(db: apsw.Connection, query: q.Query[T], now: int) -> T:
 
 def _list_jobs(db: apsw.Connection, query: q.ListJobs, now: int) -> list[Job]:
     values = {
-        **{"account_id": query.account_id, "tool": query.tool, "pool": query.pool, "batch_id": query.batch_id},
-        **{"session": query.session, "before": query.before, "stuck": query.stuck_before_at, "limit": query.limit},
+        **{name: getattr(query, name) for name in ("account_id", *q.LISTED_BY, "before", "limit")},
+        "stuck": query.stuck_before_at,
         **{f"status{number}": status for number, status in enumerate(query.statuses)},
     }
     return list(map(job_of, db.execute(job_list(query), values)))
@@ -79,10 +79,7 @@ def _arm(query: q.ListJobs, table: str, *conditions: str) -> str:
     where = _all_of(
         (query.account_id, f"{owner} = :account_id"),
         (query.before, f"{key} < :before"),
-        (query.tool, "j.tool = :tool"),
-        (query.pool, "j.pool = :pool"),
-        (query.batch_id, "j.batch_id = :batch_id"),
-        (query.session, "j.session = :session"),
+        *((getattr(query, name), f"j.{name} = :{name}") for name in q.LISTED_BY),
         (query.dead or None, "j.dead_at IS NOT NULL"),
         *((True, condition) for condition in conditions),
     )
