@@ -7,12 +7,13 @@ from msgspec.structs import replace
 
 from . import ledger
 from .commands import Discard, Requeue, Resubmit
+from .new_jobs import counted, waiting_place
 from .outcomes import Discarded, Refusal, Submitted
 from .policy import priority_of
 from .records import WAITING, Account, Job, ProviderOutage
 from .refusals import account_closed, lacks_credits, no_job, no_plan
 from .rule import Audited, Needs, Rule
-from .submit import counted, refuse_counts, refuse_outage, waiting_place
+from .submit_limits import refuse_counts, refuse_outage
 from .visibility import is_for_plan, not_for_plan
 from .workspace import Workspace
 

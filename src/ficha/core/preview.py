@@ -12,22 +12,15 @@ from msgspec.structs import replace
 
 from .commands import Submit
 from .ledger import charged
+from .new_jobs import counted, due_at_of, first_boost, new_job
 from .outcomes import Refusal, SubmitPreview
 from .policy import Policy
 from .quota import quota_warnings
 from .records import Job
 from .refusals import account_closed, no_account, no_plan
 from .snapshot import Snapshot
-from .submit import (
-    counted,
-    due_at_of,
-    first_boost,
-    is_remembered,
-    new_job,
-    refuse_limits,
-    served_by_content,
-    spending_warning,
-)
+from .submit import is_remembered, served_by_content
+from .submit_limits import refuse_limits, spending_warning
 from .workspace import Workspace
 
 

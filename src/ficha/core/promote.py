@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from .new_jobs import has_room
 from .policy import aged_rank
 from .records import Ready
 from .rule import PROMOTIONS_PER_SLOT
-from .submit import has_room
 from .workspace import Workspace
 
 

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from .claim import set_behind
 from .commands import Recover
 from .finish import cancel_now, fail, reuse, take_back, tell_provider, time_out
+from .new_jobs import waiting_place
 from .outcomes import Recovered, RecoveryAct, Refusal
 from .policy import MILLISECOND, SECOND, aged_rank
 from .records import HELD, Awaiting, Content, Job, Leased, Parked, Ready
 from .refusals import no_job
 from .rule import Audited, Needs, Rule
 from .snapshot import Changes
-from .submit import waiting_place
 from .workspace import Workspace
 
 

@@ -5,31 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Container
 from itertools import accumulate
-from typing import Final
 
 from msgspec.structs import replace
 
 from . import ledger
 from .commands import ForgetKey, NewJob, Submit
-from .files import refuse_files, take_files
-from .outcomes import Forgotten, Rate, Refusal, Submitted
+from .files import take_files
+from .new_jobs import counted, due_at_of, first_boost, new_job
+from .outcomes import Forgotten, Refusal, Submitted
 from .policy import (
-    HOUR,
-    MAX_AMOUNT,
     MILLISECOND,
-    SECOND,
     Plan,
-    aged_rank,
-    hour_of,
-    priority_of,
-    submits_this_hour,
 )
-from .quota import consumed, quota_warnings, refuse_quota, refuse_reservation
-from .records import WAITING, Account, Batch, File, Job, Key, KeyName, PageSessions, Parked, ProviderOutage, Ready
-from .refusals import account_closed, lacks_credits, no_account, no_batch, no_plan, provider_down
+from .quota import consumed, quota_warnings
+from .records import WAITING, Account, Batch, File, Job, Key, KeyName, PageSessions, ProviderOutage
+from .refusals import account_closed, no_account, no_plan
 from .rule import Audited, Needs, Rule
 from .sessions import is_heard
-from .visibility import is_for_plan, not_for_plan
+from .submit_limits import NUMBERS, rate_of, refuse_counts, refuse_limits, spending_warning
 from .workspace import Workspace
 
 
@@ -65,12 +58,6 @@ def submit(ws: Workspace, command: Submit) -> Submitted | Refusal:
     return replace(created, left_out=len(new_jobs) - allowed, refusal=refusal)
 
 
-NUMBERS: Final = frozenset(
-    {"ACTIVE_JOB_EXISTS", "COST_LIMIT", "INSUFFICIENT_CREDITS", "QUOTA_EXCEEDED", "RATE_LIMITED"}
-)
-"""The refusals of `refuse_counts`: fewer jobs may pass."""
-
-
 def _allowed(
     ws: Workspace,
     command: Submit,
@@ -92,47 +79,6 @@ def _allowed(
         else:
             fails = middle
     return passes, costs[passes]
-
-
-def refuse_limits(
-    ws: Workspace,
-    command: Submit,
-    account: Account,
-    plan: Plan,
-    kinds: tuple[NewJob, ...],
-    served: Container[str],
-    jobs: int,
-    queued: int,
-    cost: int,
-) -> Refusal | None:
-    """The refusal, if the account may not have so many jobs at this cost. The refusals are in order of precedence, and
-    a submit that asks for more is refused too.
-
-    kinds: the jobs, or one of each kind. served: the ids of those that an earlier result answers. queued: how many it
-    does not.
-    """
-    return (
-        _refuse_times(ws, command)
-        or _refuse_plan(kinds, plan)
-        or (_refuse_batch(ws, command) if command.joins else None)
-        or refuse_reservation(ws, command.reservation_id, account.id)
-        or refuse_files(ws, account.id, kinds)
-        or _refuse_cost(kinds, cost)
-        or _refuse_outage(ws, command, kinds, served)
-        or refuse_counts(ws, account, plan, jobs, queued, cost, reserved=command.reservation_id is not None)
-    )
-
-
-def refuse_counts(
-    ws: Workspace, account: Account, plan: Plan, jobs: int, queued: int, cost: int, *, reserved: bool = False
-) -> Refusal | None:
-    """The same by the numbers alone. Whatever makes jobs for an account's user asks this."""
-    return (
-        refuse_quota(ws, account, plan, queued, reserved=reserved)
-        or _refuse_rate(account, plan, jobs, ws.now)
-        or _refuse_spending(account, plan, cost, ws.now)
-        or (lacks_credits(account, cost) if account.balance < cost else None)
-    )
 
 
 def _repeated(ws: Workspace, command: Submit, account: Account) -> Submitted | Refusal | None:
@@ -170,7 +116,7 @@ def _repeated(ws: Workspace, command: Submit, account: Account) -> Submitted | R
         jobs=key.jobs,
         batch_id=key.batch_id,
         idempotent_hit=True,
-        rate=_rate(account, ws.plan(account), ws.now),
+        rate=rate_of(account, ws.plan(account), ws.now),
         left_out=max(0, len(command.jobs) - key.jobs) if command.as_far_as_credits else 0,
     )
 
@@ -195,124 +141,6 @@ def served_by_content(ws: Workspace, command: Submit) -> tuple[tuple[NewJob, ...
             job = replace(job, spec=replace(job.spec, cost=0))
         jobs.append(job)
     return tuple(jobs), served
-
-
-def _refuse_times(ws: Workspace, command: Submit) -> Refusal | None:
-    """What is asked to be kept, or to wait, for longer than is allowed would be stored nearly without end."""
-    policy = ws.policy
-    if command.key_ttl_ms is not None and command.key_ttl_ms > policy.key_ttl_max_ms:
-        most, asked = policy.key_ttl_max_ms / 3_600_000, command.key_ttl_ms / 3_600_000
-        return Refusal(
-            "INVALID_ARGUMENT",
-            f"key_ttl_hours may be at most {most:g}, not {asked:g}; nothing was submitted. Ask for less, or raise the "
-            "application's key_ttl_max_s.",
-            details={"limit": most},
-        )
-    if due_at_of(command, ws.now) - ws.now > policy.schedule_max_ms * MILLISECOND:
-        most = policy.schedule_max_ms / 86_400_000
-        return Refusal(
-            "INVALID_ARGUMENT",
-            f"run_at and delay_s may be at most {most:g} days ahead; nothing was submitted. Ask for an earlier time, "
-            "or raise the application's schedule_max_s.",
-            details={"limit": most},
-        )
-    return None
-
-
-def _refuse_plan(jobs: tuple[NewJob, ...], plan: Plan) -> Refusal | None:
-    for job in jobs:
-        if job.plans is not None and not is_for_plan(job.plans, plan.name):
-            return not_for_plan(job.spec.tool, job.plans, plan.name)
-    return None
-
-
-def _refuse_batch(ws: Workspace, command: Submit) -> Refusal | None:
-    """An account can join only its own batches; those of others are not found."""
-    assert command.batch_id is not None
-    batch = ws.batch(command.batch_id)
-    return no_batch(command.batch_id) if batch is None or batch.account_id != command.account_id else None
-
-
-def _rate(account: Account, plan: Plan | None, now: int) -> Rate | None:
-    if plan is None or plan.per_hour is None:
-        return None
-    left = plan.per_hour - submits_this_hour(account, now)
-    return Rate(plan.per_hour, left if left > 0 else 0, _rest_of_hour_s(now))
-
-
-def _rest_of_hour_s(now: int) -> int:
-    return -(-(HOUR - now % HOUR) // SECOND)
-
-
-def _refuse_rate(account: Account, plan: Plan, jobs: int, now: int) -> Refusal | None:
-    if plan.per_hour is None or (used := submits_this_hour(account, now)) + jobs <= plan.per_hour:
-        return None
-    wait_s = _rest_of_hour_s(now)
-    return Refusal(
-        "RATE_LIMITED",
-        f"plan {plan.name} allows {plan.per_hour} jobs per hour and account {account.id} has submitted {used} of them; "
-        f"try again in {wait_s} s.",
-        retry_after_s=wait_s,
-        details={"limit": plan.per_hour, "used": used},
-    )
-
-
-def _refuse_cost(jobs: tuple[NewJob, ...], cost: int) -> Refusal | None:
-    """The application computes the cost; a negative one would add credits to the account."""
-    for job in jobs:
-        if job.spec.cost < 0:
-            return Refusal(
-                "INVALID_ARGUMENT", f"a job costs 0 credits or more, not {job.spec.cost}; nothing was submitted."
-            )
-    if cost > MAX_AMOUNT:
-        return Refusal("INVALID_ARGUMENT", f"a submit may cost at most {MAX_AMOUNT} credits, this one costs {cost}.")
-    return None
-
-
-def _refuse_outage(ws: Workspace, command: Submit, kinds: tuple[NewJob, ...], served: Container[str]) -> Refusal | None:
-    """A job that is to run later may find its provider working, and one that an earlier result answers needs none."""
-    for job in kinds:
-        if job.provider is not None and job.id not in served:
-            refusal = refuse_outage(ws, job.provider, due_at_of(command, ws.now))
-            if refusal is not None:
-                return refusal
-    return None
-
-
-def refuse_outage(ws: Workspace, provider: str, due_at: int) -> Refusal | None:
-    """The refusal, if the provider's circuit breaker is open when the job may start."""
-    outage = ws.find(ProviderOutage, provider)
-    return None if outage is None or outage.until_at <= due_at else provider_down(outage, ws.now)
-
-
-def _refuse_spending(account: Account, plan: Plan, cost: int, now: int) -> Refusal | None:
-    if cost == 0:
-        return None
-    for period, limit, spent_in in (
-        ("day", plan.daily_limit, ledger.spent_today),
-        ("month", plan.monthly_limit, ledger.spent_this_month),
-    ):
-        if limit is not None and (spent := spent_in(account, now)) + cost > limit:
-            return Refusal(
-                "COST_LIMIT",
-                f"account {account.id} has spent {spent} of {limit} credits this {period} (UTC) and this submit costs "
-                f"{cost}; wait for the next {period} or raise the limit of plan {plan.name}.",
-                details={"period": period, "limit": limit, "spent": spent, "cost": cost},
-            )
-    return None
-
-
-def spending_warning(account: Account, plan: Plan, now: int) -> str | None:
-    """The warning for a soft limit that the account has reached, after the charge."""
-    if plan.daily_warning is None and plan.monthly_warning is None:
-        return None
-    for period, limit, spent_in in (
-        ("day", plan.daily_warning, ledger.spent_today),
-        ("month", plan.monthly_warning, ledger.spent_this_month),
-    ):
-        if limit is not None and (spent := spent_in(account, now)) >= limit:
-            return f"{spent} credits spent this {period}, beyond the warning limit of {limit}"
-    return None
 
 
 def _create(
@@ -361,30 +189,8 @@ def _create(
         False,
         quota_warnings(ws, account, plan),
         spending_warning(account, plan, now),
-        _rate(account, plan, now),
+        rate_of(account, plan, now),
     )
-
-
-def counted(account: Account, jobs: int, latest_job: str | None, now: int) -> Account:
-    """The account with so many submits more."""
-    hour = hour_of(now)
-    return replace(
-        account,
-        submitted=account.submitted + jobs,
-        hour_at=hour,
-        hour_submits=jobs + (account.hour_submits if account.hour_at == hour else 0),
-        latest_job=latest_job,
-    )
-
-
-def first_boost(ws: Workspace, account: Account) -> int:
-    """What is taken off the priority of the account's next job."""
-    return ws.policy.first_job_boost if account.submitted == 0 else 0
-
-
-def due_at_of(command: Submit, now: int) -> int:
-    """When the jobs of a submit may start."""
-    return max(command.run_at or 0, now + command.delay_ms * MILLISECOND)
 
 
 def _born(
@@ -411,64 +217,6 @@ def _born(
         ws.put_job(job)
         ws.add_event(job, "reused")
     return job
-
-
-def new_job(
-    now: int,
-    account: Account,
-    plan: Plan,
-    command: Submit,
-    new: NewJob,
-    number: int,
-    boost: int,
-    due_at: int,
-    behind: int = 0,
-    *,
-    is_served: bool,
-) -> Job:
-    """The job as it is created. behind: see `aged_rank`. is_served: an earlier result answers it, so that it ends at
-    once."""
-    job = Job(
-        new.id,
-        account.id,
-        new.spec,
-        priority_of(plan, new.priority, boost),
-        now,
-        "completed" if is_served else "queued",
-        None,
-        None if new.max_wait_ms is None else max(now, due_at) + new.max_wait_ms * MILLISECOND,
-        command.batch_id,
-        events=1,
-        charged=new.spec.cost,
-        plan=plan.name,
-        number=number,
-    )
-    if is_served:
-        return replace(job, finished_at=now, delivered=new.spec.units)
-    return replace(job, place=_waiting_place(now, account, plan, job, due_at, behind))
-
-
-def waiting_place(ws: Workspace, job: Job, due_at: int) -> Ready | Parked:
-    """The place of a job that waits: parked until its time, parked behind its account's limit, or ready."""
-    account = ws.owner(job)
-    return _waiting_place(ws.now, account, ws.plan(account), job, due_at)
-
-
-def _waiting_place(
-    now: int, account: Account, plan: Plan | None, job: Job, due_at: int, behind: int = 0
-) -> Ready | Parked:
-    rank, ages_at = aged_rank(job, plan, now, behind)
-    if due_at > now:
-        return Parked(rank, due_at)
-    if has_room(account, plan):
-        return Ready(rank, ages_at)
-    return Parked(rank)
-
-
-def has_room(account: Account, plan: Plan | None) -> bool:
-    """Whether one more job of the account may be ready or running. A plan that no longer exists allows one job."""
-    limit = 1 if plan is None else plan.max_running
-    return limit is None or account.admitted < limit
 
 
 def _remember(ws: Workspace, command: Submit, first: Job, jobs: int, cost: int) -> None:
