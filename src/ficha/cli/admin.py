@@ -47,13 +47,13 @@ KEYS: Final[dict[str, Callable[[KeyView], Any]]] = {
 
 def stats(
     range: Annotated[
-        str | None, typer.Option(help=f"Show what happened in a time up to now instead: {', '.join(RANGES)}.")
+        str | None, typer.Option(help=f"Show what happened in this time up to now instead: {', '.join(RANGES)}.")
     ] = None,
     app: App = None,
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show statistics of the active jobs, or of a time."""
+    """Show statistics of the active jobs, or of the last hours or days."""
     if range is not None:
         _overview(range, app, database, as_json=as_json)
         return

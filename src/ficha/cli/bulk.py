@@ -15,7 +15,9 @@ from .listing import list_on_backend
 from .options import LIMIT, After, App, AsJson, Database, Limit
 from .output import credits, data, details, echo, table, text
 
-app = typer.Typer(help="Acts on all jobs that a search finds.", no_args_is_help=True)
+app = typer.Typer(
+    help="Bulk acts: requeue, discard, cancel or refund all jobs that a search finds.", no_args_is_help=True
+)
 
 Search = Annotated[
     str, typer.Option("--search", help="Which jobs, as in `ficha jobs --search`: 'dead:yes tool:upscale since:1h'.")

@@ -43,7 +43,9 @@ def dev(
     app: App = None,
     database: Database = None,
     host: Annotated[str, typer.Option("--host", help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="If it is taken, the next free one.")] = 8_000,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, help="The port to listen at; if it is taken, the next free one.")
+    ] = 8_000,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Handlers at a time.")] = 10,
 ) -> None:
     """Run your application for development: create an account with a key for each plan, and run a server with the

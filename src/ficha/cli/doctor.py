@@ -23,13 +23,16 @@ def doctor(
     ] = False,
     limit: Annotated[
         list[str] | None,
-        typer.Option("--limit", metavar="NAME=NUMBER", help="From when on something is found; may be repeated."),
+        typer.Option(
+            "--limit", metavar="NAME=NUMBER", help="The threshold of a check, such as transaction_s=60. Repeatable."
+        ),
     ] = None,
     app: App = None,
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look the deployment over: database, settings, schema, sessions, counters, disk, files. Reads only, and little.
+    """Check the deployment: database, settings, schema, long transactions, counters, disk, files. Reads little, and
+    changes nothing without --repair.
 
     Exits with 0 if all is well, 1 with warnings, 2 if something is critical, 3 if something could not be checked.
     """

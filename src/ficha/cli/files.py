@@ -28,7 +28,10 @@ COLUMNS: Final[dict[str, Callable[[FileView], Any]]] = {
     "ACCOUNT": lambda file: file.account,
     "CREATED": lambda file: file.created_at,
 }
-Owner = Annotated[str | None, typer.Option("--account", help="Whose. With --url, defaults to the key's own account.")]
+Owner = Annotated[
+    str | None,
+    typer.Option("--account", help="The account that owns it. With --url, defaults to the key's own account."),
+]
 
 
 def upload(

@@ -29,7 +29,8 @@ _FORMATS: Final = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
 @app.command(name="list")
 def list_(
     account: Annotated[
-        str | None, typer.Option("--account", help="Whose. With --url, defaults to the key's own account.")
+        str | None,
+        typer.Option("--account", help="The account that owns it. With --url, defaults to the key's own account."),
     ] = None,
     tool: Annotated[str | None, typer.Option("--tool", help="Only this tool's.", autocompletion=tools)] = None,
     since: Annotated[

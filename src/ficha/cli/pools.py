@@ -56,7 +56,10 @@ def resume(pool: Name, app: App = None, database: Database = None, as_json: AsJs
 @app.command()
 def resize(
     pool: Name,
-    slots: Annotated[str, typer.Argument(metavar="SLOTS|declared", help="How many; or as the application declares.")],
+    slots: Annotated[
+        str,
+        typer.Argument(metavar="SLOTS|declared", help="How many; or declared, for as many as the application says."),
+    ],
     app: App = None,
     database: Database = None,
     as_json: AsJson = False,

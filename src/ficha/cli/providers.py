@@ -43,7 +43,7 @@ MARGINS: Final[dict[str, Callable[[MarginView], Any]]] = {
 
 @app.command(name="list")
 def list_(app: App = None, database: Database = None, as_json: AsJson = False) -> None:
-    """List providers: circuit breaker, failures in a row, requests that are out."""
+    """List providers: circuit breaker, failures in a row, requests under way."""
 
     async def work(backend: Backend) -> None:
         async def all_of_them(_after: str | None, _most: int) -> Page[ProviderView]:

@@ -24,7 +24,9 @@ def prune(
     export: Annotated[
         Path | None,
         typer.Option(
-            "--export", metavar="FOLDER", help="First write what leaves to a file there: JSON Lines, compressed."
+            "--export",
+            metavar="FOLDER",
+            help="A folder: what leaves is first written to a file there, as compressed JSON Lines.",
         ),
     ] = None,
     app: App = None,

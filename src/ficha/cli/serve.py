@@ -42,8 +42,12 @@ def serve(
     app: App = None,
     database: Database = None,
     host: Annotated[str, typer.Option("--host", help="The address to listen at; 0.0.0.0 is all.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 is any free one.")] = 8_000,
-    processes: Annotated[int, typer.Option("--processes", min=1, max=256, help="On the same port.")] = 1,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, help="The port to listen at; 0 is any free one.")
+    ] = 8_000,
+    processes: Annotated[
+        int, typer.Option("--processes", min=1, max=256, help="How many server processes share the port.")
+    ] = 1,
     grace: Annotated[
         float, typer.Option("--grace", min=0, help="Seconds for requests to end after SIGTERM or Ctrl-C.")
     ] = 30.0,

@@ -62,8 +62,12 @@ def simulate(
             help="For every scenario, what the application does not declare: workers, credits of plans, credit_price.",
         ),
     ] = None,
-    days: Annotated[float | None, typer.Option("--days", min=0.001, help="Of a recording, only the last days.")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Which made-up traffic: the same seed makes the same.")] = 1,
+    days: Annotated[
+        float | None, typer.Option("--days", min=0.001, help="How many of the last days of a recording to replay.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed of made-up traffic: the same seed gives the same traffic.")
+    ] = 1,
     by_tool: Annotated[bool, typer.Option("--tools", help="Also a line for each tool of each plan.")] = False,
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Also draw a picture: .svg or .html.")

@@ -94,8 +94,8 @@ def submit_batch(
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Submit a job for each line, all or none, and print the batch's id. A line is {"tool": …, "payload": {…}}; or, of
-    CSV, a row below one that names the payload's fields, and the column `tool` unless --tool does."""
+    """Submit a job for each line, all or none, and print the batch's id. A line of JSON is {"tool": …, "payload": {…}}.
+    CSV begins with a row of names: the payload's fields, and `tool` unless --tool names it."""
     check_account(account, database, "option '--account'")
     chosen = line_format(form, items)
     lines = lines_of(items)

@@ -60,7 +60,7 @@ def worker(
         typer.Option("--metrics-port", min=0, max=65_535, help="Serve /metrics there, to anybody. 0 is any free one."),
     ] = None,
     metrics_host: Annotated[
-        str, typer.Option("--metrics-host", help="The address that --metrics-port is of.")
+        str, typer.Option("--metrics-host", help="The address that --metrics-port listens at.")
     ] = "127.0.0.1",
     log_form: Annotated[LogForm, typer.Option("--log", help="How log lines are written.")] = LogForm.auto,
     log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
