@@ -56,7 +56,7 @@ def read_lines(
             if len(items) % SLICE_LINES == 0:
                 yield
     except BadLine as error:
-        raise arg.invalid(f"{error}; nothing was changed") from None
+        raise arg.invalid(str(error)) from None
     if not items:
         raise arg.invalid("a batch needs at least one line")
     return items
