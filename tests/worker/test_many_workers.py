@@ -95,7 +95,7 @@ async def test_workers_that_are_killed_again_and_again_lose_no_job_and_repeat_no
 
 @pytest.mark.long_on("postgresql")
 @pytest.mark.req("E6", "B3")
-@pytest.mark.parametrize("jobs", [200, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("jobs", [200, pytest.param(10_000, marks=(pytest.mark.long, pytest.mark.timeout(900)))])
 async def test_a_batch_whose_workers_are_killed_three_times_and_that_is_resumed_has_every_result_and_exact_money(
     workers: WorkerProcesses, jobs: int
 ) -> None:
