@@ -12,10 +12,12 @@ import pytest
 from rich.console import Console
 
 from ficha import Ficha
+from ficha.cli.top import TopReader
 from ficha.cli.top_figures import frame, top_figures
 from ficha.engine.views import Overview
 from tests.cli.running import Run
 from tests.cli.terminals import terminal
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.long_on("postgresql")
 
@@ -49,6 +51,21 @@ async def test_one_frame_has_pools_plans_throughput_and_alerts(ficha: Run, ready
     found = ficha("top", "--json").data
     assert (found["waiting"], found["dead_letters"]) == ({"free": 2, "pro": 1}, 0)
     assert [(pool["name"], pool["busy"]) for pool in found["pools"]] == [("default", 0), ("gpu", 1)]
+
+
+async def test_a_worker_is_shown_in_the_next_frame_where_there_was_none(ready: Shop) -> None:
+    async with ready() as app:
+        reader = TopReader(app)
+        assert (await reader.figures()).workers == []
+        worker = asyncio.create_task(app.run_worker(["default"], worker="late"))
+
+        async def is_known() -> bool:
+            return any(one.state == "alive" for one in (await app.workers()).items)
+
+        await until(is_known)
+        assert [one.name for one in (await reader.figures()).workers] == ["late"]
+        worker.cancel()
+        await asyncio.gather(worker, return_exceptions=True)
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)

@@ -21,7 +21,7 @@ from .output import data
 from .top_figures import TopFigures, frame, top_figures
 
 WORKERS_S: Final = 10.0
-"""How often the list of workers is read, which has those that are gone, too."""
+"""How often the list of workers is read, which has those that are gone, too; each time while none is alive."""
 WORKER_PAGES: Final = 10
 """How many pages of it are read, at most."""
 
@@ -60,7 +60,8 @@ class TopReader:
         self._workers_at = float("-inf")
 
     async def figures(self) -> TopFigures:
-        if time.monotonic() - self._workers_at >= WORKERS_S:
+        is_served = any(worker.state == "alive" for worker in self._workers)
+        if not is_served or time.monotonic() - self._workers_at >= WORKERS_S:
             self._workers = await self._read_workers()
             self._workers_at = time.monotonic()
         return top_figures(await self._backend.overview("1h"), self._workers)
