@@ -177,6 +177,26 @@ async def test_dead_rows_and_a_table_without_autovacuum_are_told(own: Deployment
     assert not {"AUTOVACUUM_OFF", "DEAD_ROWS"} & set(await own.findings(dead_rows=10))
 
 
+@own_postgresql
+async def test_a_table_that_is_mostly_empty_is_noted_until_it_is_made_smaller(own: Deployment) -> None:
+    async def noted() -> list[str]:
+        report = await own.report(unused_bytes=100_000)
+        return [finding.what for finding in report.findings if finding.code == "TABLE_MOSTLY_EMPTY"]
+
+    await own.execute(
+        "INSERT INTO pools SELECT n::text, 1, NULL, false FROM generate_series(1, 20000) n",
+        "VACUUM (ANALYZE) pools",
+    )
+    assert await noted() == [], "it is large, and full"
+    # The last row stays: what is empty at the end of a table is given back by itself.
+    await own.execute("DELETE FROM pools WHERE name <> '20000'")
+    await own.execute("VACUUM (ANALYZE) pools")
+    [what] = await noted()
+    assert "table pools" in what
+    await own.execute("VACUUM FULL pools")
+    assert await noted() == []
+
+
 @on_postgresql
 async def test_a_slot_that_holds_wal_is_told(deployment: Deployment) -> None:
     async with connected(deployment.url) as connection:

@@ -61,7 +61,8 @@ class DoctorLimits(Struct, frozen=True, kw_only=True):
     slot_wal_bytes: WAL that one replication slot holds back.
     wal_bytes: the size of the WAL: all of PostgreSQL's, or of SQLite's -wal file.
     free_share, free_bytes: the disk's free space, both of which must be gone below. A tenth of both is critical.
-    unused_share, unused_bytes: how much of an SQLite file holds nothing, both of which must be passed.
+    unused_share, unused_bytes: how much of an SQLite file, or of a table of PostgreSQL, holds nothing, both of
+        which must be passed.
     dead_letters: failed jobs that nobody has dealt with.
     files_checked: how many of the newest files, and of the files in the folder, are compared with each other.
     """

@@ -144,7 +144,7 @@ async def connections(seen: Seen) -> AsyncIterator[Finding]:
 
 async def storage(seen: Seen) -> AsyncIterator[Finding]:
     limits = seen.limits
-    for name, live, dead, vacuumed_s, is_off in await seen.database.ask("tables"):
+    for name, live, dead, vacuumed_s, is_off, whole, filled in await seen.database.ask("tables"):
         if is_off:
             yield Finding(
                 "storage",
@@ -162,6 +162,15 @@ async def storage(seen: Seen) -> AsyncIterator[Finding]:
                 f"The table {name} has {dead} dead rows and {live} live ones; it was last vacuumed {when}.",
                 f"See above for long transactions and slots that keep them alive; else VACUUM ficha.{name}, and give "
                 "autovacuum more workers.",
+            )
+        if filled is not None and whole - filled > max(limits.unused_bytes, limits.unused_share * whole):
+            yield Finding(
+                "storage",
+                "TABLE_MOSTLY_EMPTY",
+                "note",
+                f"About {size(whole - filled)} of the {size(whole)} of the table {name} is empty. New rows use it.",
+                f"To give it back, stop every process and run VACUUM FULL ficha.{name}, which locks the table. If it "
+                "comes again, look for transactions and slots that keep dead rows alive.",
             )
 
 
