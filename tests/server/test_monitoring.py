@@ -75,10 +75,10 @@ def promtool(*arguments: str, text: str | None = None) -> subprocess.CompletedPr
     return subprocess.run([found, *arguments], cwd=RULES.parent, input=text, capture_output=True, text=True, timeout=60)
 
 
-@pytest.fixture(scope="module")
-def scrape(server_on_sqlite: Served) -> str:
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def scrape(request: pytest.FixtureRequest) -> str:
     """What Prometheus reads after some work."""
-    server = server_on_sqlite
+    server: Served = request.getfixturevalue(f"server_on_{request.param}")
     key = server.account("watched", credits=100)
     with server.client(key) as user, server.client(server.admin) as admin, server.client(server.service) as service:
         job = user.post("/api/jobs", json={"tool": "paint", "payload": {"prompt": "x"}}).json()["job_id"]
