@@ -118,7 +118,7 @@ simulate: setup ## run SEEDS seeds (default 1000) of the simulator, from START o
 chaos: setup ## break it on purpose for MINUTES (default 10), and report
 	$(BIN)/python -m tests.chaos --minutes $(MINUTES) --report chaos-report.md
 
-soak: setup ## mixed load for MINUTES (default 10) with kills, crashes, pruning and an upgrade; what must be flat is judged
+soak: setup ## mixed load for MINUTES (default 10) with kills, crashes, pruning and an upgrade, on each database
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --report soak-report.md
 
 attack: setup ## attack a live server for SECONDS (default 60) on each database, while honest clients measure

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from msgspec import Struct
 
-from ficha import Overloaded, Refused
+from ficha import InvalidState, Overloaded, Refused
 from ficha.engine.sweeper import Sweeper
 from ficha.store.base import StoreError
 from ficha.store.postgres import PostgresStore
@@ -50,6 +50,7 @@ class Habits(Struct, frozen=True):
     leads_always: whether it sweeps though another one leads.
     disk: whether SQLite goes to the disk by a way that can fail.
     lease_s: how long a worker holds a job without a heartbeat.
+    prunes: whether jobs leave by their age, and an old key is answered with just that.
     """
 
     callers: int = 3
@@ -61,6 +62,7 @@ class Habits(Struct, frozen=True):
     leads_always: bool = False
     disk: bool = False
     lease_s: float = LEASE_S
+    prunes: bool = False
 
 
 class Order(Struct, frozen=True):
@@ -195,7 +197,12 @@ async def _call(app: RecordedFicha, order: Order, board: Board, record: Record, 
 
     async def ask(number: int) -> None:
         key = f"{order.name}.{caller}.{number}"
-        receipt = await insist(lambda: app.submit("draw", {"number": number}, account=account, idempotency_key=key))
+        try:
+            receipt = await insist(lambda: app.submit("draw", {"number": number}, account=account, idempotency_key=key))
+        except InvalidState as error:
+            if not (order.habits.prunes and "has left by its age" in str(error)):
+                raise
+            return
         record.write(told="submitted", key=key, job=receipt.job_id, account=account, cost=receipt.cost)
 
     is_first = True

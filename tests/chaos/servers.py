@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -22,15 +22,16 @@ class FragileServer(Server):
 
     def start(self) -> None:
         usual = dict(SETTINGS)
-        SETTINGS.update(FRAGILE)
+        SETTINGS.update({**FRAGILE, **self.settings})
         try:
             super().start()
         finally:
             SETTINGS.clear()
             SETTINGS.update(usual)
 
-    def __init__(self, folder: Path, programs: Path | None = None) -> None:
+    def __init__(self, folder: Path, programs: Path | None = None, settings: Mapping[str, str] | None = None) -> None:
         super().__init__(folder)
+        self.settings = settings or {}
         self.disk: SmallDisk | None = None
         self._found = programs
 
@@ -64,14 +65,16 @@ class FragileServer(Server):
 
 
 @contextmanager
-def fragile_server(like: Server | None = None, disk_mib: int = 0) -> Iterator[FragileServer]:
+def fragile_server(
+    like: Server | None = None, disk_mib: int = 0, settings: Mapping[str, str] | None = None
+) -> Iterator[FragileServer]:
     """A running server; one that is `like` another that runs already uses that one's programs.
 
     With `disk_mib` its data is on a small file system of its own, where that can be had.
     """
     copies = [] if like is None else sorted(like.folder.glob("*/pginstall18/bin"))
     with server_folder() as server, ExitStack() as stack:
-        fragile = FragileServer(server.folder, copies[0] if copies else None)
+        fragile = FragileServer(server.folder, copies[0] if copies else None, settings)
         if disk_mib:
             owner = server.folder.stat()
             fragile.data.mkdir()
