@@ -283,7 +283,11 @@ class SubmitOperations(Operations):
         """Refuses more jobs than one batch may have, before they are made."""
         if count > self.limits.batch_jobs:
             raise Refused.of(
-                Refusal("TOO_LARGE", f"{count} jobs at once are more than the {self.limits.batch_jobs} allowed.")
+                Refusal(
+                    "TOO_LARGE",
+                    f"{count} jobs at once are more than the {self.limits.batch_jobs} allowed; nothing was changed. "
+                    "Submit them in several parts.",
+                )
             )
 
     def _new_job(
