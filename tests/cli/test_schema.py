@@ -217,6 +217,7 @@ async def test_a_database_without_the_schema_is_told_to_migrate(ficha: Run, empt
         (("migrate", "up", "--to", "-1"), 2, "--to"),
         (("migrate", "up", "--to", "x"), 2, "--to"),
         (("migrate", "down", "--to", "1"), 2, "use `ficha migrate up --to 1`"),
+        (("migrate", "down", "--to", "99"), 2, "there is no version 99"),
         (("migrate", "sideways"), 2, "No such command"),
         (("verify", "--database", "postgresql://user@/db?ficha_schema=Q"), 1, "a schema's name has"),
         (("verify", "--database", "nonsense"), 1, "is none of: sqlite:///file.db"),

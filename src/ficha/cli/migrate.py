@@ -86,7 +86,8 @@ def down(
     before = max((m.number for m in migrator.migrations if m.number < last), default=0)
     target = before if to is None else to
     if target > last:
-        raise typer.BadParameter(f"the database is at version {last}; use `ficha migrate up --to {target}`")
+        known = _known(migrator, target)
+        raise typer.BadParameter(f"the database is at version {last}; use `ficha migrate up --to {known}`")
     if target == 0 < last:
         asyncio.run(_let_go(found, yes=yes, export=export))
     _move(migrator, found, target, LockWait(lock_timeout, lock_tries), as_json)
