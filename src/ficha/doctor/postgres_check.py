@@ -101,8 +101,8 @@ async def sessions(seen: Seen) -> AsyncIterator[Finding]:
                 "sessions",
                 code,
                 "warning",
-                f"{len(rows)} sessions are {words}: {named}. Dead rows of every table stay until they end, and a "
-                "search by key walks over them.",
+                f"Sessions that are {words}: {len(rows)} ({named}). Dead rows of every table stay until these end, and "
+                "a search by key walks over them.",
                 "End them: SELECT pg_terminate_backend(pid). Set idle_in_transaction_session_timeout for their roles.",
             )
     if prepared:
@@ -110,7 +110,7 @@ async def sessions(seen: Seen) -> AsyncIterator[Finding]:
             "sessions",
             "TRANSACTION_PREPARED",
             "warning",
-            f"{len(prepared)} prepared transactions are left open, the oldest for {prepared[0][2]:.0f} s.",
+            f"Prepared transactions that are left open: {len(prepared)}, the oldest for {prepared[0][2]:.0f} s.",
             "COMMIT PREPARED or ROLLBACK PREPARED each of those in pg_prepared_xacts.",
         )
     if hidden:
@@ -118,7 +118,7 @@ async def sessions(seen: Seen) -> AsyncIterator[Finding]:
             "sessions",
             "SESSIONS_HIDDEN",
             "unchecked",
-            f"What {hidden} sessions of other roles do is hidden from this role.",
+            f"Sessions of other roles, of which this role cannot see what they do: {hidden}.",
             "GRANT pg_monitor TO the role that runs this.",
         )
 
