@@ -159,7 +159,7 @@ def walk(url: str, simulator: str | None, pause_s: float, stopped: threading.Eve
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", required=True)
-    parser.add_argument("--pause", type=float, default=4.5, help="mean seconds between two (default: %(default)s)")
+    parser.add_argument("--pause", type=float, default=4.0, help="mean seconds between two (default: %(default)s)")
     asked = parser.parse_args()
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
