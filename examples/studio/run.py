@@ -218,7 +218,7 @@ def studio(
             # The simulator is at a loopback address, which no file is fetched from otherwise.
             settings["FICHA_ALLOW_ADDRESSES"] = "127.0.0.0/8"
             if visitors:
-                settings["STUDIO_BELL"] = f"http://127.0.0.1:{port}/studio/bell"
+                settings["STUDIO_WEBHOOK_RECEIVER"] = f"http://127.0.0.1:{port}/studio/webhooks"
         running.run_ficha("migrate", "up")
         admin = ("apikey", "create", running.name, "--scope", "admin", "--ttl-hours", str(KEY_TTL_HOURS))
         running.admin = running.run_ficha(*admin)

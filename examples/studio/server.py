@@ -9,7 +9,7 @@
 | `POST /studio/enter` | a token for a demo account |
 | `POST /studio/payments`, `…/{id}/pay` | buys credits |
 | `POST /studio/simulator` | how the simulated provider is to treat the caller's next task |
-| `POST /studio/bell` | what Ficha tells of jobs that have ended |
+| `POST /studio/webhooks` | messages of Ficha's about jobs that have ended |
 """
 
 import argparse
@@ -29,8 +29,6 @@ import msgspec
 import samples
 import uvicorn
 from app import app
-from bell import PATH as BELL_PATH
-from bell import Bell
 from door import NotLetIn, account_of, check_place, token_for
 from payments import DECLINED_CARD, GOOD_CARD, PACKS, Payments, pay
 from people import EVERYBODY, PEOPLE
@@ -40,6 +38,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
+from webhook_receiver import PATH as RECEIVER_PATH
+from webhook_receiver import WebhookReceiver
 
 PAGES = Path(__file__).parent / "pages"
 BODY_BYTES = 4_096
@@ -84,7 +84,7 @@ class NextTask(msgspec.Struct, forbid_unknown_fields=True):
 
 Answer = Callable[[Request], Awaitable[Response]]
 payments = Payments()
-bell = Bell()
+receiver = WebhookReceiver()
 
 
 def demo(answer: Answer) -> Answer:
@@ -200,8 +200,8 @@ async def simulator(request: Request) -> Response:
     return answer({"next": asked.next})
 
 
-async def ring(request: Request) -> Response:
-    return Response(status_code=bell.ring(dict(request.headers), await raw_body(request, MESSAGE_BYTES)))
+async def receive(request: Request) -> Response:
+    return Response(status_code=receiver.receive(dict(request.headers), await raw_body(request, MESSAGE_BYTES)))
 
 
 async def sample(request: Request) -> Response:
@@ -215,7 +215,7 @@ async def sample(request: Request) -> Response:
 @asynccontextmanager
 async def lifespan(_: Starlette) -> AsyncIterator[None]:
     async with app:
-        await bell.hang(app)
+        await receiver.add(app)
         for person in EVERYBODY.values():
             await app.open_account(person.account, plan=person.plan, credits=person.credits, exist_ok=True)
         yield
@@ -232,7 +232,7 @@ web = Starlette(
         Route("/studio/payments", demo(buy), methods=["POST"]),
         Route("/studio/payments/{id}/pay", demo(charge), methods=["POST"]),
         Route("/studio/simulator", demo(simulator), methods=["POST"]),
-        Route(BELL_PATH, demo(ring), methods=["POST"]),
+        Route(RECEIVER_PATH, demo(receive), methods=["POST"]),
         Mount("/", app.asgi()),
     ],
     lifespan=lifespan,

@@ -482,10 +482,10 @@ def test_the_demonstration_stops_with_all_it_started(tmp_path: Path) -> None:
         assert spectator.get("/api/admin/accounts").status_code == 200
         assert spectator.post("/api/admin/accounts/ana/grant", json={"amount": 7}).status_code == 403
         # The operator's own endpoint hears of jobs that end, so that the console's page has something to show.
-        [bell] = operator.get("/api/webhook-endpoints").json()["items"]
-        assert bell["url"].endswith("/studio/bell")
+        [endpoint] = operator.get("/api/webhook-endpoints").json()["items"]
+        assert endpoint["url"].endswith("/studio/webhooks")
         check.until(lambda: delivered(operator) > 0, "no message arrived")
-        assert operator.post("/studio/bell", json={"type": "job.completed"}).status_code == 401
+        assert operator.post("/studio/webhooks", json={"type": "job.completed"}).status_code == 401
     assert (demo.interrupt(), programs(tmp_path)) == (0, [])
 
 
