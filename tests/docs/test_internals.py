@@ -7,7 +7,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src/ficha"
-ROOMS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+WEB = ROOT / "web"
+ROOMS = sorted([*(path.parent.name for path in PACKAGE.glob("*/__init__.py")), WEB.name])
 PAGES = sorted((ROOT / "docs/internals").glob("*.md"))
 
 
@@ -31,6 +32,11 @@ def test_a_page_names_every_module_of_its_room_or_none_that_is_not_there(page: P
         if line.startswith("| `")
         for name in re.findall(r"`([^`]+)`", line.split("|")[1])
     } | {name.removesuffix(".py") for name in re.findall(r"`(\w+\.py)`", text)}
+    if page.stem == WEB.name:
+        assert named == {path.parent.name for path in WEB.glob("*/package.json")} | {"plain"}
+        paths = re.findall(r"`((?:client|react|console)/[^`]+)`", text)
+        assert [path for path in paths if not (WEB / path).exists()] == []
+        return
     there = {path.stem for path in PACKAGE.rglob("*.py")} | {
         str(path.relative_to(PACKAGE / page.stem)) for path in (PACKAGE / page.stem).rglob("*") if path.is_dir()
     }
