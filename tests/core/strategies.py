@@ -856,7 +856,7 @@ _KINDS: list[SearchStrategy[Any]] = [
     *[_MESSAGES] * 4,
     *[_SESSIONS] * 2,
     _FIGURES,
-    *[_BULK_ACTS] * 2,
-    _SCHEDULES,
+    *[_BULK_ACTS] * 4,
+    *[_SCHEDULES] * 3,
 ]
 """Each kind of command as often as it makes for an eventful workload."""

@@ -458,7 +458,7 @@ def test_these_workloads_are_eventful() -> None:
     missing = {kind.__name__ for kind in c.Command.__subclasses__()} | {*EVENTS.split(), *CODES.split()}
 
     @settings(max_examples=2_000, derandomize=True, database=None, phases=[Phase.generate])
-    @given(workloads())
+    @given(st.booleans().flatmap(lambda prunes: workloads(prunes=prunes)))
     def look(workload: Workload) -> None:
         for world, before, command, outcome in one_by_one(workload):
             missing.discard(outcome.code if isinstance(outcome, Refusal) else type(command).__name__)
