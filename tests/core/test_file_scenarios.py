@@ -3,7 +3,7 @@
 import pytest
 
 from ficha.core import commands as c
-from ficha.core.outcomes import FileChanged, Outcome
+from ficha.core.outcomes import FileChanged, Forgotten, Outcome
 from ficha.core.policy import Plan, Policy
 from ficha.core.records import File
 from tests.core.scenarios import play
@@ -319,18 +319,38 @@ def test_files(scenario: str) -> None:
     play(SCENARIOS[scenario])
 
 
-def test_whoever_gives_up_a_copy_leaves_alone_the_one_that_was_begun_again() -> None:
+def test_whoever_gives_up_a_copy_leaves_alone_what_others_may_still_send() -> None:
+    world, job_id, file_id = with_a_provider()
+    begin = c.BeginFile(file_id, "ana", "result", run=c.FileRun(job_id, attempts=0))
+    first, second = (changed_file(world.one(begin)) for _ in range(2))
+    assert first.created_at == second.created_at
+    for attempt in (first, second):
+        left = changed_file(world.one(c.RemoveFile(file_id, "ana", aborts=True, expires_at=attempt.expires_at)))
+        assert left.state == "uploading"
+    run = c.FileRun(job_id, attempts=0)
+    stored = changed_file(world.one(c.StoreFile(file_id, "ana", 3, "image/png", "digest", run)))
+    assert (stored.state, stored.size) == ("stored", 3)
+
+
+def test_a_copy_that_was_begun_again_and_stored_by_nobody_goes_when_its_time_is_over() -> None:
+    world, job_id, file_id = with_a_provider()
+    begin = c.BeginFile(file_id, "ana", "result", run=c.FileRun(job_id, attempts=0))
+    _, second = (changed_file(world.one(begin)) for _ in range(2))
+    world.one(c.RemoveFile(file_id, "ana", aborts=True, expires_at=second.expires_at))
+    assert second.expires_at is not None
+    world.now = second.expires_at
+    assert world.one(c.ExpireFile(file_id, "ana", job_id)) == Forgotten(changed=True)
+    assert world.state.of(File)[file_id].state == "removed"
+
+
+def with_a_provider() -> tuple[World, str, str]:
+    """A job that a provider has, and the id of a file that the provider makes."""
     world = World(Policy(plans={"pro": Plan("pro")}))
     world.declare_pools(gpu=None)
     job_id, file_id = (f"0000000{n}-0000-7000-8000-000000000000" for n in (1, 2))
     world.run(c.OpenAccount("ana", "pro", 10), c.Submit("ana", (new_job(job_id, "draw", "gpu", "{}", 1),)))
     world.run(c.Claim("w1", ("gpu",), 1), c.Finish(job_id, c.AcceptedByProvider("ref"), 1))
-    begin = c.BeginFile(file_id, "ana", "result", run=c.FileRun(job_id, attempts=0))
-    first, second = (changed_file(world.one(begin)) for _ in range(2))
-    assert first.created_at == second.created_at
-    for expires_at, state in ((first.expires_at, "uploading"), (second.expires_at, "removed")):
-        left = changed_file(world.one(c.RemoveFile(file_id, "ana", aborts=True, expires_at=expires_at)))
-        assert left.state == state
+    return world, job_id, file_id
 
 
 def changed_file(outcome: Outcome) -> File:

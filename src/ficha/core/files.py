@@ -102,8 +102,8 @@ def remove_file(ws: Workspace, command: RemoveFile) -> FileChanged | Refusal:
     if file.state == "removed" or (file.state == "stored" and command.aborts):
         # Whoever gives up a copy must not take away what another one has stored meanwhile.
         return FileChanged(file, changed=False)
-    if file.state == "uploading" and command.aborts and command.expires_at not in (None, file.expires_at):
-        # Nor what another one has begun again, and sends now.
+    if file.state == "uploading" and command.expires_at is not None and _has_others(ws, file, command.expires_at):
+        # Nor what another one may still be sending to the same place. What nobody stores goes when its time is over.
         return FileChanged(file, changed=False)
     if file.state == "uploading" and not command.aborts:
         return Refusal(
@@ -112,6 +112,11 @@ def remove_file(ws: Workspace, command: RemoveFile) -> FileChanged | Refusal:
             details={"state": file.state},
         )
     return FileChanged(removed(ws, file))
+
+
+def _has_others(ws: Workspace, file: File, expires_at: int) -> bool:
+    """Whether a file was begun by others than the attempt of this time: the first attempt's follows from the file's."""
+    return not expires_at == file.expires_at == file.created_at + ws.policy.upload_ms * MILLISECOND
 
 
 def expire_file(ws: Workspace, command: ExpireFile) -> Forgotten:

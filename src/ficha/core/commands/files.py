@@ -43,8 +43,8 @@ class StoreFile(Command, frozen=True):
 
 
 class RemoveFile(Command, frozen=True):
-    """Removes a file; its bytes are deleted soon after. One that is uploaded is only removed by its uploader, who has
-    stopped (`aborts`), and removes nothing else: `expires_at` is that of its attempt, and one begun since has another.
+    """Removes a file; its bytes are deleted soon after. One that is being uploaded is only removed by its uploader, who
+    has stopped (`aborts`), and only if nobody else has begun it too: `expires_at` is that of this attempt.
     """
 
     file_id: str
