@@ -130,7 +130,16 @@ async def test_service_and_admin_keys_wait_for_no_turn() -> None:
 
 @asynccontextmanager
 async def served(**settings: Any) -> AsyncIterator[tuple[Ficha, InstrumentedStore, dict[str, httpx.AsyncClient]]]:
-    """An application whose commits can be held, and a client for each of two accounts."""
+    """An application whose commits can be held, and a client for each of two accounts. Nobody rests: on a busy machine
+    any step of a request may take long."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(usage, "LONG_STEP_S", float("inf"))
+        async with _served(**settings) as running:
+            yield running
+
+
+@asynccontextmanager
+async def _served(**settings: Any) -> AsyncIterator[tuple[Ficha, InstrumentedStore, dict[str, httpx.AsyncClient]]]:
     store = InstrumentedStore(MemoryStore())
     app = Ficha(store=store, sweep_by_itself=False)
 
