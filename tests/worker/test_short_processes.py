@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ficha import Ficha, JobContext
+from ficha import Ficha, JobContext, Lease
 from ficha.core.commands import Elect
 from ficha.engine.sweeper import DUTY
 from tests.support.shop import World, balance
@@ -82,6 +83,31 @@ async def test_a_burst_waits_for_retries_that_fall_due_within_a_time(url: str, b
         assert await app.run_worker(burst=True, due_within_s=10) == runs == len(tries)
         assert (await app.job(receipt.job_id)).status == ("completed" if runs == 3 else "queued")
         assert await balance(app) == 95
+
+
+async def test_a_burst_runs_what_became_ready_while_it_looked_for_the_last_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = await world.open()
+    await app.open_account("ana", plan="open", credits=100)
+    late = await app.submit("upscale", {"image": "x"}, account="ana", delay_s=60)
+    worker, looks = app.worker(), 0
+    claim = worker._operations.claim
+
+    async def looked(*args: Any, **options: Any) -> list[Lease]:
+        nonlocal looks
+        leases = await claim(*args, **options)
+        looks += 1
+        if looks == 2:
+            # As if the sweeper had promoted it while the answer was on its way.
+            world.clock.advance(60)
+            await app.sweep()
+        return leases
+
+    monkeypatch.setattr(worker._operations, "claim", looked)
+    async with asyncio.timeout(20):
+        assert await worker.run(burst=True) == 1
+    assert (await app.job(late.job_id)).status == "completed"
 
 
 async def test_a_burst_does_not_wait_for_what_falls_due_later_or_in_other_pools(world: World) -> None:

@@ -8,7 +8,7 @@ import sys
 import zlib
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -37,24 +37,27 @@ def source(given: str) -> str:
     return given
 
 
-def lines_of(file: str) -> Iterator[str]:
+@contextmanager
+def lines_of(file: str) -> Iterator[Iterator[str]]:
     """The lines of a file, also a compressed one, or of standard input for `-`: opened now, read as they are asked
     for."""
     if file == "-":
-        return _lines(nullcontext(sys.stdin.buffer), "standard input")
+        yield _lines(sys.stdin.buffer, "standard input")
+        return
     try:
-        return _lines(gzip.open(file) if file.endswith(".gz") else open(file, "rb"), file)
+        opened = (gzip.open if file.endswith(".gz") else open)(file, "rb")
     except OSError as error:
         raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from error
+    with opened as lines:
+        yield _lines(lines, file)
 
 
-def _lines(opened: AbstractContextManager[Iterable[bytes]], name: str) -> Iterator[str]:
+def _lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
     number = 0
     try:
         # Lines of bytes end at line feeds alone; those of text also at characters that JSON allows in strings.
-        with opened as lines:
-            for number, line in enumerate(lines, 1):
-                yield (line.removeprefix(BOM_UTF8) if number == 1 else line).decode()
+        for number, line in enumerate(lines, 1):
+            yield (line.removeprefix(BOM_UTF8) if number == 1 else line).decode()
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise typer.BadParameter(f"{name} is not a whole gzip file: {error}") from error
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Annotated, Any, cast
 
 import typer
@@ -98,9 +99,8 @@ def submit_batch(
     CSV begins with a row of names: the payload's fields, and `tool` unless --tool names it."""
     check_account(account, database, "option '--account'")
     chosen = line_format(form, items)
-    lines = lines_of(items)
 
-    async def work(backend: Backend) -> int:
+    async def work(backend: Backend, lines: Iterable[str]) -> int:
         schemas = await _schemas(backend) if chosen == "csv" else {}
         # How much a server takes is the server's to say.
         most = backend.limits.batch_jobs if isinstance(backend, BoundOperations) else None
@@ -119,7 +119,9 @@ def submit_batch(
         )
         return await report(backend, await backend.submit_batch_request(request), watch=watch, as_json=as_json)
 
-    raise typer.Exit(on_backend(app, database, work, needs="tools", creates=True))
+    with lines_of(items) as lines:
+        code = on_backend(app, database, lambda backend: work(backend, lines), needs="tools", creates=True)
+    raise typer.Exit(code)
 
 
 def line_format(given: str | None, file: str) -> LineFormat:

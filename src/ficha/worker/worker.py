@@ -221,6 +221,8 @@ class WorkerLoop:
                         is_swept = True
                         await self._operations.clear_up()
                         continue
+                    if self._operations.work_heard(self._pools) != heard:
+                        continue  # A job became ready while the claim was under way.
                     due_s = self._operations.next_due_s(self._pools)
                     if due_s is None or due_s > min(due_within_s, ends_at - time.monotonic()):
                         break
