@@ -29,7 +29,7 @@ from ficha.core import commands as c
 from ficha.core.figures import CURSOR
 from ficha.core.needs import needs
 from ficha.core.policy import JOB_ENDED_HOOK
-from ficha.core.records import Awaiting, FigureCursor, Leased, ProviderState
+from ficha.core.records import WAITING, Awaiting, FigureCursor, Leased, ProviderState
 from ficha.core.rules import RULES
 from ficha.engine.committer import Committer
 from ficha.files.storage import StorageError
@@ -312,6 +312,11 @@ def _turn_of_the_cursor(stack: ExitStack) -> None:
     stack.enter_context(patch.dict(RULES, {c.FoldFigures: replace(rule, decide=add_anyhow)}))
 
 
+def _place_of_a_left_job(stack: ExitStack) -> None:
+    """A session that ends takes along what a worker has taken since its jobs were listed."""
+    stack.enter_context(patch.object(ficha.core.cancel, "WAITING", (*WAITING, Leased)))
+
+
 def _word_of_a_submit(stack: ExitStack) -> None:
     """A submit does not show that its page is open."""
     stack.enter_context(patch.object(ficha.core.submit, "is_heard", lambda ws, account_id, session: False))
@@ -341,6 +346,7 @@ BREAKS: Final[dict[str, Switch]] = {
     "row of the outbox": _row_of_the_outbox,
     "row until the bytes are gone": _row_until_the_bytes_are_gone,
     "word of a submit": _word_of_a_submit,
+    "place of a left job": _place_of_a_left_job,
 }
 OF_THE_LAYER: Final[dict[str, Switch]] = {"version check": _version_check, "nothing is ready": _nothing_ready_check}
 """What only the optimistic layer asks for: other seeds cannot notice it."""

@@ -38,6 +38,7 @@ SEEN = {
     "row of the outbox": "no message was made of job",
     "row until the bytes are gone": "lie in the storage, and no file is theirs",
     "word of a submit": "was ended before its time",
+    "place of a left job": "was (starting|running) and was cancelled with its session",
     "version check": "a commit group decided over|counts|shows|does not follow",
     "nothing is ready": "before those that were ready there",
 }
@@ -50,7 +51,7 @@ WORLDS: dict[str, Callable[[int], bool]] = {
     **dict.fromkeys(
         ("number of a run", "hold of a poll", "row of the outbox", "row until the bytes are gone"), has_outside
     ),
-    "word of a submit": has_visits,
+    **dict.fromkeys(("word of a submit", "place of a left job"), has_visits),
     "lock of turns": lambda seed: has_outside(seed) and is_plain(seed),
 }
 """Which seeds a missing safeguard can show in; it may be any that is not named here."""

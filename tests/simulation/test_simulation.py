@@ -29,6 +29,7 @@ CHUNK = 10
 REGRESSIONS: dict[int, str] = {
     40_313: "the simulated database let a commit be marked while a cut-off one before it still held the marker's row",
     3_100_724: "the operator resumed a pool while a server still had a call to pause it, whose caller was gone",
+    2_007_909: "the watcher took a job for running that the same commit had put back into the queue before",
     1_003_772: "the history forbade a second job from a payload that was sent again with the key of a refused submit",
 }
 """seed → what it broke"""

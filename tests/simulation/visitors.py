@@ -102,8 +102,16 @@ class VisitWatcher:
     def watch(self, transaction: Transaction) -> Iterator[str]:
         now = transaction.snapshot.now
         ended: set[tuple[str, str]] = set()
+        queued_again: set[str] = set()
+        back: set[str] = set()
         for command, outcome in zip(map(c.unwrapped, transaction.commands), transaction.outcomes, strict=True):
             match command, outcome:
+                case _, o.Recovered(job_id, act="requeued"):
+                    back.add(job_id)
+                case _, o.Finished(job, changed=True) if isinstance(job.place, Ready | Parked):
+                    back.add(job.id)
+                case _, o.Claimed(leases):
+                    back.difference_update(lease.job.id for lease in leases)
                 case c.ChangeSession(account, session, to), o.SessionChanged(changed=True):
                     self._hear(account, session, now, to == "left")
                 case c.HearSession(account, session), o.SessionHeard(changed=True):
@@ -116,23 +124,27 @@ class VisitWatcher:
                     if ends_at is None or now < ends_at:
                         yield f"session {session} was ended before its time, {ends_at}, at {now}"
                     ended.add((account, session))
+                    queued_again |= back
                     if not more:
                         self._ends.pop((account, session), None)
-        yield from self._cancelled(transaction, ended)
+        yield from self._cancelled(transaction, ended, queued_again)
         yield from self._bulk_acts(transaction)
 
     def _hear(self, account: str, session: str, now: int, is_left: bool) -> None:
         wait_ms = self._policy.leave_grace_ms if is_left else self._policy.silent_session_ms
         self._ends[account, session] = (now + wait_ms * MILLISECOND, is_left)
 
-    def _cancelled(self, transaction: Transaction, ended: set[tuple[str, str]]) -> Iterator[str]:
-        """With a session only its queued jobs are cancelled, and with nothing else."""
+    def _cancelled(
+        self, transaction: Transaction, ended: set[tuple[str, str]], queued_again: set[str]
+    ) -> Iterator[str]:
+        """With a session only its queued jobs are cancelled, and with nothing else. Some were running before this
+        commit, and an earlier command of it put them back into the queue."""
         for change in transaction.changes.jobs:
             before, after = change.before, change.after
             if after.status == "cancelled" and after.error in (LEFT, SILENT) and before is not None:
                 if before.status == "cancelled":
                     continue
-                if not isinstance(before.place, Ready | Parked):
+                if not isinstance(before.place, Ready | Parked) and after.id not in queued_again:
                     yield f"job {after.id} was {before.status} and was cancelled with its session"
                 if (after.account_id, after.spec.session) not in ended:
                     yield f"job {after.id} was cancelled with session {after.spec.session}, which did not end"
