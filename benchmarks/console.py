@@ -42,8 +42,8 @@ MOST_MS: Final = 200.0
 SERIES: Final = [(plan, f"tool {n}") for plan in POLICY.plans for n in range(8)]
 SEARCHES: Final = {
     "all jobs": "",
-    "a state": "state:failed",
-    "a state that none has": "state:cancelled",
+    "a state": "state:completed",
+    "a state that none has": "state:failed",
     "an error that none has": 'error:"xyzzy"',
     "a tool that none has": "tool:rare",
     "waiting jobs": "state:queued",
@@ -138,7 +138,7 @@ async def _server(url: str) -> AsyncIterator[httpx.AsyncClient]:
     assert isinstance(host, FastAPI)
     try:
         async with host.router.lifespan_context(host):
-            app.engine.sweeper._is_stopped = True
+            await app.engine.sweeper.stop(grace_s=0)
             await _add_history(app)
             key = (await app.create_api_key("operator", scope="admin")).secret
             transport = httpx.ASGITransport(host)
