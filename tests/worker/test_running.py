@@ -54,7 +54,7 @@ async def worker_past_its_time(app: Ficha, monkeypatch: pytest.MonkeyPatch) -> "
     finish_runs = WorkerLoop._finish_runs
 
     async def finish(worker: WorkerLoop) -> None:
-        if worker._runs:
+        if not worker._runs.is_idle:
             waits.set()
         await finish_runs(worker)
 

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from ficha import Ficha, JobContext
-from ficha.worker import worker as worker_module
+from ficha.worker import active_runs
 from tests.support.shop import history, ledger
 from tests.support.waiting import until
 from tests.worker.worker_processes import SMALL_PIPE, WorkerProcess, WorkerProcesses, ended, submitted
@@ -136,7 +136,7 @@ async def test_a_worker_that_is_cancelled_at_any_moment_leaves_no_job_behind(
     sqlite_workers: WorkerProcesses, pause_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the middle of its start, of a claim, before a handler's first step: the job is back in the queue at once."""
-    monkeypatch.setattr(worker_module, "STOPPING_S", 40.0)
+    monkeypatch.setattr(active_runs, "STOPPING_S", 40.0)
     app = Ficha("memory:" if pause_s == 0.0 else sqlite_workers.url, lease_s=60)
     runs = 0
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 
-from .. import job_log, tracing
 from ..backoff import away_pause_s
 from ..core.pools import CONCURRENCY
 from ..engine.views import Lease
@@ -20,17 +18,12 @@ from ..futures import wake
 from ..operations import LeaseOperations, StandingClaim
 from ..store.base import StoreError
 from ..tools import Tool
-from .call_groups import CallGroups
-from .completer import Completer, End
-from .deadlines import Deadlines
+from . import active_runs
+from .active_runs import ActiveRuns
 from .due_runner import DueRunner
 from .executor import Executor
-from .failure import Failure, SetupFailed
-from .lease_writer import LeaseWriter
 from .registration import Registration
 from .renewer import OpenOperations, Renewer
-from .run import Run, StopReason, facts_of, group_fields
-from .run_log import record
 from .setups import Setups
 from .starter import Starter
 from .wake_event import WakeEvent
@@ -39,17 +32,11 @@ log = logging.getLogger("ficha.worker")
 
 POLL_S = 5.0
 """Wake-ups are only hints, so a worker also polls this often."""
-UNKNOWN_TOOL_S = 10.0
-"""A job whose tool this worker does not have is retried after this long: a worker of another release may have it."""
-STOPPING_S: Final = 2.0
-"""The longest that a handler may clean up when the worker stops."""
 CANCEL_CHECK_S: Final = 1.0
 """The shortest time between two checks of held jobs, after hints that one may be cancelled."""
 DUE_SLACK_S: Final = 0.001
 """How long after a job falls due a burst looks: a timer may end a little early."""
 FOREVER_S: Final = 86_400.0
-UNWRITTEN_PER_SLOT: Final = 2
-"""Running jobs and unwritten ends together may be this many times `concurrency`; beyond that, nothing is claimed."""
 
 
 class WorkerLoop:
@@ -86,16 +73,10 @@ class WorkerLoop:
         self._beside = beside
         for runner in beside:
             runner.worker = name
-        self._runs: dict[str, Run] = {}
-        self._busy = 0
-        self._tasks: dict[asyncio.Task[None], Sequence[Run]] = {}
         self._changed = WakeEvent()
         self._stop_requested = WakeEvent()
         self._stops_at: float | None = None
-        self._pid = os.getpid()
-        self._unknown: set[str] = set()
         self._setups = Setups()
-        self._completer = Completer(operations, self._written, self._gives_up)
 
     @property
     def name(self) -> str:
@@ -126,19 +107,28 @@ class WorkerLoop:
         registration = Registration(
             self._name, self._pools, self._concurrency, self._heartbeat_s, lambda: self._setups.problem
         )
-        self._renewer = Renewer(
+        renewer = Renewer(
             self._operations,
             self._open_operations,
             interval_s=self._heartbeat_s,
             register=registration.register,
-            lost=self._lose_lease,
+            lost=lambda lease, refused: self._runs.lose(lease, refused),
             hung=self._hung,
         )
-        self._deadlines: Deadlines[Run] = Deadlines(lambda run: self._stop_run(run, "timeout"))
-        self._call_groups = CallGroups(self._begin_group, self._concurrency)
         self._executor = Executor(self._name, self._setups, self._operations.limits.child_message_bytes, self._starter)
+        self._runs = ActiveRuns(
+            self._operations,
+            self._tools,
+            worker=self._name,
+            concurrency=self._concurrency,
+            executor=self._executor,
+            renewer=renewer,
+            starter=self._starter,
+            changed=self._changed,
+            gives_up=self._gives_up,
+        )
         ran = 0
-        async with registration.deregistering(self._operations), self._renewer.running():
+        async with registration.deregistering(self._operations), renewer.running():
             ends_at = float("inf") if max_seconds is None else time.monotonic() + max_seconds
             listener = asyncio.create_task(self._listen(), name="ficha cancellations")
             beside = [] if burst else [asyncio.create_task(found.run()) for found in self._beside]
@@ -159,7 +149,6 @@ class WorkerLoop:
                     task.cancel()
                 try:
                     await self._hand_back()
-                    self._deadlines.close()
                     await self._executor.close()
                 except asyncio.CancelledError:
                     # Whoever cancels a second time does not wait for what is under way beside the jobs.
@@ -180,7 +169,7 @@ class WorkerLoop:
         for tool in self._tools.values():
             if tool.setup is not None and tool.pool in self._pools:
                 self._setups.begin(tool)
-                self._spawn(self._set_up(tool), ())
+                self._runs.spawn(self._set_up(tool))
 
     async def _set_up(self, tool: Tool) -> None:
         await self._executor.set_up(tool)
@@ -196,9 +185,9 @@ class WorkerLoop:
         while self._stops_at is None and time.monotonic() < ends_at:
             self._changed.clear()
             heard = self._operations.work_heard(self._pools)
-            free = self._free_slots()
+            free = self._runs.free_slots()
             pools = self._setups.open_pools(self._pools)
-            if due_within_s is not None and not pools and self._is_idle():
+            if due_within_s is not None and not pools and self._runs.is_idle:
                 break
             if free <= 0 or not pools:
                 await self._wait(min(ends_at - time.monotonic(), self._setups.next_try_s()), None)
@@ -215,7 +204,7 @@ class WorkerLoop:
                     is_swept = False
                 if len(leases) == free:
                     continue
-                if due_within_s is not None and not leases and self._is_idle():
+                if due_within_s is not None and not leases and self._runs.is_idle:
                     if not is_swept:
                         # What has become due since is looked at once more before the end.
                         is_swept = True
@@ -232,7 +221,7 @@ class WorkerLoop:
             if pools != self._setups.open_pools(self._pools):
                 continue  # Another pool was opened during the claim.
             # The queue is empty for now. A finished job may free a slot of a pool, but that sends a hint as well.
-            free = self._free_slots()
+            free = self._runs.free_slots()
             wait_s = min(POLL_S, ends_at - time.monotonic(), self._setups.next_try_s())
             granted = await self._wait_for_work(pools, free, wait_s, heard, for_ends=due_within_s is not None)
             ran += granted
@@ -260,16 +249,7 @@ class WorkerLoop:
 
     def _gives_up(self) -> bool:
         """Whether the time to wait for an unreachable database is up."""
-        return self._stops_at is not None and time.monotonic() > self._stops_at + STOPPING_S
-
-    def _is_idle(self) -> bool:
-        # Tasks do not count: a handler that was given up may never end.
-        return not self._runs and not self._completer.unwritten
-
-    def _free_slots(self) -> int:
-        """How many more jobs it can start now."""
-        unwritten = self._completer.unwritten
-        return min(self._concurrency, UNWRITTEN_PER_SLOT * self._concurrency - unwritten) - self._busy
+        return self._stops_at is not None and time.monotonic() > self._stops_at + active_runs.STOPPING_S
 
     async def _claim(self, pools: tuple[str, ...], free: int) -> list[Lease] | None:
         """Claims and begins jobs; None if the claim failed."""
@@ -281,7 +261,7 @@ class WorkerLoop:
             await asyncio.wait([asked])
         except asyncio.CancelledError:
             # Jobs claimed but not begun would wait for their leases to expire: begin them, to be handed back below.
-            await asyncio.wait([asked], timeout=STOPPING_S)
+            await asyncio.wait([asked], timeout=active_runs.STOPPING_S)
             if asked.done() and not asked.cancelled() and asked.exception() is None:
                 self._begin_all(asked.result)
             asked.cancel()
@@ -296,7 +276,7 @@ class WorkerLoop:
             log.warning("no claim: %s", error)
             return None
         for lease in leases:
-            self._begin(lease)
+            self._runs.begin(lease)
         return leases
 
     async def _wait(
@@ -320,174 +300,7 @@ class WorkerLoop:
             if standing is not None:
                 standing.answered.remove_done_callback(woken)
 
-    # Running
-
-    def _begin(self, lease: Lease) -> None:
-        tool = self._tools.get(lease.claimed.job.spec.tool)
-        if tool is None:
-            self._refuse_unknown(lease)
-            return
-        earlier = self._runs.get(lease.job_id)
-        if earlier is not None:
-            # A new lease means that the earlier one is lost; its run must not go on beside the new one.
-            self._stop_run(earlier, "lost")
-        run = Run.of(lease, tool, LeaseWriter(self._operations, lease, self._gives_up))
-        if tracing.active is not None:
-            self._trace(tracing.active, run)
-        self._runs[lease.job_id] = run
-        self._busy += 1
-        self._renewer.keep(lease, tool.timeout)
-        self._deadlines.add(run, tool.timeout)
-        record("claimed", run.job.facts, "running")
-        if tool.jobs_per_call is None:
-            run.task = self._spawn(self._run(run), (run,))
-        else:
-            self._call_groups.add(run)
-
-    def _trace(self, spans: tracing.Tracing, run: Run) -> None:
-        job = run.lease.claimed.job
-        run.span = spans.begin_run(job, self._name)
-        if job.epoch == 1:
-            spans.waited(job, job.created_at, run.lease.claimed_at)
-        else:
-            self._spawn(self._trace_wait(spans, run.lease), ())
-
-    async def _trace_wait(self, spans: tracing.Tracing, lease: Lease) -> None:
-        """The wait for a repeated run, which began where its job's history says."""
-        try:
-            since_at = await self._operations.queued_again_at(lease.job_id)
-        except (Refused, StoreError) as error:
-            log.debug("since when job %s waited is not known: %s", lease.job_id, error)
-            return
-        if since_at is not None:
-            spans.waited(lease.claimed.job, since_at, lease.claimed_at)
-
-    def _refuse_unknown(self, lease: Lease) -> None:
-        tool = lease.claimed.job.spec.tool
-        if tool not in self._unknown:
-            self._unknown.add(tool)
-            log.warning("this worker has no tool %s; its jobs are left to other workers", tool)
-        error = f"this worker has no tool {tool}"
-        ending = self._operations.retry_later(UNKNOWN_TOOL_S, error)
-        self._completer.add(End(lease, facts_of(lease), ending, 0.0, None, {"error": error}))
-
-    def _begin_group(self, runs: list[Run]) -> None:
-        held = [run for run in runs if not run.is_over]
-        if not held:
-            self._call_groups.call_ended(runs[0].tool)
-            return
-        task = self._spawn(self._run_group(held), held)
-        task.add_done_callback(lambda _: self._call_groups.call_ended(runs[0].tool))
-        for run in held:
-            run.call_group, run.task = held, task
-
-    async def _run(self, run: Run) -> None:
-        job_log.begin(run.job.log_fields)
-        if run.span is not None and tracing.active is not None:
-            tracing.active.enter(run.span)
-        try:
-            result = await self._executor.call(run)
-        except asyncio.CancelledError:
-            _uncancel()
-            result = Failure("the handler was cancelled from inside") if run.stop_reason is None else None
-        except SetupFailed as failed:
-            result = failed
-        except BaseException as error:
-            result = Failure.of(error, run.tool)
-        self._handler_done(run, result)
-
-    async def _run_group(self, runs: list[Run]) -> None:
-        results: list[Any]
-        job_log.begin(partial(group_fields, runs))
-        try:
-            results = await self._executor.call_group(runs)
-        except asyncio.CancelledError:
-            _uncancel()
-            results = [Failure("the handler was cancelled from inside")] * len(runs)
-        except SetupFailed as failed:
-            results = [failed] * len(runs)
-        except BaseException as error:
-            results = [Failure.of(error, run.tool) for run in runs]
-        for run, result in zip(runs, results, strict=True):
-            self._handler_done(run, result)
-
-    # Ending
-
-    def _handler_done(self, run: Run, result: Any) -> None:
-        """Frees the run's slot and writes its result, unless the lease is lost."""
-        if os.getpid() != self._pid:
-            # The handler forked, and the fork returned to here: it must not write in the worker's place.
-            os._exit(0)
-        if run.is_over:
-            return
-        self._free_slot(run)
-        if run.stop_reason == "lost":
-            self._forget(run)
-            return
-        self._completer.add(self._completer.end_of(run, result))
-
-    def _free_slot(self, run: Run) -> None:
-        run.close()
-        self._busy -= 1
-        self._deadlines.remove(run, run.tool.timeout)
-        self._changed.set()
-
-    def _written(self, end: End, unchanged: str | None) -> None:
-        if unchanged is not None and self._starter is not None:
-            self._starter.unaccepted(end, unchanged)
-        if end.run is None:
-            self._changed.set()
-        else:
-            self._forget(end.run)
-
-    def _forget(self, run: Run) -> None:
-        if run.span is not None and tracing.active is not None:
-            tracing.active.end_run(run.span, "lost")
-        self._renewer.forget(run.lease)
-        if self._runs.get(run.lease.job_id) is run:
-            del self._runs[run.lease.job_id]
-        self._changed.set()
-
-    # Stopping a run
-
-    def _lose_lease(self, lease: Lease, refused: Refused) -> None:
-        """Stops the handler of a job that is no longer this worker's; its result is dropped."""
-        run = self._runs.get(lease.job_id)
-        if run is not None and run.lease is lease and not run.is_over:
-            record("lost", run.job.facts, str(refused.details.get("status", "lost")), run.duration_s)
-            self._stop_run(run, "lost")
-
-    def _stop_run(self, run: Run, stop_reason: StopReason) -> None:
-        """Stops a run. A handler that does not stop within its grace is given up, and its end is written."""
-        if run.is_over or run.stop_reason is not None:
-            return
-        run.stop_reason = stop_reason
-        run.job.stop()
-        loop = asyncio.get_running_loop()
-        if run.task is None or len(run.call_group) > 1:
-            # A shared call goes on for the other runs; it is cancelled once none is left.
-            call_group, task = run.call_group, run.task
-            self._handler_done(run, None)
-            if task is not None and all(other.stop_reason is not None or other.is_over for other in call_group):
-                task.cancel()
-                loop.call_later(run.tool.stop_grace, self._executor.give_up, run.tool, task)
-            return
-        run.task.cancel()
-        grace_s = min(run.tool.stop_grace, STOPPING_S) if stop_reason == "stopping" else run.tool.stop_grace
-        loop.call_later(grace_s, self._give_up, run)
-
-    def _give_up(self, run: Run) -> None:
-        if run.is_over:
-            return
-        record("does not stop; given up", run.job.facts, "running", run.duration_s, level=logging.WARNING)
-        task = run.task
-        if task is not None and run.tool.isolation == "process":
-            # This kills its process within a second; only then is the end written.
-            task.cancel()
-            return
-        self._handler_done(run, None)
-        if task is not None:
-            self._executor.give_up(run.tool, task)
+    # Until the end
 
     async def _listen(self) -> None:
         """Checks the held jobs on a hint that one was cancelled, instead of at the next heartbeat."""
@@ -495,18 +308,17 @@ class WorkerLoop:
         while True:
             await self._operations.wait_for_cancels(self._name, FOREVER_S, since=heard)
             heard = self._operations.cancels_heard(self._name)
-            held = [run.lease for run in self._runs.values() if not run.is_over]
-            if held:
+            if held := [*self._runs.held()]:
                 try:
                     for lease, refused in await self._operations.lost(held):
-                        self._lose_lease(lease, refused)
+                        self._runs.lose(lease, refused)
                 except (Refused, StoreError) as error:
                     log.debug("held jobs could not be checked: %s", error)
             await asyncio.sleep(CANCEL_CHECK_S)
 
     async def _finish_runs(self) -> None:
         """Waits for all runs to end, but after a stop no longer than the grace."""
-        while not self._is_idle():
+        while not self._runs.is_idle:
             self._changed.clear()
             left_s = float("inf") if self._stops_at is None else self._stops_at - time.monotonic()
             if left_s <= 0:
@@ -516,43 +328,18 @@ class WorkerLoop:
     async def _hand_back(self) -> None:
         """Stops all runs and returns their jobs to the queue, so that none waits for its lease to expire."""
         self._stops_at = min(time.monotonic(), self._stops_at or float("inf"))
-        self._call_groups.close()
-        for run in list(self._runs.values()):
-            self._stop_run(run, "stopping")
-        until = time.monotonic() + 2 * STOPPING_S
+        self._runs.stop_all()
+        until = time.monotonic() + 2 * active_runs.STOPPING_S
         try:
-            while (self._runs or self._completer.unwritten) and time.monotonic() < until:
+            while not self._runs.is_idle and time.monotonic() < until:
                 self._changed.clear()
                 await self._wait(until - time.monotonic(), None)
         finally:
-            # The caller may close the database next, so nothing is written from here on.
-            for task in list(self._tasks):
-                task.cancel()
-            self._completer.close()
-
-    def _spawn(self, coroutine: Coroutine[Any, Any, None], runs: Sequence[Run]) -> asyncio.Task[None]:
-        task = asyncio.create_task(coroutine)
-        self._tasks[task] = runs
-        task.add_done_callback(self._task_done)
-        return task
-
-    def _task_done(self, task: asyncio.Task[None]) -> None:
-        for run in self._tasks.pop(task):
-            if not run.is_over:
-                # A task that is cancelled before its first step never runs its own ending.
-                self._handler_done(run, None if run.stop_reason is not None else Failure("the run was broken off"))
-        self._changed.set()
+            # The caller may close the database next.
+            self._runs.close()
 
 
 def concurrency_for(tool: Tool) -> int:
     """How many jobs a worker should hold to keep the tool's calls full: those under way, and the next, which is put
     together meanwhile."""
     return max(CONCURRENCY, (tool.jobs_per_call or 0) * ((tool.max_calls or 1) + 1))
-
-
-def _uncancel() -> None:
-    """Clears the task's cancellation, so that what follows the handler is not cancelled as well."""
-    task = asyncio.current_task()
-    assert task is not None
-    while task.cancelling():
-        task.uncancel()
