@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md says in which files a table and a query are added: a copy of the package gets both, and works."""
+"""A copy of the package gets a field, a table and a query in the files that CONTRIBUTING.md lists, and works."""
 
 import os
 import shutil
@@ -7,6 +7,54 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+
+FIELD = {
+    "core/records/jobs.py": [("    trace_context: str | None = None", "    region: str | None = None\n")],
+    "requests.py": [
+        ("    session: str | None\n    run_at: datetime | None\n", "    region: str | None\n"),
+        ("    session: Name | None = None", "    region: Name | None = None\n"),
+        ("    session: str | None\n    correlation_id: str | None\n    trace_context", "    region: str | None\n"),
+        (
+            '        "session": arg.optional_name(request.session, "a session"),',
+            '        "region": arg.optional_name(request.region, "a region"),\n',
+        ),
+    ],
+    "engine/views/jobs.py": [
+        ("    session: str | None", "    region: str | None\n"),
+        ("        session=job.spec.session,", "        region=job.spec.region,\n"),
+    ],
+}
+"""file → lines before which something is added, and what"""
+FIELD_FILES = {
+    f"store/{store}/migrations/0900_region.{way}.sql": text
+    for store, table in (("sqlite", "jobs"), ("postgres", "ficha.jobs"))
+    for way, text in (
+        ("up", f"-- kind: additive\nALTER TABLE {table} ADD COLUMN region text;\n"),
+        ("down", f"ALTER TABLE {table} DROP COLUMN region;\n"),
+    )
+}
+"""files that are added; the view, which only people read, is left as it is"""
+USE_FIELD = """
+import asyncio, sys
+from ficha import Ficha
+from ficha.store.connect import store_for
+
+async def main():
+    for url in sys.argv[1:]:
+        if url != "memory:":
+            await store_for(url).migrate()
+        app = Ficha(url)
+        @app.tool()
+        async def draw(job, prompt: str) -> None: ...
+        async with app:
+            await app.open_account("ana")
+            receipt = await app.submit("draw", {"prompt": "cats"}, account="ana", region="eu")
+            assert (await app.job(receipt.job_id)).region == "eu", url
+            batch = await app.submit_batch([("draw", {"prompt": "dogs"})], account="ana", region="us")
+            assert {job.region for job in (await app.jobs(batch=batch.batch_id)).items} == {"us"}, url
+
+asyncio.run(main())
+"""
 
 TABLE = {
     "core/records/api_keys.py": (
@@ -83,33 +131,63 @@ asyncio.run(main())
 """
 
 
+def test_a_field_of_a_job_is_added_where_contributing_says(tmp_path: Path, postgres_url: str) -> None:
+    """Submitted, stored and shown: four files and a migration of each database."""
+    copy = PackageCopy(tmp_path)
+    for name, additions in FIELD.items():
+        for line, addition in additions:
+            copy.add(name, line, addition)
+    copy.write(FIELD_FILES)
+    copy.run(USE_FIELD, "memory:", f"sqlite:///{tmp_path}/ficha.db", postgres_url)
+
+
 def test_a_table_and_a_query_are_added_where_contributing_says(tmp_path: Path, postgres_url: str) -> None:
-    package = tmp_path / "ficha"
-    shutil.copytree(ROOT / "src/ficha", package, ignore=shutil.ignore_patterns("__pycache__"))
+    copy = PackageCopy(tmp_path)
     for name, (line, addition) in (*TABLE.items(), *QUERY.items()):
-        text = (package / name).read_text()
-        assert text.count(line) == 1, f"{name} has another line than {line!r}"
-        (package / name).write_text(text.replace(line, addition + line))
-    for name, text in FILES.items():
-        (package / name).write_text(text)
+        copy.add(name, line, addition)
     for name in ("core/snapshot.py", "core/dataset.py"):
-        path = package / name
-        path.write_text(
-            path.read_text().replace("from msgspec import", "from typing import Any\n\nfrom msgspec import", 1)
+        copy.add(name, "from msgspec import", "from typing import Any\n\n")
+    copy.write(FILES)
+    copy.run(USE, "memory:", f"sqlite:///{tmp_path}/ficha.db", postgres_url)
+
+
+class PackageCopy:
+    """A copy of the package, to be changed as a contributor would."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._package = folder / "ficha"
+        shutil.copytree(ROOT / "src/ficha", self._package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def add(self, name: str, line: str, addition: str) -> None:
+        """Adds something before a line of a file."""
+        text = (self._package / name).read_text()
+        assert text.count(line) == 1, f"{name} has another line than {line!r}"
+        (self._package / name).write_text(text.replace(line, addition + line))
+
+    def write(self, files: dict[str, str]) -> None:
+        for name, text in files.items():
+            (self._package / name).write_text(text)
+
+    def run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments],
+            env={**os.environ, "PYTHONPATH": str(self._folder)},
+            capture_output=True,
+            text=True,
+            check=False,
         )
-    done = subprocess.run(
-        [sys.executable, "-c", USE, "memory:", f"sqlite:///{tmp_path}/ficha.db", postgres_url],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, done.stderr
 
 
 def test_contributing_names_these_files() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    for heading, files in (("### A table", [*TABLE, *FILES]), ("### A query", [*QUERY])):
+    named = {
+        "### A field of a job": [*FIELD, *FIELD_FILES],
+        "### A table": [*TABLE, *FILES],
+        "### A query": [*QUERY],
+    }
+    for heading, files in named.items():
         section = text.split(heading, 1)[1].split("\n### ", 1)[0]
         for name in files:
             starred = name.replace("sqlite/", "*/").replace("postgres/", "*/")
