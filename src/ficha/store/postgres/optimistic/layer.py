@@ -23,17 +23,20 @@ from .row_cache import RowCache
 from .scan_start import ScanStarts
 
 SHARED_S: Final = 1.0
-"""How long accounts are read for each group, after another process has written to a cached one; and how long claims
-take the plain path, after another process took the same jobs first."""
+"""How long accounts are read for each group after another process wrote to a cached one, and how long claims take the
+plain path after another process took the same jobs first."""
 MOST_SEEN: Final = 20
 """The most jobs for which a claim first scans without locks. With more, finding each row a second time costs more than
 the round trips saved."""
 MOST_SKIPPED: Final = 64
 """After repeated misses on accounts just read, how many groups in a row skip the optimistic attempt, at most."""
 MOST_JOBS: Final = 1_000
-"""The most jobs that a group writes so: with many more, the time that it was decided by is too old by then."""
+"""The most jobs that a group may change on this path: with many more, the time of its decision is too old when it is
+written."""
 
 _NOBODY: Final[frozenset[str]] = frozenset()
+_SIMPLE: Final = ("accounts", "jobs", "owned_jobs", "keys", "reservations_of", "pools", "ready")
+_MORE_THAN_SIMPLE: Final = tuple(name for name in Needs.__struct_fields__ if name not in _SIMPLE)
 
 
 class Guess(Struct, frozen=True):
@@ -175,7 +178,7 @@ class OptimisticLayer(Layer):
         return Guess(snapshot, unchanged, is_fresh=0 < len(missing) == len(names), is_claim=bool(pools))
 
     async def _guess_claims(self, rows: RowAccess, needs: Needs) -> Guess | None:
-        """The same for claims, by a scan without locks, if the pools have no limit or most likely nothing is ready."""
+        """Guesses for claims, by a scan without locks, if the pools have no limit or most likely nothing is ready."""
         if time.monotonic() < self._contested_until:
             return None
         is_small = min(sum(needs.ready.values()), self._found) <= MOST_SEEN
@@ -189,7 +192,7 @@ class OptimisticLayer(Layer):
             self.cache.pools.pop(name, None)
             if (pool := snapshot.pools[name]) is not None and pool.limit is None:
                 self.cache.pools[name] = (pool, version)
-        # The contents of jobs are nothing that the guard checks.
+        # The guard does not check the contents of jobs.
         if needs.pools != pools.keys() or leases.keys() & ready.keys() or snapshot.add_contents():
             return None
         if ready and not pools.keys() <= self.cache.pools.keys():
@@ -212,7 +215,8 @@ class OptimisticLayer(Layer):
             self._is_quiet = False
 
     def _was_wrong(self, guess: Guess) -> None:
-        """Another process wrote to these rows, or a key was used before: drops them, and tries less for a while."""
+        """Called when another process wrote to these rows, or a key was used before: drops the rows from the cache, and
+        tries less for a while."""
         for key in guess.snapshot.jobs:
             self.cache.leases.pop(key, None)
         if guess.is_claim:
@@ -229,19 +233,7 @@ class OptimisticLayer(Layer):
 
 def _is_simple(needs: Needs) -> bool:
     """Whether it needs only accounts, leases and unused keys, besides what claims need."""
-    return not (
-        needs.steps
-        or needs.contents
-        or needs.reservations
-        or needs.payloads
-        or needs.parked_of
-        or needs.changed_pools
-        or needs.keyed
-        or needs.batches
-        or needs.api_keys
-        or needs.api_keys_of
-        or needs.hooks_of
-    )
+    return not any(getattr(needs, name) for name in _MORE_THAN_SIMPLE)
 
 
 def _only_claims(needs: Needs) -> bool:

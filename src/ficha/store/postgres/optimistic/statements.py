@@ -102,7 +102,6 @@ CHECKS: Final = {
         "WHERE r.pool = v.pool AND r.rank >= v.first AND r.rank < v.beyond LIMIT 1) AS found",
         is_for_all=False,
     ),
-    "now": Check(("bigint",), f"SELECT FROM unnest({{}}) AS v (now) WHERE abs({SQL.clock} - v.now) < {CLOCK_SLACK_US}"),
 }
 
 ACCOUNTS_BY_KEY: Final = Part(
@@ -232,7 +231,7 @@ class PostgresRowAccess:
 
 
 def _placed(filled: list[Filled], accounts: dict[str, CachedAccount]) -> list[Filled]:
-    """The same parts, with accounts written by position where that is known."""
+    """Returns the same parts, with accounts written by position where that is known."""
     found: list[Filled] = []
     for part, records in filled:
         if part is NEW_OR_CHANGED["accounts"][1]:
