@@ -53,11 +53,11 @@ def change_plan(ws: Workspace, command: ChangePlan) -> AccountChanged | Refusal:
 
 
 def credit(ws: Workspace, command: Credit) -> AccountChanged | Refusal:
-    """Adds to a balance or corrects it. With a key a repeat changes nothing: payment call-backs come more than once."""
+    """Adds to a balance or corrects it. With a key a repeat changes nothing: a payment call-back may arrive twice."""
     account = ws.account(command.account_id)
     if account is None:
         return no_account(command.account_id)
-    # A payment that is paid back is still entered.
+    # An adjustment is entered even after the account was closed: a payment may be paid back later.
     if command.kind == "grant" and (refusal := account_closed(account)) is not None:
         return refusal
     fingerprint = f"{command.kind} {command.amount}"

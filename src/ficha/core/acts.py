@@ -1,7 +1,7 @@
-"""Which acts an operator may do to a job now: those with which the rules would change something.
+"""Which acts an operator may do to a job now: those that would change something under the rules.
 
-Each act is decided on a snapshot, and what it would change is thrown away. So what is offered here is never refused by
-another condition than the rule's own.
+Each act is decided on a snapshot, and its changes are discarded. So the rule itself decides what is offered: there is
+no second condition that could disagree with it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .snapshot import Snapshot
 
 Act = Literal["cancel", "requeue", "discard", "recover", "refund"]
 _NO_ID: Final = "00000000-0000-0000-0000-000000000000"
-"""Stands for the id of a new job, which is never made."""
+"""A placeholder for the id of a new job, which is never made."""
 
 
 def act_commands(job_id: str) -> dict[Act, Command]:
@@ -30,5 +30,5 @@ def act_commands(job_id: str) -> dict[Act, Command]:
 
 
 def allowed_acts(snapshot: Snapshot, job_id: str, policy: Policy) -> tuple[Act, ...]:
-    """The acts that would change something, on the rows that all of their commands need."""
+    """Returns the acts that would change something, decided on the rows that their commands need."""
     return tuple(act for act, command in act_commands(job_id).items() if decide(snapshot, [command], policy)[0])

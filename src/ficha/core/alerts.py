@@ -1,6 +1,6 @@
 """Alerts: what an operator should look at now, and what to do about it.
 
-They follow from a few cheap figures, and from nothing that takes longer the more jobs there are.
+They are computed from a few cheap figures: nothing read for them takes longer when there are more jobs.
 """
 
 from __future__ import annotations
@@ -31,26 +31,28 @@ AlertCode = Literal[
 Severity = Literal["warning", "critical"]
 
 STUCK_JOBS: Final = 10
-"""More stuck jobs than these are told: a few are recovered by themselves."""
+"""More stuck jobs than this raise an alert; a few are recovered without help."""
 SILENT_S: Final = 900
-"""A worker that was not heard of for so long is told."""
+"""A worker that sent no heartbeat for this long raises an alert."""
 LATE_MS: Final = 300_000
 LATE_MOST: Final = 10
-"""More webhook messages or hooks than these, due for longer than this, are told."""
+"""More than `LATE_MOST` webhook messages or hooks raise an alert if they are due for longer than `LATE_MS`."""
 RISING: Final = 10
 RISING_TIMES: Final = 2
-"""At least so many new dead letters in an hour, and so many times the mean of the hours before, are told."""
+"""New dead letters of the last hour raise an alert if they are at least `RISING`, and at least `RISING_TIMES` times the
+hourly mean of the day before."""
 SLOW_RUNS: Final = 20
 SLOW_S: Final = 10.0
 SLOW_TIMES: Final = 2
-"""A median of so many runs or more that is longer by this and by so many times than that of the day before is told."""
+"""Runs raise an alert if the median of the last hour exceeds that of the day before by at least `SLOW_S`, and is at
+least `SLOW_TIMES` times as long. Both periods need at least `SLOW_RUNS` runs."""
 FIGURES_LATE_S: Final = 120
 LONG_RUN_S: Final = 120
 USUAL_RUN_S: Final = 45
-"""For those who watch from outside (deploy/prometheus): an average run longer than the first is told, where the second
-is usual; and elsewhere one that is longer than usual by as many times."""
+"""For the alert rules of Prometheus (deploy/prometheus): an average run longer than `LONG_RUN_S` raises an alert, where
+`USUAL_RUN_S` is usual. Another rule applies the ratio of the two to the average of the day before."""
 NAMES: Final = 5
-"""How many names a sentence has."""
+"""How many names an alert's text lists."""
 
 
 class Alert(Struct, frozen=True):
@@ -72,10 +74,10 @@ class PoolLoad(Struct, frozen=True):
 
 
 class Circumstances(Struct, frozen=True):
-    """What alerts follow from.
+    """What alerts are computed from.
 
-    workers: those that have not stopped and were heard of lately. last_hour, day_before: figures of the newest hour and
-    of the 24 hours before it. figures_late_us: how long ago the oldest commit was made that is not added up.
+    workers: those that have not stopped and sent a heartbeat lately. last_hour, day_before: figures of the newest hour
+    and of the 24 hours before it. figures_late_us: the age of the oldest commit whose figures are not added up yet.
     has_gap: whether figures of the time that is shown are missing.
     """
 
@@ -93,7 +95,7 @@ class Circumstances(Struct, frozen=True):
 
 
 def alerts(seen: Circumstances) -> list[Alert]:
-    """What is to be told, the critical first."""
+    """Returns the alerts, critical ones first."""
     found = [*_pools(seen), *_workers(seen), *_jobs(seen), *_beside(seen)]
     return sorted(found, key=lambda alert: alert.severity != "critical")
 

@@ -1,4 +1,4 @@
-"""The audit log: the line that a command writes when it is given in somebody's name, and those of Ficha itself.
+"""The audit log: a line for each command that names its caller, and lines for what Ficha does by itself.
 
 Each rule says what its line contains. A line is small whatever the command holds: no payload, no result, no digest of a
 key, and texts are cut.
@@ -25,7 +25,7 @@ _TOLD: Final = ("status", "refunded", "new_balance")
 
 
 def record(ws: Workspace, actor: str, rule: Rule[Any], command: Command, outcome: Outcome, **more: str) -> None:
-    """Writes the line for a command that was not refused; `more` are details besides."""
+    """Writes the line of a command, unless the command was refused. `more` holds further details."""
     if isinstance(outcome, Refusal) or rule.audit is None:
         return
     said = rule.audit(command, outcome)

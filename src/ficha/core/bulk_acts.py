@@ -1,8 +1,8 @@
 """Bulk acts: what an operator does to one job, done to all that a search finds.
 
-The acts of a step and how far the whole act came are one decision. So whoever works on it may die at any point: the
-next one goes on where the last step that was committed ended. Each job's act is judged by the rule that judges it
-alone, and leaves its line in the audit log, in the name of the operator who asked for all of them.
+One decision does the acts of a step and stores how far the whole act came. So the process that works on it may die at
+any point: the next one continues where the last committed step ended. Each job's act is decided by the same rule as a
+single act, and writes its own line in the audit log, in the name of the operator who began the bulk act.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
 FAILURES_KEPT: Final = 100
-"""Of how many jobs that failed an act says which, and why."""
+"""How many failed jobs an act lists, each with the reason."""
 FAILURE_LENGTH: Final = 500
 _RULES: Final[dict[type[Command], Rule[Any]]] = {
     rule.command: rule for module in (cancel, dead, refunds) for rule in module.RULES
@@ -42,7 +42,7 @@ _COMMANDS: Final[dict[BulkVerb, Callable[[BulkAct, str, str], Command]]] = {
     "cancel": lambda act, job_id, new_id: CancelJob(job_id, reason=act.reason),
     "refund": lambda act, job_id, new_id: RefundJob(job_id, act.reason),
 }
-"""Each act as the command that does it to one job; what would refuse that is a failure of the job."""
+"""The command that does each act to one job. If that command is refused, the act failed for the job."""
 _UNCHANGED: Final = {
     "requeue": "it was requeued already",
     "discard": "it is not in the dead-letter list",
@@ -89,7 +89,7 @@ def hold_bulk_act(ws: Workspace, command: HoldBulkAct) -> BulkActHeld:
 
 
 def advance_bulk_act(ws: Workspace, command: AdvanceBulkAct) -> BulkActHeld:
-    """Whoever was taken for dead, or works on an act that was stopped, changes nothing and holds it no longer."""
+    """Does a step. A caller whose hold another process took over, or whose act was stopped, changes nothing."""
     act = ws.find(BulkAct, command.act_id)
     if act is None or act.state != "running" or act.holds != command.hold:
         return BulkActHeld(None)
@@ -122,7 +122,7 @@ def advance_bulk_act(ws: Workspace, command: AdvanceBulkAct) -> BulkActHeld:
 
 
 def _do(ws: Workspace, act: BulkAct, job: Job, new_id: str | None) -> BulkFailure | None:
-    """Does the act to one job; why not, if so."""
+    """Does the act to one job. Returns the failure, if the act could not be done."""
     command = _COMMANDS[act.act](act, job.id, new_id or "")
     rule = _RULES[type(command)]
     outcome: Outcome = rule.decide(ws, command)

@@ -1,6 +1,6 @@
 """Cancel: ends a job in any active state and refunds it in full. A running handler notices by losing its lease.
 
-A session of a page that ends cancels its queued jobs (see `sessions.py`).
+When the session of a page ends, its queued jobs are cancelled too (see `sessions.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .workspace import Workspace
 
 LEFT: Final = "the page was left"
 SILENT: Final = "the page was silent for too long"
-"""Why a job was cancelled, as its owner reads it."""
+"""Why the end of a session cancelled a job, as the job's owner reads it."""
 
 
 def cancel(ws: Workspace, command: CancelJob) -> Finished | Refusal:
@@ -31,7 +31,7 @@ def cancel(ws: Workspace, command: CancelJob) -> Finished | Refusal:
 
 
 def end_session(ws: Workspace, command: EndSession) -> SessionEnded:
-    """Time and places are checked here again: the page may have come back, and a worker may have taken a job."""
+    """Cancels queued jobs. Times and places are checked again: the page may be back, a worker may have taken a job."""
     session = session_of(ws, command.account_id, command.session)
     if session is None or session.ends_at > ws.now:
         return SessionEnded(changed=False)

@@ -15,11 +15,11 @@ class Checkpoints(Struct, frozen=True, gc=False):
     first: tuple[str, ...]
 
     def after(self, name: str | None) -> tuple[str, ...]:
-        """The checkpoints that may follow. After one that is not declared (any more), those of the beginning."""
+        """Returns the checkpoints that may follow. After an undeclared one, that is any that a job may begin with."""
         return self.first if name is None else self.follow.get(name, self.first)
 
     def lies_before(self, name: str, other: str) -> bool:
-        """Whether a path leads from the one to the other."""
+        """Whether a path leads from `name` to `other`."""
         seen: set[str] = set()
         ahead = [name]
         while ahead:

@@ -1,7 +1,7 @@
 """Claim: leases the best ready jobs of a worker's pools, never more than a pool's slots.
 
-Of jobs with the same content hash one is run at a time. A claim records in `contents` whose run it is; a job that finds
-another one there is parked behind it, and gets its result if it completes.
+Jobs with the same content hash run one at a time. A claim records in `contents` which one runs. A job that finds
+another job there is parked behind it, and gets its result if it completes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def claim(ws: Workspace, command: Claim) -> Claimed | Refusal:
     behind: list[str] = []
     answered: list[str] = []
     pools = _open_pools(ws, command.pools)
-    # No more jobs are looked at than were loaded for this claim alone, whatever is decided beside it.
+    # At most `limit` jobs are examined: so many were loaded for this claim, whatever else its group decides.
     for _ in range(command.limit):
         job = ws.next_ready(pools)
         if job is None:
@@ -44,7 +44,7 @@ def claim(ws: Workspace, command: Claim) -> Claimed | Refusal:
 
 
 def set_behind(ws: Workspace, job: Job, other: str) -> None:
-    """Makes a ready or parked job wait for an equal one, for as long as a run of either may take."""
+    """Parks a ready or parked job behind an equal one, for at most the time limit of a run."""
     place = job.place
     assert isinstance(place, Ready | Parked), f"job {job.id} does not wait"
     ws.put_job(replace(job, place=Parked(place.rank, ws.now + job.spec.timeout_ms * MILLISECOND, other)))

@@ -1,9 +1,9 @@
 """The slots of a cron expression: the instants at which a schedule fires, by the clock of a time zone.
 
 The rules for daylight saving are those of Debian's cron, which the library `cronsim` follows. A schedule at fixed times
-(neither minute nor hour begins with `*`) fires once for each of its times: one that the clock skips in spring comes at
-the first minute after the gap, and one that the clock shows twice in autumn comes the first time only. A schedule with
-`*` in its minute or hour goes by the time that passes: it has no slots in the gap, and has those of the repeated hour
+(neither minute nor hour begins with `*`) fires once for each of its times: a time that the clock skips in spring fires
+at the first minute after the gap, and a time that the clock shows twice in autumn fires the first time only. A schedule
+with `*` in its minute or hour follows elapsed time: it has no slots in the gap, and the slots of the repeated hour
 twice.
 """
 
@@ -22,7 +22,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 _LONGEST_FOLD: Final = timedelta(hours=4)
 """No clock is put back further than this."""
 _SOME_DAY: Final = 1_704_067_200_000_000
-"""2024-01-01, a leap year: an expression that never comes is told apart from here on."""
+"""2024-01-01, in a leap year: where the search starts that finds out whether an expression ever has a slot."""
 _FIELDS: Final = ("minute", "hour", "day-of-month", "month", "day-of-week")
 NICKNAMES: Final = {
     "@hourly": "0 * * * *",
@@ -34,7 +34,7 @@ NICKNAMES: Final = {
 
 
 def cron_problem(expression: object, tz: object) -> str | None:
-    """Why there are no such slots, if so."""
+    """Returns what is wrong with a cron expression or its time zone; None if nothing is."""
     if not isinstance(expression, str) or len(expression) > 255:
         return f"a cron expression is text such as '0 9 * * 1-5', not {expression!r}"
     if (problem := zone_problem(tz)) is not None:
@@ -57,7 +57,7 @@ def cron_problem(expression: object, tz: object) -> str | None:
 
 
 def zone_problem(tz: object) -> str | None:
-    """Why there is no such time zone, if so."""
+    """Returns why a time zone cannot be used; None if it can."""
     try:
         if not isinstance(tz, str):
             raise ValueError(tz)
@@ -76,10 +76,10 @@ def next_slot(expression: str, tz: str, after: int) -> int | None:
 
 
 def last_slots(expression: str, tz: str, after: int, until: int, most: int) -> list[int]:
-    """The newest slots after one instant and up to another, oldest first; at most so many."""
+    """Returns the newest slots after one instant and up to another: at most `most` of them, oldest first."""
     found: list[int] = []
-    # Looked for backwards, so that a year of minutes costs no more than a day. A clock that was put back shows times
-    # again: it is started beyond them, and what lies beyond the end is left out.
+    # The search goes backwards, so that a year of minutes costs no more than a day. A clock that was put back repeats
+    # local times, so the search starts behind any repetition, and slots after `until` are left out.
     for slot in _slots(expression, tz, until + _LONGEST_FOLD // _MICROSECOND, reverse=True):
         if slot <= after or len(found) == most:
             break
@@ -102,6 +102,6 @@ def _slots(expression: str, tz: str, start: int, *, reverse: bool = False) -> It
     begin = local_time(start, tz)
     for slot in CronSim(NICKNAMES.get(expression, expression), begin, reverse=reverse):
         at = (slot - _EPOCH) // _MICROSECOND
-        # What the clock shows for the second time is taken for the first time, which may lie before the start.
+        # A local time that the clock shows twice is read as its first occurrence, which may lie before the start.
         if at < start if reverse else at > start:
             yield at

@@ -35,7 +35,7 @@ def requeue(ws: Workspace, command: Requeue) -> Submitted | Refusal:
 
 
 def resubmit(ws: Workspace, command: Resubmit) -> Submitted | Refusal:
-    """A user's act: it is bound as a submit of the same job would be now, by the tool, the plan and the balance."""
+    """A user's act: the tool, the plan and the balance limit it as they would limit a submit of the same job now."""
     job = ws.job(command.job_id)
     if job is None or job.account_id != command.account_id:
         return no_job(command.job_id)
@@ -68,7 +68,7 @@ def _not_dead(job: Job) -> Refusal:
 
 
 def _run_again(ws: Workspace, job: Job, new_id: str, account: Account, priority: int) -> Submitted:
-    """Takes the job off the dead-letter list and does its work as a new job; `account` has counted that."""
+    """Takes the job off the dead-letter list and submits its work as a new job, which `account` counts already."""
     job = replace(job, dead_at=None, events=job.events + 1)
     ws.put_job(job)
     ws.add_event(job, "requeued", as_job=new_id)

@@ -1,8 +1,8 @@
-"""Erasure: all that an account's owner gave or got goes, and the lines of the ledger stay, without their reasons.
+"""Erasure: removes all that an account's owner gave or got. The lines of the ledger stay, without their reasons.
 
-It begins with the account being closed, which no later act undoes: nothing new comes while the rest is removed, step by
-step. Every step can be repeated, so that whoever erases may die at any point. Its jobs are removed by `retention.py`,
-its files by `files.py`.
+The first step closes the account, which no later act undoes: nothing new arrives while the rest is removed, step by
+step. Every step can be repeated, so the process that erases may die at any point. `retention.py` removes the account's
+jobs, and `files.py` its files.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
 ERASED: Final = "erased"
-"""The name of an API key of an account that was erased."""
+"""The name that the API keys of an erased account get."""
 
 
 def close_account(ws: Workspace, command: CloseAccount) -> ClosedAccount | Refusal:
-    """Keys that were made since they were looked for are named by the next try."""
+    """Closes the account, and revokes the keys named. Keys made after the query for them are named by the next try."""
     account = ws.account(command.account_id)
     if account is None:
         return no_account(command.account_id)

@@ -1,4 +1,4 @@
-"""Errors of one kind: texts that differ only in numbers and ids are one."""
+"""Kinds of errors: texts that differ only in numbers and ids are of one kind."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def error_kind(error: str) -> str:
 def error_reason(error: str | None) -> str:
     """The reason of an error: the kind of its first line, cut to a length."""
     line = (error or "").strip().partition("\n")[0]
-    # What is cut away must not decide where an id ends.
+    # Ids are replaced before the final cut: a cut inside an id would leave a part that is not recognised.
     return error_kind(line[: 4 * REASON_LENGTH])[:REASON_LENGTH].strip() or NO_REASON

@@ -1,10 +1,10 @@
 """Figures: what each commit did to jobs and credits, and how that is added up by minute, by hour and over all time.
 
 The figures of a commit follow from the rows that it changes, and are stored in the row of `commits` that it writes
-anyway. Each is the difference of a number before and after the commit, so figures can be added in any order, and all
-of them together say what the jobs and the ledger say. Nothing has to look at jobs again.
+anyway. Each is the difference of a number before and after the commit, so figures can be added in any order, and their
+sum agrees with the jobs and the ledger. No query has to read the jobs again.
 
-The sum of all time is a rollup of its own, `TOTAL`, which is never deleted: what only rises in it feeds counters.
+The sum of all time is a rollup of its own, `TOTAL`, which is never deleted. Its numbers that only rise feed counters.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ STEPS: Final[dict[Level, int]] = {"minute": 60 * SECOND, "hour": HOUR}
 TOTAL: Final = "total"
 """The key of the one rollup of all time."""
 MOST_SERIES: Final = 500
-"""How many combinations of plan, tool and pool are counted apart; later ones count together as `other`."""
+"""How many combinations of plan, tool and pool are counted separately; later ones count together as `other`."""
 MOST_REASONS: Final = 20
 """How many reasons of failures one rollup has; later ones count together as `other`."""
 MOST_LEFT_OUT: Final = 1_000
-"""How many numbers of commits may be left out to be counted later; beyond it the oldest are given up."""
+"""How many commit numbers may be left out, to be counted later; beyond that the oldest are dropped."""
 _FINEST: Final = 10
 _PARTS: Final = 4
 _LONGEST: Final = (1 << 32) - 1
@@ -140,7 +140,7 @@ def duration_bucket(duration_us: int) -> int:
 
 
 def bucket_bounds(bucket: int) -> tuple[int, int]:
-    """From where to where the durations of a bucket reach, in microseconds."""
+    """Returns the lower and the upper bound of a bucket's durations, in microseconds."""
     doublings = max(0, (bucket >> _PARTS) - 1)
     units = bucket - (doublings << _PARTS)
     return units << doublings + _FINEST, units + 1 << doublings + _FINEST
@@ -214,7 +214,7 @@ def _add_buckets(into: dict[int, int], more: dict[int, int]) -> None:
 
 
 def rollup_key(level: Level, begins_at: int) -> str:
-    """Keys of one level are in the order of time."""
+    """Returns the key of a rollup. The keys of one level sort by time."""
     return f"{level} {begins_at // STEPS[level]:012d}"
 
 
@@ -257,7 +257,7 @@ def _cursor(ws: Workspace) -> FigureCursor:
 
 
 def _known(cursor: FigureCursor, parts: Iterable[tuple[int, Figures]]) -> frozenset[Series]:
-    """The series that are counted apart: those that were so far, and new ones while there is room."""
+    """Returns the series that are counted separately: those that are already, and new ones while there is room."""
     known = dict.fromkeys((one.plan, one.tool, one.pool) for one in cursor.waiting)
     for _, figures in parts:
         for one in figures.counts:
@@ -276,8 +276,8 @@ def _add_to_rollups(ws: Workspace, at: int, figures: Figures, known: frozenset[S
 
 
 def _add_to_total(ws: Workspace, command: FoldFigures, known: frozenset[Series]) -> None:
-    """Adds to the sum of all time what counters are made of. It has no reasons of failures, and its times are measures;
-    its ready and parked jobs are not corrected, so nobody reads them."""
+    """Adds what counters need to the sum of all time. That sum has no reasons of failures, and its durations are in the
+    measures. Its numbers of ready and parked jobs are not corrected, so nobody reads them."""
     if not command.figures and command.measures is None:
         return
     found = ws.find(Rollup, TOTAL)
@@ -299,7 +299,8 @@ def _waiting(cursor: FigureCursor, parts: list[Figures], known: frozenset[Series
 
 
 def correct_queue(ws: Workspace, command: CorrectQueue) -> Folded:
-    """Takes over how many jobs wait. What differs counts as if it had come now, so charts end where the queue is."""
+    """Takes over an exact count of the waiting jobs. The difference is added at the time of that count, so that charts
+    end at the real queue."""
     cursor = _cursor(ws)
     if cursor.turn != command.turn:
         return Folded(cursor, changed=False)
@@ -316,7 +317,7 @@ def correct_queue(ws: Workspace, command: CorrectQueue) -> Folded:
 
 
 def forget_rollups(ws: Workspace, command: ForgetRollups) -> Forgotten:
-    """Deletes those that are older than they are kept."""
+    """Deletes those of the named rollups that are older than figures are kept."""
     old = [found for key in command.keys if (found := ws.find(Rollup, key)) is not None and _is_over(ws, found)]
     for rollup in old:
         ws.remove(rollup)

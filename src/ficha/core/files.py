@@ -1,8 +1,8 @@
-"""Files: how many and how large an account's may be, which jobs take them, and when they go.
+"""Files: how many and how large an account's files may be, which jobs take them, and when they are removed.
 
-The bytes lie in the file storage. Room for them is taken before they come, so that uploads side by side never exceed a
-limit together; a file that is `removed` stays in the table until its bytes are deleted. All changes of a file are made
-under its account's lock.
+The bytes are in the file storage. Room for them is set aside before they arrive, so that concurrent uploads never
+exceed a limit together. A `removed` file stays in the table until its bytes are deleted. Every change of a file, except
+the deletion of its row, is made under its account's lock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .workspace import Workspace
 
 
 def begin_file(ws: Workspace, command: BeginFile) -> FileChanged | Refusal:
-    """Takes the room for a file. What a job makes was paid for: only uploads are bound by the plan."""
+    """Sets room aside for a file. The plan limits only uploads: what a job makes was paid for."""
     account = ws.account(command.account_id)
     if account is None:
         return no_account(command.account_id)
@@ -47,7 +47,7 @@ def begin_file(ws: Workspace, command: BeginFile) -> FileChanged | Refusal:
         return FileChanged(known, changed=False)
     expires_at = ws.now + ws.policy.upload_ms * MILLISECOND
     if known is not None and known.state == "uploading" and known.expires_at is not None:
-        # The time tells attempts apart, so no two have the same.
+        # This time identifies the attempt, so no two attempts may have the same.
         expires_at = max(expires_at, known.expires_at + 1)
     file = File(
         command.file_id,
@@ -55,7 +55,7 @@ def begin_file(ws: Workspace, command: BeginFile) -> FileChanged | Refusal:
         command.name,
         "uploading",
         "input" if command.run is None else "result",
-        # The bytes of a second attempt take the place of those of the first, which are known by this time too.
+        # This time is part of the storage key, so a second attempt overwrites the bytes of the first.
         ws.now if known is None else known.created_at,
         expires_at,
         size=_room(ws, command, bounds),
@@ -100,10 +100,10 @@ def remove_file(ws: Workspace, command: RemoveFile) -> FileChanged | Refusal:
     if file is None or file.account_id != command.account_id:
         return no_file(command.file_id)
     if file.state == "removed" or (file.state == "stored" and command.aborts):
-        # Whoever gives up a copy must not take away what another one has stored meanwhile.
+        # An attempt that gives up must not remove a file that another attempt has stored meanwhile.
         return FileChanged(file, changed=False)
     if file.state == "uploading" and command.expires_at is not None and _has_others(ws, file, command.expires_at):
-        # Nor what another one may still be sending to the same place. What nobody stores goes when its time is over.
+        # Nor a file whose bytes another attempt may still be sending. If no attempt stores it, it expires.
         return FileChanged(file, changed=False)
     if file.state == "uploading" and not command.aborts:
         return Refusal(
@@ -115,13 +115,14 @@ def remove_file(ws: Workspace, command: RemoveFile) -> FileChanged | Refusal:
 
 
 def _has_others(ws: Workspace, file: File, expires_at: int) -> bool:
-    """Whether a file was begun by others than the attempt of this time: the first attempt's follows from the file's."""
+    """Whether an attempt other than that of this time has begun the file. The first attempt's time follows from the
+    creation of the file, so another time means a second attempt."""
     return not expires_at == file.expires_at == file.created_at + ws.policy.upload_ms * MILLISECOND
 
 
 def expire_file(ws: Workspace, command: ExpireFile) -> Forgotten:
     """Removes a file whose time is over: an upload that died, an input that no job took, a result of a job that did not
-    complete. A result of a job that did, or that another job took, is kept until somebody removes it."""
+    complete. A result of a completed job, or one that another job took, is kept until somebody removes it."""
     file = ws.find(File, command.file_id)
     if (
         file is None
@@ -154,7 +155,7 @@ def forget_file(ws: Workspace, command: ForgetFile) -> Forgotten:
 
 
 def refuse_files(ws: Workspace, account_id: str, jobs: tuple[NewJob, ...]) -> Refusal | None:
-    """The refusal, if one of the files that the jobs are to take is not the account's own and stored."""
+    """Returns the refusal, if a file that the jobs name is not the account's own, or not stored."""
     for job in jobs:
         for file_id in job.files:
             file = ws.find(File, file_id)
@@ -185,7 +186,7 @@ def take_files(ws: Workspace, job: NewJob) -> None:
 
 
 def _refuse_run(ws: Workspace, run: FileRun | None, account_id: str) -> Refusal | None:
-    """The refusal, if a result does not come from the run that the job is in now."""
+    """Returns the refusal, if a result does not come from the job's current run."""
     if run is None:
         return None
     job = ws.job(run.job_id)
@@ -235,13 +236,13 @@ def _refuse_room(ws: Workspace, command: BeginFile, plan: Plan | None) -> Refusa
 
 
 def _largest(ws: Workspace, plan: Plan | None) -> int:
-    """The largest that one file may be."""
+    """Returns how many bytes one file may have at most."""
     limit = None if plan is None else plan.file_bytes
     return ws.policy.file_bytes if limit is None else min(limit, ws.policy.file_bytes)
 
 
 def _room(ws: Workspace, command: BeginFile, plan: Plan | None) -> int:
-    """The most bytes that the file may have: what was asked for, if the limits leave so much."""
+    """Returns how many bytes the file may have: as many as were asked for, or as the limits leave."""
     room = _largest(ws, plan)
     if command.most is not None:
         room = min(room, command.most)
@@ -251,7 +252,7 @@ def _room(ws: Workspace, command: BeginFile, plan: Plan | None) -> int:
 
 
 def _refuse_again(known: File, command: BeginFile) -> Refusal | None:
-    """The refusal, if the id is taken: only the copy of a provider's result is begun more than once."""
+    """Returns the refusal, if the id is taken: only the copy of a provider's result may begin more than once."""
     run = command.run
     is_copy = run is not None and run.epoch is None
     if run is None or not is_copy or (known.account_id, known.job_id) != (command.account_id, run.job_id):
@@ -263,7 +264,7 @@ def _refuse_again(known: File, command: BeginFile) -> Refusal | None:
 
 
 def removed(ws: Workspace, file: File) -> File:
-    """The file, as it is until its bytes are deleted."""
+    """Marks a file as removed and returns it. Its row stays until its bytes are deleted."""
     file = replace(file, state="removed", expires_at=ws.now)
     _put(ws, file)
     return file
@@ -274,7 +275,7 @@ def _usage(ws: Workspace, account_id: str) -> FileUsage:
 
 
 def _put(ws: Workspace, file: File) -> None:
-    """Sets the file's new value, and counts what its account has."""
+    """Sets the file's new value, and updates its account's usage."""
     before = ws.find(File, file.id)
     used = _usage(ws, file.account_id)
     files, size = used.files + _counts(file) - _counts(before), used.size + _bytes(file) - _bytes(before)

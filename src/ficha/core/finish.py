@@ -44,7 +44,7 @@ def finish(ws: Workspace, command: Finish) -> Finished | Refusal:
         _keep_late_word(ws, job, command.ending)
         return lease_lost(job, command.epoch)
     if (cost := _cost_of(command.ending)) is not None:
-        # Of the runs of a job each may have cost something.
+        # Each run of a job may have cost something, so the costs add up.
         job = replace(job, provider_cost=min((job.provider_cost or 0) + cost, MAX_PROVIDER_COST * MILLION))
     match command.ending:
         case Completed():
@@ -77,10 +77,9 @@ def _cost_of(ending: Ending) -> int | None:
 
 
 def _keep_late_word(ws: Workspace, job: Job, ending: Ending) -> None:
-    """A finish that arrives too late changes nothing, except that what the provider took is known from then on, if
-    nobody has said so before. The first one is kept in the job's history, cut to a limit, and those after it are only
-    counted: however often a worker says it, a job stores no more of it. Of a job whose work was removed nothing is kept
-    again."""
+    """Records a finish that arrived too late. It changes nothing, except that it sets the provider's cost if that was
+    unknown. The first late finish is kept in the job's history, cut to a limit. Later ones are only counted, so a
+    worker that repeats itself fills no table. If the job's work was removed, none is kept."""
     cost = _cost_of(ending) if job.provider_cost is None else job.provider_cost
     job = replace(job, late_finishes=job.late_finishes + 1, provider_cost=cost)
     if job.late_finishes > 1 or job.removed_at is not None:
@@ -100,13 +99,13 @@ def _keep_late_word(ws: Workspace, job: Job, ending: Ending) -> None:
 
 
 def _cut(text: str, most: int) -> str:
-    """The text, in at most so many bytes; if it is longer, it ends with "…"."""
+    """Returns the text in at most `most` bytes; a longer one is cut and ends with "…"."""
     encoded = text.encode()
     return text if len(encoded) <= most else encoded[: max(0, most - 3)].decode("utf-8", "ignore") + "…"
 
 
 def unchanged(ws: Workspace, job: Job) -> Finished:
-    """The answer to a finish of a job that has ended."""
+    """Returns the outcome of a finish that changed nothing."""
     return Finished(job, changed=False, refunded=job.refunded, new_balance=ws.owner(job).balance)
 
 
@@ -131,7 +130,7 @@ def _complete(ws: Workspace, job: Job, ending: Completed) -> Finished:
 
 
 def reuse(ws: Workspace, job: Job, result: str) -> Finished:
-    """Ends a waiting job with the result of an equal one, and gives everything back."""
+    """Ends a waiting job with the result of an equal one, and refunds it in full."""
     job = states.reused(job, ws.now)
     ws.put_job(job)
     ws.put_result(job.id, result)
@@ -168,7 +167,7 @@ def cancel_now(ws: Workspace, job: Job, reason: str | None) -> Finished:
 
 
 def tell_provider(ws: Workspace, job: Job) -> None:
-    """Of a job that its provider has, and that ends without it: somebody tells the provider."""
+    """Adds the hook that cancels the work at the provider, for a job that ends while its provider has it."""
     if isinstance(job.place, Awaiting) and job.spec.tool in ws.policy.provider_tools:
         ws.put_hook(PendingHook(TELL_PROVIDER, job.id, ws.now))
 
@@ -220,7 +219,7 @@ def take_back(ws: Workspace, job: Job, reason: str, *, lost: bool) -> Finished:
 
 
 def _if_any(**told: str | None) -> dict[str, str]:
-    """Those that are there: an event's data has no empty ones."""
+    """Returns the fields that are not None: an event's data has no empty fields."""
     return {name: text for name, text in told.items() if text is not None}
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from .records import Event, Job
 
 QUOTING: Final = ("callback", "late", "log")
-"""The events that quote what a job was given or made. They lose their data when its owner removes the work."""
+"""The events that quote what a job was given or made. They lose their data when the job's work is removed."""
 
 
 def is_ordinary(event: Event) -> bool:
@@ -53,7 +53,7 @@ def history_page(job: Job, rows: Sequence[Event], rows_before: int, after: int, 
     told = list(told_by_row(job))[after - rows_before :]
     kept = {row.number: row for row in rows if row.number <= last}
     missing = last - after - len(kept)
-    # A partial result is a stored event; then one derived event, the completion, is too many.
+    # A completion with a partial delivery is a stored event; then the derived completion is one too many.
     left = len(told) - missing
     is_whole = left >= 0 and (last < job.events or left <= (job.status == "completed"))
     assert is_whole, f"job {job.id} counts {job.events} events, its history has others"

@@ -1,7 +1,7 @@
 """Hooks: what an application wants to be run once for each job that ended.
 
-That a hook is owed is decided with the job's end, in `Workspace`, whatever ended the job. Here is who runs it, and
-until when: a run that says nothing is taken for dead, and another one begins.
+`Workspace` adds a pending hook in the decision that ends the job, whatever ended it. The rules here decide who runs the
+hook, and until when: a run that does not end in its time counts as dead, and another one may begin.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def overfull_pools(state: State) -> list[str]:
 def uncounted_runs(state: State) -> list[str]:
     """Workers whose tallies do not agree with the jobs that they hold: every run that began has ended or is running.
 
-    Runs that a release before the tallies began or ended are not counted, so on a live database this may be so.
+    A release without tallies did not count the runs that it began or ended, so a live database may have such workers.
     """
     open_runs: Counter[str] = Counter()
     for tally in state.tallies.values():
@@ -182,8 +182,8 @@ def _jobs(state: State) -> Iterator[str]:
 
 
 def _left(state: State, moved: dict[str, Counter[str]]) -> Iterator[str]:
-    """Jobs that the ledger names and that are not there have left: an account has no more of them than it submitted,
-    and none of them got back more than it was charged."""
+    """Checks jobs that the ledger names and that have no row any more: together with the other jobs of the account they
+    are no more than it submitted, and none of them got back more than it was charged."""
     there = Counter(job.account_id for job in state.jobs.values())
     missing: dict[str, dict[str, Entry]] = defaultdict(dict)
     for entry in state.entries:
@@ -199,7 +199,7 @@ def _left(state: State, moved: dict[str, Counter[str]]) -> Iterator[str]:
 
 
 def _removed(job: Job, state: State) -> Iterator[str]:
-    """Texts are there only where they were read."""
+    """Checks a job whose work was removed. A text that was not loaded counts as removed."""
     if job.status not in FINAL:
         yield f"job {job.id} is {job.status} but was removed from the library"
     if any(texts.get(job.id, EMPTY) != EMPTY for texts in (state.payloads, state.results)):
@@ -220,7 +220,7 @@ def _money(job: Job, moved: Counter[str]) -> Iterator[str]:
 
 
 def _contents(state: State) -> Iterator[str]:
-    """Of equal jobs one is held at a time, and its content says which."""
+    """Checks that of equal jobs one is held at a time, and that their content names it."""
     for job in state.jobs.values():
         if job.spec.content_hash is not None and isinstance(job.place, HELD):
             content = state.contents.get((job.spec.tool, job.spec.content_hash))
@@ -259,13 +259,13 @@ def _api_keys(state: State) -> Iterator[str]:
 def _hooks(state: State) -> Iterator[str]:
     for hook in state.hooks.values():
         job = state.jobs.get(hook.job_id)
-        # That credits are low is told when the job is charged.
+        # The hook for low credits is added when the job is charged, before it ends.
         if job is None or (job.place is not None and hook.name != CREDITS_LOW_HOOK):
             yield f"the hook {hook.name} is to be run for job {hook.job_id}, which has not ended"
 
 
 def _files(state: State) -> Iterator[str]:
-    """An account's usage is that of its files, and every file is whole, and belongs to somebody."""
+    """Checks that an account's usage is the sum of its files, and that every file is whole and has an account."""
     counted: dict[str, Counter[str]] = defaultdict(Counter)
     for file in state.of(File).values():
         if file.account_id not in state.accounts:
@@ -291,7 +291,7 @@ def _files(state: State) -> Iterator[str]:
 
 
 def _sessions(state: State) -> Iterator[str]:
-    """Sessions are found by the time of the first that ends."""
+    """Checks `next_at`, by which queries find the sessions that end."""
     for known in state.of(PageSessions).values():
         if known.account_id not in state.accounts:
             yield f"there are sessions of account {known.account_id}, which does not exist"
@@ -316,7 +316,8 @@ _STATUS_AFTER: dict[str, Status] = {
 
 
 def _histories(state: State) -> Iterator[str]:
-    """Every history is complete and follows the transition table, epochs rise, and it ends with the job's status."""
+    """Checks that every history is complete, follows the transition table with rising epochs, and ends with the job's
+    status."""
     status: dict[str, Status] = {}
     epochs: dict[str, int] = {}
     numbers: dict[str, int] = {}

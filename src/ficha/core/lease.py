@@ -91,8 +91,8 @@ def note(ws: Workspace, command: Note) -> Held | Refusal:
 
 
 def told(ws: Workspace, job: Job, kind: str, **data: Any) -> Job:
-    """The job with one event more, from its handler. Beyond the limit there is none: a handler that reports without
-    end fills no table, and its job goes on."""
+    """Adds an event of the handler to the job's history, and returns the job. Beyond the limit it adds none, and the
+    job goes on: a handler that reports without end fills no table."""
     if job.events >= ws.policy.job_events:
         return job
     job = replace(job, events=job.events + 1)

@@ -51,7 +51,7 @@ def charge(ws: Workspace, account: Account, job: Job) -> Account:
     if cost == 0:
         return account
     low = None if ws.policy.webhooks is None else ws.policy.webhooks.low_credits
-    # Only the charge that crosses the threshold: those after it begin below.
+    # Only the charge that crosses the threshold sends a message: later ones begin below it.
     if low is not None and account.balance >= low > account.balance - cost:
         ws.put_hook(PendingHook(CREDITS_LOW_HOOK, job.id, ws.now))
     return _entered(ws, charged(account, cost, ws.now), "charge", -cost, job.id, _described(job))

@@ -1,6 +1,7 @@
 """The library: an account's completed work. Its owner can remove a piece of it; the ledger and the job's row stay.
 
-All of a job's text is emptied at once. Of its files the rows are marked as removed, and their bytes deleted soon after.
+All of a job's texts are emptied at once. The rows of its files are marked as removed, and the bytes are deleted soon
+after.
 """
 
 from __future__ import annotations

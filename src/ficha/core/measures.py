@@ -1,8 +1,8 @@
 """Measures: how long jobs waited and ran, how providers answered, how large batches are; for counters that only rise.
 
 They are part of the figures of a commit (`figures.py`), and are added up once, over all time, by the same fold. Nothing
-is ever taken off: what Prometheus reads must not go down, whatever is deleted and whoever starts anew. A bound of a
-histogram is stored with its count, so that a later release may add bounds.
+is ever subtracted: a counter that Prometheus reads must not fall, whatever is deleted and whichever process restarts.
+Each count of a histogram is stored with its bound, so that a later release may add bounds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CallOutcome = Literal["answered", "failed", "abandoned"]
 """What became of a request to a provider: it was answered, the provider failed, or its caller was cancelled."""
 
 OTHER: Final = "other"
-"""What a name counts as that is not counted apart."""
+"""The name under which everything counts that is not counted under its own."""
 DURATIONS_MS: Final = (
     *(50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 45_000),
     *(120_000, 300_000, 600_000, 1_800_000, 3_600_000, 14_400_000, 86_400_000),
@@ -29,9 +29,9 @@ DURATIONS_MS: Final = (
 SIZES: Final = (1, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000)
 """The bounds of the sizes of batches."""
 BEYOND: Final = 0
-"""Stands for the bound of what is larger than the last."""
+"""Stands for the bound of numbers above the last bound."""
 MOST_PROVIDERS: Final = 100
-"""How many providers are counted apart."""
+"""How many providers are counted separately."""
 
 
 class EndedCall(Struct, frozen=True, gc=False):
@@ -43,7 +43,7 @@ class EndedCall(Struct, frozen=True, gc=False):
 
 
 class Gathered:
-    """Histograms by name, while numbers are added."""
+    """Collects numbers in histograms, by name."""
 
     __slots__ = ("_bounds", "_buckets", "_sums")
 
@@ -63,7 +63,7 @@ class Gathered:
         buckets[bound] = buckets.get(bound, 0) + 1
 
     def add_time(self, name: str, duration_us: int) -> None:
-        """Durations count in milliseconds, rounded up; a clock that was set back makes none negative."""
+        """Adds a duration in milliseconds, rounded up. A negative one, after a clock was set back, counts as 0."""
         self.add(name, max(0, -(-duration_us // MILLISECOND)))
 
     def add_all(self, name: str, more: Histogram) -> None:
@@ -102,8 +102,8 @@ _NOTHING: Final = Measures()
 def all_measures(
     parts: Iterable[Measures | None], plans: Collection[str] | None = None, tools: Collection[str] | None = None
 ) -> Measures | None:
-    """The sum; None if there is nothing. With `plans` and `tools`, others count together, and so do providers beyond
-    the limit: those that come first are counted apart."""
+    """Returns the sum of measures; None if there is nothing. With `plans` and `tools`, all others count as `other`, and
+    so do providers after the first `MOST_PROVIDERS`."""
     waits, runs, sizes, latencies = Gathered(), Gathered(), Gathered(SIZES), Gathered()
     outcomes: dict[str, dict[str, int]] = {}
     taken = 0

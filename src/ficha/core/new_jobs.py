@@ -17,7 +17,7 @@ from .workspace import Workspace
 
 
 def counted(account: Account, jobs: int, latest_job: str | None, now: int) -> Account:
-    """The account with so many submits more."""
+    """Returns the account after it submitted `jobs` more jobs."""
     hour = hour_of(now)
     return replace(
         account,
@@ -51,8 +51,8 @@ def new_job(
     *,
     is_served: bool,
 ) -> Job:
-    """The job as it is created. behind: see `aged_rank`. is_served: an earlier result answers it, so that it ends at
-    once."""
+    """Returns the job as it is created. behind: see `aged_rank`. is_served: an earlier result answers the job, so it
+    ends at once."""
     job = Job(
         new.id,
         account.id,

@@ -30,7 +30,7 @@ from .records import (
 )
 
 Removal = Literal["job", "result", "payload"]
-"""What leaves by its age: the job with all that belongs to it; its result, with its payload; its payload alone."""
+"""What is removed by its age: a job with all that belongs to it; its result, with its payload; its payload alone."""
 
 
 class Refusal(Struct, frozen=True, gc=False):
@@ -52,7 +52,7 @@ class AccountChanged(Struct, frozen=True, gc=False):
     repeated: bool = False
     """The key was used before, or the account was open already: nothing was changed now."""
     entry: int | None = None
-    """The number of the ledger line that was written; for a key that was used before, then."""
+    """The number of the ledger line that was written, now or when the key was first used."""
 
 
 class Recounted(Struct, frozen=True, gc=False):
@@ -92,15 +92,15 @@ class Submitted(Struct, frozen=True, gc=False):
     rate: Rate | None = None
     """None where the plan has no such limit."""
     left_out: int = 0
-    """Jobs that were not created, of a submit that goes as far as the credits do."""
+    """How many jobs a submit with `as_far_as_credits` did not create."""
     refusal: Refusal | None = None
-    """Why the first of them was not."""
+    """Why not all jobs could be created, for such a submit."""
 
 
 class SubmitPreview(Struct, frozen=True, gc=False):
     """What a submit would lead to; nothing was changed.
 
-    first: its first job, as it would be created; None where none was described.
+    first: the first job as it would be created; None for a repeat, or if no job was described.
     """
 
     first: Job | None
@@ -126,9 +126,9 @@ class ClaimedJob(Struct, frozen=True, gc=False):
 class Claimed(Struct, frozen=True, gc=False):
     leases: tuple[ClaimedJob, ...]
     behind: tuple[str, ...] = ()
-    """Jobs that were looked at and not leased, because an equal one is being run or has its result."""
+    """Jobs that were parked and not leased, because an equal one is being run or has its result."""
     answered: tuple[str, ...] = ()
-    """Those of them for which there is a result: `Recover` completes them."""
+    """Those of `behind` for which there is a result: `Recover` completes them."""
 
 
 class Held(Struct, frozen=True, gc=False):
@@ -222,13 +222,13 @@ class HookHeld(Struct, frozen=True, gc=False):
 
 
 class HookEnded(Struct, frozen=True, gc=False):
-    """Whether the word about a hook's run counted: a later run, or nobody any more, may hold it."""
+    """Whether the end of a hook's run counted. It does not if a later run holds the hook, or the hook has ended."""
 
     changed: bool
 
 
 class TurnTaken(Struct, frozen=True, gc=False):
-    """The turn is reserved. The caller waits so long, then sends its request."""
+    """The turn is reserved. The caller waits for `wait_ms`, then sends its request."""
 
     turn_id: str
     wait_ms: int
@@ -250,31 +250,31 @@ class BreakerChanged(Struct, frozen=True, gc=False):
 
 
 class FileChanged(Struct, frozen=True, gc=False):
-    """The file as it is now. `changed` is False where it was so before: it is stored, or removed, already."""
+    """The file as it is now. `changed` is False if it was stored, or removed, already."""
 
     file: File
     changed: bool = True
 
 
 class CallbackNoted(Struct, frozen=True, gc=False):
-    """Whether a call-back leads to a question to its provider: it may be of another run, or of a job that ended."""
+    """Whether a call-back causes a poll of its provider. It does not if it is about another run or an ended job."""
 
     job_id: str
     asks: bool
     spec: JobSpec
     status: Status
     epoch: int
-    """The job's, for the log and the trace."""
+    """The job's, as are `spec` and `status`: for the log and the trace."""
 
 
 class PollHeld(Struct, frozen=True, gc=False):
-    """The job as it is held now; None if its provider need not be asked, or somebody else asks."""
+    """The job as it is held now; None if no poll of its provider is due, or another process holds it."""
 
     job: Job | None
 
 
 class PollEnded(Struct, frozen=True, gc=False):
-    """When the provider is asked again; None if nobody waits for it any more."""
+    """When the provider is polled next; None if the job no longer waits for it."""
 
     poll_at: int | None
 
@@ -288,10 +288,10 @@ class WorkRemoved(Struct, frozen=True, gc=False):
 
 
 class Pruned(Struct, frozen=True, gc=False):
-    """What was removed of each job that was due, the files that went with it, and how many batches; not `changed` where
-    the account has submitted more since it was looked for.
+    """What was removed of each job that was due, the files removed with it, and how many batches. Not `changed` if the
+    account has submitted more since the query for its batches.
 
-    kept: jobs that are not due yet, and are looked at again.
+    kept: how many jobs are not due yet and have a time to be checked again.
     """
 
     removals: dict[str, Removal]
@@ -316,7 +316,7 @@ class ClosedAccount(Struct, frozen=True, gc=False):
 
 
 class RowsErased(Struct, frozen=True, gc=False):
-    """How many rows were removed, and ledger lines that lost their reason."""
+    """How many rows were removed, counting the ledger lines that lost their reason."""
 
     rows: int
     changed: bool = True
@@ -330,7 +330,7 @@ class EndpointChanged(Struct, frozen=True, gc=False):
 
 
 class DeliveryChanged(Struct, frozen=True, gc=False):
-    """A message that is to be sent; not `changed` where that was so already."""
+    """A message that is to be sent; not `changed` where it was to be sent already."""
 
     delivery: Delivery
     changed: bool = True
@@ -351,7 +351,7 @@ class DeliveryHeld(Struct, frozen=True, gc=False):
 
 
 class DeliveryEnded(Struct, frozen=True, gc=False):
-    """Whether the word about an attempt counted, and whether it disabled the endpoint."""
+    """Whether the end of an attempt counted, and whether it disabled the endpoint."""
 
     changed: bool = True
     disabled: bool = False
@@ -365,7 +365,7 @@ class BulkActChanged(Struct, frozen=True, gc=False):
 
 
 class BulkActHeld(Struct, frozen=True, gc=False):
-    """The bulk act as it is after a step; None if it is not held any more, or was not to be had."""
+    """The bulk act as it is now; None if the caller no longer holds it, or could not hold it."""
 
     act: BulkAct | None
 
@@ -379,7 +379,7 @@ class SessionChanged(Struct, frozen=True, gc=False):
 
 
 class SessionHeard(Struct, frozen=True, gc=False):
-    """Whether the session is one that said something before: others are not known."""
+    """Whether the session is known: only one that reported `stay` or `leave` before is."""
 
     changed: bool
 
@@ -396,7 +396,7 @@ class VerificationNoted(Struct, frozen=True, gc=False):
 
 
 class Folded(Struct, frozen=True, gc=False):
-    """How far figures are added up now; not `changed` where somebody else had added them meanwhile."""
+    """How far figures are added up now; not `changed` where another process had added them meanwhile."""
 
     cursor: FigureCursor
     changed: bool = True
@@ -407,7 +407,7 @@ class Elected(Struct, frozen=True, gc=False):
     leads: bool
     expires_at: int
     left_ms: int
-    """How long that is from now."""
+    """How long it is until `expires_at`."""
 
 
 class ScheduleChanged(Struct, frozen=True, gc=False):

@@ -18,7 +18,7 @@ from .outcomes import Refusal
 
 MAX_INTEGER: Final = 2**53 - 1
 
-_NESTING = (dict, list, tuple)  # (Faster to ask than a union type.)
+_NESTING = (dict, list, tuple)  # (isinstance is faster with it than with a union type.)
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
@@ -27,7 +27,7 @@ class CheckedJson(Mapping[str, Any]):
 
     text: the canonical text; empty if there is a problem.
     problem: what is wrong with it, as words that follow its name.
-    An object reads as a mapping, one with a problem as an empty one. It is parsed when it is first asked for something.
+    An object reads as a mapping; with a problem, as an empty one. The text is parsed at the first access.
     """
 
     __slots__ = ("_members", "problem", "text")
@@ -82,13 +82,14 @@ Dedupe = bool | Literal["global"]
 
 
 def content_hash(tool: str, text: str, account_id: str, dedupe: Dedupe) -> str:
-    """What equal work is known by: the tool, the canonical payload, and the account unless all accounts share results.
-    No other account can make the same one, so none is served another's result or learns that there is one."""
+    """Returns the hash that identifies equal work: of the tool, the canonical payload, and the account unless all
+    accounts share results. No other account can make a hash with this account in it, so none gets another's result or
+    learns that there is one."""
     return hashlib.sha256(_encoder.encode((None if dedupe == "global" else account_id, tool, text))).hexdigest()
 
 
 def _problem(value: Any, depth: int) -> str | None:
-    """What is wrong with a value, if anything, as words that follow its name."""
+    """Returns what is wrong with a value, as words that follow its name; None if nothing is."""
     # The most frequent types come first; a bool passes as an int.
     if isinstance(value, str):
         return _text_problem(value)
@@ -117,7 +118,7 @@ def _problem(value: Any, depth: int) -> str | None:
 
 
 def text_problem(text: str, where: str) -> str | None:
-    """Why a text cannot be stored in both databases, if so."""
+    """Returns why a text cannot be stored in both databases; None if it can."""
     problem = _text_problem(text)
     return None if problem is None else f"{where} {problem}"
 

@@ -17,13 +17,13 @@ HOUR: Final = 3_600 * SECOND
 DAY: Final = 24 * HOUR
 
 OWN_PREFIX: Final = "ficha:"
-"""The names of Ficha's own plans begin with it. No application declares one, and no account is given one."""
+"""The prefix of Ficha's own plans. No application declares such a plan, and no caller can move an account to one."""
 CLOSED_PLAN: Final = "ficha:closed"
 """The plan of an account that was erased. No application declares it, so that every release refuses what needs a plan.
 """
 
 MILLION: Final = 1_000_000
-"""What providers take is counted in millionths of the operator's currency."""
+"""Costs at providers are counted in millionths of the operator's currency."""
 MAX_PROVIDER_COST: Final = 10**9
 """The most that one run, and all runs of a job together, may cost at a provider, in the operator's currency."""
 MAX_AMOUNT: Final = 10**12
@@ -85,7 +85,7 @@ class TurnTerms(Struct, frozen=True, gc=False):
     burst: how many may go out at once after a quiet time, before they are spaced. Defaults to 1.
     slack_ms: how much later than planned a request may go out. `interval_us` allows for it. Defaults to 1 s.
     at_once: how many may be out at once. Defaults to no limit.
-    hold_ms: how long a request may take before its caller is taken for dead. Defaults to a minute.
+    hold_ms: how long a request may take before its caller counts as dead. Defaults to a minute.
     longest_wait_ms: the longest that a caller waits; beyond it a turn is refused. Defaults to 30 s.
     failures: how many failures in a row open the breaker; 0 for never. Defaults to 5.
     open_ms, open_max_ms: how long it stays open the first time, and at most: each probe that fails doubles the time.
@@ -104,14 +104,14 @@ class TurnTerms(Struct, frozen=True, gc=False):
 
 
 class Webhooks(Struct, frozen=True):
-    """How an application tells others of what happens: messages to addresses that they give.
+    """How an application sends webhooks: messages about events, to addresses that users and the operator give.
 
     low_credits: a charge that takes a balance below this number sends `credits.low`. Defaults to none.
     max_endpoints: addresses per account, and of the operator. Defaults to 10.
     timeout_s: how long a receiver may take to answer. Defaults to 15.
     result_bytes: a job's result is sent along up to this size. Defaults to 64 KiB.
     overlap_s: how long earlier secrets sign beside a new one, unless a rotation says otherwise. Defaults to a day.
-    disable_after_s: an address to which nothing could be delivered for so long is disabled. Defaults to 5 days.
+    disable_after_s: how long every delivery to an address may fail before it is disabled. Defaults to 5 days.
     kept_s: how long a message is kept after it was delivered or given up. Defaults to 3 days.
     """
 
@@ -125,10 +125,10 @@ class Webhooks(Struct, frozen=True):
 
 
 class Keep(Struct, frozen=True):
-    """For how many days what belongs to a job is kept after the job ended; None: for ever. What is not given is as
-    `Retention` says for all jobs.
+    """How many days after a job's end the job, and what belongs to it, are kept; None: for ever. A number that a tool's
+    `Keep` does not give is its plan's, and one that neither gives is that of `Retention`.
 
-    jobs: the job itself, with all that belongs to it. It leaves last: nothing of it is kept longer.
+    jobs: the job itself, with all that belongs to it: nothing of it is kept longer.
     payloads: its payload, and the files that the payload names.
     results: its result, steps, checkpoint, what its history quotes, its files, and its payload.
     """
@@ -139,12 +139,12 @@ class Keep(Struct, frozen=True):
 
 
 class Retention(Struct, frozen=True):
-    """For how many days ended jobs, and what belongs to them, are kept; None: for ever. The ledger stays for ever.
+    """How many days ended jobs, and what belongs to them, are kept; None: for ever. The ledger stays for ever.
 
     jobs, payloads, results: for all jobs, as `Keep` describes them. Default to None.
     by_plan: other numbers for jobs that were submitted under a plan.
-    by_tool: other numbers for jobs of a tool; they go before those of a plan.
-    by_itself: whether the process that leads removes what is due; otherwise only `prune` does. Defaults to True.
+    by_tool: other numbers for jobs of a tool; they take precedence over those of a plan.
+    by_itself: whether the leading process removes what is due; otherwise only `prune` does. Defaults to True.
     """
 
     jobs: float | None = None
@@ -157,7 +157,7 @@ class Retention(Struct, frozen=True):
 
 JOB_ENDED_HOOK: Final = "ficha:webhooks"
 CREDITS_LOW_HOOK: Final = "ficha:credits-low"
-"""The hooks by which a job owes messages: when it ended, and when its charge took the balance below the threshold."""
+"""The hooks that send messages about a job: when it ended, and when its charge took the balance below the threshold."""
 
 
 class Policy(Struct, frozen=True):
@@ -171,27 +171,28 @@ class Policy(Struct, frozen=True):
     key_ttl_max_ms: the longest that a submit may ask for. Defaults to 30 days.
     reservation_ttl_ms: how long a reservation holds its slot. Defaults to 300 s.
     reservation_ttl_max_ms: the longest that a reservation may ask for. Defaults to a day.
-    reservations_kept_ms: how long a reservation that ended is kept after its time was over. Defaults to a day.
+    reservations_kept_ms: how long an ended reservation is kept after its time was over. Defaults to a day.
     schedule_max_ms: how far ahead a job may be scheduled. Defaults to 365 days.
     warn_share: the share of a quota from which a submit carries a warning. Defaults to 0.8.
     first_job_boost: taken off the priority of an account's first job ever. Defaults to 0.
     batch_spacing_ms: how much later each job of a batch counts as submitted than the one before, so that jobs of others
         pass between. Defaults to a second.
     commits_kept_ms: how long commits are kept, and so how far back streams can resume. Defaults to 24 hours.
-    late_bytes: how much is kept of what a finish said that came too late. Defaults to 4 KiB.
+    late_bytes: how many bytes are kept of a finish that came too late. Defaults to 4 KiB.
     job_events: how many events a job's history may have before those of its handler are no longer kept. Defaults to
         100,000.
     hooks: what is to be run once for each job that ended. Defaults to nothing.
     file_bytes: the largest file, whatever the plan. Defaults to 1 GiB.
-    upload_ms: how long an upload may take, after which it is taken for dead. Defaults to an hour.
-    unused_file_ms: how long a file is kept that no job has taken. Defaults to a day.
+    upload_ms: how long an upload may take; after that it counts as dead. Defaults to an hour.
+    unused_file_ms: how long a file that no job has taken is kept. Defaults to a day.
     provider_tools: the tools whose work an external provider does: their jobs are `starting` until it has accepted.
     job_callbacks: how many call-backs of its provider are kept with a job. Defaults to 20.
     webhooks: how messages are sent to addresses that users and operators give. Defaults to none being sent.
     leave_grace_ms: how long after a page was left its session's queued jobs are cancelled. Defaults to 60 s.
-    silent_session_ms: the same for a page that said that it was open, and then nothing. Defaults to 10 minutes.
+    silent_session_ms: how long after the last sign of an open page its session's queued jobs are cancelled. Defaults
+        to 10 minutes.
     bulk_jobs: jobs that one bulk act may change. Defaults to 100,000.
-    open_sessions: sessions of one account that said that they are open, or were left. Defaults to 100.
+    open_sessions: how many sessions of one account may be open or left at a time. Defaults to 100.
     minute_figures_kept_ms, hour_figures_kept_ms: how long the figures of each minute and of each hour are kept. Default
         to 2 days and 400 days.
     retention: how long ended jobs are kept. Defaults to for ever.
@@ -258,9 +259,9 @@ def ranks_of_priority(rank: int) -> tuple[int, int]:
 
 
 def aged_rank(job: Job, plan: Plan | None, now: int, behind: int = 0) -> tuple[int, int | None]:
-    """The rank after the waiting so far, and when it next improves.
+    """Returns the rank after the waiting so far, and when it next improves; None: never.
 
-    behind: how much later a new job counts as submitted than it was. One that waits keeps what it has of that.
+    behind: by how much later than its submit a new job is ranked. A job that waits already keeps its own delay.
     """
     if isinstance(job.place, WAITING):
         behind = (job.place.rank & _LAST_TIME) - (rank_of(job.priority, job.created_at) & _LAST_TIME)
@@ -286,13 +287,13 @@ def hook_backoff_ms(attempts: int) -> int:
 
 POLL_LONGEST_MS: Final = 300_000
 LAST_POLL_MS: Final = 5_000
-"""The longest time between two questions to a provider, unless it asks for a longer one; and how long before the job's
-deadline it is asked for the last time."""
+"""`POLL_LONGEST_MS`: the longest time between two polls of a provider, unless it asks for a longer one. `LAST_POLL_MS`:
+how long before the job's deadline the last poll comes, at most."""
 
 
 def poll_wait_ms(place: Awaiting, now: int, poll_ms: int) -> int:
-    """How long after `now` a provider is asked about a job: half as long as it has had it, but `poll_ms` at least; and
-    once more shortly before the job's deadline."""
+    """Returns how long after `now` a provider is polled about a job: half the time that it has had the job, but at
+    least `poll_ms`; and early enough for a last poll shortly before the job's deadline."""
     had_ms = max(0, now - place.since_at) // MILLISECOND
     wait_ms = max(poll_ms, min(had_ms // 2, POLL_LONGEST_MS))
     last_ms = (place.deadline_at - now) // MILLISECOND - min(poll_ms, LAST_POLL_MS)
@@ -310,8 +311,8 @@ def millionths(amount: Any) -> int | None:
 
 
 def split(count: int, at_most: int) -> list[tuple[int, int]]:
-    """A count as parts of at most `at_most`, as even as can be: each size, and how many parts have it. 10 by 4 is 4, 3,
-    3: one of 4, two of 3."""
+    """Splits a count into parts of at most `at_most`, as even as possible. Returns each size, and how many parts have
+    it: 10 by 4 is 4, 3, 3, so one of 4 and two of 3."""
     parts = -(-count // at_most)
     size, larger = divmod(count, parts)
     return [*([(size + 1, larger)] if larger else []), (size, parts - larger)]

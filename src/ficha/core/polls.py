@@ -1,8 +1,8 @@
-"""Polls: what becomes of a provider's call-back, and who asks a provider about a job, and when.
+"""Polls: who asks a provider about a job, and when; and what follows from a provider's call-back.
 
-A call-back ends no job. It is kept, and the provider is asked at once, or what it said is read; whoever does that ends
-the job with `Finish`, as they do when no call-back came. So there is one way to the end, and if it breaks off anywhere,
-the next poll begins it again.
+A call-back ends no job. It is stored, and makes a poll due at once. The process that holds this poll asks the provider,
+or reads what a verified call-back said, and ends the job with `Finish`, as after any other poll. So there is one way to
+the end, and if it breaks off anywhere, the next poll begins it again.
 """
 
 from __future__ import annotations
@@ -38,22 +38,23 @@ def note_callback(ws: Workspace, command: NoteCallback) -> CallbackNoted | Refus
 
 
 def _asks(job: Job, command: NoteCallback) -> bool:
-    """Whether the provider is asked now. Before it has accepted the job it is not; the acceptance sees the count."""
+    """Whether the call-back causes a poll now. Before the provider has accepted the job it does not: the acceptance
+    sees that call-backs were counted, and makes the first poll due at once."""
     place = job.place
     is_its_own = isinstance(place, Awaiting) and place.poll_at is not None and is_named(place, command.ref)
     return is_its_own and command.attempt == job.attempts and command.verdict != "forged"
 
 
 def is_named(place: Awaiting, ref: str | None) -> bool:
-    """Whether a call-back that names this reference, or none, may be about the work. A reference may have a path before
-    what call-backs name, such as the model's name."""
+    """Whether a call-back that names this reference, or none, may be about the work. The stored reference may have a
+    path, such as the model's name, before the part that call-backs name."""
     return ref is None or place.ref == ref or place.ref.endswith(f"/{ref}")
 
 
 def _kept(command: NoteCallback) -> dict[str, Any]:
     kept: dict[str, Any] = {"verdict": command.verdict, "attempt": command.attempt, "body": command.body}
     if command.ref is not None:
-        # Not `ref`: by that jobs are found which a provider has accepted.
+        # The name is not `ref`: queries find the jobs that a provider has accepted by that field.
         kept["about"] = command.ref
     if command.headers:
         kept["headers"] = command.headers

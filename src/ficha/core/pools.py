@@ -17,7 +17,7 @@ from .workspace import Workspace
 WaitReason = Literal["schedule", "account_limit", "equal_job", "pool_paused", "pool_full", "place"]
 COUNTED_READY: Final = 10_000
 COUNTED_READY_MOST: Final = 100_000
-"""At how many ready jobs a count of them ends, unless the caller says otherwise, and at the latest."""
+"""A count of ready jobs ends at `COUNTED_READY`, or where the caller says, at most at `COUNTED_READY_MOST`."""
 CONCURRENCY: Final = 10
 """How many jobs a worker holds at a time, unless it says otherwise or a tool takes more of them per call."""
 
@@ -82,7 +82,7 @@ def why_waiting(job: Job, pool: Pool | None, occupied: int) -> WaitReason | None
 
 
 def why_not_yet(pool: Pool | None, occupied: int) -> WaitReason:
-    """The same for a job that is ready."""
+    """Why a ready job has not started."""
     if pool is not None and pool.paused:
         return "pool_paused"
     if pool is not None and pool.limit is not None and occupied >= pool.limit:
@@ -91,8 +91,8 @@ def why_not_yet(pool: Pool | None, occupied: int) -> WaitReason:
 
 
 def wanted_workers(pool: Pool, *, occupied: int, running: int, ready: int, concurrency: int) -> int:
-    """How many workers, each of `concurrency` jobs at a time, have work now: for the jobs that workers have, and for
-    the ready ones that there is a slot for. A job that a provider has takes a slot and no worker."""
+    """Returns how many workers, each with `concurrency` jobs at a time, have work now: the jobs that workers hold, and
+    the ready jobs for which there is a slot. A job that a provider has takes a slot but no worker."""
     free = ready if pool.limit is None else max(0, pool.limit - occupied)
     startable = 0 if pool.paused else min(ready, free)
     return -(-(running + startable) // concurrency)

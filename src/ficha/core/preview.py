@@ -1,7 +1,7 @@
-"""What a submit would lead to, judged by how many jobs of each kind it asks for, before they are made.
+"""What a submit would lead to, decided by how many jobs of each kind it asks for, before they are made.
 
-A quote is answered from it. A large submit that it refuses is refused at once; the jobs of any other are made, and
-`submit.py` judges them in their transaction.
+A quote is such a preview. A large submit whose preview is a refusal is refused at once. The jobs of any other submit
+are made, and `submit.py` decides them in their transaction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .workspace import Workspace
 def preview(
     snapshot: Snapshot, command: Submit, counts: Sequence[int], policy: Policy, *, unknown: int = 0
 ) -> SubmitPreview | Refusal:
-    """What a submit would lead to on these rows, which are those that it needs.
+    """Returns what a submit would lead to. The snapshot has the rows that the submit needs.
 
     command: the submit, with one job of each kind, such as one tool with one payload.
     counts: how many jobs there are of each kind.

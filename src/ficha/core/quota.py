@@ -57,8 +57,8 @@ def end(ws: Workspace, command: EndReservation) -> ReservationChanged | Refusal:
 
 
 def expire(ws: Workspace, command: ExpireReservation) -> Forgotten:
-    """Marks an active reservation as expired; it stopped counting when its time was over, not only now. One that ended
-    is deleted when its time was over long ago, however it ended."""
+    """Marks an active reservation past its time as expired; it stopped counting at that time already. Deletes a
+    reservation that ended, in whatever way, if its time was over long ago."""
     held = ws.reservation(command.reservation_id)
     if held is None or held.expires_at > ws.now:
         return Forgotten(changed=False)

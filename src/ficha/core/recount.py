@@ -33,7 +33,7 @@ def _corrections(account: Account | None, usage: FileUsage, rows: AccountRows) -
     found = {
         name: getattr(rows, name) - getattr(account, name) for name in ("active", "admitted", "parked", "reserved")
     }
-    # A job that left the database long ago was submitted too.
+    # Deleted jobs were submitted too, so the counter may be higher than the number of rows.
     found["submitted"] = max(0, rows.jobs - account.submitted)
     found["latest_job"] = -int(rows.names_ended_job)
     found |= {"files": rows.files - usage.files, "size": rows.size - usage.size}
@@ -53,7 +53,7 @@ def _correct(ws: Workspace, account: Account, corrected: dict[str, int]) -> None
 
 
 def _promoted(ws: Workspace, account_id: str) -> int:
-    """Parked jobs start when another one of the account ends. Where there is none, the first becomes ready here."""
+    """Promotes one parked job if the account has no other whose end would promote it. Returns how many became ready."""
     account = ws.account(account_id)
     assert account is not None
     if not account.parked or account.admitted:

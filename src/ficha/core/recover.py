@@ -95,7 +95,7 @@ def _recover_waiting(ws: Workspace, job: Job, place: Ready | Parked) -> Recovere
 
 
 def _recover_behind(ws: Workspace, job: Job, place: Parked, equal: Content | None) -> RecoveryAct:
-    """The run that a job waits for has ended without a result, another one took its place, or it goes on."""
+    """Decides on a job behind an equal one: that one ended without a result, another one runs now, or it goes on."""
     assert place.due_at is not None
     if equal is None:
         ws.put_job(replace(job, place=Ready(*aged_rank(job, ws.plan(ws.owner(job)), ws.now))))
@@ -107,11 +107,11 @@ def _recover_behind(ws: Workspace, job: Job, place: Parked, equal: Content | Non
 
 
 def waits(changes: Changes) -> list[int]:
-    """In how many microseconds there is something to recover because of these changes: jobs that they put off to a time
-    of their own, and runs that ended for which equal jobs may wait."""
+    """Returns in how many microseconds these changes give the sweeper something to recover: jobs that they delay to a
+    time, and runs that ended, for which equal jobs may wait."""
     if not changes.events:
         return []
-    # Whatever puts a job off has an event, which tells the time.
+    # Every change that delays a job has an event, with the time of the decision.
     now = changes.events[0].at
     found: list[int] = []
     for change in changes.jobs:

@@ -1,11 +1,11 @@
-"""Retention: when an ended job, its result and its payload leave, and what leaves with them.
+"""Retention: when an ended job, its result and its payload are removed, and what is removed with them.
 
-An age counts from the job's end. Its row leaves last, and its lines of the ledger never do. A job in the dead-letter
-list keeps its payload and its result until its row leaves, because whoever requeues it needs them.
+An age counts from the job's end. The job's row is deleted last, and its lines of the ledger never are. A job in the
+dead-letter list keeps its payload and its result until its row is deleted, because a requeue needs them.
 
-All jobs are walked over in the order of their ids, which is that of their submits, once for every age: a walk looks at
-those that were submitted so long ago, and by `LAG` longer. Nearly all of them ended within that time, and are due. For
-each of the others a `KeptJob` says when to look at it again. So no job is looked at more often than there are ages.
+For each age a walk passes all jobs in the order of their ids, which is that of their submits. It reaches a job when the
+age and `LAG` have passed since the submit. Nearly all jobs ended within `LAG` of their submit, and so are due. For each
+of the others a `KeptJob` says when to check it again. So the walks read no job more often than there are ages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .rule import Needs, Rule
 from .workspace import Workspace
 
 LAG: Final = DAY
-"""How much later than its age a walk comes to a job: those that end within this time of their submit are due then."""
+"""How much later than its age a walk reaches a job. A job that ended within this time of its submit is due then."""
 WALK: Final = "jobs"
 """The key of the one cursor."""
 _UUID7: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -37,7 +37,7 @@ _KINDS: Final = ("jobs", "payloads", "results")
 
 
 def ages(retention: Retention, tool: str, plan: str) -> tuple[int | None, int | None, int | None]:
-    """The ages, in microseconds, at which a job, its payload and its result leave; None: never."""
+    """Returns the ages, in microseconds, at which a job, its payload and its result are removed; None: never."""
     terms = (retention.by_tool.get(tool), retention.by_plan.get(plan))
     return tuple(_age(retention, terms, kind) for kind in _KINDS)  # type: ignore[return-value]
 
@@ -52,19 +52,19 @@ def _microseconds(days: float | None) -> int | None:
 
 
 def due(retention: Retention, job: Job, now: int) -> Removal | None:
-    """What leaves of a job now."""
+    """Returns what is due to be removed of a job now."""
     found = [(at, what) for at, what in _ends(retention, job) if at <= now]
     order = ("job", "result", "payload")
     return min((what for _, what in found), key=order.index, default=None)
 
 
 def due_next(retention: Retention, job: Job) -> int | None:
-    """When something of an ended job leaves next; None: never."""
+    """Returns when something of an ended job is removed next; None: never."""
     return min((at for at, _ in _ends(retention, job)), default=None)
 
 
 def _ends(retention: Retention, job: Job) -> Iterator[tuple[int, Removal]]:
-    """What is still to leave of a job, and when."""
+    """Yields what is still to be removed of a job, and when."""
     if job.place is not None or job.finished_at is None:
         return
     jobs, payloads, results = ages(retention, job.spec.tool, job.plan)
@@ -79,30 +79,30 @@ def _ends(retention: Retention, job: Job) -> Iterator[tuple[int, Removal]]:
 
 
 def walked_ages(retention: Retention) -> list[int]:
-    """Every age that some job has, the longest first: what leaves whole is not emptied before."""
+    """Returns every age in the rules, the longest first: a job that is deleted whole is not emptied before."""
     terms = (retention, *retention.by_plan.values(), *retention.by_tool.values())
     found = {getattr(keep, kind) for keep in terms for kind in _KINDS} - {None, UNSET}
     return sorted({int(days * DAY) for days in found}, reverse=True)
 
 
 def concerns(retention: Retention, job: Job, age: int, now: int) -> bool:
-    """Whether the walk of an age has to do with a job: something of it is due, or it came too early for it."""
+    """Whether the walk of an age must handle a job: something of it is due, or the walk came too early for it."""
     is_due = due(retention, job, now) is not None
     return is_due or (_is_late(job) and age in ages(retention, job.spec.tool, job.plan))
 
 
 def _is_late(job: Job) -> bool:
-    """Whether walks may come to a job before it is due."""
+    """Whether walks may reach a job before it is due."""
     return job.dead_at is not None or job.finished_at is None or job.finished_at > _walked_from(job) + LAG
 
 
 def _walked_from(job: Job) -> int:
-    """The time that its id says, by which it is found: that of the clock of whoever submitted it."""
+    """Returns the time in the job's id, by which walks find it. It is from the clock of the process that submitted."""
     return int(job.id[:8] + job.id[9:13], 16) * MILLISECOND if _UUID7.fullmatch(job.id) else job.created_at
 
 
 def rules_name(retention: Retention) -> str:
-    """The same for the same ages. Others are walked under from the beginning."""
+    """Returns a name that is the same for the same rules. Under rules of another name every walk begins anew."""
     told = (
         [getattr(retention, kind) for kind in _KINDS],
         *(sorted(by.items(), key=lambda item: item[0]) for by in (retention.by_plan, retention.by_tool)),
@@ -111,7 +111,8 @@ def rules_name(retention: Retention) -> str:
 
 
 def prune_jobs(ws: Workspace, command: PruneJobs) -> Pruned:
-    """Each job is judged again here. Of a closed account all jobs leave, whatever their age."""
+    """Removes what is due. Each job is checked again here. Of a closed account all ended jobs are removed, whatever
+    their age."""
     account = ws.account(command.account_id)
     if account is not None and command.batches and account.submitted != command.submitted:
         return Pruned({}, changed=False)
@@ -142,7 +143,7 @@ def prune_jobs(ws: Workspace, command: PruneJobs) -> Pruned:
 
 
 def _remove(ws: Workspace, job: Job, old: OldJob, what: Removal) -> list[str]:
-    """Removes that much of a job; the files that go with it."""
+    """Removes this part of a job. Returns the files that were removed with it."""
     inputs = [] if job.removed_at or job.payload_removed_at else _give_back(ws, job, old.inputs)
     if what == "payload":
         ws.put_job(replace(job, payload_removed_at=ws.now))
@@ -172,7 +173,8 @@ def _is_of(job: Job, file: File) -> bool:
 
 
 def _give_back(ws: Workspace, job: Job, inputs: tuple[str, ...]) -> list[str]:
-    """A job takes its files no longer; those that no other job has taken go. Files that jobs made stay with them."""
+    """Ends a job's use of its input files. Removes and returns those that no other job uses; files that jobs made
+    stay."""
     gone = []
     for file_id in inputs:
         file = ws.find(File, file_id)
@@ -186,7 +188,8 @@ def _give_back(ws: Workspace, job: Job, inputs: tuple[str, ...]) -> list[str]:
 
 
 def _look_again(ws: Workspace, job_id: str) -> int:
-    """Remembers when something of the job is due next, where no walk will come to it then."""
+    """Stores when to check the job again, if something of it is due at a time when no walk reaches it. Returns 1 then,
+    otherwise 0."""
     job = ws.job(job_id)
     assert job is not None
     next_at = due_next(ws.policy.retention, job)
@@ -196,7 +199,7 @@ def _look_again(ws: Workspace, job_id: str) -> int:
     if next_at is None or (next_at > ws.now and not _is_late(job)):
         _look_no_more(ws, job_id)
         return 0
-    # What is due and was left has hooks that are still to be run.
+    # A job that is due and was not removed has hooks that are still to be run.
     ws.put(KeptJob(job_id, next_at if next_at > ws.now else ws.now + HOUR))
     return 1
 

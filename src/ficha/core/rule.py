@@ -1,4 +1,4 @@
-"""One record per command: what it needs, how it is decided, what the audit log says of it.
+"""One record per command: what it needs, how it is decided, what the audit log writes for it.
 
 Each rule is in the file of its noun (`submit.py`, `pools.py`, …), which lists its rules in `RULES`; `rules.py` collects
 them.
@@ -48,7 +48,7 @@ class Needs(Struct):
     batches: by id; an account's batches change only under its lock.
     api_keys: by id, under the one lock that all changes of API keys share.
     api_keys_of: names of which all keys that were not revoked are wanted, under the same lock.
-    hooks_of: jobs of which all pending hooks are wanted; they come and stay under the lock of the job's account.
+    hooks_of: jobs of which all pending hooks are wanted; these change only under the lock of the job's account.
     rows_of: accounts whose rows are counted, after locking them.
     """
 

@@ -16,7 +16,7 @@ RunEnd = Literal["completed", "failed", "cancelled", "retried", "recovered", "re
 _ENDS: Final = frozenset(("completed", "failed", "cancelled", "retried", "recovered", "returned"))
 _TIMED: Final = frozenset(("claimed", "started", "checkpoint", "step"))
 TELL_OF_RUNS: Final = tuple(sorted(_ENDS | _TIMED))
-"""The kinds of events that this reads."""
+"""The kinds of events that this module reads."""
 
 
 class Attempt(Struct, frozen=True):
@@ -40,13 +40,13 @@ def attempts(job: Job, kept: Sequence[Event]) -> list[Attempt]:
             error = data.get("error", data.get("reason"))
             found[-1] = replace(found[-1], ended_at=at, end=kind, error=error)
     if found and found[-1].ended_at is None and not isinstance(job.place, HELD):
-        # Beyond the limit of a job's events not all of them are read.
+        # A query reads a limited number of events, so the event of the run's end may be missing.
         found[-1] = replace(found[-1], ended_at=job.finished_at)
     return found
 
 
 def step_times(job: Job, kept: Sequence[Event]) -> dict[str, int]:
-    """By its name, how many microseconds each step took: from the step, the checkpoint or the start before it."""
+    """Returns how many microseconds each step took, by name: since the step, the checkpoint or the start before it."""
     found: dict[str, int] = {}
     since_at: int | None = None
     for kind, at, data in _told(job, kept):

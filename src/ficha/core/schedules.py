@@ -1,8 +1,7 @@
 """Schedules: recurring jobs, each slot fired exactly once.
 
-Which slots are due, and what becomes of those that were missed, is worked out from the clock alone (`due`). That a slot
-is settled, and the submit of its job, are one decision. A refusal settles the slot too: it is told, and the next slot
-comes as ever.
+Which slots are due, and which of the missed ones are fired, is computed from the clock alone (`due`). One decision
+settles a slot and submits its job. A refusal settles the slot too: it is recorded, and the next slot fires as usual.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from .workspace import Workspace
 
 Missed = Literal["skip", "once", "all"]
 FREE: Final = "ficha:schedules"
-"""The account that owns the jobs of free schedules, and its plan, which has no limits."""
+"""The id of the account that owns the jobs of free schedules, and the name of its plan, which has no limits."""
 COUNTED: Final = 1_000
-"""Missed slots that are counted; of more of them the newest are."""
+"""How many missed slots are counted at most: the newest ones."""
 _MESSAGE_LENGTH: Final = 500
 _SUBMIT: Final = next(rule for rule in SUBMIT_RULES if rule.command is Submit)
 
@@ -92,7 +91,7 @@ def fire_schedule(ws: Workspace, command: FireSchedule) -> ScheduleFired:
     if command.passed:
         audit.record_of_system(ws, "schedule_missed", f"schedule {command.name}", slots=command.passed)
     if command.submit is not None:
-        # A refusal is told in the schedule, and refuses nothing here.
+        # A refusal of the submit is recorded in the schedule; the firing itself is not refused.
         outcome = _SUBMIT.decide(ws, command.submit)
         if isinstance(outcome, Refusal):
             schedule = _refused(ws, schedule, command.slot_at, outcome.code, outcome.message)

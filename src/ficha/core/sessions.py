@@ -1,9 +1,9 @@
 """Sessions of pages: when nobody waits for a visit's jobs any more, those that are still queued are cancelled.
 
-A page that is left says so, and has a grace in which it may come back: on a phone, switching to another app looks the
-same as leaving. A page that is killed says nothing, so a session that once said that it goes on also ends when it is
-silent for too long. A session that never said anything is not known here, and its jobs are left alone. What ends a
-session is in `cancel.py`.
+A page that is left reports that, and has a grace in which it may come back: on a phone, switching to another app looks
+the same as leaving. A page that is killed reports nothing, so a session that once reported that it goes on also ends
+when it is silent for too long. A session that never reported anything is not known here, and its jobs are left alone.
+`cancel.py` ends sessions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .workspace import Workspace
 
 
 def change_session(ws: Workspace, command: ChangeSession) -> SessionChanged | Refusal:
-    """Leaving again does not put the end off: a page may say it more than once on its way out."""
+    """Opens or leaves a session. Leaving again does not postpone its end: a page may report it several times."""
     known = session_of(ws, command.account_id, command.session)
     if command.to == "open":
         return _changed(ws, command.account_id, _open(ws, command.session))
@@ -33,7 +33,7 @@ def hear_session(ws: Workspace, command: HearSession) -> SessionHeard:
 
 
 def is_heard(ws: Workspace, account_id: str, session: str) -> bool:
-    """Somebody is there, a submit of the session shows: it goes on, if it is known."""
+    """Renews a session, if it is known: a submit or another call shows that its page is open. Returns whether it is."""
     if session_of(ws, account_id, session) is None:
         return False
     put_sessions(ws, account_id, (*other_sessions(ws, account_id, session), _open(ws, session)))

@@ -60,8 +60,8 @@ class Snapshot(Struct):
     rows_of: dict[str, AccountRows] = field(default_factory=dict)
 
     def add_contents(self) -> list[ContentName]:
-        """Adds, as not found, the content of every job that may be claimed, and names those that are to be read: most
-        jobs have none. A job that is held goes back to the queue only where its own content is given up."""
+        """Adds the content of every job that may be claimed, as not found, and returns the names of those still to be
+        read. Most jobs have no content. Held jobs are left out: returning one to the queue ends its own content."""
         found = {
             (job.spec.tool, job.spec.content_hash)
             for job in self.jobs.values()
@@ -86,7 +86,7 @@ class Changes(Struct):
     begun_contents are those that no job computed before: a store whose transactions run side by side rejects the group
     if another one has begun them meanwhile. tallies are added to the stored counts. events holds all events, for
     followers; history holds those that do not follow from a job's row and are stored as rows.
-    figures says what all of it did, for those who add it up (`figures.py`).
+    figures is what all of it did to jobs and credits, to be added up later (`figures.py`).
     forgotten_steps names jobs whose stored steps are deleted; emptied_events names jobs, and the kinds of their stored
     events that lose their data.
     forgotten_jobs names jobs that are deleted with their checkpoint, steps and history. `jobs` may have them too, as

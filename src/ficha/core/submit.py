@@ -66,8 +66,8 @@ def _allowed(
     new_jobs: tuple[NewJob, ...],
     served: dict[str, str],
 ) -> tuple[int, int]:
-    """How many of the first jobs the account may have, and what they cost. A job more never makes a refusal go away, so
-    half of the rest is tried at a time."""
+    """Returns how many of the first jobs the account may have, and what they cost. A further job never removes a
+    refusal, so a binary search finds the number."""
     costs = list(accumulate((job.spec.cost for job in new_jobs), initial=0))
     waiting = list(accumulate((job.id not in served for job in new_jobs), initial=0))
     reserved = command.reservation_id is not None
@@ -82,7 +82,7 @@ def _allowed(
 
 
 def _repeated(ws: Workspace, command: Submit, account: Account) -> Submitted | Refusal | None:
-    """The answer to a key that was used before: the first job, as it is now."""
+    """Returns the outcome for a key that was used before: the first job, as it is now."""
     if command.key is None:
         return None
     key = ws.key((account.id, "submit", command.key))
@@ -126,7 +126,7 @@ def is_remembered(key: Key, now: int) -> bool:
 
 
 def served_by_content(ws: Workspace, command: Submit) -> tuple[tuple[NewJob, ...], dict[str, str]]:
-    """The jobs to create, and the results of those that an earlier result answers; those are free."""
+    """Returns the jobs to create, and the result of each job that an earlier result answers; such jobs are free."""
     served: dict[str, str] = {}
     for job in command.jobs:
         if job.spec.content_hash:

@@ -36,11 +36,11 @@ def refuse_limits(
     queued: int,
     cost: int,
 ) -> Refusal | None:
-    """The refusal, if the account may not have so many jobs at this cost. The refusals are in order of precedence, and
-    a submit that asks for more is refused too.
+    """Returns the refusal, if the account may not have so many jobs at this cost. The refusals are in order of
+    precedence. Where a submit is refused, one that asks for more is refused too.
 
-    kinds: the jobs, or one of each kind. served: the ids of those that an earlier result answers. queued: how many it
-    does not.
+    kinds: the jobs, or one of each kind. served: the ids of those that an earlier result answers. queued: how many jobs
+    no earlier result answers.
     """
     return (
         _refuse_times(ws, command)
@@ -57,7 +57,7 @@ def refuse_limits(
 def refuse_counts(
     ws: Workspace, account: Account, plan: Plan, jobs: int, queued: int, cost: int, *, reserved: bool = False
 ) -> Refusal | None:
-    """The same by the numbers alone. Whatever makes jobs for an account's user asks this."""
+    """Returns the refusal by the numbers alone. Every rule that makes jobs for an account's user checks this."""
     return (
         refuse_quota(ws, account, plan, queued, reserved=reserved)
         or _refuse_rate(account, plan, jobs, ws.now)
@@ -69,11 +69,11 @@ def refuse_counts(
 NUMBERS: Final = frozenset(
     {"ACTIVE_JOB_EXISTS", "COST_LIMIT", "INSUFFICIENT_CREDITS", "QUOTA_EXCEEDED", "RATE_LIMITED"}
 )
-"""The refusals of `refuse_counts`: fewer jobs may pass."""
+"""The codes of `refuse_counts`. With fewer jobs the submit may pass."""
 
 
 def _refuse_times(ws: Workspace, command: Submit) -> Refusal | None:
-    """What is asked to be kept, or to wait, for longer than is allowed would be stored nearly without end."""
+    """Refuses keys and delays beyond the allowed time: they would be stored nearly for ever."""
     policy = ws.policy
     if command.key_ttl_ms is not None and command.key_ttl_ms > policy.key_ttl_max_ms:
         most, asked = policy.key_ttl_max_ms / 3_600_000, command.key_ttl_ms / 3_600_000
@@ -145,7 +145,8 @@ def _refuse_cost(jobs: tuple[NewJob, ...], cost: int) -> Refusal | None:
 
 
 def _refuse_outage(ws: Workspace, command: Submit, kinds: tuple[NewJob, ...], served: Container[str]) -> Refusal | None:
-    """A job that is to run later may find its provider working, and one that an earlier result answers needs none."""
+    """Refuses jobs whose provider is down when they may start: not those that start after the outage, nor those that an
+    earlier result answers, which need no provider."""
     for job in kinds:
         if job.provider is not None and job.id not in served:
             refusal = refuse_outage(ws, job.provider, due_at_of(command, ws.now))

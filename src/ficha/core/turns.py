@@ -1,16 +1,16 @@
 """Turns: how many requests go to an external provider, over all processes; and its circuit breaker.
 
-Whoever wants to send a request takes a turn, waits for as long as it says, sends, and says how it went. A turn that is
-refused reserved nothing.
+A caller takes a turn, waits for as long as the turn says, sends its request, and reports how it went. A refused turn
+reserves nothing.
 
-The rate is a schedule of evenly spaced instants. `ProviderState.next_at` is the first that is not taken; a turn takes
-it, so that the next one, whoever asks for it, gets the one after. `burst` turns may run ahead of the schedule. So in
-any period of length L at most `burst - 1 + ceil(L / interval)` requests are planned; `spacing_us` makes the interval
-from a rate.
+The rate is a schedule of evenly spaced instants. `ProviderState.next_at` is the first free one. A turn takes it, and
+the next turn, in whichever process, takes the one after. `burst` turns may run ahead of the schedule. So in any period
+of length L at most `burst - 1 + ceil(L / interval)` requests are planned; `spacing_us` computes the interval from a
+rate.
 
-The circuit breaker is closed while there is no `ProviderOutage`. After so many failures in a row it opens: every turn
-is refused. When its time is over, one turn is let through as a probe. If that works, the breaker closes; if it fails,
-the breaker opens for twice as long, up to a bound. A probe whose caller dies counts as nothing, and another follows.
+The circuit breaker is closed while there is no `ProviderOutage`. After `failures` failures in a row it opens: every
+turn is refused. When its time is over, one turn is let through as a probe. If that works, the breaker closes; if it
+fails, the breaker opens for twice as long, up to a bound. A probe whose caller dies is ignored, and another follows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
 BUSY_RETRY_S: Final = 1.0
-"""When to ask again for a turn while as many requests are out as may be."""
+"""How long to wait before asking again, while as many requests are out as are allowed."""
 FARTHEST: Final = HOUR
 """Nobody waits for a turn, or holds one, for longer. A state that says otherwise is from before the clock was set back,
 and does not count."""
@@ -65,16 +65,16 @@ def take_turn(ws: Workspace, command: TakeTurn) -> TurnTaken | Refusal:
 
 
 def spacing_us(requests: int, period_us: int, burst: int, slack_us: int) -> int:
-    """The time between two turns, so that no period of this length ever has more requests, although `burst` of them may
-    run ahead of the schedule and each may go out up to `slack_us` late.
+    """Returns the time between two turns with which no period of `period_us` ever has more than `requests` requests,
+    although `burst` of them may run ahead of the schedule and each may go out up to `slack_us` late.
 
-    What goes out in a period was planned in the period or in the slack before it, so that the period counts as longer.
+    A request that goes out in a period was planned in it or in the slack before it, so the period counts as longer.
     """
     return -(-(period_us + slack_us) // (requests - burst + 1))
 
 
 def held_turns(state: ProviderState, now: int) -> tuple[tuple[str, int], ...]:
-    """The requests that are out. Those whose callers are taken for dead are no longer counted."""
+    """Returns the requests that are out, without those whose callers count as dead."""
     return tuple(turn for turn in state.turns if now < turn[1] <= now + 2 * FARTHEST)
 
 
@@ -85,7 +85,7 @@ def _wait_us(state: ProviderState, terms: TurnTerms, now: int) -> int:
 
 
 def _next_at(state: ProviderState, terms: TurnTerms, now: int) -> int:
-    """The first instant of the schedule that is not taken; once the clock was set back, as if a burst had just gone."""
+    """Returns the first free instant of the schedule; after the clock was set back, as if a burst had just gone out."""
     ahead = terms.burst * terms.interval_us
     return state.next_at if state.next_at <= now + FARTHEST + ahead else now + ahead
 
@@ -100,8 +100,8 @@ def _busy(provider: str, at_once: int) -> Refusal:
 
 
 def _too_fast(provider: str, wait_us: int) -> Refusal:
-    """Whoever is refused comes back when the turns that are taken now have passed. An earlier time would bring all of
-    them back again and again for the one turn that becomes free meanwhile."""
+    """Refuses a turn until those that are taken now have passed. With an earlier time, all refused callers would come
+    back again and again for each turn that becomes free."""
     wait_s = wait_us / SECOND
     return Refusal(
         "RATE_LIMITED",
@@ -113,7 +113,7 @@ def _too_fast(provider: str, wait_us: int) -> Refusal:
 
 
 def end_turn(ws: Workspace, command: EndTurn) -> TurnEnded:
-    """Frees the turn, and tells the breaker how the request went. While it is open, only the probe's word counts."""
+    """Frees the turn, and tells the breaker how the request went. While the breaker is open, only the probe counts."""
     before = ws.find(ProviderState, command.provider) or ProviderState(command.provider)
     outage = ws.find(ProviderOutage, command.provider)
     failures = before.failures

@@ -1,4 +1,4 @@
-"""The outcome of `verify` as a line of the audit log: whoever watches can tell when it was run, and how it ended."""
+"""The outcome of `verify` as a line of the audit log, so that monitoring can tell when it was run and how it ended."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
 VERIFIED: Final = "database"
-"""The target of its line."""
+"""The target of the audit line."""
 
 
 def note_verification(ws: Workspace, command: NoteVerification) -> VerificationNoted:
-    """Changes nothing: its line is all there is."""
+    """Changes nothing; only its audit line is written."""
     return VerificationNoted(command.violations)
 
 
@@ -23,7 +23,7 @@ def _audit(command: NoteVerification, _: VerificationNoted) -> Audited:
 
 
 def _needs_nothing(_: Needs, __: NoteVerification) -> None:
-    """The line is made of the command alone."""
+    """The audit line is made from the command alone, so nothing is loaded."""
 
 
 RULES = (Rule(NoteVerification, decide=note_verification, needs=_needs_nothing, audit=_audit, locks_account=False),)

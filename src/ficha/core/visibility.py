@@ -5,7 +5,7 @@ with a service key, uses all of them.
 
 A handler's exception names hosts, paths and code; a worker's name is its host and process; a checkpoint's data and a
 provider's reference are the tool's own. All that is for operators and workers. The job's owner reads what the tool
-wrote for them, and of an error that it did not write for them a plain sentence.
+wrote for them, and a plain sentence in place of any other error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ INTERNAL_RUN: Final = "The run ended for an internal reason."
 
 
 def is_for_plan(plans: Sequence[str] | None, plan: str | None) -> bool:
-    """Whether a tool for these plans is for a user on this one; None for all, and for a user without an account."""
+    """Whether a tool for `plans` (None: for all) is for a user on `plan` (None: a user without an account)."""
     return plans is None or plan in plans
 
 

@@ -1,8 +1,8 @@
-"""Webhooks: who wants to hear of what, and each message until it was delivered or given up.
+"""Webhooks: which endpoints get which events, and each message until it is delivered or given up.
 
-That a message is owed is decided with the change that it tells of, as a hook of its job: so no change is lost, and none
-that was undone is told. Whoever runs that hook makes one delivery per endpoint, in one transaction with the hook's end.
-Then each delivery is held and ended by itself: an endpoint that is slow or away delays no other.
+The decision that changes a job also adds a hook for the message. So no change is lost, and none that was rolled back is
+sent. The process that runs the hook makes one delivery per endpoint, in one transaction with the hook's end. Then each
+delivery is held and ended by itself: a slow or unreachable endpoint delays no other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .rule import Audited, Needs, Rule
 from .workspace import Workspace
 
 OPERATOR: Final = ""
-"""The owner of the operator's own endpoints, which hear of every account."""
+"""The owner of the operator's own endpoints, which get the events of every account."""
 TEST: Final = "webhook.test"
 WebhookEvent = Literal["job.completed", "job.failed", "job.cancelled", "credits.low"]
 """What an endpoint may ask for. A test is sent to any."""
@@ -44,7 +44,7 @@ PAUSES_S: Final = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 """The pauses after failed attempts. The attempt after the last pause, three days after the first, is the last one."""
 AFTER_LOW: Final = "it waits for the message that credits are low"
 GONE: Final = 410
-"""The status by which a receiver says that it wants no more."""
+"""The status with which a receiver asks for no more messages."""
 
 
 def add_endpoint(ws: Workspace, command: AddEndpoint) -> EndpointChanged | Refusal:
@@ -81,8 +81,8 @@ def add_endpoint(ws: Workspace, command: AddEndpoint) -> EndpointChanged | Refus
 
 
 def change_endpoint(ws: Workspace, command: ChangeEndpoint) -> EndpointChanged | Refusal:
-    """To one that is removed, nothing more is sent: what is on its way is given up when it is next due. One that was
-    disabled and is enabled is told of what happens from now on."""
+    """Removes or enables an endpoint. A removed endpoint gets nothing more: its pending messages are given up when they
+    are next due. An enabled endpoint gets the events from now on."""
     endpoint = _endpoint(ws, command.owner, command.endpoint_id)
     if endpoint is None:
         return _no_endpoint(command.endpoint_id)
@@ -116,7 +116,7 @@ def rotate_secret(ws: Workspace, command: RotateSecret) -> EndpointChanged | Ref
 
 
 def ping_endpoint(ws: Workspace, command: PingEndpoint) -> DeliveryChanged | Refusal:
-    """Sends a message that says nothing, once: it is not tried again."""
+    """Sends a test message, which is not retried."""
     endpoint = _endpoint(ws, command.owner, command.endpoint_id)
     if endpoint is None:
         return _no_endpoint(command.endpoint_id)
@@ -138,13 +138,13 @@ def ping_endpoint(ws: Workspace, command: PingEndpoint) -> DeliveryChanged | Ref
 
 
 def make_deliveries(ws: Workspace, command: MakeDeliveries) -> DeliveriesMade:
-    """Makes one delivery for each endpoint that asks for the event, and ends the hook that owed it."""
+    """Makes one delivery for each endpoint that asks for the event, and ends the hook."""
     hook = ws.hook(command.hook, command.job_id)
     if hook is None or hook.attempts != command.attempt:
         return DeliveriesMade(0, changed=False)
     low, end = (ws.hook(name, command.job_id) for name in (CREDITS_LOW_HOOK, JOB_ENDED_HOOK))
     if hook == end and low is not None:
-        # What is told of a job is told in the order in which it happened.
+        # The messages about a job are made in the order of its events.
         ws.put_hook(replace(hook, due_at=max(ws.now, low.due_at), error=AFTER_LOW))
         return DeliveriesMade(0, changed=False)
     if hook == low and end is not None and end.error == AFTER_LOW:
@@ -185,8 +185,8 @@ def hold_delivery(ws: Workspace, command: HoldDelivery) -> DeliveryHeld:
 
 
 def end_delivery(ws: Workspace, command: EndDelivery) -> DeliveryEnded:
-    """Records what came of an attempt: delivered, to be tried again, or given up. Without its owner, the endpoint is
-    left as it is."""
+    """Records how an attempt ended: the message was delivered, is to be retried, or is given up. Without an owner, the
+    endpoint stays as it is."""
     delivery = ws.find(Delivery, command.delivery_id)
     if delivery is None or delivery.state != "pending" or delivery.attempts != command.attempt:
         return DeliveryEnded(changed=False)
@@ -218,12 +218,13 @@ def _fail(ws: Workspace, delivery: Delivery, command: EndDelivery) -> None:
 
 
 def pause_us(tries: int, jitter: float) -> int:
-    """How long a delivery waits after so many failed tries; up to a tenth less, so that not all come back at once."""
+    """Returns how long a delivery waits after `tries` failed tries. Jitter shortens it by up to a tenth, so that not
+    all retries come at once."""
     return int(PAUSES_S[tries - 1] * SECOND * (1 - jitter / 10))
 
 
 def _judged(ws: Workspace, endpoint: Endpoint, status: int | None, *, is_delivered: bool) -> Endpoint:
-    """The endpoint after an attempt: it is disabled if it says that it is gone, or has failed for too long."""
+    """Returns the endpoint after an attempt: disabled if it answered 410, or if it has failed for too long."""
     if is_delivered:
         return endpoint if endpoint.failing_since_at is None else replace(endpoint, failing_since_at=None)
     terms = ws.policy.webhooks or Webhooks()
@@ -237,7 +238,7 @@ def _judged(ws: Workspace, endpoint: Endpoint, status: int | None, *, is_deliver
 
 
 def resend_delivery(ws: Workspace, command: ResendDelivery) -> DeliveryChanged | Refusal:
-    """Sends a message once more, with the id that it had, whatever became of it. One that is still to be sent is sent
+    """Sends an ended message again, with the same id, however it ended. A pending one that waits for a retry is sent
     now."""
     delivery = ws.find(Delivery, command.delivery_id)
     if delivery is None or delivery.owner != command.owner:
@@ -262,7 +263,7 @@ def resend_delivery(ws: Workspace, command: ResendDelivery) -> DeliveryChanged |
 
 
 def forget_delivery(ws: Workspace, command: ForgetDelivery) -> Forgotten:
-    """Deletes one that ended long ago."""
+    """Deletes a delivery that ended long ago."""
     delivery = ws.find(Delivery, command.delivery_id)
     if delivery is None or delivery.ended_at is None or delivery.ended_at > ws.now - kept_us(ws.policy.webhooks):
         return Forgotten(changed=False)
@@ -333,7 +334,7 @@ def _needs_old(wanted: Needs, command: ForgetDelivery) -> None:
 
 
 def _audit(act: str, command: AddEndpoint | ChangeEndpoint | RotateSecret, host: str) -> Audited:
-    """Of the URL only the host: paths and queries hold secrets."""
+    """Makes the audit line. It has only the host of the URL: paths and queries hold secrets."""
     return Audited(act, f"webhook {command.endpoint_id}", {"owner": command.owner or "operator", "host": host})
 
 

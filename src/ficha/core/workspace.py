@@ -69,7 +69,7 @@ class _Loaded(dict[K, V]):
 
 
 _NOTHING: Final[_Loaded[str, Any]] = _Loaded()
-"""The rare kinds of rows, of which most commit groups load none. Only loaded rows are changed, so it stays empty."""
+"""For the rare kinds of rows, of which most commit groups load none. Only loaded rows change, so it stays empty."""
 
 
 class Workspace:
@@ -105,14 +105,14 @@ class Workspace:
         self._parked = _Loaded({account: self._queue(ids) for account, ids in snapshot.parked.items()})
         self._jobs_before: dict[str, Job | None] = {}
         self._forgotten_jobs: dict[str, Job] = {}
-        """Those that are deleted, as they were last."""
+        """The deleted jobs, each as it was last."""
         self._changed_accounts: dict[str, None] = {}
         self._changed_keys: dict[KeyName, None] = {}
         self._changed_reservations: dict[str, None] = {}
         self._changed_pools: dict[str, None] = {}
         self._changed_keyed: dict[KeyedName, None] = {}
         self._contents_before: dict[ContentName, bool] = {}
-        """Of those that were changed, whether there was a row before."""
+        """The changed contents: whether each had a row before."""
         self._changed_api_keys: dict[str, None] = {}
         self._api_key_uses: dict[str, ApiKeyUse] = {}
         self._workers: dict[str, Worker] = {}
@@ -192,8 +192,9 @@ class Workspace:
         return self.policy.plans.get(account.plan)
 
     def as_loaded(self, account_id: str) -> tuple[Account | None, FileUsage, AccountRows] | None:
-        """The account, its file usage and its rows as they were loaded, before any command of the group; None from the
-        second time on. The commands of the group keep the counters in step, so what was wrong then is wrong now."""
+        """Returns the account, its file usage and its counted rows as they were loaded, before any command of the
+        group; None from the second call on. The group's commands keep the counters in step with the rows, so a
+        difference at the start is the difference now."""
         if account_id in self._recounted:
             return None
         self._recounted.add(account_id)
@@ -207,7 +208,7 @@ class Workspace:
         self._changes.entries.append(entry)
 
     def empty_reason(self, account_id: str, number: int) -> None:
-        """Takes the reason off a ledger line; all that counts stays."""
+        """Removes the reason of a ledger line; its amounts stay."""
         self._changes.emptied_entries.append((account_id, number))
 
     # Jobs
@@ -272,7 +273,7 @@ class Workspace:
             heappush(self._parked[job.account_id], (new.rank, job.id))
 
     def _owe_hooks(self, job: Job) -> None:
-        """A job that ends owes a run of every hook that is for such jobs."""
+        """Adds a pending run of every hook that the policy has for jobs that end like this one."""
         for terms in self.policy.hooks:
             if job.status in terms.ends and (terms.tools is None or job.spec.tool in terms.tools):
                 self.put_hook(PendingHook(terms.name, job.id, self.now))
@@ -301,7 +302,7 @@ class Workspace:
 
     def forget_texts(self, job_id: str, empty: str) -> None:
         """Puts `empty` in place of the job's payload and result, deletes its steps, and empties what its history quotes
-        of them; also what this group has written of it so far."""
+        of them. This includes what the group has written of them so far."""
         changes = self._changes
         changes.payloads[job_id] = self._payloads[job_id] = empty
         changes.results[job_id] = empty
@@ -311,8 +312,8 @@ class Workspace:
         changes.history = [without_quotes(event) if event.job_id == job_id else event for event in changes.history]
 
     def forget_job(self, job: Job) -> None:
-        """Deletes a job that has ended, with its texts, checkpoint, steps, history and hooks; also what this group has
-        written of it so far. Followers are still told of that."""
+        """Deletes a job that has ended, with its texts, checkpoint, steps, history and hooks. This includes what the
+        group has written of it so far, but followers still get those events."""
         assert job.place is None, f"job {job.id} has not ended"
         changes = self._changes
         self._forgotten_jobs[job.id], self._jobs[job.id] = job, None
@@ -404,7 +405,7 @@ class Workspace:
             self._reservations_of[reservation.account_id][reservation.id] = reservation
 
     def forget_reservation(self, reservation_id: str) -> None:
-        """Deletes one that ended, and so counts nowhere."""
+        """Deletes a reservation that has ended, and so counts nowhere."""
         self._reservations[reservation_id] = None
         self._changed_reservations[reservation_id] = None
 
@@ -432,7 +433,7 @@ class Workspace:
         return self._occupied[pool]
 
     def content(self, spec: JobSpec) -> Content | None:
-        """Who computes, or has computed, what a job is for that has a content hash."""
+        """Returns the content of a job with a content hash: which job computes it, or has; None if none."""
         assert spec.content_hash is not None
         return self._contents[spec.tool, spec.content_hash]
 
@@ -441,7 +442,7 @@ class Workspace:
         self._set_content(name, content, was_there=self._contents.get(name) is not None)
 
     def forget_content(self, job: Job) -> None:
-        """Others are no longer answered by this job's result."""
+        """Deletes the job's content if it is this job's own, so that its result answers no further jobs."""
         if (content := self.content(job.spec)) is not None and content.job_id == job.id:
             self._set_content((content.tool, content.content_hash), None, was_there=True)
 
@@ -501,7 +502,7 @@ class Workspace:
             self._hooks_of[hook.job_id][hook.name] = hook
 
     def end_hook(self, hook: PendingHook) -> None:
-        """It is not run again."""
+        """Deletes a pending hook, so that it is not run again."""
         self._changed_hooks[hook.name, hook.job_id] = None
         del self._hooks_of[hook.job_id][hook.name]
 

@@ -1,4 +1,4 @@
-"""Looks a deployment over: what is wrong with its database, its settings and its files, and what to do about it."""
+"""Checks a deployment: what is wrong with its database, its settings and its files, and what to do about it."""
 
 from .examination import examine
 from .findings import EXIT_CODES, DoctorLimits, DoctorReport, Finding, Severity

@@ -1,6 +1,6 @@
-"""What the overview's alerts say, as findings: pools without workers, silent workers, webhooks, dead letters.
+"""The overview's alerts as findings: pools without workers, silent workers, webhooks, dead letters.
 
-They come from the same few reads as the console's first page, and so does the count of dead letters.
+The alerts and the count of dead letters come from the same few reads as the console's first page.
 """
 
 from __future__ import annotations

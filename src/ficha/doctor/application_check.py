@@ -17,14 +17,14 @@ _MAKE_ONE = "make one with: python3 -c 'import secrets; print(secrets.token_urls
 
 
 def application(app: Ficha) -> list[Finding]:
-    """What can be said without a database."""
+    """Returns the findings that need no database."""
     return [*_secret(app), *_public_url(app), *_intervals(app)]
 
 
 def _secret(app: Ficha) -> Iterator[Finding]:
     if app.signer is not None:
         return
-    # (An application whose secret's file cannot be read is not made at all.)
+    # (If the file of the secret cannot be read, the application is not created at all.)
     found = setting(os.environ, "FICHA_SECRET")
     if found is None:
         what = "FICHA_SECRET is not set here: a server does not start without it, and workers make no links to files."

@@ -12,7 +12,7 @@ from .findings import Finding
 from .looked_over import LookedOver
 
 MOST = 1_000
-"""So many wrong accounts are looked for, at most."""
+"""How many wrong accounts a query returns at most."""
 NAMED = 5
 """How many of them a finding names."""
 
@@ -41,7 +41,7 @@ async def counters(seen: LookedOver[Looking]) -> AsyncIterator[Finding]:
 
 
 async def miscounted(database: Looking) -> list[str]:
-    """Accounts of which a counter is wrong."""
+    """Returns the accounts that have a wrong counter."""
     found = [account for (account,) in await database.ask("miscounted", limit=str(MOST))]
     found += [account for (account,) in await database.ask("file_usage", limit=str(MOST))]
     return sorted(set(found))

@@ -1,6 +1,6 @@
-"""A connection for looking: every check asks through it, whichever database it is.
+"""The doctor's own connection: every check queries through it, whichever database it is.
 
-It is the doctor's own, so that it works where the store cannot be opened, and it changes nothing.
+It is apart from the store, so that it works where the store cannot be opened. It changes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIMEOUT_S = 30.0
 
 
 class Looking:
-    """Asks a database. Statements name Ficha's schema; `{name}` in their files is filled in by the caller."""
+    """Queries a database. Statements name Ficha's schema; the caller fills in `{name}` in their files."""
 
     kind: Literal["postgresql", "sqlite"]
     dialect: Dialect
@@ -35,7 +35,7 @@ class Looking:
         self.reads = 0
 
     async def ask(self, name: str, *values: Any, **parts: str) -> list[tuple[Any, ...]]:
-        """The rows of a statement of this room."""
+        """Returns the rows of a statement file of this package."""
         return await self.rows(sql_file(__package__, name).format(**parts) if parts else self.text(name), *values)
 
     def text(self, name: str) -> str:
@@ -95,7 +95,7 @@ class LookingAtSqlite(Looking):
 
 @asynccontextmanager
 async def looking_at(url: str, schema: str) -> AsyncIterator[Looking]:
-    """Connects. Raises StoreError where there is no database to look at."""
+    """Connects to a database. Raises StoreError if there is none to check."""
     match kind_of(url):
         case "sqlite":
             async with _looking_at_sqlite(sqlite_file(url)) as db:

@@ -1,4 +1,5 @@
-"""What PostgreSQL's migrations make, read from their own text, so that nothing has to be made to compare with it.
+"""The schema that PostgreSQL's migrations make, read from their text, so that no second database has to be made for a
+comparison.
 
 It knows the forms in which our migrations are written; a test compares what it reads with a migrated database.
 """
@@ -33,7 +34,7 @@ _COMMENT: Final = re.compile(r"--[^\n]*")
 
 
 class DeclaredSchema(Struct, frozen=True):
-    """Parts, each with what is compared of it (None: that it is there)."""
+    """The parts of a schema, each with the fact that is compared (None: only whether the part exists)."""
 
     parts: dict[Part, str | None] = field(default_factory=dict)
 

@@ -1,4 +1,4 @@
-"""The free space of a disk, which ends everything when it is gone."""
+"""The free space of a disk. Without it nothing works."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from .findings import DoctorLimits, Finding, Severity, size
 
 FAR_BELOW = 10
-"""So many times less than the limits is critical."""
+"""Free space that is this many times less than a limit is critical."""
 
 
 def free_space(group: str, path: str, what: str, limits: DoctorLimits) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""What should be done by now: who leads the sweeps, leases that are over, parked jobs that are due."""
+"""Work that is overdue: whether a process leads the sweeps, leases that are over, parked jobs that are due."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .findings import Finding, Severity
 from .looked_over import LookedOver
 
 COUNTED = 10_000
-"""Overdue rows are counted up to here."""
+"""How many overdue rows are counted at most."""
 
 
 async def duties(seen: LookedOver[Looking]) -> AsyncIterator[Finding]:

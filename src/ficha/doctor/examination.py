@@ -36,11 +36,11 @@ ANY_DATABASE: Final[dict[str, Check]] = {
 }
 OWN: Final[dict[str, dict[str, Check]]] = {"postgresql": postgres_check.CHECKS, "sqlite": sqlite_check.CHECKS}
 NEED_TABLES: Final = frozenset({"storage", "duties", "counters", "alerts", "files"})
-"""Groups that ask about tables which are not there before the schema is."""
+"""Groups that query Ficha's tables, and so need its schema."""
 
 
 async def examine(app: Ficha, limits: DoctorLimits | None = None) -> DoctorReport:
-    """Looks over the application's database, its settings and its files. Changes nothing."""
+    """Checks the application's database, its settings and its files. Changes nothing."""
     limits = limits or DoctorLimits()
     facts: dict[str, str | int | float] = {"ficha": version("ficha"), "python": python_version()}
     findings: list[Finding] = []

@@ -83,13 +83,13 @@ async def _newest(database: Looking, most: int) -> list[File]:
 
 
 async def _is_stored(database: Looking, file_id: str) -> bool:
-    """Asked again: it may have been removed meanwhile."""
+    """Whether a file is still stored: it may have been removed since the first query."""
     is_it = f"id = {database.dialect.parameter(1, 'uuid')}"
     return bool(await database.rows(f"SELECT 1 FROM ficha.files WHERE {is_it} AND state = 'stored'", file_id))  # noqa: S608
 
 
 async def _unknown(database: Looking, folder: Path, most: int) -> list[str]:
-    """The names of files whose bytes are there and whose row is not."""
+    """Returns the names of files that have bytes and no row."""
     found = await asyncio.to_thread(lambda: [*islice(_names(folder), most)])
     paths = {path.name: path for path in found}
     unknown: list[str] = []

@@ -1,4 +1,4 @@
-"""What an examination finds, from which limits on, and what scripts are told of it."""
+"""The findings of an examination, the limits beyond which something is one, and the exit codes for scripts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 Severity = Literal["note", "warning", "critical", "unchecked"]
-"""`note` needs nobody. `unchecked`: something could not be looked at, so nothing is known about it."""
+"""`note`: nobody has to act. `unchecked`: something could not be checked, so nothing is known about it."""
 EXIT_CODES: Final[dict[Severity, int]] = {"note": 0, "warning": 1, "critical": 2, "unchecked": 3}
 GIB: Final = 1 << 30
 
@@ -23,7 +23,7 @@ class Finding(Struct, frozen=True):
 
 
 class DoctorReport(Struct, frozen=True, kw_only=True):
-    """What an examination came to.
+    """The result of an examination.
 
     facts: versions and sizes, by name. checked: the groups of checks that ran. findings: the worst first.
     """
@@ -37,7 +37,7 @@ class DoctorReport(Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """Critical before unchecked, and that before warnings: a script acts on the worst that is known."""
+        """The code of the worst finding; `unchecked` counts as worse than `warning`, and better than `critical`."""
         found = {finding.severity for finding in self.findings}
         for severity in WORST_FIRST:
             if severity in found:
@@ -49,20 +49,20 @@ WORST_FIRST: Final[tuple[Severity, ...]] = ("critical", "unchecked", "warning", 
 
 
 class DoctorLimits(Struct, frozen=True, kw_only=True):
-    """From when on something is found.
+    """The limits beyond which something is a finding.
 
     clock_s: seconds between this machine's clock and the database's. Ten times as many are critical.
     transaction_s: how long a transaction of anybody may be open.
     idle_transaction_s: how long one may be open and do nothing.
     connections_share: the share of the database's connections in use. Halfway from there to all is critical.
-    dead_rows: dead rows of a table that are more than its live ones.
-    overdue_s: how long a lease may be over, or a parked job due, before somebody deals with it.
+    dead_rows: dead rows of a table, if they are also more than its live ones.
+    overdue_s: how long a lease may be over, or a parked job due, without being recovered.
     sweeper_s: how long nobody may lead the sweeps while jobs wait or run.
     slot_wal_bytes: WAL that one replication slot holds back.
     wal_bytes: the size of the WAL: all of PostgreSQL's, or of SQLite's -wal file.
-    free_share, free_bytes: the disk's free space, both of which must be gone below. A tenth of both is critical.
-    unused_share, unused_bytes: how much of an SQLite file, or of a table of PostgreSQL, holds nothing, both of
-        which must be passed.
+    free_share, free_bytes: the disk's free space, if it is less than both. Less than a tenth of either is critical.
+    unused_share, unused_bytes: how much of an SQLite file, or of a table of PostgreSQL, is empty, if it is more than
+        both.
     dead_letters: failed jobs that nobody has dealt with.
     files_checked: how many of the newest files, and of the files in the folder, are compared with each other.
     """

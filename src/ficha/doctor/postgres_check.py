@@ -26,7 +26,7 @@ OFF: Final[dict[str, tuple[Severity, str]]] = {
     "autovacuum": ("warning", "dead rows pile up in the hot tables, and claims become slower without end"),
     "track_counts": ("warning", "autovacuum does not know which tables need it"),
 }
-"""Settings that must not be off, how much it matters, and what happens."""
+"""Settings that must not be off, each with the severity and the consequence."""
 SHOWN: Final = 3
 
 
@@ -50,7 +50,7 @@ async def clock(seen: Seen) -> AsyncIterator[Finding]:
     asked_at = time.time_ns() // 1_000
     [(theirs,)] = await seen.database.rows(f"SELECT {seen.database.dialect.clock}")
     answered_at = time.time_ns() // 1_000
-    # What the question itself took may lie on either side.
+    # The server read its clock at some time from `asked_at` to `answered_at`, so the clocks differ by at least this.
     apart_s = max(asked_at - theirs, theirs - answered_at, 0) / SECOND
     seen.facts["clock_apart_s"] = round(apart_s, 3)
     if apart_s > seen.limits.clock_s:

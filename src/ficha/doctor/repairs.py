@@ -1,4 +1,4 @@
-"""Puts right what can be put right without a decision: counters that disagree with their rows."""
+"""Repairs what needs no decision of a person: counters that disagree with their rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live schema against the one that the migrations make: what is missing, what differs, what was added."""
+"""Compares the live schema with the one that the migrations make: what is missing, what differs, what was added."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESTORE: Final = (
     "whether rows suffered."
 )
 GUARDS: Final = frozenset({"table", "column", "view", "trigger", "function", "unique index", "primary key"})
-"""Without one of these Ficha fails, or what must not happen can happen."""
+"""Parts without which Ficha fails, or something can happen that must not."""
 
 
 async def version_of(database: Looking) -> int:
@@ -94,7 +94,7 @@ def _added(kind: str, name: str) -> Finding:
 
 
 async def _live(database: LookingAtPostgres) -> list[tuple[str, str, str, str | None]]:
-    """Everything in the schema: kind, table, name, and what is compared of it."""
+    """Returns every part of the live schema: kind, table, name, and the fact that is compared."""
     return [(kind, table, name, fact) for kind, table, name, fact in await database.ask("schema_parts")]
 
 
@@ -103,7 +103,7 @@ def _postgres_drift(wanted: DeclaredSchema, live: list[Any], *, is_whole: bool) 
     uniques = {(table, name) for kind, table, name in found if kind == "unique index"}
     gone = {table for table in wanted.tables if ("table", table, table) not in found}
     for kind, table, name in sorted(wanted.parts.keys() - found.keys()):
-        # Of a table that is gone, the rest need not be told. A unique index is an index, too.
+        # The parts of a missing table are not reported. A unique index may stand in for a plain one.
         if (table in gone and kind != "table") or (kind == "index" and (table, name) in uniques):
             continue
         yield _missing(kind, name if name == table or kind in ("index", "unique index") else f"{table}.{name}")
@@ -136,7 +136,7 @@ async def _invalid(database: LookingAtPostgres) -> list[Finding]:
 
 
 def _made(applied: tuple[Migration, ...]) -> dict[tuple[str, str], str]:
-    """What the migrations make, made in memory."""
+    """Runs the migrations in memory, and returns the objects that they make."""
     import apsw
 
     db = apsw.Connection(":memory:")

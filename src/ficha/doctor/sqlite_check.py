@@ -19,7 +19,7 @@ async def versions(seen: Seen) -> AsyncIterator[Finding]:
     import apsw
 
     seen.facts["sqlite"] = apsw.sqlite_lib_version()
-    # One that can corrupt the file is refused before anything is asked.
+    # A library version that can corrupt the file is refused before the connection is opened.
     return
     yield
 

@@ -1,4 +1,4 @@
-"""What scenarios came to, side by side: the figures of each, for tables, plots and programs."""
+"""The results of scenarios, side by side: the figures of each, for tables, plots and programs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ALL = "all"
 
 
 class WaitLine(Struct, frozen=True, gc=False):
-    """Of the jobs of a plan and a tool (or `all`): how many were submitted, and what became of them; the seconds from
-    submit to first start, of those that were started; credits charged and refunded."""
+    """The jobs of a plan and a tool (or `all`): how many were submitted, and how they ended; the seconds from submit to
+    first start, for those that were started; credits charged and refunded."""
 
     plan: str
     tool: str
@@ -36,8 +36,9 @@ class WaitLine(Struct, frozen=True, gc=False):
 
 
 class PoolLine(Struct, frozen=True, gc=False):
-    """How much of a pool was used: the share of its slots that were held, over all the time and in its busiest part
-    (of `BUCKETS`), and how many at most. limit: None for no limit, and then there is no share."""
+    """How much a pool was used: the share of its slots that were held, over the whole time (`utilisation`) and in the
+    busiest of the `BUCKETS` (`busiest`), and how many were held on average and at most. limit: None for no limit; then
+    there is no share."""
 
     pool: str
     limit: int | None
@@ -89,7 +90,7 @@ def figures_of_scenario(done: Simulated) -> ScenarioFigures:
 
 
 def _wait_lines(done: Simulated) -> list[WaitLine]:
-    """For each plan a line of all its tools and, where it has several, one of each; and one line of everything."""
+    """Returns a line for all tools of each plan, one for each tool if the plan has several, and one for all plans."""
     order = [*done.scenario.policy.plans]
     by_plan: dict[str, list[tuple[str, Flow]]] = {}
     for (plan, tool), flow in sorted(done.flows.items(), key=lambda item: (order.index(item[0][0]), item[0][1])):
@@ -140,8 +141,8 @@ def _pool_line(done: Simulated, name: str, use: PoolUse) -> PoolLine:
 
 
 def busy_shares(done: Simulated, pool: str) -> list[float]:
-    """How much of the pool was used in each part of the time: of its slots or, where it has no limit, of the most that
-    were held at once. Empty if the scenario has no such pool."""
+    """Returns which share of the pool was held in each part of the time: of its slots or, without a limit, of the most
+    that were held at once. Empty if the scenario has no such pool."""
     use = done.pools.get(pool)
     if use is None:
         return []
@@ -150,8 +151,8 @@ def busy_shares(done: Simulated, pool: str) -> list[float]:
 
 
 def waits_over_time(done: Simulated, plan: str, share: float = 0.95) -> list[float | None]:
-    """The wait in seconds that this share of a plan's jobs did not exceed, by the part of the time in which they were
-    submitted; None where none was."""
+    """Returns, for each part of the time, the wait in seconds that this share of the plan's jobs submitted in it did
+    not exceed; None where there were none."""
     parts: list[list[int]] = [[] for _ in range(BUCKETS)]
     for (of_plan, _), flow in done.flows.items():
         if of_plan == plan:

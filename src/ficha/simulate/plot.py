@@ -14,7 +14,7 @@ from .replay import BUCKETS, Simulated
 from .traffic import Unusable
 
 COLOURS: Final = ("#5b6b7f", "#c8501e", "#2166ac", "#3c8d40", "#8e4ea6", "#a67c00")
-"""The first is that of today."""
+"""The colours of the scenarios; the first is that of today's."""
 WIDTH: Final = 960
 _LEFT, _RIGHT, _ROW, _GAP, _TOP = 96, 24, 110, 46, 92
 _TICKS_S: Final = (1, 10, 60, 600, 3_600, 36_000, 360_000, 3_600_000)

@@ -1,7 +1,7 @@
-"""Recorded traffic: what a database's jobs were, or a file of them (JSON Lines as `ficha jobs --json` prints, or CSV).
+"""Recorded traffic: the jobs of a database, or of a file (JSON Lines as `ficha jobs --json` prints, or CSV).
 
-A recording has no payloads, no results and no errors; what is saved has no names of accounts either. Submits that were
-refused are not in it: a database does not keep them.
+A recording has no payloads, no results and no errors; a saved one has no names of accounts either. Refused submits are
+not in it: a database does not keep them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from .traffic import Arrival, RunEnd, Traffic, Unusable, percentile
 BACKOFF_SHARE: Final = 0.75
 """Jitter shortens a backoff by up to a half, so it takes three quarters of its length on average."""
 PATIENCE_SHARE: Final = 0.99
-"""A job that waited for so much of its tool's `max_wait` was cancelled by the rule, not by its owner."""
+"""A cancelled job that waited for this share of its tool's `max_wait` counts as cancelled by the rule, not by its
+owner."""
 
 
 class RecordedJob(Struct, frozen=True, omit_defaults=True):
@@ -96,7 +97,7 @@ def _read(line: Any, where: str) -> RecordedJob:
 
 
 def anonymous(jobs: Iterable[RecordedJob]) -> Iterator[RecordedJob]:
-    """The same with numbers instead of the names of accounts."""
+    """Replaces the names of accounts by numbers."""
     numbers: dict[str, int] = {}
     for job in jobs:
         yield replace(job, account=f"account-{numbers.setdefault(job.account, len(numbers) + 1)}")
@@ -146,8 +147,8 @@ def recorded_traffic(jobs: Iterable[RecordedJob], tools: Mapping[str, Tool], pla
 
 
 def _pickup_us(jobs: list[RecordedJob], tools: Mapping[str, Tool]) -> int:
-    """How long it usually took from when a job could start, because it came or another one of its pool ended, to its
-    start. What began otherwise, such as a retry, is the exception, so the median does not see it."""
+    """Returns the median time from when a job could start, because it arrived or another one of its pool ended, to its
+    start. Other starts, such as retries, are exceptions, and change the median little."""
     ends: dict[str, list[int]] = {}
     for job in jobs:
         if job.finished_at is not None and job.started_at is not None:
@@ -210,7 +211,7 @@ def _arrival(job: RecordedJob, tool: Tool, median_us: int) -> Arrival:
 
 
 def _run_us(job: RecordedJob, tool: Tool) -> int | None:
-    """How long one run of the job took: what lies between start and end, less the backoffs, by the number of runs."""
+    """Returns how long one run of the job took: the time from start to end, less the backoffs, divided by its runs."""
     if job.run_s is not None:
         return max(1, int(job.run_s * SECOND))
     if job.started_at is None or job.finished_at is None:

@@ -39,17 +39,17 @@ from .traffic import Arrival, Traffic, Unusable, fraction
 from .virtual_rows import NO_PAYLOAD, VirtualRows
 
 BUCKETS: Final = 168
-"""Into so many parts of equal length the time is divided, for the plot: a week by the hour."""
+"""How many parts of equal length the plot divides the time into: a week by the hour."""
 MANY: Final = 1_000_000
 """How many jobs a claim may take where workers are never short."""
 _END, _DUE, _LEAVE, _CLAIM, _AGE, _GRANT = range(6)
-"""What can happen next to a job: its run ends; it is time for a rule to look at it; its owner has waited enough; its
-rank improves. To a pool: its workers claim. And to all accounts: a new day."""
+"""The kinds of coming events. To a job: its run ends, `Recover` is due, its owner gives up waiting, its rank improves.
+To a pool: its workers claim. To all accounts: a new day begins, with the credits of each day."""
 
 
 class Flow(Struct):
-    """What became of the jobs of one plan and tool. `waits` are those of started jobs, `waited_from` when each began
-    to wait. abandoned: cancelled before they started. unended: neither ended nor likely to."""
+    """How the jobs of one plan and tool ended. `waits`: how long each started job waited; `waited_from`: from when.
+    abandoned: cancelled before they started. unended: not ended, with no coming event that could end them."""
 
     submitted: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -74,7 +74,7 @@ class PoolUse(Struct):
 
 
 class Simulated(Struct):
-    """What a scenario came to. granted: credits that accounts were given. balance: what they have left."""
+    """The result of a scenario. granted: credits that accounts were given. balance: what they have left."""
 
     scenario: Scenario
     starts_at: int
@@ -100,7 +100,7 @@ class _Group(Struct):
 
 
 def replay(scenario: Scenario, traffic: Traffic, progress: Callable[[int], None] | None = None) -> Simulated:
-    """Simulates a scenario. `progress` is told how many arrivals are done, about every hundredth of them."""
+    """Simulates a scenario. `progress` gets the number of arrivals done, about a hundred times in all."""
     return _Replay(scenario, traffic.grown(scenario.arrivals)).run(progress)
 
 
@@ -114,7 +114,7 @@ class _Replay:
         self._heap: list[tuple[int, int, int, str, int]] = []
         self._pushed = 0
         self._moving = 0
-        """Events that are to come and may let another job start or end."""
+        """How many coming events may let a job start or end."""
         self._groups = _groups(scenario)
         self._groups_of = {
             pool: [group for group in self._groups.values() if pool in group.pools] for pool in scenario.pools
@@ -226,7 +226,7 @@ class _Replay:
         self._follow(at)
 
     def _grant(self, now: int) -> None:
-        """The credits that accounts are given each day."""
+        """Grants the credits that accounts are given each day."""
         for account, plan in self._rows.plans.items():
             amount = self._scenario.money.get(plan, PlanMoney()).credits_each_day
             if amount:
@@ -275,7 +275,7 @@ class _Replay:
         return group.free > 0 and any(map(self._rows.may_start, group.pools))
 
     def _noted(self, now: int) -> set[str]:
-        """The pools in which a job may start now that could not before."""
+        """Counts what the last command did. Returns the pools in which a job may start now that could not before."""
         pools: set[str] = set()
         for change in self._rows.take_changed():
             before, job = change.before, change.after
@@ -316,7 +316,7 @@ class _Replay:
             flow.cancelled += 1
 
     def _claim(self, group: _Group, now: int) -> int:
-        """Starts what workers can take, and returns how many jobs that are."""
+        """Starts the jobs that the workers can take, and returns how many."""
         claimed = self._rows.decide(Claim(group.name, group.pools, group.free, starts=True), now)
         assert isinstance(claimed, Claimed), claimed
         self._rows.take_changed()

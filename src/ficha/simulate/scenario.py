@@ -46,7 +46,7 @@ class PlanMoney(Struct, frozen=True, gc=False):
 
 
 class ToolChange(Struct, frozen=True, forbid_unknown_fields=True):
-    """What of a tool can be changed; the names are those of `app.tool`.
+    """The settings of a tool that a scenario can change; the names are those of `app.tool`.
 
     cost_factor: what its jobs cost now, times this. run_factor: how long its runs take, times this.
     """
@@ -71,7 +71,7 @@ class ToolChange(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WorkerGroup(Struct, frozen=True):
-    """Worker processes that serve the same pools, each with so many jobs at once."""
+    """Worker processes that serve the same pools, each with `concurrency` jobs at once."""
 
     pools: tuple[str, ...]
     concurrency: int = 10
@@ -86,11 +86,11 @@ class WorkerGroup(Struct, frozen=True):
 
 
 class Scenario(Struct, frozen=True):
-    """Everything that is simulated beside the traffic.
+    """Everything that a simulation needs beside the traffic.
 
-    arrivals: so many times the traffic. workers: none for as many as there is work. credit_price: what a credit is
-    sold for, for the revenue; None: unknown. pickup_s: how long a free slot stays free although a job waits; None: as
-    long as it did in the recording, and not at all in made-up traffic.
+    arrivals: the factor that multiplies the traffic. workers: if there are none, workers are never short.
+    credit_price: what a credit is sold for, to compute the revenue; None: unknown. pickup_s: how long a free slot stays
+    free although a job waits; None: as long as in the recording, and no time in made-up traffic.
     """
 
     name: str

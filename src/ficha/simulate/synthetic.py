@@ -55,9 +55,9 @@ class PlanTraffic(Struct, frozen=True):
 class ToolTraffic(Struct, frozen=True):
     """The jobs of a tool.
 
-    share: of all jobs, in relation to the other tools. median_s, p95_s: how long runs take: half of them at most the
-    one, 95 % at most the other. failure_rate: the share of runs that fail. fatal_rate: of jobs that fail with an error
-    that is not retried. payload: what the tool's own cost function and its items are asked with. cost: instead of that.
+    share: of all jobs, in relation to the other tools. median_s, p95_s: the median and the 95th percentile of how long
+    runs take. failure_rate: the share of runs that fail. fatal_rate: the share of jobs that fail with an error that is
+    not retried. payload: what the tool computes cost and items from. cost: a fixed cost, instead of a payload.
     """
 
     share: float
@@ -148,7 +148,7 @@ def _weights(value: Any, key: str, count: int) -> list[float]:
 
 
 def synthetic_traffic(description: Description, tools: Mapping[str, Tool], seed: int) -> Traffic:
-    """The traffic that a description means."""
+    """Makes the traffic of a description."""
     draw = random.Random(seed)  # noqa: S311 (made-up traffic, no secret)
     starts_at = instant(datetime(description.start.year, description.start.month, description.start.day, tzinfo=UTC))
     ends_at = starts_at + int(description.days * DAY)
@@ -186,7 +186,7 @@ def synthetic_traffic(description: Description, tools: Mapping[str, Tool], seed:
 
 
 def _moments(description: Description, draw: random.Random, starts_at: int, ends_at: int) -> list[int]:
-    """When jobs are submitted: at random, as often as each hour is busy. On a day of average weight there are
+    """Returns when jobs are submitted: at random, with each hour's weight. A day of average weight has
     `jobs_per_day`."""
     by_hour, by_weekday = description.by_hour, description.by_weekday
     begins = range(starts_at, ends_at, HOUR)
@@ -225,7 +225,7 @@ class _Accounts:
 
 
 def _parts(tool: Tool, described: ToolTraffic, where: str) -> list[tuple[int | None, int]]:
-    """What each job of a submit costs and how many items it has, as the tool says of the payload."""
+    """Returns the cost and the number of items of each job of a submit, as the tool computes them from the payload."""
     if described.cost is not None:
         if described.cost < 0:
             raise Unusable(f"{where}.cost must be whole credits from 0 up, not {described.cost}")

@@ -24,7 +24,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def check_keys(table: Any, allowed: Collection[str], where: str) -> Mapping[str, Any]:
-    """The table, if it has no other keys."""
+    """Returns the table, if it has allowed keys only."""
     if not isinstance(table, Mapping):
         raise Unusable(f"{where} must be a table, not {table!r}")
     for key in table:

@@ -13,11 +13,11 @@ RunEnd = Literal["completed", "failed", "fatal", "cancelled"]
 """How the runs of a job end: `failed`: each of them; `fatal`: with an error that is not retried."""
 
 GROWTH_SHIFT: Final = 1_800 * SECOND
-"""An arrival that is added to make traffic grow comes up to so much later than the one that it is made from."""
+"""How much later than its original a copy of an arrival, made to grow the traffic, comes at most."""
 
 
 class Unusable(Exception):
-    """What was given cannot be simulated; the message names the key or the line, and what is allowed."""
+    """The input cannot be simulated; the message names the key or the line, and what is allowed."""
 
 
 class Arrival(Struct, frozen=True, gc=False):
@@ -55,8 +55,8 @@ class Traffic(Struct, frozen=True):
     pickup_us: int = 0
 
     def grown(self, times: float) -> Traffic:
-        """So many times the traffic. Added arrivals are those of further customers: each account has a twin, which
-        submits some of the same jobs a little later. With less than 1, arrivals are left out at random."""
+        """Returns the traffic, multiplied. Added arrivals are those of further customers: each account gets twins,
+        which submit all or some of the same jobs a little later. With less than 1, arrivals are left out at random."""
         if times == 1:
             return self
         every, share = int(times), times - int(times)
@@ -86,5 +86,5 @@ def fraction(number: int, salt: int) -> float:
 
 
 def percentile(ordered: list[int], share: float) -> int:
-    """The value that this share of the sorted values does not exceed; 0 of none."""
+    """Returns the value that this share of the sorted values does not exceed; 0 if there are none."""
     return ordered[max(0, -(-int(len(ordered) * share * 1_000) // 1_000) - 1)] if ordered else 0

@@ -26,14 +26,14 @@ NO_PAYLOAD: Final = "{}"
 
 
 class _Jobs(dict[str, Job | None]):
-    """Jobs that have not ended. A list may still name one that has."""
+    """Jobs that have not ended. One that has, which a list may still name, reads as None."""
 
     def __missing__(self, key: str) -> None:
         return None
 
 
 class _Dropped(dict[Any, Any]):
-    """What nobody reads later."""
+    """A mapping that drops what is written: no later command reads it."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
         pass

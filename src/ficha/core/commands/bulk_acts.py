@@ -1,4 +1,4 @@
-"""Bulk acts: begun and stopped by an operator, held and advanced by whoever works on them."""
+"""Bulk acts: begun and stopped by an operator, held and advanced by the process that works on them."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class BeginBulkAct(Command, frozen=True):
 
 
 class HoldBulkAct(Command, frozen=True):
-    """Takes an act that is due, to work on it. After so long, whoever took it is taken for dead."""
+    """Holds a due act, to work on it. After `hold_ms` its holder counts as dead, and another process may hold it."""
 
     act_id: str
     hold_ms: int
 
 
 class AdvanceBulkAct(Command, frozen=True):
-    """Does the act to the next jobs and remembers how far it came, in one decision: no job is acted on twice, wherever
-    whoever works on it dies.
+    """Does the act to the next jobs and stores how far it came, in one decision: no job is acted on twice, wherever the
+    holder dies.
 
-    hold: the number of the hold; a later one fences it off.
-    from_id: where the step begins; if the act came further, because an earlier try was committed, nothing is done.
-    jobs: their ids, each with that of the new job, if the act makes one.
-    before_id: where the next step begins; None if these were the last.
-    broken: a job whose act cannot even be decided, and why; it is passed over.
+    hold: the number of the hold; a later hold fences it off.
+    from_id: where the step begins. If the act came further, because an earlier try was committed, nothing is done.
+    jobs: the ids of the jobs, each with the id of the new job if the act makes one.
+    before_id: where the next step begins; None if these were the last jobs.
+    broken: a job whose act cannot even be decided, and why; the job counts as failed.
     """
 
     act_id: str
@@ -48,6 +48,6 @@ class AdvanceBulkAct(Command, frozen=True):
 
 
 class StopBulkAct(Command, frozen=True):
-    """Nothing more is done. What was done stays."""
+    """Stops an act. What it has done so far stays."""
 
     act_id: str

@@ -10,7 +10,7 @@ from .base import Command
 class Completed(Struct, frozen=True, gc=False, tag=True):
     """The run succeeded. With `delivered` below the job's units, the rest is refunded.
 
-    provider_cost: what an external provider takes for it, in millionths of the operator's currency; None if unknown.
+    provider_cost: what the run cost at an external provider, in millionths of the operator's currency; None if unknown.
     """
 
     result_json: str
@@ -24,7 +24,7 @@ class Failed(Struct, frozen=True, gc=False, tag=True):
 
     for_user: the tool wrote `error` for the job's owner. Any other error text is for operators.
     traceback: for operators, kept in the job's history.
-    provider_cost: as in `Completed`: a provider may take something for a failure too.
+    provider_cost: as in `Completed`: a failed run may cost something too.
     """
 
     error: str
@@ -48,7 +48,7 @@ class CancelledByHandler(Struct, frozen=True, gc=False, tag=True):
 class AcceptedByProvider(Struct, frozen=True, gc=False, tag=True):
     """An external provider has the work and will call back under `ref`.
 
-    poll_ms: how long to wait for that before the provider is asked; None: it is never asked.
+    poll_ms: how long to wait for the call-back before the provider is polled; None: it is never polled.
     """
 
     ref: str
@@ -81,4 +81,4 @@ class Finish(Command, frozen=True):
     account_id: str | None = None
     """When given, another account's job is not found."""
     attempt: int | None = None
-    """For what a provider says: the failed runs before the one that it speaks of. What it says of another is late."""
+    """For a provider's report: how many runs failed before the run it is about. A report about another run is late."""

@@ -9,11 +9,11 @@ from .base import Command
 class FoldFigures(Command, frozen=True):
     """Adds the figures of commits to the rollups, once.
 
-    turn: the cursor's, as it was when the commits were read. number: the last commit that was looked at.
-    figures: by the time at which the commits' minute began. folded_at: up to when they tell.
-    came: numbers that had been left out, and are counted now; left_out: numbers that are left out from now on.
+    turn: the cursor's turn when the commits were read. number: the number of the last commit that was read.
+    figures: by the start of the commits' minute. folded_at: the time up to which figures are added up after this.
+    came: left-out numbers that are done with: counted now, or never used. left_out: numbers left out from now on.
     has_gap: whether commits were deleted before they could be counted.
-    measures: those of the commits together.
+    measures: the sum of the commits' measures.
     """
 
     turn: int
@@ -27,7 +27,7 @@ class FoldFigures(Command, frozen=True):
 
 
 class CorrectQueue(Command, frozen=True):
-    """Sets how many jobs wait after the last commit that is counted, as they were counted one by one at this time."""
+    """Sets how many jobs wait after the last commit that is added up, from an exact count of the jobs at time `at`."""
 
     turn: int
     at: int
@@ -35,12 +35,12 @@ class CorrectQueue(Command, frozen=True):
 
 
 class NoteVerification(Command, frozen=True):
-    """Every invariant was checked over the whole database, and so many sentences say what is wrong."""
+    """Records that every invariant was checked over the whole database, and how many violations were found."""
 
     violations: int
 
 
 class ForgetRollups(Command, frozen=True):
-    """Deletes rollups whose time is over."""
+    """Deletes rollups that are older than figures are kept."""
 
     keys: tuple[str, ...]

@@ -8,8 +8,8 @@ from .base import Command
 
 
 class FileRun(Struct, frozen=True, gc=False):
-    """The run that makes a file as a result: one that holds its lease (`epoch`), or one that a provider works on, which
-    is known by how many runs failed before it (`attempts`)."""
+    """The run whose result a file is: a worker's, identified by the lease's `epoch`, or a provider's, identified by how
+    many runs failed before it (`attempts`)."""
 
     job_id: str
     epoch: int | None = None
@@ -17,8 +17,8 @@ class FileRun(Struct, frozen=True, gc=False):
 
 
 class BeginFile(Command, frozen=True):
-    """Takes the room for a file before its bytes come: at least `least` of them, and at most `most` (None: as many as
-    are allowed)."""
+    """Sets room aside for a file before its bytes arrive: at least `least` of them, and at most `most` (None: as many
+    as are allowed)."""
 
     file_id: str
     account_id: str
@@ -31,8 +31,7 @@ class BeginFile(Command, frozen=True):
 
 
 class StoreFile(Command, frozen=True):
-    """The bytes have come, and are kept under the file's id: how many they really are, of which type, and their
-    digest."""
+    """Records that a file's bytes have arrived and are stored: their actual number, their type and their digest."""
 
     file_id: str
     account_id: str
@@ -43,8 +42,8 @@ class StoreFile(Command, frozen=True):
 
 
 class RemoveFile(Command, frozen=True):
-    """Removes a file; its bytes are deleted soon after. One that is being uploaded is only removed by its uploader, who
-    has stopped (`aborts`), and only if nobody else has begun it too: `expires_at` is that of this attempt.
+    """Removes a file; its bytes are deleted soon after. During an upload only the uploader removes it, after it stopped
+    (`aborts`), and only if no other attempt has begun the same file: `expires_at` identifies the attempt.
     """
 
     file_id: str
@@ -54,7 +53,7 @@ class RemoveFile(Command, frozen=True):
 
 
 class ExpireFile(Command, frozen=True):
-    """Does what is due for a file by now (see `core/files.py`), if anything is. `job_id` is that of a result."""
+    """Does what is due for a file by now (see `core/files.py`), if anything is. `job_id`: of a result, its job."""
 
     file_id: str
     account_id: str
@@ -70,7 +69,7 @@ class ForgetFile(Command, frozen=True):
 class RemoveWork(Command, frozen=True):
     """Removes a piece of completed work from its owner's library.
 
-    files: those of the job, as they were found. Those that other jobs have taken too stay.
+    files: the job's files, as a query found them. Files that other jobs have taken too stay.
     """
 
     account_id: str

@@ -1,4 +1,4 @@
-"""Hooks that are owed since their job ended."""
+"""Hooks that are still to be run for a job."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .base import Command
 
 
 class HoldHook(Command, frozen=True):
-    """Takes a hook that is due, for so long: whoever holds it runs it, and is taken for dead after that."""
+    """Holds a due hook for `hold_ms`, to run it. After that time its holder counts as dead."""
 
     name: str
     job_id: str
@@ -14,8 +14,8 @@ class HoldHook(Command, frozen=True):
 
 
 class EndHook(Command, frozen=True):
-    """The hook has been run, or (`error`) it failed and is to be run again. `attempt` says which run it was, and fences
-    one that was taken for dead."""
+    """Ends a run of a hook: it succeeded, or (`error`) it failed and the hook is to be run again. `attempt` is the
+    number of the run; it fences a run that counts as dead."""
 
     name: str
     job_id: str

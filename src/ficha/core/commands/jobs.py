@@ -29,7 +29,7 @@ class Submit(Command, frozen=True):
     """Creates and charges all of `jobs`, or none. More than one job needs a `batch_id`, of a new batch or (`joins`) of
     one that the account has already.
 
-    as_far_as_credits: creates the first ones that the balance and the plan's numbers allow, if not all.
+    as_far_as_credits: if the balance and the plan's limits do not allow all jobs, creates the first ones that they do.
     """
 
     account_id: str
@@ -66,7 +66,7 @@ class Requeue(Command, frozen=True):
 
 
 class ToolTerms(Struct, frozen=True, gc=False):
-    """Of a tool, what a submit takes into account beside the job itself; the same as in `NewJob`."""
+    """What a submit takes from the tool, beside the job itself. The fields are those of `NewJob`."""
 
     priority: int = 0
     plans: tuple[str, ...] | None = None

@@ -1,4 +1,4 @@
-"""A run while a worker holds it: the claim, and what the worker says until the run ends (see `endings.py`)."""
+"""A run while a worker holds it: the claim, and what the worker writes until the run ends (see `endings.py`)."""
 
 from __future__ import annotations
 

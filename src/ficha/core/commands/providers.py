@@ -1,4 +1,4 @@
-"""External providers: turns to send a request, circuit breakers, call-backs, and asking how the work is."""
+"""External providers: turns to send a request, circuit breakers, call-backs and polls."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class TakeTurn(Command, frozen=True):
 
 
 class EndTurn(Command, frozen=True):
-    """The request is over. `is_fault`: whether the provider failed; None if nothing is known of that, as when the
-    caller was cancelled. `took_ms`: how long it took; None if none was sent."""
+    """Ends a turn: its request is over. `is_fault`: whether the provider failed; None if that is unknown, as when the
+    caller was cancelled. `took_ms`: how long the request took; None if none was sent."""
 
     provider: str
     turn_id: str
@@ -31,9 +31,9 @@ class EndTurn(Command, frozen=True):
 
 
 class OpenBreaker(Command, frozen=True):
-    """Keeps all requests from a provider for so long, whatever its requests say. Then a probe goes out.
+    """Blocks all requests to a provider for `open_ms`, even if earlier ones succeed meanwhile. Then a probe goes out.
 
-    is_declared: whether the application has a provider of that name; of any other there must be a state.
+    is_declared: whether the application has a provider of that name. If not, a state of it must be stored.
     """
 
     provider: str
@@ -50,15 +50,16 @@ class CloseBreaker(Command, frozen=True):
 
 
 Verdict = Literal["verified", "unsigned", "unread", "forged"]
-"""What is thought of a call-back: it proves who sent it; its provider signs nothing; it could not be checked now; it is
-not the provider's. Of a forged one nothing is believed; all others have the job's token, and are a reason to ask."""
+"""How far a call-back is trusted. verified: it proves who sent it. unsigned: its provider signs nothing. unread: it
+could not be checked now. forged: it is not the provider's, and nothing in it is believed. All but the forged have the
+job's token, and so cause a poll."""
 
 
 class NoteCallback(Command, frozen=True):
-    """A provider called back, with the token of the job's run: keeps what it said, and has the provider asked at once.
+    """Stores a call-back, which came with the token of the job's run, and makes a poll of the provider due at once.
 
-    attempt: the failed runs before that run. ref: the provider's reference that it names, if any. told: what it says of
-    the work (JSON text), if it is verified.
+    attempt: how many runs failed before that run. ref: the provider's reference in the call-back, if any. told: what
+    the call-back says of the work (JSON text), if it is verified.
     """
 
     job_id: str
@@ -71,8 +72,8 @@ class NoteCallback(Command, frozen=True):
 
 
 class HoldPoll(Command, frozen=True):
-    """Takes a job whose provider is to be asked now, for so long: whoever holds it asks, and is taken for dead after
-    that. With `held_at`, renews the hold that lasts until then."""
+    """Holds a job whose poll is due for `hold_ms`, to ask its provider. After that time the holder counts as dead. With
+    `held_at`, renews the hold that lasts until then."""
 
     job_id: str
     hold_ms: int
@@ -80,9 +81,9 @@ class HoldPoll(Command, frozen=True):
 
 
 class EndPoll(Command, frozen=True):
-    """The provider was asked, and the work goes on: it is asked again later, unless a call-back came meanwhile.
+    """Ends a poll after which the work goes on: the next one comes later, or at once if a call-back came meanwhile.
 
-    held_at: until when the job was held. after_ms: not before that time, as the provider said. progress: percent.
+    held_at: until when the job was held. after_ms: the shortest wait that the provider asked for. progress: percent.
     """
 
     job_id: str

@@ -1,4 +1,4 @@
-"""What leaves by its age, and what leaves with an account that is erased."""
+"""Removes what is older than it is kept, and the rows of an account that is erased."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .base import Command
 
 
 class OldJob(Struct, frozen=True, gc=False):
-    """A job that may be due, and what was found that belongs to it.
+    """A job that may be due for removal, and what a query found that belongs to it.
 
-    files: those that it made. inputs: those that its payload names. content: the content that it has computed.
+    files: files that it made. inputs: files that its payload names. content: the content that it has computed.
     """
 
     id: str
@@ -23,8 +23,9 @@ class OldJob(Struct, frozen=True, gc=False):
 class PruneJobs(Command, frozen=True):
     """Removes what is due of some jobs of an account (see `core/retention.py`).
 
-    batches: those of which no other job was found when the account had submitted so many (`submitted`): they leave with
-        their last jobs. Where the account has submitted more since, nothing is done.
+    batches: batches of which a query found no other jobs; they are removed with their last jobs.
+    submitted: how many jobs the account had submitted before that query. If batches are named and the account has
+        submitted more since, nothing is done.
     """
 
     account_id: str
@@ -34,8 +35,8 @@ class PruneJobs(Command, frozen=True):
 
 
 class MoveRetention(Command, frozen=True):
-    """The walk under these rules has come so far: by age, the id of the last job. A move that was made meanwhile, which
-    has raised the turn, goes before it."""
+    """Stores how far the walks under these rules have come: by age, the id of the last job. If another move was stored
+    meanwhile, which raised the turn, nothing is changed."""
 
     rules: str
     turn: int
@@ -43,15 +44,15 @@ class MoveRetention(Command, frozen=True):
 
 
 class CloseAccount(Command, frozen=True):
-    """Closes an account for good, and removes what identifies its owner's programs and pages: the erasure of an account
-    begins with it. `api_keys` are the ids of those that act for it."""
+    """Closes an account for good, which begins its erasure. Removes its webhook endpoints and page sessions, and
+    revokes its API keys and removes their names. `api_keys`: the ids of the keys that act for it."""
 
     account_id: str
     api_keys: tuple[str, ...] = ()
 
 
 class EraseRows(Command, frozen=True):
-    """Removes what a closed account has beside its jobs and files, as it was found.
+    """Removes rows of a closed account other than its jobs and files, as queries found them.
 
     keys: idempotency keys, by scope and key. entries: the numbers of ledger lines that lose their reason.
     """

@@ -7,7 +7,7 @@ from .jobs import Submit
 
 
 class DeclareSchedule(Command, frozen=True):
-    """The application has this schedule. Where it is new, or has other times than before, its slots count from now."""
+    """Declares a schedule of the application. If it is new, or has new times, its slots count from now."""
 
     name: str
     cron: str
@@ -18,22 +18,22 @@ class DeclareSchedule(Command, frozen=True):
 
 
 class PauseSchedule(Command, frozen=True):
-    """Slots pass without a job until it is resumed; what passed is not made up for."""
+    """Pauses or resumes a schedule. Slots that pass while it is paused get no job, also not later."""
 
     schedule: str
     paused: bool = True
 
 
 class FireSchedule(Command, frozen=True):
-    """Settles the slots up to `slot_at`: submits the job of the last of them, or none, in one decision with the record
-    that they are settled. So a slot is fired once, whoever tries, and wherever they die.
+    """Settles the slots up to `slot_at`: submits the job of the last one, or none, and in the same decision records
+    that they are settled. So a slot is fired once, whichever processes try and wherever they die.
 
-    from_at: up to where the slots were settled when this was made; if they are settled further by now, nothing is done.
-    cron, tz: the times that the slots were worked out from; nothing is done if the schedule has others by now.
-    account_id: who pays, or owns what is free.
+    from_at: up to where slots were settled when this was made; if they are settled further by now, nothing is done.
+    cron, tz: the times from which the slots were computed; if the schedule has others by now, nothing is done.
+    account_id: who pays, or who owns free jobs.
     submit: the job of the last slot; None if it has none.
     passed: how many slots are passed over.
-    code, message: why no job could be made of the last slot.
+    code, message: why no job could be made for the last slot.
     """
 
     name: str

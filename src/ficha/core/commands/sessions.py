@@ -8,8 +8,8 @@ from .base import Command
 
 
 class ChangeSession(Command, frozen=True):
-    """The page is open: whatever was to end its session waits. Or it was left: after a grace its queued jobs are
-    cancelled, unless it says before that it is open."""
+    """Records that a page is open, which postpones the end of its session; or that it was left: then its queued jobs
+    are cancelled after a grace, unless the page reports before that it is open."""
 
     account_id: str
     session: str
@@ -17,14 +17,14 @@ class ChangeSession(Command, frozen=True):
 
 
 class HearSession(Command, frozen=True):
-    """Something else shows that the page of a session is open, such as a request about one of its jobs."""
+    """Records other evidence that the page of a session is open, such as a request about one of its jobs."""
 
     account_id: str
     session: str
 
 
 class EndSession(Command, frozen=True):
-    """Cancels these queued jobs of a session whose time is over. It ends unless it has `more`, which come next."""
+    """Cancels these queued jobs of a session whose time is over. The session ends, unless `more` of its jobs follow."""
 
     account_id: str
     session: str

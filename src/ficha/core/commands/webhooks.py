@@ -8,7 +8,7 @@ from .base import Command
 
 
 class AddEndpoint(Command, frozen=True):
-    """Adds an address that is told of events: of an account's, or (owner "") of every account's. No events: all."""
+    """Adds an address to which events are sent: an account's, or (owner "") those of every account. No events: all."""
 
     owner: str
     endpoint_id: str
@@ -45,8 +45,8 @@ class PingEndpoint(Command, frozen=True):
 
 
 class MakeDeliveries(Command, frozen=True):
-    """Makes the messages that a hook owes, and ends it. `attempt` is that of the hook; `deliveries` names the owner and
-    id of each endpoint that may want it, and the id of the message."""
+    """Makes the messages of a hook, and ends the hook. `attempt` is the hook's. `deliveries` has, for each endpoint
+    that may want the event, its owner, its id and the id of the message."""
 
     hook: str
     job_id: str
@@ -58,7 +58,7 @@ class MakeDeliveries(Command, frozen=True):
 
 
 class HoldDelivery(Command, frozen=True):
-    """Takes a message that is due, to send it; after `hold_ms` whoever took it is taken for dead."""
+    """Holds a due message for `hold_ms`, to send it. After that time its holder counts as dead."""
 
     delivery_id: str
     owner: str
@@ -66,8 +66,8 @@ class HoldDelivery(Command, frozen=True):
 
 
 class EndDelivery(Command, frozen=True):
-    """What came of an attempt: the status of the answer, or why there was none. `owner` is given where the endpoint may
-    be judged by it: not where one that works goes on working."""
+    """Ends an attempt: with the status of the answer, or with why there was none. `owner` is None if the attempt leaves
+    the endpoint's state as it is: a success at an endpoint that was not failing."""
 
     delivery_id: str
     owner: str | None

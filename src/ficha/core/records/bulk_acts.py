@@ -21,8 +21,8 @@ class BulkFailure(Struct, frozen=True, gc=False):
 
 
 class BulkAct(Keyed, frozen=True, tag=True):
-    """An act on all jobs that a search finds and that existed when it began. Somebody works on it from the newest job
-    to the oldest, a few at a time."""
+    """An act on all jobs that a search finds and that existed when the act began. It is done from the newest job to the
+    oldest, a few at a time."""
 
     id: str
     act: BulkVerb
@@ -35,16 +35,16 @@ class BulkAct(Keyed, frozen=True, tag=True):
     """How many jobs matched when it began, and what they cost together."""
     started_at: int
     due_at: int
-    """When somebody may work on it; while somebody does, when they are taken for dead."""
+    """When a process may hold it; while one does, when that process counts as dead."""
     before_id: str
     """The jobs that are left have lesser ids."""
     floor_id: str | None = None
-    """No job with a lesser id is looked at; None if all are."""
+    """Jobs with lesser ids are left out; None if none are."""
     state: BulkState = "running"
     holds: int = 0
-    """How often somebody began to work on it; it fences whoever was taken for dead."""
+    """How often a process took hold of it; the number fences a process that counts as dead."""
     done: int = 0
     failed: int = 0
     ended_at: int | None = None
     failures: tuple[BulkFailure, ...] = ()
-    """The first that failed."""
+    """The first jobs that failed."""

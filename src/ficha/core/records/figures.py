@@ -1,4 +1,4 @@
-"""Figures: what commits did to jobs and credits, added up by minute, by hour, and since they are counted."""
+"""Figures: what commits did to jobs and credits, added up by minute, by hour and over all time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .keyed import Keyed
 
 
 class JobCounts(Record, frozen=True, array_like=True):
-    """Jobs of a plan, tool and pool: by how many more are ready and parked than before, and how many were submitted,
-    started for the first time, and ended in each way."""
+    """Jobs of a plan, tool and pool: the change in how many are ready and parked, and how many were submitted, started
+    for the first time, and ended in each way."""
 
     plan: str
     tool: str
@@ -35,11 +35,11 @@ class Histogram(Record, frozen=True, array_like=True):
 
 
 class Measures(Record, frozen=True, omit_defaults=True):
-    """What is only counted from the first day on, and not by minute or hour.
+    """What is counted over all time only, not by minute or hour.
 
     waits: from the submit to the first start, by plan. runs: from there to the completion, by tool. calls: requests to
-        providers, by provider and outcome; latencies: how long those took. All three in milliseconds.
-    batches: how many jobs new batches have. taken: credits that corrections took, which `granted` is less by.
+        providers, by provider and outcome. latencies: how long those took. Durations are in milliseconds.
+    batches: how many jobs new batches have. taken: credits that corrections took away; `granted` is less by them.
     """
 
     waits: dict[str, Histogram] = field(default_factory=dict)
@@ -53,9 +53,9 @@ class Measures(Record, frozen=True, omit_defaults=True):
 class Figures(Record, frozen=True, omit_defaults=True):
     """What one commit did, or many together.
 
-    waits, runs: how many jobs waited for their first start, and how many completed jobs took from it to their end, by
-        the length of the time (`duration_bucket`). failures: failed jobs by reason.
-    dead: by how many more dead letters there are than before.
+    waits: jobs by the time from the submit to the first start. runs: completed jobs by the time from there to the end.
+        Both are counted by `duration_bucket`. failures: failed jobs by reason.
+    dead: the change in the number of dead letters.
     charged, refunded, granted: credits. Corrections count as granted, up or down, so that granted less charged plus
         refunded is the sum of all balances.
     provider_cost: in millionths of the operator's currency.
@@ -99,13 +99,13 @@ class FigureCursor(Keyed, frozen=True, tag=True):
 
     name: str
     turn: int = 0
-    """Rises with every change: whoever decided on an older one changes nothing."""
+    """Rises with every change: a command made for an earlier turn changes nothing."""
     number: int = 0
-    """The number of the last commit that was looked at. All before it are counted, but for those left out."""
+    """The number of the last commit that was read. All before it are counted, except those left out."""
     folded_at: int = 0
-    """Up to when the figures tell of what happened."""
+    """The time up to which figures are added up."""
     left_out: tuple[int, ...] = ()
-    """Numbers below it that a transaction may still use that lasted too long to be waited for."""
+    """Numbers below `number` that a transaction may still use, because it lasts too long to wait for it."""
     waiting: tuple[QueueCount, ...] = ()
     gap_at: int | None = None
-    """When it was last found that commits had been deleted before they were counted."""
+    """When it was last noticed that commits had been deleted before they were counted."""

@@ -92,7 +92,7 @@ class Job(Record, frozen=True):
     payload_removed_at: int | None = None
     """When its payload alone was removed, by its age."""
     provider_cost: int | None = None
-    """What its runs cost at an external provider, in millionths of the operator's currency; None if nobody said."""
+    """What its runs cost at an external provider, in millionths of the operator's currency; None if unknown."""
 
 
 class Step(Record, frozen=True):
@@ -125,8 +125,8 @@ class Batch(Record, frozen=True):
 
 
 class Content(Record, frozen=True):
-    """The one job that computes a content of a tool, while it is held; and then, if it completed whole, the job whose
-    result answers every other of the same content."""
+    """The job that computes a content of a tool, while that job is held. If it completed and delivered everything, its
+    result then answers all jobs of the same content."""
 
     tool: str
     content_hash: str

@@ -11,8 +11,9 @@ class Keyed(Record, frozen=True):
     """The base of records of rare kinds. Each is found by its first field, which is text; stores load, lock, write and
     delete all of these kinds alike.
 
-    belongs_to: the field that holds the id of the account that it belongs to; None if it is shared by all.
-    is_in_every_part: of those that are shared, whether each part of the state holds them, or the first part only.
+    belongs_to: the field with the id of the account that a record belongs to; None if the kind is shared by all.
+    is_in_every_part: for a shared kind, whether every part of the state (`dataset.py`) has its records, or the first
+        part only.
     """
 
     belongs_to: ClassVar[str | None] = None

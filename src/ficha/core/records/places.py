@@ -41,7 +41,7 @@ class Awaiting(Record, frozen=True, tag=True):
     since_at: int
     deadline_at: int
     poll_at: int | None = None
-    """When somebody asks the provider next; while somebody does so, when they are taken for dead. None: nobody asks."""
+    """When the provider is polled next; while a process polls it, when that process counts as dead. None: never."""
 
 
 Place = Ready | Parked | Leased | Awaiting

@@ -1,4 +1,4 @@
-"""Pools, the workers that serve them, and the duties that one of many processes has."""
+"""Pools, the workers that serve them, and shared duties, which one of many processes has at a time."""
 
 from __future__ import annotations
 

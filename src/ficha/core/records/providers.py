@@ -12,8 +12,7 @@ class ProviderState(Keyed, frozen=True, tag=True):
     next_at: int = 0
     """When the next request may go out, if requests are spaced evenly (see `turns.py`)."""
     turns: tuple[tuple[str, int], ...] = ()
-    """The requests that are out, where their number is limited: the id of each, and when its caller is taken for
-    dead."""
+    """The requests that are out, where their number is limited: the id of each, and when its caller counts as dead."""
     failures: int = 0
     """Requests in a row that failed, while the circuit breaker is closed."""
 
@@ -31,4 +30,4 @@ class ProviderOutage(Keyed, frozen=True, tag=True):
     probe: str | None = None
     """The one request that is out to find out whether the provider works again."""
     error: str | None = None
-    """What the last request that counted said."""
+    """The error of the last request that counted, or the reason that an operator gave."""

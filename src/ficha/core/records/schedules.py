@@ -1,4 +1,4 @@
-"""Schedules: what of a recurring job is kept between its times."""
+"""Schedules: what is stored of a recurring job between its times."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .keyed import Keyed
 
 
 class Schedule(Keyed, frozen=True, tag=True):
-    """A recurring job as it was declared last, and how far it came. Its times are called slots."""
+    """A recurring job as it was declared last, and up to when it is settled. Its times are called slots."""
 
     is_in_every_part: ClassVar[bool] = False
 
@@ -28,8 +28,8 @@ class Schedule(Keyed, frozen=True, tag=True):
     last_at: int | None = None
     """When it was last fired, or refused."""
     last_slot_at: int | None = None
-    """The slot of that; None if somebody ran it by hand."""
+    """The slot that `last_at` belongs to; None if somebody ran the schedule by hand."""
     last_job_id: str | None = None
     last_code: str | None = None
     last_message: str | None = None
-    """What came of that: a job, or the code and text of a refusal."""
+    """The result of the last slot: a job, or the code and text of a refusal."""

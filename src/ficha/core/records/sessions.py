@@ -1,4 +1,4 @@
-"""Sessions of pages: visits that say that they go on, or that they are over."""
+"""Sessions of pages: visits that report that they go on, or that they are over."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from .keyed import Keyed
 
 
 class PageSession(Struct, frozen=True, gc=False):
-    """A visit that takes part: it said `stay` or `leave`. `name` is what its jobs have as their `session`."""
+    """A visit that has reported `stay` or `leave`. Its jobs have its `name` as their `session`."""
 
     name: str
     ends_at: int
-    """When its queued jobs are cancelled, unless it says before that it goes on."""
+    """When its queued jobs are cancelled, unless the page reports before that the visit goes on."""
     is_left: bool = False
     """Whether the page was left; otherwise it ends because it is silent."""
 
 
 class PageSessions(Keyed, frozen=True, tag=True):
-    """The sessions of one account. Those that end are taken off; without any there is no record."""
+    """The sessions of one account. One that ends is removed; an account without any has no record."""
 
     belongs_to: ClassVar[str | None] = "account_id"
 

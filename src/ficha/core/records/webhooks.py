@@ -10,7 +10,7 @@ from .keyed import Keyed
 
 
 class Endpoint(Struct, frozen=True, gc=False):
-    """An address that is told of events. Of several secrets each has signed since it was made, and until it expires."""
+    """An address to which events are sent. `secrets` all sign: each has the time until which it does (None: no end)."""
 
     id: str
     url: str
@@ -19,14 +19,14 @@ class Endpoint(Struct, frozen=True, gc=False):
     created_at: int
     description: str = ""
     failing_since_at: int | None = None
-    """Since when nothing could be delivered."""
+    """Since when every delivery has failed."""
     disabled_at: int | None = None
     disabled_reason: str | None = None
     tested_at: int | None = None
 
 
 class WebhookEndpoints(Keyed, frozen=True, tag=True):
-    """The endpoints of an account, or (owner "") the operator's own, which are told of every account."""
+    """The endpoints of an account, or (owner "") the operator's own, which get the events of every account."""
 
     belongs_to: ClassVar[str | None] = "owner"
 
@@ -51,7 +51,7 @@ class Delivery(Keyed, frozen=True, tag=True):
     body: str
     created_at: int
     due_at: int
-    """When it may be sent next; while somebody sends it, when they are taken for dead."""
+    """When it may be sent next; while a process sends it, when that process counts as dead."""
     state: DeliveryState = "pending"
     attempts: int = 0
     answered: int | None = None
@@ -59,4 +59,4 @@ class Delivery(Keyed, frozen=True, tag=True):
     error: str | None = None
     ended_at: int | None = None
     earlier_attempts: int = 0
-    """Of the attempts, those before it was sent again."""
+    """How many of the attempts were made before the message was resent."""
