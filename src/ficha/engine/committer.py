@@ -1,7 +1,8 @@
 """Group commit: one stream of transactions to the store. Calls that wait together share a transaction and a flush.
 
-Outcomes are handed out only after the commit. A conflict is run again, a lost database is waited for, and a commit
-whose fate is unknown is asked for: callers hear what is true, or that it could not be found out.
+Callers get their outcomes only after the commit. The committer runs a conflicting group again, waits for an unreachable
+database, and asks the database whether an ambiguous commit took place: a caller learns what is true, or that nobody
+could find out.
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ CLOSED: Final = Refusal("OVERLOADED", "this process is shutting down; ask anothe
 
 
 TOGETHER: Final = 3
-"""How often a group that lost a conflict is run as it is; after that each caller's part is run by itself."""
+"""How many times a group that loses conflicts is run as a whole; after that each caller's part is run by itself."""
 
 
 RESTS: Final = 4
-"""After a call heavier than a group, for which other accounts had to wait, the next such call waits so many times as
-long as that one took: together they have a fifth of the time at most."""
+"""After a call heavier than a group, if other accounts waited meanwhile, the next such call waits this many times as
+long as that one took. So heavy calls take a fifth of the time at most."""
 TOOK_MOST_S = 5.0
-"""What took longer did so because the database was away or the process stood still: the rest of it counts for no such
-wait."""
+"""The longest duration counted for that wait: a call takes longer only when the database is unreachable or the process
+was suspended."""
 
 
 class CommitLimits(Struct, frozen=True):
@@ -60,10 +61,11 @@ class CommitLimits(Struct, frozen=True):
     group_weight: jobs and commands in one transaction, at most. Defaults to 400.
     waiting_weight: jobs and commands that may wait for their turn; beyond it a call is refused as OVERLOADED. Defaults
         to 20,000.
-    account_weight: the same for the calls of one account, so that the others' are not refused because of them. Defaults
-        to 10,000.
-    give_up_s: how long a call waits for a database that is away before it is refused. Defaults to 30 s.
-    conflict_tries: how often a call that lost a conflict is run before it is refused as OVERLOADED. Defaults to 20.
+    account_weight: the same for the calls of one account, so that they do not cause refusals for other accounts.
+        Defaults to 10,000.
+    give_up_s: how long a call waits for an unreachable database before it is refused. Defaults to 30 s.
+    conflict_tries: how many times a call that loses conflicts is run before it is refused as OVERLOADED. Defaults to
+        20.
     backoff_s, backoff_max_s: the first and the longest pause before trying again, drawn with full jitter.
     """
 
@@ -77,7 +79,7 @@ class CommitLimits(Struct, frozen=True):
 
 
 class StandingTicket:
-    """A claim that waits for work: it is decided in the very group that brings some to its pools."""
+    """A claim that waits for work: the group that brings work to its pools also decides the claim."""
 
     def __init__(self, claim: Claim) -> None:
         self.pools = frozenset(claim.pools)
@@ -85,14 +87,14 @@ class StandingTicket:
         self.is_taken = False
 
     def withdraw(self) -> bool:
-        """Takes it back. False if a group has it already: then its outcome must be waited for."""
+        """Withdraws the claim. Returns False if a group has taken it: then the caller must wait for its outcome."""
         if not self.is_taken:
             self.ticket.future.cancel()
         return not self.is_taken
 
 
 class Committer:
-    """Takes all that waits, up to a limit, as the next group."""
+    """Takes all waiting calls, up to a limit, as the next group."""
 
     def __init__(
         self,
@@ -112,7 +114,7 @@ class Committer:
         self._hints = hints
         self._waiting = FairQueue()
         self._standing = standing
-        """Claims that wait here and with all other committers of the process."""
+        """Waiting claims, shared by all committers of the process."""
         self._number = 0
         self._rests_until = 0.0
         self._loop = asyncio.get_running_loop()
@@ -121,7 +123,7 @@ class Committer:
         self._task = asyncio.create_task(self._run(), name=f"ficha committer {self.id}")
 
     async def call(self, commands: tuple[Command, ...]) -> list[Outcome]:
-        """The commands' outcomes, once they are committed. A full or closing committer refuses at once."""
+        """Returns the commands' outcomes once they are committed. A full or closing committer refuses at once."""
         weight = _weight(commands[0]) if len(commands) == 1 else sum(map(_weight, commands))
         if self._is_closing:
             return [CLOSED] * len(commands)
@@ -144,8 +146,8 @@ class Committer:
         return standing
 
     def _refuse_weight(self, account_id: str | None, weight: int) -> Refusal | None:
-        """The refusal, if too much waits already. A ticket heavier than the whole queue, or than an account's part of
-        it, is let in when nothing else waits there: it could never be served otherwise."""
+        """Returns a refusal if too much waits already. A ticket heavier than the whole queue, or than an account's
+        share of it, is accepted when nothing else waits there: otherwise it could never run."""
         waiting = self._waiting.weight
         if waiting and waiting + weight > self._limits.waiting_weight:
             return _overloaded(f"{waiting} operations")
@@ -155,7 +157,7 @@ class Committer:
         return None
 
     async def close(self, grace_s: float) -> None:
-        """Takes nothing new, finishes what waits within the grace, and refuses the rest."""
+        """Accepts no new calls, finishes the waiting ones within the grace, and refuses the rest."""
         self._is_closing = True
         self._rouse()
         await asyncio.wait({self._task}, timeout=grace_s)
@@ -190,7 +192,7 @@ class Committer:
                 self._rests_until = ended_at + RESTS * min(ended_at - began_at, TOOK_MOST_S)
 
     async def _roused(self, within_s: float | None = None) -> None:
-        """Waits until something comes, or for so long."""
+        """Waits until a call arrives or the committer closes, for `within_s` at most."""
         idle = self._idle = self._loop.create_future()
         timer = None if within_s is None else self._loop.call_later(within_s, wake, idle)
         try:
@@ -208,7 +210,7 @@ class Committer:
         return tickets
 
     def _called_for(self, tickets: list[Ticket]) -> list[Ticket]:
-        """The standing claims for which these tickets bring work."""
+        """Takes the standing claims for whose pools these tickets create jobs."""
         pools = {
             job.spec.pool
             for ticket in tickets
@@ -240,7 +242,7 @@ class Committer:
             if isinstance(error, CommitUnknown):
                 _fail(tickets, error)
             elif len(tickets) > 1:
-                # One caller's command broke the group or waits for a lock; the others must not suffer for it.
+                # One caller's command broke the group or waits for a lock; it must not fail the others.
                 for ticket in tickets:
                     await self._commit([ticket])
             elif isinstance(error, Transient):
@@ -263,7 +265,7 @@ class Committer:
             settle(ticket.future, [refusal] * len(ticket.commands))
 
     async def _durably(self, tickets: list[Ticket]) -> Committed:
-        """Runs one group until it is committed, or it is certain that it was not."""
+        """Runs one group until it is committed, or raises: CommitUnknown if the group may have been committed."""
         commands = [command for ticket in tickets for command in ticket.commands]
         wanted = needs(commands)
 
@@ -298,7 +300,7 @@ class Committer:
             try:
                 return await self._store.committed(self.id, self._number)
             except Exception as error:
-                # Whatever it is, it must not pass for "nothing was kept": the group would be run, and charged, again.
+                # No error may be treated as "nothing was committed": the group would be run, and charged, again.
                 if not isinstance(error, Transient | Unavailable) or time.monotonic() >= give_up_at:
                     raise CommitUnknown(
                         "the database went away in the middle of a commit and does not tell whether it took place "
@@ -326,7 +328,7 @@ def _weight(command: Command) -> int:
 
 
 def _account_of(commands: tuple[Command, ...]) -> str | None:
-    """The one account that all of them name; None if there is none."""
+    """Returns the account that all the commands name; None if they name none, or several."""
     first: str | None = getattr(unwrapped(commands[0]), "account_id", None)
     if first is None or len(commands) == 1:
         return first

@@ -9,12 +9,12 @@ from typing import Final
 from ..store.waiting_columns import Key, Lines
 
 WINDOW_S: Final = 5.0
-"""Rates are measured over windows of this length; after a gap of many windows, what left is not counted."""
+"""Rates are measured over windows of this length; a gap longer than ten windows is not measured."""
 WINDOW_WEIGHT: Final = 0.3
 SAMPLE: Final = 8
 """How many neighbours in a line each step of the search looks at."""
 SEARCHED: Final = 8_192
-"""How far a job whose rank improved is searched for behind its old index: newer jobs may have come in ahead of it."""
+"""How far behind its old index a job with an improved rank is searched for: newer jobs may be ahead of it by now."""
 
 
 class DrainRate:
@@ -73,10 +73,10 @@ def drained_count(before: Lines, after: Lines, pool: str) -> int:
 
 
 def _still_waits(key: Key, index: int, after: Lines, later: range) -> bool:
-    """Whether the job that stood at this index still waits.
+    """Returns whether the job that was at this index still waits.
 
-    Where a plan ages, a job's rank may have improved; then it is searched for further ahead, by its id. That search
-    would be long for a job far behind, which is assumed to wait: it can hardly have had its turn.
+    Where a plan ages, a job's rank may have improved; such a job is searched for by its id, further ahead. For a job
+    far behind, that search would be long, and the job is assumed to wait: it can hardly have had its turn.
     """
     ahead, is_there = after.find(later, key)
     if is_there or (ahead > SEARCHED and index > SEARCHED):

@@ -1,4 +1,4 @@
-"""The engine: routes commands to committers, and tells the rest of the process what was committed."""
+"""The engine: routes commands to committers, and publishes what they committed to the rest of the process."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from .wakeups import BULK_ACTS, DELIVERIES, EVENTS, HOOKS, POLLS, Wakeups, cance
 T = TypeVar("T")
 
 SOON: Final = 5 * SECOND
-"""Providers that are to be asked within this time are hinted at; other times are seen by looking now and then."""
+"""A provider poll that is due within this time sends a hint; whoever polls providers finds later ones by itself."""
 FEW: Final = 4
-"""Jobs in a group whose hints may ride on its commit."""
+"""A group's commit carries its hints only if the group changes at most this many jobs."""
 
 
 class Engine:
@@ -62,8 +62,8 @@ class Engine:
         self._committers: list[Committer] = []
 
     async def start(self, *, sweep: bool = True, listen: bool = True) -> None:
-        """Begins to take commands. With `sweep=False` the clean-up runs only on the back of calls and reads; with
-        `listen=False` no hints from other processes are heard."""
+        """Begins to take commands. With `sweep=False`, sweeps start only when a call or read finds one due; with
+        `listen=False`, no hints from other processes are received."""
         standing: list[StandingTicket] = []
         self._committers = [
             Committer(self.store, self.policy, self.limits, self._published, self._hints, standing)
@@ -75,7 +75,7 @@ class Engine:
             self.sweeper.start()
 
     async def stop(self, grace_s: float = 10.0) -> None:
-        """Answers or refuses everybody, within the grace."""
+        """Answers or refuses all waiting calls, within the grace."""
         await self.live.stop()
         await self.sweeper.stop(grace_s)
         await asyncio.gather(*(committer.close(grace_s) for committer in self._committers))
@@ -85,19 +85,19 @@ class Engine:
             await self._trigger.stop()
 
     async def call(self, command: c.Command) -> Outcome:
-        """The outcome of one command, once it is committed."""
+        """Returns the outcome of one command, once it is committed."""
         return (await self._committer(command).call((command,)))[0]
 
     def stand(self, claim: c.Claim) -> StandingTicket:
-        """Leaves a claim with the committers: a submit of this process and the claim that answers it are then one
-        transaction, wherever the store says that this costs nobody anything."""
+        """Leaves a claim with the committers: a submit of this process and the claim of its job then share one
+        transaction, where the store says that this delays nobody."""
         return self._committers[0].stand(claim)
 
     async def call_many(self, commands: Sequence[c.Command]) -> list[Outcome]:
-        """The outcome of each, in order. Each is decided by itself: a refusal does not touch the others.
+        """Returns the outcome of each command, in order. A refused command does not affect the others.
 
-        They go in by shares of a group, each when the one before it is done, so that a large call neither fills the
-        queue nor keeps others out of it.
+        Each committer gets its commands in parts of at most one group, one part after the other, so that a large call
+        neither fills the queue nor keeps others out of it.
         """
         outcomes: list[Outcome] = [CLOSED] * len(commands)
         by_committer: dict[int, list[int]] = {}
@@ -117,9 +117,10 @@ class Engine:
         return outcomes
 
     async def call_within(self, connection: Any, command: c.Command) -> tuple[Changes, Outcome]:
-        """What a command changes and leads to inside the caller's own transaction: true once the caller commits.
+        """Runs a command inside the caller's own transaction; returns its changes and outcome, which become true when
+        the caller commits.
 
-        Nobody here learns of that commit but by its hints, so they always go out with it, to this process too.
+        This process learns of that commit only from its hints, so they always go out with it, to this process too.
         """
         self.sweeper.nudge()
         if isinstance(connection, HeldCommands):
@@ -143,18 +144,18 @@ class Engine:
         self._published(await self.store.transact(str(uuid.uuid4()), 1, needs(commands), decided))
 
     async def read(self, query: Query[T]) -> T:
-        """The store's answer to a question; like a call, it may bring about a sweep."""
+        """Returns the store's answer to a query; like a call, it may start a sweep."""
         self.sweeper.nudge()
         return await self.store.read(query)
 
     async def preview(self, command: c.Submit, counts: Sequence[int], *, unknown: int = 0) -> SubmitPreview | Refusal:
-        """What a submit would lead to, by the rows as they are just now (see `core/preview.py`). Nothing is changed or
-        locked."""
+        """Returns what a submit would lead to, judged by the current rows (see `core/preview.py`). Changes and locks
+        nothing."""
         snapshot = await self.store.read(GetSnapshot(needs([command])))
         return preview(snapshot, command, counts, self.policy, unknown=unknown)
 
     async def sweep(self, actor: str | None = None) -> SweepReport:
-        """One round of recovery and clean-up, now, whoever leads; where somebody asked for it, in their name."""
+        """Recovers and cleans up now, whoever leads; with `actor`, recoveries are audited in that name."""
         return await self.sweeper.sweep(actor)
 
     def _committer(self, command: c.Command) -> Committer:
@@ -162,7 +163,7 @@ class Engine:
         return self._committers[_committer_number(command, len(self._committers))]
 
     def _hints(self, changes: Changes) -> Collection[str]:
-        """What is heard elsewhere together with the commit: only of small groups, in quiet times."""
+        """The hints that the commit itself carries to other processes: only those of small groups, in quiet times."""
         return self.wakeups.riding(_stirred(changes)) if len(changes.jobs) <= FEW and self.wakeups.is_quiet else ()
 
     def _hints_within(self, changes: Changes) -> Collection[str]:
@@ -179,10 +180,11 @@ class Engine:
 
 
 def _committer_number(command: c.Command, committers: int) -> int:
-    """Which committer a command goes to, where there are several.
+    """Returns which committer a command goes to.
 
-    The last one is for those that lock no account. The others share out the accounts, so that two groups of this
-    process do not wait for each other's; only a command that names a job alone goes by the job.
+    The last committer takes the commands that lock no account. The others share the accounts by hash, so that two
+    groups of this process do not wait for each other's account locks; a command that names only a job goes by the job's
+    hash.
     """
     if committers == 1:
         return 0
@@ -194,7 +196,7 @@ def _committer_number(command: c.Command, committers: int) -> int:
 
 
 def _pools_with_work(changes: Changes) -> set[str]:
-    """Pools in which jobs are ready now, or are to be collected from their provider, which called back."""
+    """Returns the pools where a changed job is ready, or its provider called back and its result is to be collected."""
     return {
         change.after.spec.pool
         for change in changes.jobs
@@ -204,8 +206,8 @@ def _pools_with_work(changes: Changes) -> set[str]:
 
 
 def _stirred(changes: Changes) -> Iterable[str]:
-    """Pools where a claim may now find something: a job became ready, a slot became free, the pool was changed. And
-    workers whose job was cancelled, those who follow events, run hooks, ask providers, send webhooks, and work on bulk
+    """Returns the topics to wake: pools where a claim may now find a job (one is ready, a slot became free, or the pool
+    was changed), workers whose job was cancelled, and the topics of events, hooks, provider polls, webhooks and bulk
     acts."""
     names = {pool.name for pool in changes.pools}
     if changes.events:
@@ -228,7 +230,8 @@ def _stirred(changes: Changes) -> Iterable[str]:
 
 
 def _is_soon_asked(before: Job | None, after: Job, place: Awaiting) -> bool:
-    """Whether a provider is to be asked sooner than whoever asks may look: it called back, or accepted a job now."""
+    """Returns whether a provider is to be polled before the next regular look at what is due: it called back, or it
+    accepted a job just now and its first poll is soon."""
     is_accepted = before is not None and type(before.place) is Leased
     is_soon = place.poll_at is not None and place.poll_at - place.since_at < SOON
     return (is_accepted and is_soon) or _is_called_back(before, after)

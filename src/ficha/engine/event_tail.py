@@ -1,13 +1,13 @@
-"""Live: what happens to jobs, told to whoever follows one of them or an account, as soon as it is committed.
+"""Live updates: hands the events of a job or an account to its followers as soon as they are committed.
 
-All followers of a process share one tail of the commits, which runs only while there are any. A follower first reads
-from the database by itself what it has not seen; from then on the tail hands it what is new. Where that is not certain,
-after a full buffer or when the tail begins, it falls behind, and catches up by reading for itself again.
+All followers of a process share one tail of the commits, which runs only while there are followers. A follower first
+reads the events it has not seen from the database; after that the tail hands it new ones. Where some may be missing
+(the buffer was full, or the tail has just begun), the follower falls behind: it reads from the database again.
 
-A job's events are numbered one by one, so whoever follows a job sees by the numbers whether something is missing, and
-then reads the job's history. An account's events have no such numbers: their order is that of the commits. PostgreSQL
-gives commits their numbers beforehand, so a lower one may show up after a higher one. What the tail sees of an account
-is therefore held back until nothing lower can come any more, which is by its next look as a rule.
+A job's events are numbered one by one, so a gap in the numbers tells its follower to read the job's history. An
+account's events have no such numbers: their order is that of the commits. PostgreSQL numbers a commit before it becomes
+visible, so a lower number may appear after a higher one. The tail therefore holds an account's events back until no
+lower number can appear, usually until its next read.
 """
 
 from __future__ import annotations
@@ -29,24 +29,25 @@ from .wakeups import EVENTS, Wakeups
 log = logging.getLogger("ficha.engine")
 
 POLL_S = 1.0
-"""Wake-ups are hints; the tail also looks by itself this often."""
+"""Wake-ups are hints; without any, the tail reads this often."""
 PACE_S = 0.05
-"""The tail looks no more often than this."""
+"""The shortest pause between two reads of the tail."""
 COST_SHARE: Final = 0.5
+"""The share of the time that reads may take: a slow read is followed by a longer pause."""
 LONGEST_PAUSE_S: Final = 0.25
-"""The part of the time that looking may take: a look that was slow is followed by a longer pause, but not by so long a
-one that people notice. A busy process is slow to look because of all else that it does."""
+"""The longest such pause, so short that people do not notice it: in a busy process a read is slow because of other
+work."""
 BUFFER = 256
-"""Events that wait for a follower, at most; one that lets more gather reads them from the database."""
+"""How many events may wait for a follower; beyond it, the follower reads them from the database."""
 PAGE = 100
-"""Commits that are read at once."""
+"""How many commits are read at once."""
 GIVE_UP_S = 60.0
-"""How long an account's events wait for a transaction that may still fill a gap. Ficha's own end sooner, by their
-time-outs. A caller's own may last longer; what it then adds, those who follow the account already are not told."""
+"""How long an account's events are held back for a transaction that may still fill a gap. Ficha's own transactions time
+out sooner. A caller's own may last longer; present followers of the account do not get the events it then adds."""
 
 
 class Closed(Exception):
-    """The process is shutting down: follow on with another one, after the cursor."""
+    """The process is shutting down: resume with another process, after the cursor."""
 
 
 class EventTail:
@@ -56,25 +57,25 @@ class EventTail:
         self.store = store
         self.is_closed = False
         self.settled = 0
-        """No further commit appears up to this number."""
+        """No further commit can appear up to this number."""
         self._wakeups = wakeups
         self._of_job: dict[str, set[Follower]] = {}
         self._of_account: dict[str, set[Follower]] = {}
         self._stirred: set[Follower] = set()
-        """Those who may have something to come, or be behind."""
+        """Followers with events in their buffer, or that are behind."""
         self._task: asyncio.Task[None] | None = None
         self._last: int | None = None
         self._writers: dict[str, _Writer] = {}
 
     def follow(self, *, job_id: str | None = None, account_id: str | None = None, after: int = 0) -> Follower:
-        """Follows one job, or all jobs of one account, from after a number of its stream; use it as `async with`."""
+        """Follows one job, or all jobs of one account, after this number of its stream; use it as `async with`."""
         assert (job_id is None) != (account_id is None), "a follower follows one job or one account"
         return Follower(self, job_id, account_id, after)
 
     async def end_of(self, job_id: str, timeout_s: float) -> bool:
-        """Waits until the job has ended, as its events tell; False if the time is up first.
+        """Waits until the job's events say that it has ended; False if the time is up first.
 
-        Raises Closed and StoreError, as following does.
+        Raises Closed and StoreError, as `Follower.next` does.
         """
         ends_at = time.monotonic() + timeout_s
         async with self.follow(job_id=job_id) as follower:
@@ -85,7 +86,7 @@ class EventTail:
         return False
 
     def close(self) -> None:
-        """Ends all following: whoever asks for the next events is told so. A second call does nothing."""
+        """Ends all following: `Follower.next` then raises Closed. A second call does nothing."""
         self.is_closed = True
         for follower in self._followers():
             follower.stir()
@@ -130,27 +131,27 @@ class EventTail:
                 await self._look()
                 is_away = False
             except StoreError as error:
-                # Nothing is lost by it: the next look begins where the last one ended that came to its end.
+                # Nothing is lost: the next read begins where the last complete one ended.
                 log.log(logging.DEBUG if is_away else logging.WARNING, "new events could not be read: %s", error)
                 is_away = True
             except Exception:
-                # It goes on in any case: whoever follows would wait for ever.
+                # The tail must not end, or its followers would wait for ever.
                 log.exception("new events could not be handed over")
             took_s = time.monotonic() - began_at
             await asyncio.sleep(max(PACE_S, min(LONGEST_PAUSE_S, took_s / COST_SHARE)))
-            # What is held back is looked at again soon, and ever less often while nothing comes of it.
+            # While events are held back, the tail reads again soon, then less and less often until some are released.
             wait_s = 0.0 if self.settled > settled else min(POLL_S, 2 * wait_s + PACE_S)
             is_held_back = any(follower.holds_back() for follower in self._stirred)
             await self._wakeups.wait((EVENTS,), wait_s if is_held_back else POLL_S, heard)
 
     async def _look(self) -> None:
-        """Hands over all that became visible since the last look: what lies above the last horizon, and whatever those
-        writers left below it that are gone since then."""
+        """Hands over all commits that became visible since the last read: those above the last horizon, and those below
+        it from writers that have ended since."""
         horizon = await self.store.read(GetHorizon())
         now = time.monotonic()
         gone = [writer for name, writer in self._writers.items() if name not in horizon.writers]
         if self._last is None or any(writer.above is None or writer.is_given_up(now) for writer in gone):
-            # How far down to look is not known: everybody looks for what is theirs.
+            # How far down to read is not known, so every follower reads for itself.
             for follower in self._followers():
                 follower.fall_behind()
                 self._stirred.add(follower)
@@ -186,7 +187,7 @@ class EventTail:
             self._stirred.add(follower)
 
     def _stir(self) -> None:
-        """Wakes those for whom there is something by now."""
+        """Wakes the followers that have events to take or to read."""
         for follower in tuple(self._stirred):
             if follower.has_more():
                 follower.stir()
@@ -195,7 +196,7 @@ class EventTail:
 
 
 class _Writer(Struct, frozen=True):
-    """A transaction under way that may have taken numbers, all of them above `above`; None if that is not known."""
+    """A transaction under way that may have taken commit numbers, all above `above`; None if their range is unknown."""
 
     above: int | None
     seen_at: float
@@ -205,7 +206,7 @@ class _Writer(Struct, frozen=True):
 
 
 class Follower:
-    """Somebody who follows a job or an account. For one task at a time."""
+    """Follows a job or an account. For one task at a time."""
 
     __slots__ = (
         *("_buffer", "_is_behind", "_is_nudged", "_is_placed", "_is_stirred", "_live", "_settled", "_waiter"),
@@ -216,17 +217,17 @@ class Follower:
         self.job_id = job_id
         self.account_id = account_id
         self.cursor = after
-        """The number of the last event that was handed out: what to resume after."""
+        """The number of the last event that was handed out: where to resume."""
         self.has_missed = False
-        """Whether more happened after the cursor that it began with than is searched for an account's events."""
+        """Whether some events after the initial cursor are too old: the search of an account's events begins later."""
         self._live = live
         self._is_placed = job_id is not None
-        """Whether the cursor is known to lie within what is searched."""
+        """Whether the cursor is known to lie in the range that is searched."""
         self._buffer: dict[int, NumberedEvent] = {}
         self._is_behind = True
-        """Whether it has to read from the database before it can be handed anything."""
+        """Whether the follower must read from the database before the tail can hand it events."""
         self._settled = -1
-        """How far commits were settled when it last read."""
+        """Up to which number commits were settled when the follower last read."""
         self._is_stirred = False
         self._is_nudged = False
         self._waiter: asyncio.Future[bool] | None = None
@@ -241,9 +242,10 @@ class Follower:
         self._live.remove(self)
 
     async def next(self, timeout_s: float) -> list[NumberedEvent]:
-        """The events after the cursor, in order, none twice and none left out; none when the time is up, or on a nudge.
+        """Returns the events after the cursor, in order, each once and none left out. Returns an empty list when the
+        time is up, or on a nudge.
 
-        Raises Closed when following ends, and StoreError when the database cannot be read; then ask again.
+        Raises Closed when following ends, and StoreError when the database cannot be read; then call it again.
         """
         ends_at = time.monotonic() + timeout_s
         while True:
@@ -259,12 +261,12 @@ class Follower:
                 return []
 
     def nudge(self) -> None:
-        """Lets whoever waits for the next events return, with none if there are none."""
+        """Makes a waiting `next` return at once, with an empty list if there are no events."""
         self._is_nudged = True
         self.stir()
 
     async def _read(self) -> list[NumberedEvent]:
-        """What the database has; after a last page, the tail goes on from there."""
+        """Reads a page from the database; after the last page, the tail takes over."""
         settled = self._settled = self._live.settled
         # From here on the tail hands over what is new, so that nothing is missed between the page and the tail.
         self._is_behind, self._buffer = False, {}
@@ -284,7 +286,7 @@ class Follower:
         return self._take()
 
     async def start(self) -> None:
-        """Finds where an account's events are searched from, and whether that is after the cursor; once."""
+        """Finds, once, where the search of an account's events begins, and whether that is after the cursor."""
         if not self._is_placed:
             after, self.cursor = self.cursor, await first_place(self._live.store, self.cursor)
             self.has_missed, self._is_placed = after != self.cursor, True
@@ -298,11 +300,11 @@ class Follower:
         return await account_events(store, self.account_id, self.cursor, BUFFER)
 
     def _take(self) -> list[NumberedEvent]:
-        """What waits here and may be handed out."""
+        """Takes from the buffer what may be handed out."""
         found = [self._buffer.pop(number) for number in sorted(self._buffer) if self._may_go(number)]
         found = [numbered for numbered in found if numbered.number > self.cursor]
         if self.job_id is not None and found and found[-1].number != self.cursor + len(found):
-            # One is missing, which the tail has not seen: the job's history has it.
+            # The tail has not seen one of the events; the job's history has it.
             self.fall_behind()
             return []
         return found
@@ -311,7 +313,7 @@ class Follower:
         return self.job_id is not None or commit_of(number) <= self._live.settled
 
     async def _wait(self, timeout_s: float) -> bool:
-        """Until it is stirred; False if the time is up first."""
+        """Waits until `stir` is called; False if the time is up first."""
         if self._is_stirred or timeout_s <= 0:
             return self._is_stirred
         loop = asyncio.get_running_loop()
@@ -325,7 +327,7 @@ class Follower:
             self._waiter = None
 
     def fall_behind(self) -> None:
-        """From now on only the database knows what comes next: whatever is committed by now is found there."""
+        """Drops the buffer: the next events must be read from the database, which has all that is committed by now."""
         self._is_behind, self._buffer, self._settled = True, {}, -1
 
     # For the tail
@@ -338,13 +340,13 @@ class Follower:
             self.fall_behind()
 
     def has_more(self) -> bool:
-        """Whether asking for more may give something."""
+        """Returns whether `next` may find events."""
         if self._buffer and self._may_go(min(self._buffer)):
             return True
         return self._is_behind and (self.job_id is not None or self._live.settled > self._settled)
 
     def holds_back(self) -> bool:
-        """Whether there is something that was not handed out yet."""
+        """Returns whether some events were not handed out yet."""
         return self._is_behind or bool(self._buffer)
 
     def stir(self) -> None:
@@ -354,7 +356,7 @@ class Follower:
 
 
 async def job_events(reader: Reader, job_id: str, after: int, limit: int) -> list[NumberedEvent]:
-    """A page of a job's stream: its history."""
+    """Returns a page of a job's stream: its history."""
     found = await reader.read(GetHistory(job_id, after, limit))
     return [NumberedEvent(event.number, event) for event in found]
 
@@ -362,9 +364,9 @@ async def job_events(reader: Reader, job_id: str, after: int, limit: int) -> lis
 async def account_events(
     reader: Reader, account_id: str | None, after: int, limit: int
 ) -> tuple[list[NumberedEvent], bool]:
-    """A page of an account's stream, or of all accounts', and whether it is the last one by now."""
+    """Returns a page of an account's stream, or of all accounts', and whether it is the last one by now."""
     found: list[NumberedEvent] = []
-    # The commit of the cursor itself may have more.
+    # The commit of the cursor itself may have more events after it.
     number, page_size = commit_of(after) - 1, PAGE
     while len(found) <= limit:
         page = await reader.read(ListCommits(number, page_size, account_id))
@@ -378,6 +380,6 @@ async def account_events(
 
 
 async def first_place(reader: Reader, after: int) -> int:
-    """The number after which an account's stream begins: `after`, or where the search begins if that is later."""
+    """Returns the number after which to read an account's stream: `after`, or the start of the search if later."""
     first = await reader.read(GetFirstSearched())
     return after if first <= 1 or commit_of(after) >= first else first * EVENTS_PER_COMMIT - 1

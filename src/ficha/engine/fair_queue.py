@@ -1,5 +1,5 @@
-"""The calls that wait for a committer, in turns of their accounts: one account's many calls do not keep another's few
-from the next commit group."""
+"""The calls that wait for a committer. Accounts take turns, so one account's many calls do not keep another's few from
+the next commit group."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..core.outcomes import Outcome
 
 
 class Ticket(Struct):
-    """Commands of one caller that are decided together, and where the outcomes go.
+    """Commands of one caller that are decided together, and the future that gets their outcomes.
 
-    account_id: the one account that they are about; None if they name none, or several.
-    number: in which order tickets came.
+    account_id: the account that all of them name; None if they name none, or several.
+    number: the order of arrival.
     """
 
     commands: tuple[Command, ...]
@@ -29,14 +29,14 @@ class Ticket(Struct):
 
 
 class _Line(Struct):
-    """The tickets of one account, in the order they came, and their weight."""
+    """The tickets of one account, in order of arrival, and their weight."""
 
     tickets: deque[Ticket]
     weight: int = 0
 
 
 class FairQueue:
-    """Tickets by account; those of no account are together, and have their turn like any account's."""
+    """Tickets by account; those without an account share one turn, like an account."""
 
     def __init__(self) -> None:
         self.weight = 0
@@ -66,12 +66,13 @@ class FairQueue:
         self.weight += ticket.weight
 
     def take(self, most: int, *, without_heavy: bool = False) -> list[Ticket]:
-        """The next tickets, at most so heavy together, in the order they came. Whoever stopped waiting is left out.
+        """Takes the next tickets, of total weight `most` at most, in order of arrival. Tickets whose caller stopped
+        waiting are left out.
 
         Where not all fit, each account gets an equal share, and what some leave over goes to the others by turns. The
-        first in turn always gets its first ticket in, however heavy that is; who got nothing keeps their turn.
-        `without_heavy`: but for a ticket that is heavier than all that may be taken; it waits, and its account's with
-        it.
+        first account in turn always gets its first ticket in, however heavy; an account that got nothing keeps its
+        turn.
+        With `without_heavy`, a ticket heavier than `most` waits, and the later tickets of its account with it.
         """
         if self.weight <= most:
             tickets = [ticket for line in self._lines.values() for ticket in line.tickets]
@@ -104,7 +105,7 @@ class FairQueue:
         return taken
 
     def clear(self) -> list[Ticket]:
-        """All of them, and none waits any more."""
+        """Removes and returns all tickets."""
         return self.take(self.weight)
 
 

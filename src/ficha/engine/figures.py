@@ -1,8 +1,8 @@
 """Adds up the figures of commits by minute and by hour.
 
-Every commit carries its own figures (`core/figures.py`). The leader of the sweepers reads those that are settled, sums
-them up and sends one command, whose rule refuses it if somebody else was faster: each commit counts exactly once,
-whoever does it and whatever dies. Work per turn is bounded; what is left is done in the next turns.
+Every commit carries its own figures (`core/figures.py`). The leader of the sweepers sums up those of settled commits
+and sends one command, whose rule refuses it if another process was faster: each commit counts exactly once, whoever
+adds it up and whatever process dies. Work per turn is bounded; the rest is done in the next turns.
 """
 
 from __future__ import annotations
@@ -38,27 +38,31 @@ if TYPE_CHECKING:
 log = logging.getLogger("ficha.engine")
 
 FOLD_S: Final = 5.0
+"""The pause between two turns that add up figures."""
 LONGEST_FOLD_S: Final = 30.0
-"""How often figures are added up, and how often one looks for some while nothing happens."""
+"""The longest pause: while nothing happens, each pause is twice the one before."""
 PAGE: Final = 500
+"""How many commits one command adds up, at most."""
 PAGES: Final = 20
-"""How many commits one command adds up, and how many commands one turn sends, at most."""
+"""How many commands one turn sends, at most."""
 SECOND_LOOK_S: Final = 0.02
 """After how long the horizon is read again where transactions are under way: most have ended by then."""
 IDLE: Final = 300 * SECOND
-"""How often the cursor follows commits that have no figures."""
+"""How often the cursor is moved past commits that have no figures."""
 CORRECT_S: Final = 3_600.0
+"""How often the waiting jobs are counted one by one."""
 CORRECT_SHARE: Final = 0.001
+"""The share of the time that counting may take: a slow count is repeated less often."""
 CORRECTED_JOBS: Final = 100_000
-"""How often the jobs that wait are counted one by one, which part of the time that may take, and up to how many."""
+"""Where more jobs wait than this, they are not counted, except after a gap."""
 AHEAD: Final = 5_000
-"""Commits beyond the cursor that are read to compare with it, at most."""
+"""How many commits beyond the cursor a count reads; with so many or more, it corrects nothing."""
 PRUNE_S: Final = 600.0
 """How often old rollups are looked for."""
 
 
 class FigureFolder:
-    """Adds up what was committed. One process at a time should do it; if several do, nothing counts twice."""
+    """Adds up the figures of commits. One process at a time should do it; if several do, nothing counts twice."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -68,12 +72,12 @@ class FigureFolder:
         self._looked_at = 0
         """Up to this number, commits after the cursor have no figures."""
         self._suspects: dict[int, frozenset[str]] = {}
-        """For each number that is left out, the transactions that may still use it."""
+        """By number that was left out, the transactions that may still use it."""
         self._next_correction_at = time.monotonic() + CORRECT_S
         self._next_pruning_at = 0.0
 
     async def fold(self) -> bool:
-        """Adds up what is settled; returns whether there is more."""
+        """Adds up the settled commits; returns whether there are more."""
         point = await self._engine.store.read(GetFigurePoint())
         cursor = point.cursor
         is_behind = False
@@ -97,7 +101,7 @@ class FigureFolder:
         return settled
 
     async def _fold(self, point: FigurePoint, settled: Settled) -> tuple[bool, FigureCursor | None]:
-        """Whether more is left, and the cursor now; None if somebody else moved it."""
+        """Returns whether more is left, and the cursor now; None if another process moved it."""
         cursor = point.cursor or FigureCursor(CURSOR)
         is_new = point.cursor is None and point.first > 1
         has_gap = point.cursor is not None and point.first > cursor.number + 1
@@ -109,7 +113,7 @@ class FigureFolder:
         came = await self._came(cursor)
         gone = self._gone(cursor.left_out, came, settled.writers)
         for _ in range(PAGES):
-            # In this order: what appears in between is then on the page.
+            # In this order: a commit that appears in between is then on the page.
             missing = await self._holes(after, min(settled.number, settled.holes_to))
             page = await self._page(after, settled.number)
             is_last = len(page) < PAGE
@@ -149,14 +153,15 @@ class FigureFolder:
         return await self._engine.store.read(ListFigures(among=cursor.left_out))
 
     def _gone(self, left_out: tuple[int, ...], came: list[CommitFigures], writers: frozenset[str]) -> tuple[int, ...]:
-        """The numbers that came, and those that nobody can use any more: whoever was under way when this process first
-        heard that a number is left out has ended, before it was looked for just now."""
+        """Returns the left-out numbers that are done with: their commits came, or nobody can use them any more. The
+        latter is so when all transactions under way when this process first saw the number left out have ended before
+        it was looked for just now."""
         self._suspects = {number: self._suspects.get(number, writers) & writers for number in left_out}
         found = {one.number for one in came}
         return tuple(number for number in left_out if number in found or not self._suspects[number])
 
     async def _holes(self, after: int, last: int) -> tuple[int, ...]:
-        """The numbers that no commit has so far."""
+        """Returns the numbers that no commit has so far."""
         if after >= last:
             return ()
         found: set[int] = set()
@@ -167,8 +172,8 @@ class FigureFolder:
         return tuple(number for number in range(after + 1, last + 1) if number not in found)[-MOST_LEFT_OUT:]
 
     async def _correct(self, cursor: FigureCursor) -> None:
-        """Counts the jobs that wait one by one, so that an error (after a gap, or from rows changed by hand) does not
-        stay. What was committed since the cursor is taken off the count."""
+        """Counts the waiting jobs one by one, so that an error (after a gap, or from rows changed by hand) does not
+        last. The changes of commits beyond the cursor are subtracted from the count."""
         if time.monotonic() < self._next_correction_at:
             return
         is_urgent = self._next_correction_at == 0.0
@@ -201,12 +206,12 @@ def _by_minute(commits: list[CommitFigures]) -> tuple[tuple[int, Figures], ...]:
     for commit in commits:
         found[begin_of("minute", commit.at)].append(commit.figures)
     sums = ((begins_at, total(parts)) for begins_at, parts in sorted(found.items()))
-    # Where there is nothing but measures, the minute has no figures.
+    # A minute whose commits have only measures has no figures.
     return tuple((begins_at, figures) for begins_at, figures in sums if figures != Figures())
 
 
 def _before(counts: list[QueueCount], ahead: list[CommitFigures]) -> tuple[QueueCount, ...]:
-    """What waited before these commits."""
+    """Returns the counts as they were before these commits."""
     counted = Figures(tuple(JobCounts(one.plan, one.tool, one.pool, -one.ready, -one.parked) for one in counts))
     found = total([counted, *(commit.figures for commit in ahead)])
     return tuple(

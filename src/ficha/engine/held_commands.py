@@ -1,4 +1,4 @@
-"""Commands that wait for a commit of the caller's: what stands for a transaction of the caller's own in tests."""
+"""Commands that wait for the caller's commit: in tests, they stand in for a transaction of the caller's own."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class HeldCommands:
     """Holds commands until they are committed, all in one transaction of the store, or dropped.
 
-    Each is decided when it comes, after those before it, and that is what its caller is told. All are decided again at
-    the commit. Nothing is locked meanwhile: if somebody else's commit makes one of them impossible, nothing is kept.
+    Each command is decided when it arrives, after those before it, and its caller gets that outcome. All are decided
+    again at the commit. Nothing is locked meanwhile: if another commit makes one of them impossible, none is kept.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class HeldCommands:
         self._commands: list[Command] = []
 
     async def hold(self, engine: Engine, command: Command) -> tuple[Changes, Outcome]:
-        """What the command, after those that are held already, would change and lead to. A refused one is not held."""
+        """Holds the command; returns its changes and outcome after those already held. A refused one is not held."""
         self._engine, self._loop = engine, asyncio.get_running_loop()
         commands = [*self._commands, command]
         snapshot = await engine.store.read(GetSnapshot(needs(commands)))
@@ -39,11 +39,11 @@ class HeldCommands:
         return changes, outcomes[-1]
 
     async def commit_held(self) -> None:
-        """Keeps all of them."""
+        """Commits all held commands."""
         commands, self._commands = self._commands, []
         if self._engine is not None and commands:
             await self._engine.call_together(commands)
 
     def drop_held(self) -> None:
-        """Forgets all of them."""
+        """Drops all held commands."""
         self._commands = []

@@ -1,4 +1,4 @@
-"""What metrics are made of, read from the database. Nothing of it takes longer the more jobs there are, or were."""
+"""Reads from the database what metrics are made of. No query takes longer when there are, or were, more jobs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..core.verification import VERIFIED
 from ..store import base as q
 
 COUNTED: Final = 10_000
-"""Dead letters, messages and hooks are counted up to here."""
+"""Dead letters, messages and hooks are counted up to this number."""
 SEEN: Final = DAY
-"""A worker that was not heard of for longer is forgotten."""
+"""A worker that was not seen for longer is left out."""
 
 
 class MetricReadings(Struct, frozen=True):
-    """total: what happened since figures are added up. waiting: the jobs that wait. figures_late_us: for how long the
-    oldest commit waits to be added up. verified: the line of the last `verify`."""
+    """total: the sum of all figures since the first. waiting: counts of the waiting jobs. figures_late_us: how long ago
+    the oldest commit not yet added up was made. verified: the audit line of the last `verify`."""
 
     now: int
     total: Figures

@@ -22,18 +22,19 @@ from . import views as v
 from .event_tail import job_events
 
 SLICE: Final = 5_000
-"""How many jobs a search looks at in one go. In between, others who read get their turn."""
+"""How many jobs a search scans with one query. Between two queries, other readers get their turn."""
 SEARCH_S: Final = 0.1
-"""After so long a search begins no further slice, and hands out what it has."""
+"""After this time a search begins no further slice and returns what it has."""
 EVENTS_SHOWN: Final = 500
-"""How many events a job's page has; the others are read as a history is."""
+"""How many events a job's page has, at most; the others are read page by page from the job's history."""
 RECENT_RUNS: Final = 50
+"""How many recent runs of its tool a job's page has, at most."""
 RUNS_SEARCHED: Final = 10_000
-"""How many runs of its tool a job's page has, and how many jobs are looked at for them."""
+"""How many jobs are scanned to find those runs, at most."""
 
 
 class OperatorQueries:
-    """Asks the reader; `views` makes the views of jobs without their texts."""
+    """Queries the reader; `views` makes the views of jobs without their texts."""
 
     def __init__(
         self, reader: q.Reader, views: Callable[[list[Job]], AsyncIterator[v.JobView]], page_bytes: int
@@ -43,7 +44,7 @@ class OperatorQueries:
         self._page_bytes = page_bytes
 
     async def search(self, query: q.SearchJobs, most: int) -> v.JobSearch:
-        """A part of a search, which looks at `most` jobs at most."""
+        """Returns a part of a search, which scans at most `most` jobs."""
         found: list[Job] = []
         looked_at, before, began_at = 0, query.before, time.monotonic()
         is_over = is_whole = False
@@ -64,7 +65,7 @@ class OperatorQueries:
         return v.JobSearch(items=filler.items, next=before, looked_at=looked_at, is_whole=is_whole, back_to=back_to)
 
     async def count(self, query: q.SearchJobs, most: int) -> v.JobCount:
-        """How many match, up to the query's limit, among `most` jobs at most."""
+        """Counts the matching jobs, up to the query's limit, among at most `most` jobs."""
         count = credits = looked_at = 0
         before, began_at = query.before, time.monotonic()
         while True:
@@ -77,7 +78,7 @@ class OperatorQueries:
                 return v.JobCount(count=count, is_exact=before is None, credits=credits)
 
     async def page(self, view: v.JobView, policy: Policy, now: int) -> v.JobPage:
-        """The page of a job, of which this is the view with its texts; `now` is the store's time."""
+        """Returns the page of a job; `view` is the job with its texts, `now` the store's time."""
         reader = self._reader
         [row] = await reader.read(q.GetJobs((view.id,)))
         kept = await reader.read(q.ListRunEvents(view.id))
@@ -108,7 +109,7 @@ class OperatorQueries:
         return filler.items
 
     def _steps(self, found: list[Step], took: dict[str, int]) -> list[v.StepView]:
-        """The steps; where their results together are too large for a page, the later ones are left out."""
+        """Returns the steps; where their results together are too large for a page, later results are left out."""
         views: list[v.StepView] = []
         left = self._page_bytes
         for step in found:
@@ -140,7 +141,7 @@ class OperatorQueries:
         return sum(pool in worker.pools and state_of(worker, now) == "alive" for worker in found)
 
     async def dead_groups(self, searched: int) -> v.DeadGroups:
-        """The newest dead letters, by tool and error."""
+        """Groups the newest dead letters by tool and error."""
         groups: dict[tuple[str, str], v.DeadGroup] = {}
         looked_at = 0
         for part in await self._reader.read(q.SumDeadLetters(searched)):

@@ -1,6 +1,6 @@
 """Notifies followers of queued jobs when their position changes. One check serves all of them.
 
-No event could do it: a job moves up because others left the queue, and nothing is written for it.
+No event tells of such a change: a job moves up because others left the queue, and nothing is written for it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger("ficha.engine")
 EVERY_S = 2.0
 """How often all watched jobs are checked."""
 MAX_MISSES: Final = 2
-"""After so many checks that did not find the job waiting, its follower is asked to read the job."""
+"""After this many checks in a row that did not find the job waiting, its follower must read the job."""
 
 
 class PositionWatch:
@@ -82,7 +82,7 @@ class Watched:
         self._misses = 0
 
     def see(self, job: JobView, *, told: bool) -> None:
-        """Takes in the job as it was just read; `told` if the follower has been shown it."""
+        """Takes the job as it was just read; `told` says whether the follower has seen it."""
         self.is_lost, self._misses = False, 0
         if job.status != "queued":
             self.stop()

@@ -2,7 +2,8 @@
 
 The index is read again at intervals proportional to its cost, so it stays cheap however long the queue is. Between two
 refreshes this process applies its own commits, so its callers see their effect at once; commits of other processes show
-after the next refresh. Commits are applied when somebody asks: a worker that nobody asks spends nothing on them.
+after the next refresh. Commits are applied when a position is asked for, so a worker that is never asked spends nothing
+on them.
 
 The index finds a job by its line (the waiting jobs of a pool or account) and key, not by its id. A cache has these for
 jobs that this process created or read lately; for any other job, the row is read first.
@@ -44,8 +45,9 @@ CACHE_SPARE: Final = 5_000
 CHANGE_COST_S: Final = 0.000_003
 """The cost of applying one change to the index. Where a refresh costs less, the index is discarded instead."""
 MIN_PENDING = 2_000
+"""Beyond this many pending changes, the index may be discarded."""
 MAX_PENDING = 10_000
-"""At how many pending changes the index may be discarded, and at how many they are applied though nobody asked."""
+"""Beyond this many pending changes, they are applied even if no position was asked for."""
 
 
 class QueueStanding(Struct, frozen=True):
@@ -78,7 +80,7 @@ class Positions:
         self._pending: list[JobChange] = []
         """Changes committed since the last refresh that are not yet applied to the index."""
         self._is_behind = False
-        """So many changes came since anybody asked that a refresh is cheaper than applying them."""
+        """Whether the index was discarded: a refresh is cheaper than applying the changes that were pending."""
         self._refreshing: asyncio.Task[None] | None = None
         self._cache: OrderedDict[str, tuple[str, str, int]] = OrderedDict()
         """job id → its pool, account and rank; by now it may wait in the line of either or of neither"""
@@ -89,7 +91,7 @@ class Positions:
             await asyncio.gather(self._refreshing, return_exceptions=True)
 
     def follow(self, changes: Changes) -> None:
-        """Takes in a commit of this process."""
+        """Notes a commit of this process."""
         if self._refreshing is not None:
             self._during_refresh.append(changes.jobs)
         for change in changes.jobs:
@@ -127,13 +129,14 @@ class Positions:
         return self._standing_of(job)
 
     async def look_within(self, seconds: float) -> None:
-        """Begins a look at the queue if one is due, and waits for it no longer than this: for `by_last_look`."""
+        """Starts a refresh if one is due; if there is no index yet, waits for it this long at most. For
+        `by_last_look`."""
         refreshing = self._start_refresh_if_due()
         if refreshing is not None and not self._has_index:
             await asyncio.wait({refreshing}, timeout=seconds)
 
     def by_last_look(self, job: Job) -> QueueStanding | None:
-        """The standing of a job just read, by the last look at the queue; None if there was none yet."""
+        """The standing of a job just read, by the last refresh; None if there was none yet."""
         return self._standing_of(job) if self._has_index else None
 
     async def of_possible(self, job: Job) -> QueueStanding | None:
@@ -183,8 +186,8 @@ class Positions:
         return None if found is None else Placed(self._standing_at(found[0], found[1]), found[0], found[2])
 
     def _find_cached(self, job_id: str) -> tuple[str, int, bool] | None:
-        """By the cached place, if the job is still there: its pool, how many are ahead, and whether it waits for its
-        account."""
+        """If the job still waits at its cached place, returns its pool, how many jobs are ahead, and whether it waits
+        for its account."""
         place = self._cache.get(job_id)
         if place is None or self._is_behind:
             return None

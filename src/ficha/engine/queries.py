@@ -1,6 +1,6 @@
 """The read side: questions about jobs, accounts and the queue, answered from committed rows.
 
-What is only shown, such as the waiting so far, goes by this machine's clock; what is decided goes by the store's.
+Values that are only shown, such as the time waited so far, use this machine's clock; decisions use the store's.
 """
 
 from __future__ import annotations
@@ -37,24 +37,25 @@ from .positions import Placed, Positions, QueueStanding
 T = TypeVar("T")
 
 OVERVIEW_S: Final = 1.0
-"""How long an overview is good for others who ask."""
+"""How long an overview is cached."""
 TRIES: Final = 5
+"""How many times an overview's figures are read while others add some up meanwhile."""
 AHEAD: Final = 5_000
-"""How many commits that are not added up yet an overview adds by itself, at most."""
+"""How many commits that are not added up yet an overview adds itself, at most."""
 WORKERS: Final = DAY
-"""A worker that was not heard of for longer is forgotten by the overview."""
+"""An overview leaves out workers that were not seen for longer."""
 POOLS_S: Final = 0.1
-"""How long an answer about pools is good for others who ask."""
+"""How long pools and their occupied slots are cached."""
 FILES_OF: Final = 50
-"""Of how many jobs of a library the files are read at once."""
+"""For how many jobs of a library files are read at once."""
 FIRST_LOOK_S: Final = 0.05
-"""How long an operator's list waits for the process's first look at the queue."""
+"""How long an operator's list waits for the process's first scan of the queue."""
 TEXTS_AT_ONCE: Final = 8
-"""Of how many jobs payloads and results are read at once: a page may be full after the first of them."""
+"""For how many jobs payloads and results are read at once: a page may be full after the first of them."""
 
 
 class Queries:
-    """Asks the reader, an engine or a store, and makes views of what it answers.
+    """Queries the reader (an engine or a store), and makes views of its answers.
 
     page_bytes: the size at which a page of a list ends.
     """
@@ -75,7 +76,7 @@ class Queries:
         return await self._view(rows[0]) if rows else None
 
     async def job_by_ref(self, ref: str, tool: str | None) -> v.JobView | None:
-        """The job that a provider last took over under this reference."""
+        """The job that a provider last accepted under this reference."""
         accepted = await self._reader.read(q.ListAccepted(ref))
         rows = {
             row.job.id: row for row in await self._reader.read(q.GetJobs(tuple(event.job_id for event in accepted)))
@@ -87,7 +88,7 @@ class Queries:
         return None
 
     async def jobs_in_full(self, job_ids: list[str]) -> list[v.JobView]:
-        """Jobs with all their stored texts, in this order; one that is gone is left out."""
+        """Jobs with all their stored texts, in this order; a missing job is left out."""
         rows = {row.job.id: row for row in await self._reader.read(q.GetJobs(tuple(job_ids)))}
         return [await self._view(rows[job_id]) for job_id in job_ids if job_id in rows]
 
@@ -128,12 +129,12 @@ class Queries:
         return filler.page(limit, cursor)
 
     async def standing(self, job_id: str) -> QueueStanding | None:
-        """Where a job stands, from the shared look: what a client may ask every few seconds."""
+        """Where a job stands, by the shared index, so cheap that a client may ask every few seconds."""
         return await self._positions.of(job_id)
 
     async def waits(self, job_ids: Iterable[str]) -> dict[str, v.Wait]:
-        """How many jobs wait, for those who watch: asked together, they cost no question each. One that does not wait
-        for its turn any more is left out."""
+        """How each of many watched jobs waits; asked together, they cost no query each. A job that no longer waits for
+        its turn is left out."""
         placed = await self._positions.known(job_ids)
         slots = await self._slots() if placed else {}
         return {job_id: _wait(one, slots.get(one.pool)) for job_id, one in placed.items()}
@@ -145,10 +146,10 @@ class Queries:
         return v.job_view(row, q.wall_clock(), standing, await self._why_waiting(row.job), include=include)
 
     async def _listed(self, jobs: list[Job]) -> AsyncIterator[v.JobView]:
-        """Jobs as an operator's lists have them. The first look at a long queue takes longer than such a list may:
-        until it is over, they have no position."""
+        """Jobs as an operator's lists have them. The first scan of a long queue takes longer than such a list may take:
+        until it is over, jobs have no position."""
         if any(job.status == "queued" for job in jobs):
-            # First the pools: a database with one reader answers nothing else during the look.
+            # First the pools: a database with one reader answers no other query during the scan.
             await self._slots()
             await self._positions.look_within(FIRST_LOOK_S)
         for job in jobs:
@@ -167,13 +168,13 @@ class Queries:
         return why_waiting(job, pool, 0 if counts is None else counts.occupied)
 
     async def _slots(self) -> dict[str, q.PoolCounts]:
-        """Pools and their occupied slots, as of a moment ago: thousands who poll ask for the same few, and ask once."""
+        """Pools and their occupied slots, cached for a moment: thousands of callers who poll share one query."""
         if time.monotonic() - self._pools_at <= POOLS_S:
             return self._pools
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask_pools(), name="ficha pools")
         asking = self._asking
-        # Whoever stops waiting does not take the answer from the others.
+        # A caller that is cancelled must not cancel the query that others wait for.
         await asyncio.wait({asking})
         return asking.result()
 
@@ -205,13 +206,13 @@ class Queries:
         return self._page(map(v.entry_view, found), limit, _number)
 
     async def history(self, job_id: str, account_id: str | None, after: int, limit: int) -> v.Page[v.EventView]:
-        """A part of a job's history; none if it is not of that account."""
+        """A part of a job's history; without items if the job is not of that account."""
         found = await job_events(self._reader, job_id, after, limit)
         theirs = (one for one in found if account_id in (None, one.event.account_id))
         return self._page(map(v.event_view, theirs), limit, _number)
 
     async def events(self, account_id: str | None, after: int, limit: int) -> v.Page[v.EventView]:
-        """A part of what happened to all jobs of an account, or of all, as far back as that is searched."""
+        """A part of the events of all jobs of an account, or of all accounts, as far back as the search goes."""
         found, _ = await account_events(self._reader, account_id, await first_place(self._reader, after), limit)
         return self._page(map(v.event_view, found), limit, _number)
 
@@ -237,11 +238,11 @@ class Queries:
         return self._page(map(v.file_view, found), query.limit, lambda file: file.id)
 
     async def files_by_id(self, ids: Collection[str]) -> dict[str, File]:
-        """Those of these files that there are."""
+        """Those of these files that exist, by id."""
         return {file.id: file for file in await self._reader.read(q.GetFiles(tuple(ids)))} if ids else {}
 
     async def job_files(self, job_ids: Collection[str]) -> dict[str, list[v.FileView]]:
-        """By job, the files that it made, or was the first to take."""
+        """By job, the files that it made or was the first to use."""
         return await self._linked_files("job", job_ids)
 
     async def _linked_files(
@@ -288,13 +289,14 @@ class Queries:
         return None if found is None else v.queue_depth_view(found, concurrency)
 
     async def overview(self, asked: v.OverviewRange, stuck_ms: int) -> v.Overview:
-        """Figures over time and what to look at. Many who look at the same range cause one computation a second."""
+        """Figures over time and what needs attention. Callers who ask for the same range share one computation a
+        second."""
         made_at, making = self._overviews.get(asked, (float("-inf"), None))
         is_old = time.monotonic() - made_at > OVERVIEW_S
         if making is None or (is_old and making.done()) or (making.done() and making.exception() is not None):
             making = asyncio.ensure_future(self._make_overview(asked, stuck_ms))
             self._overviews[asked] = time.monotonic(), making
-        # Whoever stops waiting does not take the answer from the others.
+        # A caller that is cancelled must not cancel the overview that others wait for.
         return await asyncio.shield(making)
 
     async def _make_overview(self, asked: v.OverviewRange, stuck_ms: int) -> v.Overview:
@@ -317,8 +319,8 @@ class Queries:
     async def _rollups(
         self, asked: v.OverviewRange
     ) -> tuple[q.FigurePoint, list[Rollup], list[Rollup], list[Rollup], list[q.CommitFigures]]:
-        """How far figures are added up; those of the range, of the last minutes and of the last hours; and those of
-        commits that are not added up yet."""
+        """How far figures are added up; the rollups of the range, of the last minutes and of the last hours; and the
+        figures of commits that are not added up yet."""
         read, tries = self._reader.read, TRIES
         while True:
             point = await read(q.GetFigurePoint())
@@ -332,7 +334,7 @@ class Queries:
             minutes = await read(q.ListRollups("minute", minutes_at))
             hours = await read(q.ListRollups("hour", hours_at))
             tries -= 1
-            # If some were added up meanwhile, they are in the rollups and among the others: then all is read again.
+            # If some were added up meanwhile, they are both in the rollups and in `ahead`: then all is read again.
             if (await read(q.GetFigurePoint())).cursor == cursor:
                 return point, rollups, minutes, hours, ahead
             if not tries:
@@ -358,7 +360,7 @@ class Queries:
         return self._page((v.api_key_view(row, found.now) for row in found.keys), limit, lambda key: key.id)
 
     async def revoked_api_keys(self, ids: tuple[str, ...]) -> list[str]:
-        """Those of these keys that are revoked."""
+        """Which of these keys are revoked."""
         return await self._reader.read(q.GetRevokedApiKeys(ids))
 
     async def audit(self, query: q.ListAudit) -> v.Page[v.AuditView]:
@@ -427,7 +429,7 @@ async def _without_texts(jobs: list[Job]) -> AsyncIterator[q.JobRow]:
 
 
 def _goes_on(query: q.ListLibrary, part: q.LibraryPart) -> str | None:
-    """Where the next page begins; None if no older work can be meant."""
+    """Returns where the next page begins; None if no older work can match."""
     if part.stopped is None:
         return None
     job_id, created_at = part.stopped

@@ -1,8 +1,8 @@
-"""Which commits are settled: up to which number no further one appears.
+"""Finds which commits are settled: up to which number no further commit can appear.
 
-PostgreSQL gives a commit its number before it becomes visible, so a lower number may show up after a higher one.
-Whoever reads each commit exactly once has to know up to where nothing is missing. A transaction that lasts very long is
-not waited for: the numbers that it may have taken are left out, and looked for again until it has ended.
+PostgreSQL numbers a commit before it becomes visible, so a lower number may appear after a higher one. A reader that
+must read each commit exactly once has to know up to where none is missing. A very long transaction is not waited for:
+the numbers that it may have taken are left out, and looked for again until it has ended.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from msgspec import Struct
 from ..store.base import Horizon
 
 GIVE_UP_S: Final = 60.0
-"""How long a transaction is waited for. Ficha's own end sooner, by their time-outs; a caller's own may last longer."""
+"""How long a transaction is waited for. Ficha's own transactions time out sooner; a caller's own may last longer."""
 
 
 class Settled(Struct, frozen=True):
-    """number: no commit appears up to here any more, but for those of transactions that are not waited for.
-    holes_to: up to this number, one without a commit may still be used by such a transaction.
-    writers: the transactions that were under way at the last look."""
+    """number: no further commit can appear up to here, except from transactions that are no longer waited for.
+    holes_to: up to here, such a transaction may still use a number that has no commit.
+    writers: the transactions that were under way at the last observation."""
 
     number: int
     holes_to: int
@@ -28,17 +28,17 @@ class Settled(Struct, frozen=True):
 
 
 class SettledCommits:
-    """Follows the horizon. It knows nothing of what happened before its first look."""
+    """Follows the horizon. It knows nothing of what happened before its first observation."""
 
     def __init__(self) -> None:
         self._seen: Horizon | None = None
         self._seen_at = 0.0
         self._number = self._holes_to = 0
         self._given_up: frozenset[str] = frozenset()
-        """Those that are no longer waited for."""
+        """Transactions under way that are no longer waited for."""
 
     def observe(self, horizon: Horizon, now: float) -> Settled:
-        """What follows from a horizon that was read just now; `now` in seconds of a clock that never goes back."""
+        """Takes a horizon read just now; `now` is in seconds of a monotonic clock."""
         self._given_up &= horizon.writers
         if self._seen is not None:
             under_way = (self._seen.writers - self._given_up) & horizon.writers

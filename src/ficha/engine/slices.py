@@ -1,7 +1,7 @@
-"""Long work on the event loop, done in slices, so that nobody's call waits for more than one of them.
+"""Runs long work on the event loop in slices, so that other calls wait for one slice at most.
 
-Checking ten thousand payloads takes a tenth of a second or more. A thread would not help the others: it takes turns
-with the event loop too, and its turns are longer.
+Checking ten thousand payloads takes a tenth of a second or more. A thread would not help: it takes turns with the event
+loop too (they share the interpreter's lock), and its turns are longer.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ T = TypeVar("T")
 SLICE_S: Final = 0.001
 """How long a slice lasts."""
 REST_S: Final = 0.0005
-"""The least pause after a slice. Without it the threads that wait for the interpreter would not get it."""
+"""The shortest pause after a slice. Without it, threads that wait for the interpreter's lock would not get it."""
 GIVES_WAY: Final = 4
+"""A pause that ends late shows that the event loop has other work. A pause of this many times the delay follows, so
+long work takes only the time that other work leaves."""
 REST_MAX_S: Final = 0.05
-"""A pause that ended late shows that the event loop has other work: so many times as long a pause follows, at most this
-long. So long work takes what the others leave."""
+"""The longest such pause."""
 
 
 class Slices:
-    """All long work of an engine: one slice at a time, by turns of the accounts; an account's works one by one."""
+    """All long work of an engine: one slice at a time, by turns of the accounts; one piece of work per account."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._by_account: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def all_of(self, account_id: str, steps: Iterable[T]) -> list[T]:
-        """Whatever the steps give. Short work is done at once, if nobody else's is under way."""
+        """Returns the results of the steps. Short work is done at once if no other long work is under way."""
         done: list[T] = []
         lock = self._by_account.setdefault(account_id, asyncio.Lock())
         async with lock:

@@ -3,8 +3,8 @@
 Each process may run one; a lease row, by the database's clock, makes one of them the leader. That only saves work: the
 rules check each command again under its lock, so two sweepers at once do no harm.
 
-A process takes its first turn when it opens, so that one that lives for a moment does its share. If it leads, the lease
-row says until its next turn that nobody else need sweep: however many processes open, one sweeps per interval.
+A process takes its first turn when it opens, so that a short-lived one does its share. If it leads, its first lease
+lasts until its next turn: however many processes open, one sweeps per interval.
 """
 
 from __future__ import annotations
@@ -36,29 +36,32 @@ log = logging.getLogger("ficha.engine")
 
 DUTY: Final = "sweeper"
 LEAD_MS: Final = 30_000
+"""How long a leader's lease lasts. Where jobs have short leases, the leader's is half as long as theirs, so that its
+death delays no recovery."""
 RENEW_S: Final = 15.0
-"""How long a leader's lease lasts, and how often it is renewed. Where jobs have short leases, the leader's is half as
-long as theirs, so that its death delays no recovery."""
+"""How often the leader's lease is renewed; more often where it is shorter, in proportion."""
 LAST_S: Final = 1.0
-"""How long a process that stops finishes its turn, and how long it then tries to step down, at most."""
+"""How long a stopping process may take to finish its turn, and then to step down."""
 SCAN_SHARE: Final = 0.05
+"""The share of the time that scans for what is due may take: slow scans run less often."""
 LONGEST_PAUSE_S: Final = 10.0
-"""Scans for what is due may take this share of the time: slow scans run less often, but at least every 10 s."""
+"""The longest pause that a slow scan causes."""
 GRAIN_S: Final = 0.01
-"""Jobs that fall due so close together are promoted by one sweep."""
+"""Jobs that fall due this close together are promoted by one sweep."""
 SLOT_JITTER_S: Final = 0.25
 """Processes wake up for the slot of a schedule this far apart, at most: the first fires it, and the others see that."""
 FIRE_AGAIN_S: Final = 5.0
-"""After how long schedules are tried again where the database was away."""
+"""After how long firing schedules is tried again when it failed, because the database is unreachable, say."""
 TIDY_S: Final = 60.0
 """How often the leader lets the store clean up what commits leave behind."""
 FILES_S: Final = 10.0
-"""How often the leader looks for files whose time is over."""
+"""How often the leader looks for expired files."""
 PRUNE_PAUSE_S: Final = 60.0
-"""How often the leader looks for what is due by its age, while nothing is."""
+"""How often the leader looks for jobs to prune by age, while none is due."""
 SESSIONS_AT_ONCE: Final = 20
+"""Of how many accounts one round ends sessions, at most."""
 SESSION_JOBS: Final = 50
-"""Accounts whose sessions one round ends, and queued jobs of a session that it cancels in one transaction, at most."""
+"""How many queued jobs of a session one transaction cancels, at most."""
 MAX_ROUNDS: Final = 100
 """After this many rounds that found work, a sweep leaves the rest to the next one."""
 NEVER: Final = float("-inf")
@@ -79,7 +82,7 @@ class SweepReport(Struct, frozen=True):
 
 
 class Sweeper:
-    """Sweeps on a timer once started, and otherwise when an ordinary call comes (`nudge`)."""
+    """Sweeps on a timer once started, and otherwise when a call or read finds a sweep due (`nudge`)."""
 
     def __init__(self, engine: Engine, *, interval_s: float) -> None:
         self._engine = engine
@@ -88,36 +91,37 @@ class Sweeper:
         self._lead_ms = max(1, min(LEAD_MS, engine.policy.lease_ms // 2))
         self._renew_s = RENEW_S * self._lead_ms / LEAD_MS
         self._is_settled = False
-        """Whether it was elected before. The first term ends with the next turn: the process may live for a moment."""
+        """Whether this process was elected before. Its first term ends with its next turn: it may be short-lived."""
         self._leads_until = 0.0
         self._next_election_at = 0.0
         self._swept_at = NEVER
         self._scan_s = 0.0
         self._now = 0
-        """The database's time when it was last asked what is due."""
+        """The database's time at the last scan."""
         self._due: set[int] = set()
-        """When jobs fall due that this process knows of, in grains of its clock."""
+        """When the jobs fall due that this process knows of, in units of `GRAIN_S` of its clock."""
         self._sooner = asyncio.Event()
         self._next_due_at: dict[str, float] = {}
-        """By pool, what the last scan saw of jobs that are not due yet."""
+        """By pool, when the first job falls due that was not due yet at the last scan."""
         self._next_tidy_at = 0.0
         self._next_fold_at = 0.0
         self.sweep_files: Callable[[], Awaitable[int]] | None = None
         """Set by whoever can open the file storage."""
         self._next_files_at = 0.0
         self.fire_schedules: Callable[[], Awaitable[float]] | None = None
-        """Set by an application that declares schedules: fires what is due, and says after how many seconds to call it
-        again. It is called whoever leads: the leader may be another application."""
+        """Set by an application that declares schedules: fires the due ones, and returns after how many seconds to call
+        it again. It is called whoever leads: the leader may be another application."""
         self._next_slot_at = 0.0
         self.daily: Callable[[], Awaitable[bool]] | None = None
-        """Set by whoever has work for the daily sweep: does a part of it, and says whether more is left, which is done
-        in the next turn. It is begun once a day, and once more by whoever leads next, so it must be safe to repeat."""
+        """Set by whoever has work for the daily sweep: does a part of it, and returns whether more is left for the next
+        turn. The work is begun once a day, and again by the next leader, so it must be safe to repeat."""
         self.daily_at = ("0 4 * * *", "UTC")
         """When the daily sweep begins: a cron expression and a time zone."""
         self._next_daily_at: int | None = None
         self._has_daily_rest = False
         self.prune: Callable[[], Awaitable[bool]] | None = None
-        """Removes some of what is due by its age, and says whether there may be more. Set where anything leaves."""
+        """Set by an application that sets ages: removes some of what is due by its age, and returns whether there may
+        be more."""
         self._next_prune_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._nudge_task: asyncio.Task[None] | None = None
@@ -127,7 +131,7 @@ class Sweeper:
         self._task = asyncio.create_task(self._run(), name="ficha sweeper")
 
     async def stop(self, grace_s: float = LAST_S) -> None:
-        """Ends after the turn under way, which may be the only one of this process, or after the grace."""
+        """Ends after the turn under way, which may be this process's only one, but waits no longer than the grace."""
         self._is_stopped = True
         self._sooner.set()
         tasks = [task for task in (self._task, self._nudge_task) if task is not None]
@@ -139,7 +143,7 @@ class Sweeper:
         await self._step_down()
 
     async def _step_down(self) -> None:
-        """Ends a long lease when the next turn would be, so that the next leader need not wait for it to expire."""
+        """Shortens the lease to end at the time of the next turn, so that the next leader need not wait any longer."""
         now = time.monotonic()
         left_s = max(0.0, self._swept_at + self._pause_s() - now)
         if now + left_s < self._leads_until:
@@ -149,14 +153,14 @@ class Sweeper:
                     await self._engine.call(Elect(DUTY, self._owner, int(left_s * 1_000)))
 
     def nudge(self) -> None:
-        """Sweeps in the background if one is due: so a deployment where nothing runs in between still recovers jobs."""
+        """Starts a turn in the background if one is due, so that a deployment without a timer still recovers jobs."""
         is_running = self._task is not None or (self._nudge_task is not None and not self._nudge_task.done())
         if not is_running and not self._is_stopped and time.monotonic() >= self._swept_at + self._pause_s():
             self._nudge_task = asyncio.create_task(self._take_turn(), name="ficha sweep")
 
     def expect(self, waits_s: Iterable[float]) -> None:
-        """Jobs fall due in so many seconds: the timer sweeps then, whoever leads. What falls due later than in two
-        turns is left to the leader, which sees it by then."""
+        """Notes that jobs fall due in so many seconds: the timer sweeps then, whoever leads. Jobs that fall due later
+        than in two turns are left to the leader, whose scans find them by then."""
         if self._task is None:
             return
         now, reach_s = time.monotonic(), min(2 * self._interval_s, LONGEST_PAUSE_S)
@@ -166,7 +170,7 @@ class Sweeper:
         self._due |= found
 
     def next_due_s(self, pools: Iterable[str]) -> float | None:
-        """In how many seconds a job of these pools falls due, by the last scan; None if it saw none."""
+        """In how many seconds the first job of these pools falls due, by the last scan; None if it saw none."""
         found = [self._next_due_at[pool] for pool in pools if pool in self._next_due_at]
         return max(0.0, min(found) - time.monotonic()) if found else None
 
@@ -183,7 +187,7 @@ class Sweeper:
                 return
 
     async def _falls_due(self, turn_at: float) -> bool:
-        """Returns when a job falls due that this process knows of (True), or it is time for its turn or to stop."""
+        """Waits until a known job falls due (True), or it is time for the next turn or to stop (False)."""
         while not self._is_stopped:
             await self._fire()
             due_at = self._wakes_at()
@@ -207,7 +211,7 @@ class Sweeper:
     async def _take_turn(self) -> None:
         """Sweeps if this process leads, or nobody does."""
         self._swept_at = time.monotonic()
-        # Where every process lives for one turn, all of them together tidy up as often as a leader does.
+        # Where processes live for one turn only, all of them together tidy up about as often as a lasting leader.
         tidies = self._is_settled or random.random() < self._pause_s() / TIDY_S  # noqa: S311 (a share, not a secret)
         await self._fire()
         with _logged():
@@ -216,12 +220,12 @@ class Sweeper:
                 await self._look_at_files()
                 await self._sweep_daily()
                 await self._prune()
-                # Commits are not deleted while many of them are still to be added up.
+                # Commits are not deleted while more of them are left to be added up.
                 if not await self._fold() and tidies:
                     await self._tidy()
 
     async def try_sweep(self) -> SweepReport | None:
-        """Sweeps, whoever leads; None if it could not."""
+        """Sweeps, whoever leads; returns None if the sweep failed."""
         with _logged():
             return await self.sweep()
         return None
@@ -237,7 +241,7 @@ class Sweeper:
             self._next_slot_at = time.monotonic() + wait_s + jitter_s
 
     async def _sweep_daily(self) -> None:
-        """Begins the daily sweep when its time has come while this process runs, and goes on with what was left."""
+        """Begins the daily sweep if its time came while this process runs, and continues one that is not finished."""
         if self.daily is None:
             return
         if self._next_daily_at is None or self._now >= self._next_daily_at:
@@ -253,7 +257,7 @@ class Sweeper:
                 log.info("swept: %d files", files)
 
     async def _prune(self) -> None:
-        """One page of jobs a turn: what is left between two turns is the pause."""
+        """Prunes one page of jobs per turn, so that the time between two turns is the pause."""
         if self.prune is not None and time.monotonic() >= self._next_prune_at:
             self._next_prune_at = time.monotonic() + PRUNE_PAUSE_S
             with _logged():
@@ -261,7 +265,7 @@ class Sweeper:
                     self._next_prune_at = 0.0
 
     async def _fold(self) -> bool:
-        """Whether figures are left that are still to be added up."""
+        """Adds up figures if that is due; returns whether more are left."""
         if time.monotonic() < self._next_fold_at:
             return False
         is_behind = False
@@ -283,7 +287,7 @@ class Sweeper:
             term_ms = self._lead_ms if self._is_settled else min(self._lead_ms, max(1, int(self._pause_s() * 1_000)))
             outcome = await self._engine.call(Elect(DUTY, self._owner, term_ms))
             if isinstance(outcome, Elected) and outcome.leads:
-                # From before the call, so this process never believes in the lease longer than the database does.
+                # Counted from before the call, so that this process never holds its lease for longer than the database.
                 self._leads_until = asked_at + term_ms / 1_000 * 29 / 30
                 if not self._is_settled:
                     self._is_settled, self._next_election_at = True, asked_at
@@ -333,7 +337,7 @@ class Sweeper:
         return report
 
     async def _session_ends(self, due: Due) -> list[EndSession]:
-        """What ends the sessions whose time is over, with some of the jobs of each. The rule checks both again."""
+        """Returns commands that end expired sessions, with some of the jobs of each. The rule checks both again."""
         found = []
         for account_id in due.sessions[:SESSIONS_AT_ONCE]:
             known = await self._engine.store.read(GetPageSessions(account_id))
@@ -343,7 +347,7 @@ class Sweeper:
         return found
 
     async def _scan(self) -> Due:
-        """What is due; and learns what falls due next."""
+        """Reads what is due, and notes what falls due next."""
         asked_at = self._swept_at = time.monotonic()
         grain = int(asked_at / GRAIN_S)
         expected = len(self._due)
@@ -357,7 +361,7 @@ class Sweeper:
         self._scan_s = read_at - asked_at
         waits_s = {pool: (at - due.now) / SECOND for pool, at in due.next.items()}
         self._next_due_at = {pool: read_at + wait_s for pool, wait_s in waits_s.items()}
-        # What was expected and is not due by the database's clock is looked at again, whoever leads.
+        # A job that was expected now but is not due yet by the database's clock is expected again, whoever leads.
         if read_at < self._leads_until or (is_expected and not due.jobs):
             self.expect(waits_s.values())
         return due
@@ -365,7 +369,7 @@ class Sweeper:
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """A sweep that fails is tried again by the next one."""
+    """Logs the block's exception and drops it: the next turn tries again."""
     try:
         yield
     except StoreError as error:

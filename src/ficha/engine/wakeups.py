@@ -1,7 +1,7 @@
 """Wake-ups: notify tasks that wait for a topic (work of a pool, events), directly within the process and by hints from
 other processes.
 
-A hint may be lost, so those who wait also poll. Only the database says what is there.
+A hint may be lost, so waiting tasks also poll. Only the database is authoritative.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ EVENTS: Final = "\x02events"
 """The topic of followers: events were written. No pool's name has a control character."""
 
 HOOKS: Final = "\x03hooks"
-"""The topic of whoever runs hooks: a job ended that owes one."""
+"""The topic of whoever runs hooks: a job with a hook ended."""
 
 POLLS: Final = "\x05polls"
-"""The topic of whoever asks providers: a provider called back."""
+"""The topic of whoever polls providers: one called back, or is to be polled soon."""
 
 DELIVERIES: Final = "\x06deliveries"
 """The topic of whoever sends webhooks: there is a new message."""
@@ -42,12 +42,13 @@ BULK_ACTS: Final = "\x07bulk acts"
 EVENTS_EVERY_S = 0.1
 """The shortest time between two hints of events alone. Any other hint includes it."""
 HINTS_PER_S = 50.0
+"""The highest rate of hints to other processes. Each hint costs the database a transaction, so under load many wake-ups
+share one."""
 HINTS_AT_ONCE = 50.0
-"""The rate of hints to other processes, and the burst after a quiet time. Each hint costs the database a transaction,
-so under load many wake-ups share one."""
+"""How many hints may be sent at once after a quiet time."""
 COMMIT_HINT_EVERY_S = 0.008
-"""The shortest time between two commits that carry hints: PostgreSQL lets such commits pass one by one, and does not
-flush several of them at once."""
+"""The shortest time between two commits that carry hints: PostgreSQL runs such commits one by one, and does not flush
+several of them at once."""
 
 
 def cancellations(worker: str) -> str:
@@ -56,14 +57,14 @@ def cancellations(worker: str) -> str:
 
 
 _OWN: Final = "\x04"
-"""Begins the topic of work that one process brought within its callers' own transactions."""
+"""Begins the topic of one process's own work: jobs that it created within its callers' own transactions."""
 
 
 class Wakeups:
-    """Who waits for which topic; most topics are pools.
+    """Keeps which tasks wait for which topic; most topics are pools.
 
-    own_work: called with the name of a pool when a caller has committed work that this process brought to it within the
-        caller's own transaction.
+    own_work: called with a pool's name when a caller's own transaction commits in which this process brought work to
+        that pool.
     """
 
     def __init__(self, store: Store, own_work: Callable[[str], None] | None = None) -> None:
@@ -97,7 +98,8 @@ class Wakeups:
     async def wait(self, pools: Iterable[str], timeout_s: float, since: int | None = None) -> bool:
         """Returns when one of the pools may have work (True) or the time is up (False).
 
-        `since` is what `heard` said before the caller looked: a wake-up between the look and the wait is not missed.
+        `since` is what `heard` returned before the caller read the database: a wake-up between that read and the wait
+        is not missed.
         """
         names = tuple(pools)
         if since is not None and self.heard(names) != since:
@@ -148,7 +150,7 @@ class Wakeups:
             self._sender = self._spawn(self._send())
 
     def _hear(self, name: str) -> None:
-        """Takes a hint that came through the database."""
+        """Handles a hint that arrived through the database."""
         if not name.startswith(_OWN):
             self._wake(name)
         elif self._own_work is not None and name.startswith(self.own("")):

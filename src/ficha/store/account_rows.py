@@ -1,4 +1,4 @@
-"""Counts an account's rows, for both SQL stores: what its counters have to agree with."""
+"""Counts an account's rows, for both SQL stores; the account's counters must agree with these counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COLUMNS: Final = sql_file(f"{__package__}.sql", "account_rows")
 
 
 def row_counts(account: str) -> str:
-    """The columns of a record, where this expression is the account's id."""
+    """The columns of an `AccountRows`; `account` is the SQL expression of the account's id."""
     return _COLUMNS.format(account=account)
 
 

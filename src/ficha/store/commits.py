@@ -53,7 +53,7 @@ def encoded(events: Sequence[Event]) -> str:
 
 
 def decoded(text: str, at: int) -> list[Event]:
-    """The events in the text of a commit of this time."""
+    """The events in the text of a commit that was made at this time."""
     return [
         Event(job_id, account_id, number + n, told[2 * n], at, told[2 * n + 1])
         for job_id, account_id, number, *told in _decode(text)

@@ -1,4 +1,4 @@
-"""From a database's URL to a store: the one place that knows which stores there are."""
+"""Makes the store for a database's URL: the one place that knows which stores there are."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def connect(url: str, schema: str = DEFAULT_SCHEMA) -> Store:
 
 
 def store_for(url: str, schema: str = DEFAULT_SCHEMA) -> Store:
-    """The store for a URL. The schema is where PostgreSQL has the tables; a file, and memory, are Ficha's alone."""
+    """The store for a URL. In PostgreSQL, Ficha's tables are in `schema`; a file and memory are Ficha's alone."""
     if url == ABSENT:
         raise StoreError("a handler's process has no database: name FICHA_DATABASE_URL in its tool's `environment`")
     # A store is imported only when it is used: its driver takes a while, and may not be installed.
@@ -70,7 +70,7 @@ async def roles_that_write(migrator: Migrator) -> list[str]:
 
 
 async def broken_indexes(migrator: Migrator) -> list[str]:
-    """Indexes that an interrupted migration left incomplete; only PostgreSQL builds any while others write."""
+    """Indexes that an interrupted migration left incomplete; only PostgreSQL builds indexes while others write."""
     broken: Callable[[], Awaitable[list[str]]] | None = getattr(migrator, "broken_indexes", None)
     return [] if broken is None else await broken()
 
@@ -161,7 +161,7 @@ _OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
 
 
 def kind_of(url: str) -> Literal["memory", "sqlite", "postgresql"]:
-    """Which database a URL is of."""
+    """Which kind of database a URL names."""
     match _scheme(url):
         case "memory" | "sqlite" | "postgresql" as known:
             return known

@@ -1,4 +1,4 @@
-"""The text of a database's URL: what may be shown of it, and hiding the rest in what others say about it."""
+"""The text of a database's URL: which parts of it may be shown, and hiding the others, in foreign messages too."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SHOWN: Final = frozenset(
         *("target_session_attrs", "user"),
     )
 )
-"""The parameters whose values are shown, besides Ficha's own. Any other may be a secret, or lead to one."""
+"""The parameters whose values are shown, besides Ficha's own. Any other value may be a secret, or lead to one."""
 LISTEN: Final = "ficha_listen_url"
 """The parameter that is a URL itself."""
 SHORTEST: Final = 4
-"""A secret of fewer characters is not searched for in the words of others: it would be found everywhere."""
+"""A secret of fewer characters is not searched for in foreign messages: it would be found everywhere."""
 _HOST: Final = r"(?:\[[^\]@/?#]*\]|[^:@\[\]/?#,]*)(?::\d*)?"
 _HOSTS: Final = re.compile(f"{_HOST}(?:,{_HOST})*")
 _NAME: Final = re.compile(r"[a-z_]{1,40}")
@@ -39,7 +39,7 @@ def hidden(url: str) -> str:
         return HIDDEN if re.search(r"[@=?]", url) else url
     head, mark, query = rest.partition("?")
     if any("@" in parameter and not _is_shown(parameter) for parameter in query.split("&")):
-        # Perhaps the "?" belongs to a password, and then nothing stands where it seems to.
+        # The "?" may belong to a password, and then no part of the URL is what it seems to be.
         return f"{scheme}://{HIDDEN}"
     if scheme != "sqlite" or not head.startswith("/"):
         head = _hidden_head(head)
@@ -59,7 +59,7 @@ def url_problem(url: str) -> str | None:
 
 
 async def naming_no_secret(url: str, connect: Callable[[], Awaitable[T]]) -> T:
-    """Makes a connection. An error in whose words is a secret of the URL becomes one without it."""
+    """Makes a connection. An error whose text contains a secret of the URL becomes one without the secret."""
     try:
         return await connect()
     except Exception as error:
@@ -78,14 +78,14 @@ def without_secrets(text: str, url: str) -> str:
 
 
 def _hidden_head(head: str) -> str:
-    """What stands before the parameters: user, password, hosts, database."""
+    """The part before the parameters: user, password, hosts, database."""
     user_and_password, at, place = head.rpartition("@")
     place = place.partition("#")[0]
     if at:
         user, colon, _ = user_and_password.partition(":")
         return f"{user}{colon and ':' + HIDDEN}@{place}"
     hosts, slash, database = place.partition("/")
-    # What is no host and port may be a user and the beginning of a password.
+    # A text that is not a host and port may be a user and the beginning of a password.
     return f"{hosts}{slash}{database}" if _HOSTS.fullmatch(hosts) else HIDDEN
 
 
@@ -123,7 +123,7 @@ def _secrets(url: str) -> Iterator[str]:
 
 
 def _causes(error: BaseException) -> Iterator[str]:
-    """The words of the errors that led to this one, which a traceback shows too."""
+    """The texts of the errors that led to this one, which a traceback shows too."""
     cause = error.__cause__ or error.__context__
     while cause is not None:
         yield str(cause)

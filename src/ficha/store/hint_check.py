@@ -1,5 +1,5 @@
-"""Whether hints arrive: a pooler in transaction mode takes a LISTEN, and then passes nothing on. Nothing is lost by it,
-since whoever waits also polls; but everybody waits longer, and only the log can say why."""
+"""Checks that hints arrive: a pooler in transaction mode accepts a LISTEN and then passes nothing on. Nothing is lost,
+since waiting tasks also poll; but they wait longer, and only the log can say why."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .base import StoreError
 log = logging.getLogger("ficha.store")
 
 TOPIC: Final = "\x08check"
-"""What nobody waits for. No pool's name has a control character."""
+"""A topic that nobody waits for. No pool's name has a control character."""
 TRIES: Final = 3
 WAIT_S = 5.0
 NOT_HEARD: Final = (
@@ -24,7 +24,7 @@ NOT_HEARD: Final = (
 
 
 class HintCheck:
-    """Sends a hint over a connection of those that read, and waits to hear it; the log says if it is not heard."""
+    """Sends a hint over a reader's connection and waits for it; logs a warning if it does not arrive."""
 
     def __init__(self, send: Callable[[Iterable[str]], Awaitable[None]]) -> None:
         self._send = send

@@ -2,8 +2,8 @@
 
 The first line of an up file says whether older releases still work after it, `-- kind: additive`, or not, `breaking`.
 The files hold no transaction control: a file is one step, which runs in one transaction with the statement that records
-it, unless lines that begin with `-- step:` divide it into several (`MigrationStep`). What a migration of several steps
-does can be done again: after an interruption its steps may run once more, up or down.
+it, unless lines that begin with `-- step:` divide it into several (`MigrationStep`). The steps of such a migration must
+be repeatable: after an interruption they may run again, up or down.
 """
 
 # ruff: noqa: S608 (texts are put together from names and keys of our own)
@@ -26,7 +26,7 @@ _STEP = re.compile(r"^-- step: (.*)\n", re.MULTILINE)
 _BATCHES = re.compile(r"batches of (\d+) by ([\w.]+) \(([\w.]+)\)")
 Kind = Literal["additive", "breaking"]
 Tell = Callable[[str], None]
-"""Is told in words what a migration does now, or what it waits for."""
+"""Called with what a migration does now, or what it waits for, in words."""
 TABLE = "schema_migrations"
 COLUMNS: Final = {
     "name": "text NOT NULL DEFAULT ''",
@@ -34,8 +34,8 @@ COLUMNS: Final = {
     "steps_left": "integer NOT NULL DEFAULT 0",
     "reached": "text",
 }
-"""What is recorded of a migration beside its number (see `Recorded`). The defaults are for databases of the time when
-only the number was."""
+"""What is recorded of a migration beside its number (see `Recorded`). The defaults are for databases that recorded only
+the number."""
 BOOKKEEPING = (
     f"CREATE TABLE IF NOT EXISTS {TABLE} "
     f"(version integer PRIMARY KEY, {', '.join(f'{name} {kind}' for name, kind in COLUMNS.items())});"
@@ -46,9 +46,10 @@ BOOKKEEPING = (
 class MigrationStep(Struct, frozen=True):
     """A part of a migration that runs by itself.
 
-    way: `transaction`: in one, with short waits for locks. `concurrently`: one statement outside any, for an index that
-        is built while others write. `batches`: many short transactions, for changes of many rows.
-    size, table, key: for batches, how many rows each has, of which table, in the order of which column. In the text,
+    way: `transaction`: in one transaction, with short waits for locks. `concurrently`: one statement outside any
+        transaction, for an index that is built while others write. `batches`: in many short transactions, for changes
+        of many rows.
+    size, table, key: for batches, the rows of each batch, their table, and the column that orders them. In the text,
         `{batch}` stands for the condition that a row belongs to the batch.
     """
 
@@ -62,9 +63,9 @@ class MigrationStep(Struct, frozen=True):
 class Migration(Struct, frozen=True):
     """One migration.
 
-    works_from: the number of the oldest release that works after it, a release having the number of its newest
-        migration: that of the last breaking migration up to this one.
-    table: where it is recorded.
+    works_from: the oldest release that works after it: the number of the last breaking migration up to this one. (A
+        release has the number of its newest migration.)
+    table: the table that records it.
     """
 
     number: int
@@ -107,15 +108,15 @@ class SchemaState(Struct, frozen=True):
 
     @property
     def works_from(self) -> int:
-        """The oldest release that works with it; a breaking migration counts from its first step on."""
+        """The oldest release that works with this schema; a breaking migration counts from its first step on."""
         return max((row.works_from for row in self.recorded), default=0)
 
 
 class LockWait(Struct, frozen=True):
-    """How long a step waits for a lock in PostgreSQL. Whoever comes after it waits behind it, so it gives up soon and
-    tries again later.
+    """How long a step waits for a lock in PostgreSQL. Later requests for the lock wait behind the step's, so it gives
+    up soon and tries again later.
 
-    timeout_s: how long it waits at a time. tries: how often. pause_s: how long it leaves others alone in between.
+    timeout_s: how long one try waits. tries: how many tries. pause_s: the pause between two tries.
     """
 
     timeout_s: float = 2.0
@@ -127,7 +128,7 @@ DEFAULT_WAIT: Final = LockWait()
 
 
 def quiet(text: str) -> None:
-    """Tells nobody."""
+    """Ignores the text."""
 
 
 class Migrator(Protocol):
@@ -135,7 +136,7 @@ class Migrator(Protocol):
 
     migrations: tuple[Migration, ...]
     bookkeeping: str
-    """What makes the table in which it is recorded which migrations have run."""
+    """The SQL that makes the table that records which migrations have run."""
 
     async def state(self) -> SchemaState:
         """Which migrations the database has."""
@@ -154,7 +155,7 @@ class Migrator(Protocol):
 def load(package: str, table: str = TABLE, schema: str = DEFAULT_SCHEMA) -> tuple[Migration, ...]:
     """The migrations in the folder `migrations` of a package, in order. Numbers may be missing in between.
 
-    table: where it is recorded which ones have run. schema: where they make their tables, if the database has schemas.
+    table: the table that records which ones have run. schema: where they make tables, if the database has schemas.
     """
     folder = files(package) / "migrations"
     found: list[Migration] = []
@@ -192,7 +193,7 @@ def _says_something(text: str) -> bool:
 
 
 def _kind(file: str, up: str, *, is_first: bool) -> Kind:
-    """What the file says of itself. No release is older than the first migration."""
+    """The kind that the file states. The first migration need not state one: no release is older than it."""
     if match := _KIND.match(up):
         return "additive" if match[1] == "additive" else "breaking"
     if not is_first:
@@ -204,7 +205,7 @@ HIDDEN: Final = (
     "row-level security hides Ficha's tables from this role: connect as their owner, as a member of the owner, "
     "or as a role with BYPASSRLS"
 )
-"""For a role that is shown no rows: it would take every account for missing."""
+"""The error for a role that sees no rows: to it, every account would seem to be missing."""
 
 
 def goal(migrations: tuple[Migration, ...], target: int | None) -> int:
@@ -287,10 +288,10 @@ def path(migrations: tuple[Migration, ...], state: SchemaState, target: int) -> 
 class DueStep(Struct, frozen=True):
     """A step that is to run now.
 
-    label: which it is, in words.
-    steps_left: how many steps of the migration have not run while it is under way.
-    left_after: the same when it has run; None if nothing of the migration is recorded then.
-    reached: how far it had come when it was interrupted, if it runs in batches.
+    label: names the step, in words.
+    steps_left: how many steps of the migration are recorded as not run while this one is under way.
+    left_after: how many when it has run; None if nothing of the migration is recorded then.
+    reached: the last key that it had done when it was interrupted, if it runs in batches.
     """
 
     migration: Migration
@@ -302,18 +303,18 @@ class DueStep(Struct, frozen=True):
 
     @property
     def begun(self) -> str:
-        """The statement that records that it is under way."""
+        """The statement that records that the step is under way."""
         return _record(self.migration, self.steps_left)
 
     @property
     def done(self) -> str:
-        """The statement that records that it has run."""
+        """The statement that records that the step has run."""
         if self.left_after is None:
             return f"DELETE FROM {self.migration.table} WHERE version = {self.migration.number};"
         return _record(self.migration, self.left_after)
 
     def batch_end(self, after: str | None) -> str:
-        """The query for the last key of the batch that comes after this key; it finds none if there is no such row."""
+        """The query for the last key of the batch that begins after this key; it returns no row if none is left."""
         key, table, size = self.step.key, self.step.table, self.step.size
         rows = f"SELECT {key} AS key FROM {table} WHERE {_above(key, after)} ORDER BY {key} LIMIT {size}"
         return f"SELECT CAST(key AS text) FROM ({rows}) AS batch ORDER BY batch.key DESC LIMIT 1"
@@ -325,8 +326,8 @@ class DueStep(Struct, frozen=True):
 
 
 def due_steps(move: Move, state: SchemaState) -> list[DueStep]:
-    """The steps that are left of a move. On the way up they begin where the last run stopped. The way down has all of
-    them: nobody knows how far it came, and until its end the whole migration counts as not done."""
+    """The remaining steps of a move. A move up begins where the last run stopped. A move down runs all its steps: how
+    far an interrupted one came is not recorded, and until its end the whole migration counts as not done."""
     migration = move.migration
     total = len(migration.up)
     if not move.is_up:
@@ -369,7 +370,7 @@ def _quoted(value: str | None) -> str:
 
 
 def script(migrator: Migrator, version: int, target: int) -> str:
-    """The way from one version to another as one SQL text, for people who use another migration tool."""
+    """The moves from one version to another as one SQL text, for people who use another migration tool."""
     had = SchemaState(tuple(Recorded(m.number, m.name, 0) for m in migrator.migrations if m.number <= version))
     moves = path(migrator.migrations, had, target)
     return f"{migrator.bookkeeping}\n\n" + "".join(_printed(due) for move in moves for due in due_steps(move, had))

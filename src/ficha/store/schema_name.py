@@ -25,7 +25,7 @@ RESERVED: Final = frozenset(
     trailing true union unique user using variadic verbose when where window with
     """.split()  # noqa: SIM905 (a hundred words are read better so)
 )
-"""Words that PostgreSQL takes for its own where a schema's name stands."""
+"""Words that PostgreSQL does not accept as a schema's name without quotes."""
 
 
 def schema_problem(name: object) -> str | None:

@@ -22,15 +22,15 @@ from .sqlite.connection import Patience, connect, refuse_old_library
 from .sqlite.errors import translate
 
 STEP_PAGES: Final = 4_096
-"""Pages copied between two looks at whether to go on: 16 MB."""
+"""How many pages are copied between two calls of `progress`: 16 MB."""
 BUSY_S: Final = 30.0
 
 Progress = Callable[[int, int], None]
-"""Called with how many pages are copied, and of how many."""
+"""Called with how many pages are copied so far, and how many there are."""
 
 
 class BackupMade(Struct, frozen=True):
-    """What a back-up came to: the copy's path, its size, and how long it took with the check."""
+    """A finished back-up: the copy's path, its size in bytes, and how long the copy and its check took."""
 
     path: str
     size: int
@@ -71,7 +71,7 @@ def _copy(source: str, part: str, progress: Progress | None, step_pages: int) ->
     patience = Patience(BUSY_S)
     with closing(connect(source, patience, read_only=True)) as theirs, closing(apsw.Connection(part)) as copy:
         theirs.execute("BEGIN; SELECT count(*) FROM sqlite_schema").fetchall()
-        # Nobody else knows the copy, and it is flushed when it is whole.
+        # No other process uses the copy, and it is flushed when it is whole.
         copy.pragma("journal_mode", "OFF")
         copy.pragma("synchronous", "OFF")
         with copy.backup("main", theirs, "main") as pages:
@@ -83,7 +83,7 @@ def _copy(source: str, part: str, progress: Progress | None, step_pages: int) ->
 
 
 def _check(part: str) -> None:
-    """Makes it one file without a WAL, and reads every page of it."""
+    """Makes the copy one file without a WAL, and checks every page of it."""
     with closing(apsw.Connection(part)) as copy:
         copy.pragma("journal_mode", "DELETE")
         found = [line for (line,) in copy.execute("PRAGMA integrity_check(10)")]

@@ -97,8 +97,8 @@ def entry_view(entry: Entry) -> EntryView:
 
 
 class Hold(Struct, frozen=True, kw_only=True):
-    """A quota reservation; its state is judged by now, whether it was swept or not. A list shows its `uploads`, which
-    the job waits for."""
+    """A quota reservation. Its state is the current one, even if no sweep has stored it yet. A list shows its
+    `uploads`, which the job waits for."""
 
     id: str
     account: str

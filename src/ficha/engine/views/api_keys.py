@@ -14,7 +14,7 @@ from .dates import moment, moment_if_any
 
 
 class ApiKeyView(Struct, frozen=True, kw_only=True):
-    """An API key without its secret. Its state is judged by the database's clock as of the question."""
+    """An API key without its secret. Its state is that at the time of the request, by the database's clock."""
 
     id: str
     name: str
@@ -45,7 +45,7 @@ def api_key_view(row: ApiKeyRow, now: int) -> ApiKeyView:
 
 
 class NewApiKey(Struct, frozen=True, kw_only=True):
-    """A key that was just made: the only time that its secret is to be had."""
+    """A key that was just made: the only time that its secret is shown."""
 
     secret: str
     key: ApiKeyView

@@ -50,9 +50,9 @@ class BatchCancelled(Struct, frozen=True):
 
 
 class BatchResumed(Struct, frozen=True):
-    """How many jobs of a batch go on.
+    """How many jobs of a batch were resumed.
 
-    refused: how many dead letters of it could not be run again; they stay in the dead-letter list.
+    refused: how many of its dead letters could not be run again; they stay in the dead-letter list.
     refusal: why the first of them could not.
     """
 

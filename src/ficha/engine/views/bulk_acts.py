@@ -11,13 +11,13 @@ from .dates import moment, moment_if_any
 
 
 class BulkActView(Struct, frozen=True, kw_only=True):
-    """An act on all jobs that a search finds, and how far it came.
+    """An act on all jobs that a search finds, and its progress.
 
     total, credits: how many jobs matched when it began, and what they cost together.
-    done, failed: how many it was done to, and how many it could not be done to; jobs that do not match any more when
-        the act comes to them are neither.
-    by: in whose name.
-    failures: of the first hundred that failed, which and why.
+    done, failed: for how many jobs the act succeeded, and for how many it failed; a job that no longer matches when the
+        act reaches it counts as neither.
+    by: the actor in whose name it runs.
+    failures: the first hundred jobs for which it failed, and why.
     """
 
     id: str

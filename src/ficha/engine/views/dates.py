@@ -23,6 +23,6 @@ def moment_of_id(job_id: str) -> datetime:
 
 
 def instant(date: datetime) -> int:
-    """A date as whole microseconds; a date without a zone is taken for UTC."""
+    """A date as whole microseconds; a date without a zone is treated as UTC."""
     aware = date if date.tzinfo is not None else date.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1)

@@ -14,11 +14,11 @@ from .jobs import JobView
 class FileView(Struct, frozen=True, kw_only=True):
     """A file.
 
-    state: `uploading`, `stored`, or `removed`. role: `input`, or `result` of a job. size: bytes; while it is uploaded,
-        the most that it may have. media_type: what its content is; empty until it is stored.
+    state: `uploading`, `stored`, or `removed`. role: `input`, or `result` of a job. size: in bytes; while it is
+        uploaded, the most that it may have. media_type: what its content is; empty until it is stored.
     digest: the SHA-256 of its bytes, in hexadecimal digits.
-    job: the job that made it, or the first that took it. uses: how many jobs have taken it.
-    expires_at: when it is removed, if no job takes it before; None for one that is kept until it is removed.
+    job: the job that made it, or the first that used it. uses: how many jobs have used it.
+    expires_at: when it is removed unless a job uses it before; None if it does not expire.
     """
 
     id: str
@@ -55,8 +55,8 @@ def file_view(file: File) -> FileView:
 
 
 class UploadView(Struct, frozen=True, kw_only=True):
-    """What an upload led to: the file. One that was only begun is to be sent straight to the storage: PUT the bytes to
-    `url` with exactly these `headers` until `expires_at`, then say that it is complete."""
+    """The file of an upload. If the upload has only begun, send the bytes straight to the storage: PUT them to `url`
+    with exactly these `headers` before `expires_at`, then report that the upload is complete."""
 
     file: FileView
     url: str | None = None
@@ -76,7 +76,7 @@ class FileLink(Struct, frozen=True):
 
 
 class LibraryItem(Struct, frozen=True):
-    """A piece of completed work: the job, and its files, which it made or was the first to take."""
+    """A piece of completed work: the job, and its files, which it made or was the first to use."""
 
     job: JobView
     files: list[FileView]

@@ -1,4 +1,4 @@
-"""What is still to be run for jobs that ended."""
+"""Hooks that are still to be run for jobs that ended."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .dates import moment
 class HookView(Struct, frozen=True, kw_only=True):
     """A hook that is still to be run for a job.
 
-    next_at: when it is run next; while somebody runs it, when they are taken for dead. attempts: runs so far, the one
-    under way included. error: why the last one failed.
+    next_at: when it is run next; while a process runs it, when that process is presumed dead. attempts: runs so far,
+    the one under way included. error: why the last one failed.
     """
 
     hook: str

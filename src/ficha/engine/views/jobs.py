@@ -33,12 +33,12 @@ class JobView(Struct, frozen=True, kw_only=True, dict=True):
         pool's slots (`pool_full`), its `schedule`, a paused pool (`pool_paused`), or an equal job of a `dedupe` tool
         that is being run (`equal_job`).
     plan: the account's plan at the submit. is_first: whether it was the account's first job ever.
-    deadline_at: when it ends by itself: a job that was started is failed then, one that never was is cancelled.
+    deadline_at: when its time is up: a job that was started fails then; one that never was is cancelled.
     waited_in_queue: seconds from its creation to its first start, or to now or its end if it never started.
     late_finishes: how many finishes came too late and changed nothing; the first is among its events.
     callbacks: how often its provider has called back; the first `Limits.job_callbacks` are among its events.
     error: why it failed or was cancelled. Operators see it in full; its owner sees `user_error` here too.
-    user_error: the words that may be shown to its owner: those that the tool wrote for them, or a plain sentence.
+    user_error: the text that its owner may see: what the tool wrote for its owner, or a plain sentence.
     removed_at: when the work was removed, by its owner or by its age. Its payload and result are null since then.
     payload_removed_at: when its payload alone was removed, by its age. It is null since then.
     resume_data, locked_by, provider_ref, provider_cost: the checkpoint's data, the worker that runs it, and the
@@ -257,7 +257,8 @@ def owner_event_view(view: EventView) -> EventView:
 
 
 Happening: TypeAlias = EventView | Wait | JobView
-"""What is told of a job: an event of its history, its place in the queue, or the job itself, the last time ended."""
+"""What a follower of a job receives: an event of its history, its place in the queue, or the job itself; last, the job
+that has ended."""
 
 
 class JobToken(Struct, frozen=True):
@@ -274,7 +275,7 @@ class JobToken(Struct, frozen=True):
 class ToolView(Struct, frozen=True, kw_only=True):
     """A kind of job, as it is sold: `schema` is the payload's JSON Schema; `price` is None where it depends on the
     payload; `dedupe` is `global` where equal work of all accounts is done once; `audience` is `service` where only the
-    application may call it; `plans` are those that may, None for all.
+    application may call it; `plans` are the plans that may call it, None for all.
     """
 
     name: str

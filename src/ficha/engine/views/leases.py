@@ -16,7 +16,7 @@ from .jobs import JobView, job_view
 
 
 class Lease(Struct, frozen=True, eq=False, gc=False):
-    """A worker's hold on a job: what a claim hands out, and what proves the right to speak about the job."""
+    """A worker's hold on a job: a claim returns it, and later calls about the job need it as proof."""
 
     claimed: ClaimedJob
     job_id: str

@@ -28,13 +28,13 @@ class PageFiller(Generic[T]):
     can be read to its end."""
 
     def __init__(self, max_bytes: int) -> None:
-        # Each item has a comma or the first bracket before it, and the last one a bracket behind it.
+        # Each item has a comma or the opening bracket before it, and the last one the closing bracket behind it.
         self._left_bytes = max_bytes - 1
         self._is_full = False
         self.items: list[T] = []
 
     def add(self, item: T) -> bool:
-        """Whether the item is in the page; if not, the page is full."""
+        """Adds the item if it fits; returns False if the page is full."""
         self._left_bytes -= len(json.encode(item)) + 1
         if self.items and self._left_bytes < 0:
             self._is_full = True
@@ -49,6 +49,6 @@ class PageFiller(Generic[T]):
 
 
 class Whole(Struct, Generic[T], frozen=True):
-    """A list that is short enough to be told at once."""
+    """A list that is short enough to be sent whole."""
 
     items: list[T]

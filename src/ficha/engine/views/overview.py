@@ -1,4 +1,4 @@
-"""The overview of an operator: what happened over time, how things stand now, and what to look at."""
+"""The operator's overview: what happened over time, how things are now, and what needs attention."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ SERIES_SHOWN: Final = 50
 """How many combinations of plan and tool have lines of their own; the others are one line, `other`."""
 REASONS_SHOWN: Final = 20
 DEAD_COUNTED: Final = 10_000
-"""Dead letters are counted up to here."""
+"""Dead letters are counted up to this number."""
 STARTED: Final = 5 * _MINUTE
-"""A pool in which a job was started in this time is served by somebody."""
+"""A pool in which a job was started within this time has a worker."""
 _HISTORY: Final = 25 * HOUR
-"""What alerts compare the last hour with."""
+"""Alerts compare the last hour with the hours before it, up to this long ago."""
 
 
 class Series(Struct, frozen=True):
@@ -55,7 +55,7 @@ class FailureReason(Struct, frozen=True):
 
 
 class WorkerHealth(Struct, frozen=True):
-    """Workers that have not stopped and were heard of within a day: how many are alive, and which are silent."""
+    """Workers that have not stopped and were seen within a day: how many are alive, and which are silent."""
 
     alive: int
     silent: int
@@ -63,9 +63,9 @@ class WorkerHealth(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True, kw_only=True):
-    """What happened in the time up to now, and how things stand.
+    """What happened in the time up to now, and how things are now.
 
-    as_of: up to when the figures tell. times: when each step of `step_s` began; all lists are as long.
+    as_of: the time up to which the figures count. times: when each step of `step_s` began; all lists are as long.
     depth: how many jobs waited, ready or parked, at the end of each step. submitted, completed, failed, cancelled: jobs
         in each step. All five by plan and tool, without lines that are zero throughout.
     wait_p50, wait_p95: seconds from the submit to the first start; run_p50, run_p95: from there to the completion. Null
@@ -138,7 +138,7 @@ class OverviewParts(Struct, frozen=True):
 
 
 def history_begins(now: int) -> tuple[int, int]:
-    """From when on the minutes and the hours are read that alerts look at."""
+    """Returns from when on alerts need the minutes, and from when on the hours."""
     return begin_of("minute", now - HOUR), begin_of("hour", now - _HISTORY)
 
 
@@ -249,7 +249,7 @@ _CHARTS: Final = ("depth", "submitted", "completed", "failed", "cancelled")
 
 
 def _depths(level: int, changes: list[int] | None, count: int) -> list[int]:
-    """How many waited at the end of each step, where so many wait now and each step changed it by so much."""
+    """Returns how many waited at the end of each step, given how many wait now (`level`) and each step's change."""
     if changes is None:
         return [max(0, level)] * count
     depths = []

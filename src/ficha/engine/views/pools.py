@@ -23,11 +23,11 @@ class PoolView(Struct, frozen=True, kw_only=True):
 class QueueDepthView(Struct, frozen=True, kw_only=True):
     """How much work a pool has, for whoever starts and stops workers.
 
-    ready: jobs that could start now; counted up to a limit, so it may be more.
+    ready: jobs that could start now; counted up to a limit, so there may be more.
     running: jobs that workers have.
-    busy: slots taken: by those, and by jobs that a provider has.
+    busy: slots taken by those jobs, and by jobs that a provider has.
     slots: None for no limit.
-    wanted_workers: how many workers have work now. With none of it, 0.
+    wanted_workers: for how many workers there is work now; 0 if there is none.
     """
 
     pool: str

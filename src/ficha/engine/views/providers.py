@@ -1,4 +1,4 @@
-"""How external providers stand, and what is left of the credits after they were paid."""
+"""The state of external providers, and what is left of the credits after providers were paid."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ BreakerState = Literal["closed", "open", "probing"]
 
 
 class ProviderView(Struct, frozen=True, kw_only=True):
-    """How an external provider stands, over all processes.
+    """The state of an external provider, over all processes.
 
-    breaker: `closed` while requests go out, `open` while none does, `probing` once a single one may find out whether
+    breaker: `closed` while requests are sent, `open` while none is, `probing` when a single one may find out whether
         the provider works again.
     failures: requests in a row that failed. trips: how often in a row the breaker has opened; 0 if an operator opened
-        it. down_since, down_until: since when it is not closed, and until when nothing goes out.
-    turns: requests that are out, where `at_once` limits them. wait_s: how long a new request waits for its turn.
-    rate, at_once: how many requests it takes, as the application declares it; None without a limit.
+        it. down_since, down_until: since when it is not closed, and until when no request is sent.
+    turns: requests under way, where `at_once` limits them. wait_s: how long a new request waits for its turn.
+    rate, at_once: how many requests the provider accepts, as the application declares; None without a limit.
     """
 
     name: str
@@ -56,7 +56,7 @@ def provider_view(row: ProviderRow) -> ProviderView:
 
 
 class MarginView(Struct, frozen=True, kw_only=True):
-    """The jobs of a tool and a plan that were submitted on one UTC day and of which it is known what a provider took.
+    """The jobs of a tool and a plan that were submitted on one UTC day and whose provider's price is known.
 
     credits: charged and not refunded. provider_cost: in the operator's currency.
     """

@@ -1,4 +1,4 @@
-"""What left by its age, and what an account that was erased has left."""
+"""What a prune removed by age, and what erasing an account removed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...core.outcomes import Removal
 
 
 class PruneCount(Struct, frozen=True):
-    """Of how many jobs of a tool and a plan so much left: the job, its result, or its payload."""
+    """Of how many jobs of a tool and a plan this was removed: the whole job, its result, or its payload."""
 
     what: Removal
     tool: str
@@ -17,11 +17,11 @@ class PruneCount(Struct, frozen=True):
 
 
 class PruneReport(Struct, frozen=True, kw_only=True):
-    """What left by its age, or would leave (`dry_run`).
+    """What was removed by age, or would be (`dry_run`).
 
-    jobs: by what left, tool and plan. batches: those whose last jobs left. files: those that left with their jobs.
-    deliveries: webhook messages that ended long ago.
-    exported: the file that has what left. more: whether the time was up before the end; another prune goes on.
+    jobs: by what was removed, tool and plan. batches: those whose last jobs were removed. files: those removed with
+    their jobs. deliveries: webhook messages that ended long ago.
+    exported: the file with what was removed. more: whether the time was up before the end; another prune continues.
     """
 
     jobs: list[PruneCount]
@@ -34,8 +34,8 @@ class PruneReport(Struct, frozen=True, kw_only=True):
 
 
 class Erased(Struct, frozen=True):
-    """What was removed of an account now, and the credits that it has left. A repeat removes what an earlier call left,
-    which is nothing if that came to its end.
+    """What this call removed of an account, and the account's remaining credits. A repeated call removes what an
+    earlier one left: nothing, if that one finished.
 
     cancelled: jobs that had not ended. rows: keys, reservations, messages, and ledger lines that lost their reason.
     """

@@ -1,4 +1,4 @@
-"""Schedules: recurring jobs, when they come next, and what came of them last."""
+"""Schedules: recurring jobs, when they run next, and what their last run led to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ScheduleState = Literal["active", "paused", "gone"]
 
 
 class ScheduleRun(Struct, frozen=True, kw_only=True):
-    """What came of a schedule when it was fired last.
+    """What the last firing of a schedule led to.
 
     slot_at: the slot; None if somebody ran it by hand.
     job_id: the job; None if it was refused, and then `code` and `message` say why.
@@ -33,8 +33,8 @@ class ScheduleView(Struct, frozen=True, kw_only=True):
     """A recurring job.
 
     account: who pays; None if its jobs are free.
-    missed: what becomes of slots at which nothing ran; None where the application does not declare it any more.
-    state: `gone`: the application does not declare it any more, so it does not fire.
+    missed: what happens to slots at which nothing ran; None if the application no longer declares the schedule.
+    state: `gone`: the application no longer declares the schedule, so it does not fire.
     next_at: its next slot; None unless it is active.
     fired, refused, passed: how many slots led to a job, how many to a refusal, and how many were passed over.
     """

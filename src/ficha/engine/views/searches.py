@@ -21,9 +21,9 @@ class JobSearch(Struct, frozen=True, kw_only=True):
     """A part of what a search found, newest first, without the stored texts.
 
     next: what to ask for to get the following part; None at the end. A part may have no items and still a `next`.
-    looked_at: how many jobs were looked at for it.
-    is_whole: false where the search stopped because it had looked at enough jobs, and not because the part was full.
-    back_to: the time down to which jobs were looked at; None if that is the beginning.
+    looked_at: how many jobs the search scanned for it.
+    is_whole: false where the search stopped because it had scanned enough jobs, and not because the part was full.
+    back_to: the time back to which jobs were scanned; None if the search reached the beginning.
     """
 
     items: list[JobView]
@@ -36,7 +36,7 @@ class JobSearch(Struct, frozen=True, kw_only=True):
 class JobCount(Struct, frozen=True, kw_only=True):
     """How many jobs match, and what they cost together: what a requeue of all would charge.
 
-    is_exact: false where counting stopped, because it had counted or looked at enough; there may be more.
+    is_exact: false where the count stopped because it had counted or scanned enough jobs; there may be more.
     """
 
     count: int
@@ -45,7 +45,7 @@ class JobCount(Struct, frozen=True, kw_only=True):
 
 
 class SearchWords(Struct, frozen=True, kw_only=True):
-    """The words that a search can be completed with."""
+    """The values that complete a search text."""
 
     tools: list[str]
     pools: list[str]
@@ -103,7 +103,7 @@ def attempt_view(attempt: Attempt) -> AttemptView:
 class StepView(Struct, frozen=True, kw_only=True):
     """A stored step.
 
-    took_s: from the step, the checkpoint or the start before it; None if that is not known.
+    took_s: seconds since the step, checkpoint or start before it; None if that is not known.
     result: left out where the results of all steps together are too large for a page.
     """
 
@@ -137,9 +137,9 @@ class JobPage(Struct, frozen=True, kw_only=True):
     """All that an operator sees of one job. Secret fields of its texts are masked.
 
     events: the first of its history; `more_events` says whether there are more.
-    attempts: its runs. recent_runs: of its tool, those that ended last.
-    traceback: of its last run that failed.
-    trace_url: where its trace is shown, if the server is told.
+    attempts: its runs. recent_runs: the runs of its tool that ended last.
+    traceback: that of its last failed run.
+    trace_url: where its trace is shown, if the server is configured with such an address.
     acts: what an operator could do to it now.
     live_workers: how many workers of its pool are alive.
     """

@@ -12,9 +12,9 @@ from .dates import moment
 
 
 class SessionView(Struct, frozen=True, kw_only=True):
-    """A visit that said that it is open, or was left.
+    """A page session that was reported open, or left.
 
-    ends_at: when its queued jobs are cancelled and refunded, unless it says before that it is open.
+    ends_at: when its queued jobs are cancelled and refunded, unless it is reported open before.
     """
 
     account: str

@@ -54,7 +54,7 @@ def receipt(outcome: Submitted, position: int | None) -> Receipt:
 
 
 class Quote(Struct, frozen=True, kw_only=True):
-    """What a submit would lead to if it came now. Nothing was changed.
+    """What a submit would lead to if it were made now. Nothing was changed.
 
     admitted: whether it would be accepted; if not, `refusal` says why.
     position, estimated_wait_s: where the (first) job would stand; None if it would not wait for its turn.

@@ -13,10 +13,10 @@ from .jobs import NULL, JobView
 
 
 class WebhookView(Struct, frozen=True, kw_only=True):
-    """An address that is told of events, without its secrets.
+    """An address to which events are sent, without its secrets.
 
-    account: whose it is; None for the operator's own, which hear of every account.
-    events: what it is told of; empty for all.
+    account: its owner; None for the operator's own endpoints, which get the events of every account.
+    events: the events that are sent to it; empty for all.
     failing_since_at: since when nothing could be delivered; None if the last message arrived.
     disabled_at, disabled_reason: when it was disabled, and why. Nothing is sent to it until it is enabled.
     """
@@ -58,12 +58,12 @@ class NewWebhook(Struct, frozen=True, kw_only=True):
 
 
 class DeliveryView(Struct, frozen=True, kw_only=True):
-    """A message to an endpoint, and how far it has come.
+    """A message to an endpoint, and how far its delivery is.
 
     id: what the receiver reads as `webhook-id`.
     attempts: how often it was sent, the attempt under way included.
     answered: the HTTP status of the last answer; None if there was none. error: why the last attempt failed.
-    next_at: when it is sent next; while somebody sends it, when they are taken for dead. None once it has ended.
+    next_at: when it is sent next; while a process sends it, when that process is presumed dead. None once it has ended.
     """
 
     id: str
@@ -129,7 +129,7 @@ class CreditsMessage(Struct, frozen=True, kw_only=True):
 
 
 class PingMessage(Struct, frozen=True, kw_only=True):
-    """Says nothing but that it arrived."""
+    """A test message: it says only which endpoint it was sent to."""
 
     webhook: str
 

@@ -14,20 +14,20 @@ from ...store.base import WorkerCounts
 from .dates import moment, moment_if_any
 
 _TIMED: Final[frozenset[TallyKind]] = frozenset({"completed", "failed", "cancelled", "retried", "returned", "accepted"})
-"""The ends whose moment is known: not that of a run that was lost."""
+"""The ways a run ends at a known time; the end of a lost run is not known."""
 
 
 class WorkerView(Struct, frozen=True, kw_only=True):
     """A worker, alive or gone, and all its runs so far.
 
-    state: `alive`, `silent` (it missed three heartbeats), `stopped`; None for one that only claims and never said that
-        it is there, and then `host` to `seen_at` are None too.
+    state: `alive`, `silent` (it missed three heartbeats), `stopped`; None for a worker that claims without ever having
+        registered, and then `host` to `seen_at` are None too.
     problem: what keeps it from its work, such as a tool that could not be set up.
     claimed: runs that it began. Each is `running` now or has ended in one way: `completed`; `failed` (also by time-out,
         or as poison), `cancelled`, `retried` (it failed with attempts left, or asked for it), `recovered` (it was lost
         with its process, or its lease expired), `returned` (the worker stopped) or `accepted` (a provider has the job).
     stuck: those running whose last heartbeat is older than `stuck_s`.
-    average_duration_s: of the runs that have ended, but for lost ones.
+    average_duration_s: over the runs that have ended, except lost ones.
     """
 
     name: str

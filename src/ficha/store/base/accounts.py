@@ -19,7 +19,7 @@ class ListAccounts(Query[list[Account]], frozen=True):
 
     @property
     def prefix_end(self) -> str | None:
-        """What is greater than every id with the prefix: no character comes after the last one of Unicode."""
+        """A text that is greater than every id with the prefix: it ends with the last character of Unicode."""
         return None if self.prefix is None else self.prefix + "\U0010ffff"
 
 

@@ -15,6 +15,6 @@ class ListBulkActs(Query[list[BulkAct]], frozen=True):
 
 
 class ListDueBulkActs(Query[list[BulkAct]], frozen=True):
-    """Those that somebody may work on by now, by the database's clock, the longest due first."""
+    """Bulk acts that may be worked on by now, by the database's clock, the longest due first."""
 
     limit: int = 50

@@ -25,7 +25,7 @@ class GetHistory(Query[list[Event]], frozen=True):
 
 
 class ListAccepted(Query[list[Event]], frozen=True):
-    """The events that tell of a provider who took over a job under this reference, newest first."""
+    """The events of a provider accepting a job under this reference, newest first."""
 
     ref: str
 
@@ -68,8 +68,8 @@ every job would have to write to it, at a different page for each account."""
 
 
 class GetFirstSearched(Query[int], frozen=True):
-    """The number of the oldest commit that is searched for an account's events. Searched are the newest commits, up to
-    `EVENTS_SEARCHED` events in all and up to that many commits. 0 if there is none."""
+    """The number of the oldest commit that is searched for an account's events; 0 if there is none. The search covers
+    the newest commits: up to `EVENTS_SEARCHED` events in all, and up to that many commits."""
 
 
 class Horizon(Struct, frozen=True):

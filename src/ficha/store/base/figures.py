@@ -1,4 +1,4 @@
-"""Questions about figures: those of single commits, those that are added up, and what alerts are made of."""
+"""Questions about figures: those of single commits, those that are added up, and the counts that alerts need."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class ListFigures(Query[list[CommitFigures]], frozen=True):
 
 
 class FigurePoint(Struct, frozen=True):
-    """The time, how far figures are added up (None: nothing is yet), and the lowest and the highest number of a commit
-    that is to be seen (0 if there is none)."""
+    """The time, how far figures are added up (None: nothing is yet), and the lowest and the highest number of a visible
+    commit (0 if there is none)."""
 
     now: int
     cursor: FigureCursor | None
@@ -42,7 +42,7 @@ class GetFigurePoint(Query[FigurePoint], frozen=True):
 
 
 class ListRollups(Query[list[Rollup]], frozen=True):
-    """The figures of each minute or hour from this time on, oldest first. Those in which nothing happened have none."""
+    """The rollups of the minutes or hours from this time on, oldest first; none for one in which nothing happened."""
 
     level: Level
     since_at: int
@@ -69,7 +69,7 @@ class QueueCounts(Struct, frozen=True):
 
 
 class GetQueueCounts(Query[QueueCounts], frozen=True):
-    """In one view. It takes longer the more jobs wait. after, left_out: as the cursor of figures says."""
+    """Counts in one view; takes longer the more jobs wait. after, left_out: those of the cursor of figures."""
 
     after: int
     left_out: tuple[int, ...] = ()
@@ -78,7 +78,7 @@ class GetQueueCounts(Query[QueueCounts], frozen=True):
 
 class AlertCounts(Struct, frozen=True):
     """stuck: held jobs whose lease or deadline is over, or that were silent for too long. dead: dead letters. messages,
-    hooks: webhook messages and hooks that have been due for so long. The last three are counted up to a limit."""
+    hooks: webhook messages and hooks that have been due for `late_ms`. The last three are counted up to a limit."""
 
     stuck: int
     dead: int
@@ -96,7 +96,7 @@ class Backlog(Struct, frozen=True):
     """What is overdue, and what is still to be sent, at this time by the database's clock.
 
     overdue: jobs whose lease or deadline is over, and that nobody has recovered yet. overdue_at: since when the first
-        of them is, or the first parked job whose time has come; None if none is.
+        of them, or the first parked job whose time has come, is overdue; None if none is.
     messages, hooks: webhook messages and hooks that are still to be sent or run, counted up to a limit; message_at,
         hook_at: when the first of them is, or was, due.
     """
@@ -115,7 +115,7 @@ class GetBacklog(Query[Backlog], frozen=True):
 
 
 class ListWorkersSeen(Query[list[Worker]], frozen=True):
-    """The workers that have not stopped and were heard of since this time, by name."""
+    """The workers that have not stopped and were seen since this time, by name."""
 
     since_at: int
     limit: int = 10_000

@@ -9,7 +9,7 @@ from .query import Query
 
 
 class GetFiles(Query[list[File]], frozen=True):
-    """Those of these files that there are, in whatever state and no particular order."""
+    """The files with these ids that exist, in any state and in no particular order."""
 
     ids: tuple[str, ...]
 
@@ -24,7 +24,7 @@ class ListFiles(Query[list[File]], frozen=True):
 
 
 class ListLinkedFiles(Query[list[File]], frozen=True):
-    """Files that are not removed, by id, of these jobs (that made them, or took them first) or reservations."""
+    """Files that are not removed, by id, of these jobs (which made or first used them) or reservations."""
 
     link: Literal["job", "reservation"]
     ids: tuple[str, ...]
@@ -32,12 +32,12 @@ class ListLinkedFiles(Query[list[File]], frozen=True):
 
 
 class ListDueFiles(Query[list[File]], frozen=True):
-    """Files whose time is over by the database's clock, the longest first. The rule checks each again."""
+    """Files that have expired by the database's clock, the longest expired first. The rule checks each again."""
 
     limit: int = 500
 
 
 class GetFileUsage(Query[FileUsage], frozen=True):
-    """How many files an account has, and their bytes; none for an account that does not exist."""
+    """How many files an account has, and their bytes; zeros for an account that does not exist."""
 
     account_id: str

@@ -10,8 +10,8 @@ from ...core.records import Job
 from .query import Query
 
 CLOCKS_APART: Final = 3_600_000_000
-"""How far apart, in microseconds, the clocks of the machines that submit and of the database may be for a search by
-date to find everything."""
+"""A search by date finds everything as long as the clocks of the submitting machines and of the database differ by no
+more than this, in microseconds."""
 
 
 class LibraryPart(Struct, frozen=True):

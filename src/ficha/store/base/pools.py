@@ -37,7 +37,7 @@ class GetQueueDepth(Query[QueueDepth | None], frozen=True):
 
     pool: str
     count_up_to: int
-    """At so many ready jobs the count ends."""
+    """The count of ready jobs ends at this number."""
 
 
 class WorkerCounts(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Questions about external providers: whom to ask for which job, how each stands, what was earned and paid."""
+"""Questions about external providers: which jobs to poll them for, how each stands, what was earned and paid."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .query import Query
 
 
 class DuePoll(Struct, frozen=True):
-    """A job whose provider is to be asked, and in how many milliseconds; 0 for now."""
+    """A job whose provider is to be polled, and in how many milliseconds; 0 for now."""
 
     job_id: str
     wait_ms: int
 
 
 class ListPolls(Query[list[DuePoll]], frozen=True):
-    """Jobs of these tools whose providers are to be asked, the first due first, by the database's clock."""
+    """Jobs of these tools whose providers are to be polled, the first due first, by the database's clock."""
 
     tools: tuple[str, ...]
     limit: int = 50
@@ -39,7 +39,7 @@ class ListProviders(Query[list[ProviderRow]], frozen=True):
 
 
 class MarginLine(Struct, frozen=True):
-    """The jobs of a tool and a plan that were submitted on one day and of which it is known what a provider took.
+    """The jobs of a tool and a plan that were submitted on one day and whose provider's price is known.
 
     day_number: the UTC day, counted from 1970. credits: charged and not refunded. provider_cost: in millionths.
     """

@@ -1,4 +1,4 @@
-"""What every question is. Each is in the file of its noun, with the type of its answer."""
+"""The base of every question. Each question is in the file of its noun, with the type of its answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about what leaves by its age, and about what an account that is erased has left."""
+"""Questions about what is removed by age, and about what is left of an account that is being erased."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ListOldJobs(Query[list[Job]], frozen=True):
 
 
 class ListFuller(Query[list[str]], frozen=True):
-    """Those of these batches that have other jobs than these."""
+    """Which of these batches have jobs other than these."""
 
     batches: tuple[str, ...]
     jobs: tuple[str, ...]

@@ -19,12 +19,13 @@ _SMALL: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 
 def lowered(text: str) -> str:
-    """The text with its letters A to Z made small, and no others: what both databases can do alike."""
+    """The text with A to Z in lower case and no other letter changed: both databases can do exactly that."""
     return text.translate(_SMALL)
 
 
 class JobMatch(Struct, frozen=True):
-    """What a search asks of a job. All of it must be so; of several values of one field any will do. Empty: any job.
+    """What a search asks of a job. All fields must match; of several values of one field, any one may match, but of
+    `errors` all must. An empty field matches any job.
 
     ids: only these jobs.
     errors: each of these texts, which are `lowered`, is part of the job's error, lowered.
@@ -123,7 +124,7 @@ class Walk(Struct, frozen=True):
 
 
 def walks_of(match: JobMatch) -> tuple[Walk, ...]:
-    """What to walk over: the shortest way that there is an index for. Several walks are merged by id."""
+    """What to walk over: the fewest jobs that an index can select. Several walks are merged by id."""
     statuses = frozenset(match.statuses)
     if match.ids:
         return (Walk("id"),)

@@ -92,9 +92,9 @@ class Store(Reader, Protocol):
         """
 
     async def transact_within(self, connection: Any, needs: Needs, decide: Decide, hints: Hints) -> Committed:
-        """The same inside a transaction that the caller owns; only where the database is shared with the caller.
+        """Does the same inside the caller's own transaction; only where the database is shared with the caller.
 
-        The hints go out when the caller commits, and are heard by this process as well.
+        The hints go out when the caller commits, and this process receives them as well.
         """
 
     async def tidy(self, commits_kept_ms: int) -> bool:
@@ -115,7 +115,7 @@ class Store(Reader, Protocol):
 
 @runtime_checkable
 class ClaimsWithSubmits(Protocol):
-    """A store that can refuse that a claim joins the transaction of a submit. Any other store allows it always."""
+    """A store that may keep a claim from joining the transaction of a submit. Any other store always lets it join."""
 
     def may_claim_with_submit(self, pools: Set[str]) -> bool:
         """Whether a group that submits jobs to these pools can also claim them without taking longer."""

@@ -39,7 +39,7 @@ class Due(Struct, frozen=True):
     next: dict[str, int]
     """By pool, when the first of its parked jobs that are not due yet falls due."""
     sessions: list[str] = []
-    """Accounts of which a session is to end."""
+    """Accounts with a session that is to end."""
 
 
 class GetDue(Query[Due], frozen=True):

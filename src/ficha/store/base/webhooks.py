@@ -14,7 +14,7 @@ class GetWebhookEndpoints(Query[dict[str, WebhookEndpoints]], frozen=True):
 
 class ListDeliveries(Query[list[Delivery]], frozen=True):
     """Messages to webhook endpoints, newest first (by id, descending); `before` is the id after which the page starts.
-    What is None does not narrow the list."""
+    A field that is None does not narrow the list."""
 
     owner: str | None = None
     id: str | None = None
@@ -26,8 +26,8 @@ class ListDeliveries(Query[list[Delivery]], frozen=True):
 
 
 class ListDueDeliveries(Query[list[Delivery]], frozen=True):
-    """Messages that may be sent by now, by the database's clock, the longest due first. Of those that tell one endpoint
-    of the same job only the first made is listed: the others wait for its end.
+    """Messages that may be sent by now, by the database's clock, the longest due first. Of the messages to one endpoint
+    about the same job, only the oldest is listed: the others wait for its end.
 
     not_owners, not_endpoints: whose messages are left out.
     """
@@ -38,7 +38,7 @@ class ListDueDeliveries(Query[list[Delivery]], frozen=True):
 
 
 class ListOldDeliveries(Query[list[str]], frozen=True):
-    """The ids of messages that ended at least so long ago, the oldest first."""
+    """The ids of messages that ended at least `kept_ms` ago, the oldest first."""
 
     kept_ms: int
     limit: int = 50

@@ -1,6 +1,6 @@
-"""Inside a caller's own PostgreSQL transaction: which connections are taken, and what an error leaves of them.
+"""Calls inside a caller's own PostgreSQL transaction: which connections are accepted, and what an error does to them.
 
-Nothing here is imported from a driver, or from a library around one, unless an object of theirs was handed in.
+No driver, and no library around one, is imported here unless the caller passed an object of it.
 """
 
 from .drivers import driver_connection

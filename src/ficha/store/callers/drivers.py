@@ -1,4 +1,4 @@
-"""The connections that `connection=` takes: how statements are sent over each, and what is said of anything else.
+"""The connections that `connection=` takes: how statements are sent over each, and the errors for all other objects.
 
 Statements have `$1`, `$2`, … for their parameters, and rows come back as tuples.
 """
@@ -31,7 +31,7 @@ _TAKEN_SYNC: Final = (
 
 
 async def sender(connection: Any) -> Send:
-    """How to send statements over a connection whose transaction is open."""
+    """Returns the function that sends statements over a connection whose transaction is open."""
     library = _library(connection)
     names = _names(connection)
     if library == "asyncpg" and hasattr(connection, "is_in_transaction"):
@@ -55,16 +55,16 @@ async def sender(connection: Any) -> Send:
 
 
 def driver_connection(connection: Any) -> Any:
-    """The psycopg connection behind what synchronous code has.
+    """Returns the psycopg connection behind the connection object of synchronous code.
 
-    It is looked for on the caller's own thread: some of these objects are another on each thread.
+    To be called on the caller's own thread: some of these objects stand for another connection on each thread.
     """
     found = connection
     match _library(found):
         case "sqlalchemy" if _names(found) & {"Session", "scoped_session"}:
             return driver_connection(found.connection())
         case "sqlalchemy" if "Connection" in _names(found):
-            # SQLAlchemy would not commit what it did not begin.
+            # SQLAlchemy would not commit a transaction that it did not begin.
             found.exec_driver_sql("SELECT 1")
             found = found.connection.driver_connection
         case "django":
@@ -97,7 +97,7 @@ def _over_async_psycopg(connection: psycopg.AsyncConnection[Any]) -> Send:
 
     async def send(statement: str, values: Sequence[Any]) -> list[Any]:
         async with AsyncRawCursor(connection, row_factory=tuple_row) as cursor:
-            # Only binary records say of which types their columns are.
+            # Only records in the binary format tell the types of their columns.
             await cursor.execute(statement, values, binary=True)
             return await cursor.fetchall() if cursor.description else []
 
@@ -134,7 +134,7 @@ def _check_psycopg(connection: psycopg.AsyncConnection[Any] | psycopg.Connection
 
 
 def _library(connection: Any) -> str | None:
-    """The library that the object's class, or one that it is made from, belongs to."""
+    """The library that the object's class, or one of its base classes, belongs to."""
     packages = (kind.__module__.partition(".")[0] for kind in type(connection).__mro__)
     return next((package for package in packages if package in _LIBRARIES), None)
 

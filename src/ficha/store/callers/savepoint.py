@@ -12,7 +12,7 @@ from ..schema_name import in_schema
 from .drivers import Send, sender
 
 Translate = Callable[[Exception], StoreError]
-"""The store's error for one of the driver's."""
+"""Makes the store's error from a driver's error."""
 
 _NAME: Final = "ficha_call"
 _USABLE: Final = "The call was undone; your transaction is usable, as it was before."
@@ -20,7 +20,7 @@ _UNUSABLE: Final = "Your transaction cannot go on: roll it back."
 
 
 class CallersConnection:
-    """A caller's connection as the store uses it: for the tables in its schema, and with its own errors."""
+    """A caller's connection as the store uses it: with the store's schema, and with the store's errors."""
 
     def __init__(self, send: Send, schema: str, translated: Translate) -> None:
         self._send = send

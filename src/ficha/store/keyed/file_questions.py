@@ -31,7 +31,7 @@ def list_files(sql: Dialect, query: q.ListFiles, now: int | None) -> Asking[list
 
 def list_linked_files(sql: Dialect, query: q.ListLinkedFiles, now: int | None) -> Asking[list[File]]:
     column = "t.job_id" if query.link == "job" else "t.reservation_id"
-    # Found first, then put in order: PostgreSQL may otherwise walk through everybody's files in the order of their id.
+    # The files are found first, then sorted: otherwise PostgreSQL may walk over all accounts' files in order of id.
     linked = f"SELECT * FROM ficha.files t WHERE {sql.among(column, 1, 'uuid')} AND t.state <> 'removed'"
     text = f"WITH linked AS MATERIALIZED ({linked}) SELECT {sql.selected(_FILES, 't')} FROM linked t "
     text += f"ORDER BY t.id LIMIT {sql.parameter(2, 'number')}"

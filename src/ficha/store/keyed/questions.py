@@ -25,8 +25,8 @@ KEYED_QUESTIONS: Final[Answers] = {
 
 
 def keyed_between(sql: Dialect, after: str, last: str) -> Asking[dict[KeyedName, AnyKeyed]]:
-    """All records of the accounts from beyond one to another, and those that belong to no account. Some of these there
-    may be thousands of: only the first part has them."""
+    """All records of the accounts beyond `after` up to `last`, and those of no account. A kind that may have thousands
+    of the latter is read with the first part only."""
     found: dict[KeyedName, AnyKeyed] = {}
     for kind, table in KEYED.items():
         if after and kind in IN_FIRST_PART:

@@ -1,4 +1,4 @@
-"""The memory store's answers about what leaves by its age, and about what an account has left."""
+"""The memory store's answers about what is removed by age, and about what is left of an account."""
 
 from __future__ import annotations
 

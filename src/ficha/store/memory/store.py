@@ -210,7 +210,7 @@ class MemoryStore:
             self._forget(state, {*changes.forgotten_jobs})
 
     def _forget(self, state: State, gone: set[str]) -> None:
-        """Deletes jobs that have ended, with all that is theirs alone."""
+        """Deletes jobs that have ended, with everything that belongs to them alone."""
         for job_id in gone:
             state.jobs.pop(job_id, None)
             state.payloads.pop(job_id, None)

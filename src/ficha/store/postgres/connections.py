@@ -198,7 +198,7 @@ DRIVER_ERRORS: Final = (
 
 
 class speaking:
-    """Around calls of the driver: turns its errors into the store's, and closes a connection that is lost."""
+    """Wraps calls of the driver: turns its errors into the store's, and closes a connection that is lost."""
 
     __slots__ = ("_connection", "_translated")
 
@@ -219,7 +219,7 @@ class speaking:
 
 
 def committing(connection: Connection, attempt: Committed | None = None) -> speaking:
-    """Around a commit: raises CommitUnknown if it is not known whether the commit took place."""
+    """Wraps a commit: raises CommitUnknown if it is not known whether the commit took place."""
     return speaking(connection, partial(after_commit, attempt=attempt))
 
 
@@ -263,7 +263,7 @@ class SettledConnector:
     """
 
     def __init__(self, url: str, *, schema: str, prepared: bool, writes: bool) -> None:
-        # `Connections` watches those that write.
+        # For writing connections, `Connections` has a time-out of its own (`patience_s`).
         timeout_s = None if writes else TIMEOUT_S
         self._plain = connector(url, schema=schema, prepared=prepared, timeout_s=timeout_s)
         # A single statement has no BEGIN, so its isolation level is a setting as well.
@@ -304,7 +304,7 @@ def connector(url: str, *, schema: str, prepared: bool, timeout_s: float | None 
 
 
 def connection_in(schema: str) -> Any:
-    """A class of connections whose statements are about the tables in this schema."""
+    """A class of connections whose statements use the tables in this schema."""
 
     def named(method: Callable[..., Any]) -> Any:
         return lambda self, query, *rest, **options: method(self, in_schema(query, schema), *rest, **options)

@@ -77,7 +77,8 @@ class PostgresDialect:
         return f'lower({expression} COLLATE "C")'
 
     def part_of_index(self, column: str, value: str, key: str, first: str, end: str) -> str:
-        # With a plain `=` the planner takes any order by the key for as good, and may walk over the rows of all values.
+        # With a plain `=`, the planner may consider any index in the order of the key as good, and walk over the rows
+        # of all values.
         return f"({column}, {key}) >= ({value}, {first}) AND ({column}, {key}) < ({value}, {end})"
 
     def joined_job(self, job_id: str) -> str:

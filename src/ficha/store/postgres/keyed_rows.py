@@ -26,7 +26,7 @@ KEYED_PARTS: Final = tuple(part for parts in _WRITES.values() for part in parts)
 
 
 def lock_keyed(asked: LoadStatement, needs: Needs) -> None:
-    """Adds what locks the records that are needed."""
+    """Adds the parts that lock the needed records."""
     for kind, part in LOCK_KEYED.items() if needs.keyed else ():
         keys = sorted(key for named, key in needs.keyed if named == kind)
         asked.add(part, uuids(keys) if part.types == ("uuid[]",) else keys)

@@ -1,4 +1,4 @@
-"""The interface of a layer before the plain path: it is tried first, and told what was loaded and committed."""
+"""The interface of a layer before the plain path: it is tried first, and notified of what was loaded and committed."""
 
 from __future__ import annotations
 
@@ -43,13 +43,14 @@ class Layer:
         return None
 
     def loaded(self, snapshot: Snapshot, stretches: Stretches, seconds: float) -> None:
-        """The plain path has loaded this under its locks, with ready jobs from these ranges, in that many seconds."""
+        """Called when the plain path has loaded this snapshot under its locks, with ready jobs from these ranges, in
+        that many seconds."""
 
     def committed(self, changes: Changes, transaction_id: str) -> None:
-        """The plain path has committed this, in the transaction with this id."""
+        """Called when the plain path has committed these changes, in the transaction with this id."""
 
     def hinted(self) -> None:
-        """Another process has sent a hint that there may be work."""
+        """Called when another process has sent a hint that there may be work."""
 
     def may_claim_with_submit(self, pools: Set[str]) -> bool:
         """Whether a claim may join a submit to these pools without delaying it."""

@@ -1,7 +1,7 @@
 """Listens for hints that a pool has ready jobs, over a connection of its own.
 
-A hint may be lost: whoever waits for jobs also polls. So after a lost connection the listener connects again after a
-while, without an error.
+A lost hint does no harm, because whoever waits for jobs also polls. So after a lost connection the listener raises no
+error and connects again after a while.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BACKOFF_S: Final = (0.5, 30.0)
 
 
 class Listener:
-    """One LISTEN, until it is closed. The channel's name has that of the schema in it: others are not heard."""
+    """One LISTEN, until it is closed. The channel's name contains the schema's, so it has no hints of other schemas."""
 
     def __init__(self, connect: Connect, channel: str, heard: Callable[[str], None]) -> None:
         self._connect = connect

@@ -54,7 +54,7 @@ async def load(connection: Fetcher, needs: Needs, clock: Clock | None, layer: La
 
 
 async def view(connection: Fetcher, needs: Needs, clock: Clock | None) -> Snapshot:
-    """The same without locks; the caller's transaction has a single view, so all rows are of one moment."""
+    """Loads the snapshot without locks. The caller's transaction has a single view, so all rows are of one moment."""
     locked = await lock(connection, needs, locks=False)
     return await _read(connection, needs, locked, clock, Layer(), locks=False)
 
@@ -158,7 +158,7 @@ def snapshot_of(
             part.take(snapshot, row[PAYLOAD], row[REST])
     for key in snapshot.keys.values():
         if key is not None and key.job_id is not None:
-            # The job may have left.
+            # The job may have been deleted.
             snapshot.jobs.setdefault(key.job_id, None)
     return snapshot
 

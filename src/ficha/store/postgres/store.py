@@ -180,9 +180,10 @@ class PostgresStore(PostgresMigrator):
                 await asyncio.sleep(0.1)
 
     async def transact_within(self, connection: Any, needs: Needs, decide: Decide, hints: Hints) -> Committed:
-        """The same inside the caller's transaction: there is no marker, and no layer caches what may be undone.
+        """Runs inside the caller's transaction, without a marker; no layer caches its rows, since they may be undone.
 
-        Rows stay locked until it ends, so it should end soon, and should not have locked any of Ficha's rows itself.
+        Rows stay locked until the caller's transaction ends, so it should end soon, and should not have locked any of
+        Ficha's rows itself.
         """
         try:
             return await self._transact_within(connection, needs, decide, hints)

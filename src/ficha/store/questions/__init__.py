@@ -43,4 +43,4 @@ SEVERAL: Final[frozenset[type[q.Query[Any]]]] = frozenset(SEARCH_QUESTIONS) | {
 }
 """Queries of several statements: they need a transaction to be answered in one view."""
 WALKS: Final = frozenset({*SEARCH_QUESTIONS, q.GetWaiting})
-"""Queries that go on in an index where they ended before, page by page."""
+"""Queries that read an index page by page, each page from where the last one ended."""

@@ -1,4 +1,4 @@
-"""The queries about figures: those of single commits, those added up, and what alerts are made of."""
+"""The queries about figures: those of single commits, those added up, and the counts that alerts need."""
 
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
 from __future__ import annotations

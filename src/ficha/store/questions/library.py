@@ -40,8 +40,8 @@ def list_library(sql: Dialect, query: q.ListLibrary, now: int | None) -> Asking[
 
 
 def _of_account(page: Select, query: q.ListLibrary) -> None:
-    """The account's jobs before one, as a part of their index. With a plain `=` PostgreSQL may take any order by the id
-    for as good, and walk over the jobs of everybody."""
+    """Limits the page to the account's jobs before `query.before`, as a range of their index. With a plain `=`,
+    PostgreSQL may consider any index in the order of ids as good, and walk over the jobs of all accounts."""
     account, before = page.given(query.account_id, "text"), page.given(query.before or _LAST, "uuid")
     page.where(f"account_id >= {account} AND (account_id, id) < ({account}, {before})")
 

@@ -28,7 +28,7 @@ def list_audit(sql: Dialect, query: q.ListAudit, now: int | None) -> Asking[list
         value = page.given(getattr(query, column), "text")
         page.where(sql.part_of_index(f"t.{column}", value, "t.number", "0", before))
     if query.target is not None:
-        # In this form it is no reason to walk over the actor's lines, of which there may be many more.
+        # In this form the condition cannot use the index by actor, who may have many more lines than the target.
         page.matches("coalesce(t.actor, '')", "=", query.actor)
     rows = yield page.statement(f"ORDER BY {'' if column is None else f't.{column} DESC, '}t.number DESC", query.limit)
     return [q.NumberedLine(number, t.AUDIT.record(line)) for number, *line in rows]

@@ -1,5 +1,5 @@
-"""The queries about external providers: how each stands, which jobs to ask it about, and what was earned and
-paid for its work."""
+"""The queries about external providers: how each stands, which jobs to poll it for, and what was earned and paid for
+its work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queries about what leaves by its age, and about what an account has left. Both SQL stores answer them alike."""
+"""The queries about what is removed by age, and about what is left of an account. Both SQL stores answer them alike."""
 
 # ruff: noqa: S608 (texts are put together from names of our own; values are always parameters)
 from __future__ import annotations
@@ -29,7 +29,7 @@ def get_retention(sql: Dialect, query: q.GetRetention, now: int | None) -> Askin
 
 
 def list_old_jobs(sql: Dialect, query: q.ListOldJobs, now: int | None) -> Asking[list[Job]]:
-    """Walks on over the primary key. Checkpoints are joined to what was found."""
+    """Walks on over the primary key, or over the account's index. Checkpoints are joined to the jobs found."""
     if query.ids is not None:
         walked = Statement(
             f"SELECT * FROM ficha.jobs WHERE {sql.among('id', 1, 'uuid')}", (sql.values({*query.ids}, "uuid"),)

@@ -1,7 +1,7 @@
 """The queries of a search among all jobs.
 
-Each walk first looks how far back its share of the jobs reaches, by the index alone; then it reads what matches between
-there and its beginning. So no statement passes over more rows than the search may look at, whatever is asked.
+Each walk first finds, by its index alone, how far back its share of the jobs reaches; then it reads the matching jobs
+from its beginning down to there. So no statement scans more rows than the search may look at, whatever it matches.
 """
 
 # ruff: noqa: S608 (texts are put together from names of our own; values are always parameters)
@@ -97,7 +97,7 @@ def _between(sql: Dialect, page: Select, query: q.SearchJobs, walk: q.Walk, sinc
 
 
 def _where_matching(sql: Dialect, page: Select, query: q.SearchJobs, walk: q.Walk) -> None:
-    """The conditions, but for those that the walk keeps by itself: they would lead PostgreSQL off its index."""
+    """Adds the conditions, except those that the walk itself ensures: they would lead PostgreSQL off its index."""
     match = query.match
     for field, column, kind in _LISTS:
         if column != walk.kind and (values := getattr(match, field)):
@@ -115,7 +115,8 @@ def _where_matching(sql: Dialect, page: Select, query: q.SearchJobs, walk: q.Wal
 
 
 def _has_status(page: Select, statuses: frozenset[str]) -> str:
-    """Of a job that is active the wide row says 'queued'; whether it is held says its lease."""
+    """The condition on the status. An active job is always 'queued' in its wide row; if it is held, its lease has its
+    status."""
     ways = []
     if ended := sorted(statuses & FINAL):
         ways.append(f"j.status IN ({', '.join(page.given(status, 'text') for status in ended)})")

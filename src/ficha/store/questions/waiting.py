@@ -1,4 +1,4 @@
-"""The query for all that waits, as columns of numbers (`waiting_columns.py`), page by page."""
+"""The query for all waiting jobs, as columns of numbers (`waiting_columns.py`), page by page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queries about workers: what each of them has done and holds now, and which were heard of lately."""
+"""The queries about workers: what each of them has done and holds now, and which were seen lately."""
 
 # ruff: noqa: S608 (texts are put together from the names in tables.py; values are always parameters)
 from __future__ import annotations
@@ -17,7 +17,7 @@ TALLY_SUMS: Final = sql_file(__package__, "tally_sums")
 
 
 def list_workers(sql: Dialect, query: q.ListWorkers, now: int | None) -> Asking[q.WorkerList]:
-    """Counts and leases are added up for all workers at once: there are few rows, and there is no index by worker."""
+    """Adds up counts and leases of all workers at once: they are few rows, and there is no index by worker."""
     if now is None:
         [(now,)] = yield Statement(f"SELECT {sql.clock}")
     known = "SELECT name FROM ficha.workers UNION SELECT worker FROM ficha.worker_counts"

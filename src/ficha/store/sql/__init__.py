@@ -1,1 +1,1 @@
-"""What the SQL stores share: the tables, how a job is stored in its rows, and what a dialect says."""
+"""What the SQL stores share: the tables, how a job is stored in its rows, and the dialect protocol."""

@@ -27,8 +27,9 @@ class Dialect(Protocol):
     insertion_order: str
     """The column of `steps` that rises with each inserted row."""
     moment: str
-    """A select of `at`, `stuck_at` and `old_at`: the time in the first parameter (null: the database's clock), and the
-    times as many milliseconds before it as the second and third parameters say."""
+    """A select of `at`, `stuck_at`, `old_at` and `kept_at`: the time in parameter 1 (in PostgreSQL, null stands for the
+    database's clock), and the times that are as many milliseconds earlier as parameters 2, 3 and 5 say. Parameter 4 is
+    free for the statement."""
     waiting: str
     """The statement of a page of waiting jobs, for an `owner` and the `rows` to read: it gives four columns."""
 
@@ -51,11 +52,11 @@ class Dialect(Protocol):
         """The values as the parameter for `among`."""
 
     def lowered(self, expression: str) -> str:
-        """A text with its letters A to Z made small, and no others."""
+        """A text with A to Z in lower case and no other letter changed."""
 
     def part_of_index(self, column: str, value: str, key: str, first: str, end: str) -> str:
-        """The condition that a row has this value, and a key from the first up to the end: a part of the index on both
-        columns, which is read in its order."""
+        """The condition that a row has this value, and a key from `first` on and before `end`: a range of the index on
+        both columns, which is read in the order of the index."""
 
     def joined_job(self, job_id: str) -> str:
         """Joins the row `j` of `jobs` to each row before it, in the order of those rows."""

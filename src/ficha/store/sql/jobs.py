@@ -133,7 +133,7 @@ JOB_WIDTH: Final = _CHECKPOINT_AT + len(Checkpoint.__struct_fields__)
 def job_columns(sql: Dialect, hot: str = "lrp", *, texts: bool = True) -> str:
     """All columns of a job, from `jobs j`, `checkpoints c` and the hot tables with these aliases (see `HOT_ROWS`).
 
-    texts: whether to read those of the checkpoint, or to leave them out as lists do."""
+    texts: whether to read the checkpoint's texts, or to leave them out as lists do."""
     found = {name: f"j.{name}" for name in _KINDS}
     if "l" in hot:
         found["status"] = "coalesce(l.status, j.status)"
@@ -183,10 +183,10 @@ class JobRows(Struct):
     """Job changes as row operations, the same for every store.
 
     born: jobs to insert into the wide table. ended: jobs whose end is written there. amended: jobs that had ended
-    before and whose refund, dead-letter mark or counts changed, and those whose provider took something for a run that
-    did not end them. removed: jobs whose work is removed, also those that end now. emptied: ended jobs
-    that lose their payload. checkpoints: jobs whose checkpoint
-    changed. places: changes of hot rows, under the table's name with `_gone` (ids), `_new` or `_changed` (jobs).
+    before and whose refund, dead-letter mark or counts changed, and jobs whose provider charged for a run that did not
+    end them. removed: jobs whose work is removed, including those that end now. emptied: ended jobs whose payload is
+    removed. checkpoints: jobs whose checkpoint changed. places: changes of hot rows, under the table's name with
+    `_gone` (ids), `_new` or `_changed` (jobs).
     """
 
     born: list[Job] = field(default_factory=list)
@@ -205,8 +205,7 @@ _TABLES: Final = {Ready: "ready", Parked: "parked", Leased: "leases", Awaiting: 
 
 
 def job_rows(changes: list[JobChange], forgotten: Collection[str] = ()) -> JobRows:
-    """Sorts job changes into row operations. Of a job that is `forgotten`, which is deleted besides, only its hot row
-    changes."""
+    """Sorts job changes into row operations. A `forgotten` job is deleted separately, so only its hot row changes."""
     rows = JobRows()
     for change in changes:
         before, after = change.before, change.after

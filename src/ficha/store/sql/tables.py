@@ -121,7 +121,7 @@ NO_QUOTES: Final = Table(
     columns({"job_id": "uuid", "kind": "text", "data": "json"}),
     lambda emptied: (*emptied, None),
 )
-"""The events of a kind, when they lose their data."""
+"""A job's events of one kind, to clear their data."""
 JOB_EVENTS: Final = Table("events", ("job_id",), EVENTS.columns[:1], tuple)
 """All events of a job."""
 NO_REASONS: Final = Table(
@@ -130,14 +130,14 @@ NO_REASONS: Final = Table(
     columns({"account_id": "text", "number": "number", "reason": "text"}),
     lambda emptied: (*emptied, None),
 )
-"""The ledger lines that lose their reason."""
+"""Ledger lines, to clear their reason."""
 CONTENTS: Final = Table(
     "contents",
     ("tool", "content_hash"),
     columns(kinds(r.Content, uuids="job_id"))[:-1],
     attrgetter("tool", "content_hash", "job_id"),
 )
-"""The result is read from the job."""
+"""Without the result, which is read from the job."""
 COMMITS: Final = Table(
     "commits",
     ("number",),

@@ -1,6 +1,6 @@
 """Opens connections to the file; each connection has a thread of its own.
 
-A connection is used on its one thread only, and closed for as long as a fork of the process takes.
+A connection is used on its own thread only, and is closed while the process forks.
 """
 
 from __future__ import annotations
@@ -261,8 +261,8 @@ class ConnectionThread:
 class _Forks:
     """Closes every connection of the process before it forks.
 
-    SQLite remembers in memory which locks the process holds. A child takes that over, but not the locks themselves: it
-    would wait for ever for a transaction of its parent's, or lose its commits when the parent deletes the WAL.
+    SQLite keeps in memory which locks the process holds. A child inherits that memory, but not the locks: it would wait
+    for ever for a transaction of its parent, or lose its commits when the parent deletes the WAL.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """Caches the accounts and the held jobs that the writer's connection wrote last.
 
-SQLite tells a connection whether any other connection, of any process, has committed since it last asked
-(`data_version`). Asked under the write lock, the answer holds until the commit, so cached rows are current and need not
-be read. A job that was just claimed is finished without being read again.
+A connection can ask SQLite whether any other connection, of any process, has committed since it last asked
+(`data_version`). Under the write lock, the answer holds until the commit, so cached rows are current and need not be
+read. A job that was just claimed is finished without being read again.
 """
 
 from __future__ import annotations

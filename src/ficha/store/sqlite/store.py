@@ -33,7 +33,7 @@ from .write import write
 T = TypeVar("T")
 
 SIGNS_PAGES = 1_000
-"""Pages that heartbeats and renewed leaders alone may leave in the WAL."""
+"""How many pages renewed leaders, workers' heartbeats and uses of API keys alone may leave in the WAL."""
 WATCH_S = 0.05
 """How often the WAL is checked for commits of other processes."""
 COMMIT = insert(COMMITS)
@@ -177,7 +177,7 @@ class SqliteStore:
     def _transact(
         self, committer: str, number: int, needs: Needs, decide: Decide, db: apsw.Connection
     ) -> tuple[Committed, bool]:
-        """What was committed, and whether the WAL may need a checkpoint."""
+        """Returns what was committed, and whether the WAL may need a checkpoint."""
         snapshot = self._looks.nothing(db, needs, self._clock())
         if snapshot is not None and not (committed := Committed(*decide(snapshot))).changes:
             self._unmarked[committer] = number
@@ -212,7 +212,7 @@ class SqliteStore:
             self._remembered.forget()
             raise
         if is_sign:
-            # A heartbeat or a renewed leader may be written again, so a failed commit of it needs no marker.
+            # Renewed leaders, workers' heartbeats and uses of API keys may be written again, so they need no marker.
             self._unmarked[committer] = number
             return committed, self._journal.pages >= SIGNS_PAGES
         self._remembered.keep(changes)

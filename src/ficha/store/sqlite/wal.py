@@ -1,8 +1,8 @@
 """Keeps the WAL short: a thread of its own checkpoints it while the writer goes on to commit.
 
-A checkpoint writes pages all over the database file and flushes them, which takes as long as dozens of commits. Beside
-the writer it makes nobody wait, but it leaves the pages committed meanwhile and flushes nothing, so this module flushes
-the file. When the WAL is long, the writer copies those few last pages; its next commit restarts the WAL.
+A checkpoint writes pages all over the database file and flushes them, which takes as long as dozens of commits. Run
+beside the writer, it delays nobody, but it leaves out the pages committed meanwhile and does not flush the file; this
+module flushes it. When the WAL is long, the writer copies those few last pages; its next commit restarts the WAL.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ LONG_WAIT_S = 0.02
 CROWDED_PAGES = 40_000
 """Pages from which the writer waits longer for readers, so that the WAL stops growing."""
 CROWDED_WAIT_S = 0.25
+"""How long it waits then."""
 IDLE_S = 5.0
 """Time without commits after which the WAL is emptied."""
 RENEWED_S: Final = 5.0
@@ -67,7 +68,8 @@ class Journal:
             await self._mover.close()
 
     def see_to(self) -> None:
-        """Called after each commit group: starts a checkpoint if it is time, and a clean-up once nothing happens."""
+        """Called after each commit group: starts a checkpoint if one is due, and a clean-up after `IDLE_S` without
+        commits."""
         if not self._threads:
             return
         pages = self.pages
@@ -128,7 +130,7 @@ class Journal:
         try:
             work(db)
         except apsw.BusyError:
-            """Another process checkpoints now, or holds a lock: it is left to that process, or for later."""
+            """Another process checkpoints now, or holds a lock: the work is left to that process, or for later."""
         except apsw.Error as error:
             log.warning(
                 "The WAL of %s could not be checkpointed. What was committed is safe in it, and it grows until this "
@@ -143,8 +145,8 @@ class Journal:
     def _read_anew(self) -> None:
         """Closes every connection of this process and opens them again.
 
-        After a failed flush, the system may have dropped pages that SQLite takes for checkpointed until all connections
-        are closed. The next one to open copies the whole WAL again.
+        After a failed flush, the system may have dropped pages that SQLite considers checkpointed until all connections
+        are closed. The next connection to open copies the whole WAL again.
         """
         # One round at a time, or two rounds would wait for each other.
         with self._renewing:

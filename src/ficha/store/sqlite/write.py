@@ -98,7 +98,8 @@ def write(db: apsw.Connection, changes: Changes) -> None:
 
 
 def _write_accounts(db: apsw.Connection, accounts: Sequence[Any]) -> None:
-    """Most exist already. A REPLACE would take as long as the update, and empty what a newer release has added."""
+    """Updates the accounts, of which most exist already, then inserts the others. A REPLACE would take as long as the
+    update, and would empty columns that a newer release has added."""
     before = db.total_changes()
     _write(db, ACCOUNT_CHANGED, accounts)
     if db.total_changes() - before < len(accounts):

@@ -1,6 +1,6 @@
--- Messages that may be sent now, the longest due first: not those of some owners and endpoints, which have enough under
--- way, and none before an earlier one that tells of the same job at the same endpoint. PostgreSQL guesses that a CASE
--- leaves out half: from a plain NOT it may conclude that hardly any are left, and then it sorts all that are due.
+-- Messages that may be sent now, the longest due first. Left out are those of owners and endpoints that have enough
+-- under way, and those behind an earlier message about the same job to the same endpoint. The CASE is for PostgreSQL's
+-- planner, which estimates that it keeps half: from a plain NOT it may conclude that hardly any are left, and sort all.
 SELECT {delivery}
 FROM ficha.deliveries t
 WHERE t.state = 'pending' AND t.due_at <= (SELECT at FROM ({moment}) AS moment)

@@ -21,14 +21,14 @@ _LOOK_S: Final = 0.2
 async def build_index(connection: Connection, text: str, tell: Tell) -> None:
     """Runs one statement outside any transaction. If it creates an index, that index is complete afterwards.
 
-    A process that was killed may have left its index incomplete, or the database may still be building it: that is
-    waited for, and an incomplete one is dropped and built again.
+    After a process was killed, its index may be incomplete, or the database may still be building it: this waits for
+    that build, and drops an incomplete index and builds it again.
     """
     match = _CREATED.search(text)
     name = None if match is None else match[1]
     if name is not None and await _is_complete(connection, name, tell):
         return
-    # A role's own limit is meant for queries. Nothing is set where there is none, since a pooler might keep it.
+    # A role's own time-out is meant for queries. Where there is none, nothing is set: a pooler might keep the setting.
     if await connection.fetchval("SHOW statement_timeout") != "0":
         await connection.execute("SET statement_timeout = 0")
     await connection.execute(text, timeout=LONG_S)
@@ -37,7 +37,7 @@ async def build_index(connection: Connection, text: str, tell: Tell) -> None:
 
 
 async def _is_complete(connection: Connection, name: str, tell: Tell) -> bool:
-    """Whether the index is there. An incomplete one that nobody builds is dropped."""
+    """Returns whether the index is complete. Waits for a build under way; drops an incomplete one with no builder."""
     is_told = False
     while (row := await connection.fetchrow(_INDEX_STATE, name)) is not None:
         is_valid, builder = row

@@ -1,7 +1,7 @@
 """Migrates the schema up or down, step by step, while others use the database.
 
-A step that changes tables waits for their locks for a short time only, because whoever comes after it waits behind it;
-then it lets others pass, and tries again. Indexes are built concurrently, and many rows are changed in small batches.
+A step that changes tables waits for their locks for a short time only, because later transactions wait behind it; then
+it lets them pass, and tries again. Indexes are built concurrently, and many rows are changed in small batches.
 Runs over connections of its own, so that it works on a store that is not open.
 """
 
@@ -85,15 +85,15 @@ class PostgresMigrator:
 
     @asynccontextmanager
     async def _alone(self, tell: Tell) -> AsyncIterator[None]:
-        """One process migrates at a time. The lock is that of a transaction on a connection of its own, which a pooler
-        in transaction mode respects too; it has no snapshot, so no build of an index waits for it."""
+        """Lets one process migrate at a time. A transaction on a connection of its own holds the lock, so it works
+        behind a pooler in transaction mode too; that transaction has no snapshot, so no index build waits for it."""
         is_told = False
         async with self._connection() as connection:
             while True:
                 async with transaction(connection, "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0"):
                     with speaking(connection):
                         is_mine = await connection.fetchval(_TRY_LOCK)
-                        # It takes the place of that query, whose snapshot would last as long as the transaction.
+                        # Replaces that query, whose snapshot would last as long as the transaction.
                         await connection.execute("SELECT 1")
                     if is_mine:
                         yield
@@ -160,7 +160,7 @@ class _Steps:
             await asyncio.sleep(time.monotonic() - began)
 
     async def _patiently(self, label: str, work: Callable[[], Awaitable[None]]) -> None:
-        """In a transaction, which is tried again while others hold the locks that it needs."""
+        """Runs the work in a transaction, and tries again while others hold the locks that it needs."""
         timeout_ms = round(self._wait.timeout_s * 1000)
         begin = f"BEGIN; SET LOCAL lock_timeout = {timeout_ms}; SET LOCAL statement_timeout = 0"
         for attempt in range(1, self._wait.tries + 1):

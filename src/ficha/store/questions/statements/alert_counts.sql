@@ -1,4 +1,4 @@
--- What alerts are made of. There are as many leases as running jobs; the rest is counted up to a limit.
+-- The counts that alerts need. There are as many leases as running jobs; the rest is counted up to a limit.
 WITH moment AS MATERIALIZED ({moment})
 SELECT
     (SELECT count(*) FROM ficha.leases CROSS JOIN moment

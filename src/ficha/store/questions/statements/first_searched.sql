@@ -1,4 +1,4 @@
--- The oldest of the newest commits, up to that many events in all and up to that many commits.
+-- The oldest of the newest commits: up to `most` events in all, and up to `most` commits.
 SELECT number FROM (
     SELECT number, sum(size) OVER (ORDER BY number DESC) - size AS newer FROM ficha.commits
     ORDER BY number DESC LIMIT {most}

@@ -1,4 +1,4 @@
--- The jobs that wait, by plan, tool and pool. Only those are read of all jobs.
+-- The waiting jobs, by plan, tool and pool. No other jobs are read.
 SELECT j.plan, j.tool, j.pool, sum(w.ready), sum(w.parked)
 FROM (
     SELECT job_id, 1 AS ready, 0 AS parked FROM ficha.ready UNION ALL SELECT job_id, 0, 1 FROM ficha.parked

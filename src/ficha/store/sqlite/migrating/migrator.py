@@ -39,7 +39,7 @@ def state_of(db: apsw.Connection) -> SchemaState:
 
 
 def state(file: str, patience: Patience) -> SchemaState:
-    """The same for a file that may not exist; the file is not created."""
+    """Which migrations the database in a file has. The file may not exist, and is not created."""
     refuse_old_library()
     refuse_network(file)
     if not os.path.exists(file):
@@ -104,8 +104,8 @@ def _run(db: apsw.Connection, file: str, migrations: tuple[Migration, ...], targ
 
 
 def _run_move(db: apsw.Connection, move: Move, found: SchemaState) -> float | None:
-    """Runs one step on the way up, or one batch of it; and all steps of a way down. If more is to come, it returns how
-    long to leave the lock to others before."""
+    """Runs one step of a move up, or one batch of it, or all steps of a move down. If more is left of the move, returns
+    how long to leave the lock to others first."""
     due, *others = due_steps(move, found)
     if not move.is_up:
         _execute(db, "\n".join([step.text for step in move.migration.down] + [(others or [due])[-1].done]))
@@ -127,7 +127,7 @@ def _execute(db: apsw.Connection, text: str) -> None:
 
 
 def _complete_bookkeeping(db: apsw.Connection) -> None:
-    """Adds what was not recorded when the database was made."""
+    """Adds the columns that the table of migrations lacks if an older release made it."""
     kept = {name for (name,) in db.execute(COLUMNS_KEPT)}
     for name, kind in COLUMNS.items():
         if kept and name not in kept:
